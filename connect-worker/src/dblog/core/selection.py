@@ -1,0 +1,140 @@
+"""Which databases, tables and columns a connector captures: Debezium's include and exclude lists as predicates.
+
+Rules (Debezium ``Predicates``, ``RelationalTableFilters``; debezium.md traps 17): a list is comma-separated regular expressions, a comma
+inside one is written ``\\,``; each must match the whole name and ignores case; of each pair only one list may be given. The server's own
+schemas are never captured unless ``table.ignore.builtin=false``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from dblog.errors import ConfigError
+from dblog.model import Table, TableId
+
+BUILTIN_DATABASES = frozenset({"mysql", "performance_schema", "sys", "information_schema"})
+_PAIRS = (("database.include.list", "database.exclude.list"), ("table.include.list", "table.exclude.list"))
+_PAIRS_COLUMN = ("column.include.list", "column.exclude.list")
+_UNESCAPED_COMMA = re.compile(r"(?<!\\),")
+
+
+def split_list(text: str | None) -> list[str]:
+    r"""The members of a regex list: split at commas not behind a backslash, ``\,`` becomes a comma, blanks around members go."""
+    if not text:
+        return []
+    return [part.replace("\\,", ",").strip() for part in _UNESCAPED_COMMA.split(text) if part.strip()]
+
+
+def name_matcher(text: str | None, *, option: str) -> Callable[[str], bool] | None:
+    """A predicate for names from a regex list; None when the list is empty. Raises ConfigError for an expression that does not compile."""
+    members = split_list(text)
+    if not members:
+        return None
+    patterns = []
+    for member in members:
+        try:
+            patterns.append(re.compile(_from_java(member), re.IGNORECASE))
+        except re.error as e:
+            raise ConfigError({option: [f"{member!r} is not a regular expression: {e}"]}) from e
+    return lambda name: any(p.fullmatch(name) for p in patterns)
+
+
+def _from_java(pattern: str) -> str:
+    r"""Java regex syntax that Python spells differently: ``\Q...\E`` quoting, and named groups."""
+    pattern = re.sub(r"\\Q(.*?)(?:\\E|$)", lambda m: re.escape(m[1]), pattern)
+    return re.sub(r"\(\?<([A-Za-z]\w*)>", r"(?P<\1>", pattern)
+
+
+def _everything(_name: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The captured part of a server. Build with ``from_settings``."""
+
+    includes_database: Callable[[str], bool] = _everything
+    _includes_table: Callable[[str], bool] = _everything
+    includes_column: Callable[[str], bool] = _everything
+    """Asked with ``db.table.column``."""
+    ignore_builtin: bool = True
+    never: frozenset[TableId] = field(default_factory=frozenset)
+    """Tables of our own (watermarks) and the like that are no data."""
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], *, never: frozenset[TableId] = frozenset()) -> Selection:
+        """From properties by name. Raises ConfigError naming every key at fault."""
+        errors: dict[str, list[str]] = {}
+        for include, exclude in (*_PAIRS, _PAIRS_COLUMN):
+            if settings.get(include) and settings.get(exclude):
+                errors[exclude] = [f"cannot be given together with {include}; keep one of them"]
+        if errors:
+            raise ConfigError(errors)
+        return cls(
+            includes_database=_pair(settings, "database"),
+            _includes_table=_pair(settings, "table"),
+            includes_column=_pair(settings, "column"),
+            ignore_builtin=str(settings.get("table.ignore.builtin", "true")).lower() != "false",
+            never=never,
+        )
+
+    def includes(self, table: TableId) -> bool:
+        """Whether rows of the table are captured."""
+        if table in self.never or (self.ignore_builtin and table.database.lower() in BUILTIN_DATABASES):
+            return False
+        return self.includes_database(table.database) and self._includes_table(f"{table.database}.{table.name}")
+
+    def columns(self, table: Table) -> tuple[bool, ...]:
+        """For each column of the table, in order: is it part of the record? Key columns can be excluded from the value, as in Debezium."""
+        prefix = f"{table.id.database}.{table.id.name}."
+        return tuple(self.includes_column(prefix + c.name) for c in table.columns)
+
+
+def _pair(settings: Mapping[str, Any], what: str) -> Callable[[str], bool]:
+    include = name_matcher(settings.get(f"{what}.include.list"), option=f"{what}.include.list")
+    if include is not None:
+        return lru_cache(maxsize=4096)(include)
+    exclude = name_matcher(settings.get(f"{what}.exclude.list"), option=f"{what}.exclude.list")
+    if exclude is not None:
+        return lru_cache(maxsize=4096)(lambda name: not exclude(name))
+    return _everything
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRule:
+    """One part of ``message.key.columns``: tables by regex, and columns by regex."""
+
+    table: re.Pattern[str]
+    columns: tuple[re.Pattern[str], ...]
+
+
+def key_rules(text: str | None) -> tuple[KeyRule, ...]:
+    """``inventory.customers:pk1,pk2;(.*).orders:pk3`` as rules. Raises ConfigError when a part has not that shape."""
+    rules = []
+    for part in (text or "").split(";"):
+        if not part.strip():
+            continue
+        table, colon, columns = part.strip().rpartition(":")
+        names = [n.strip() for n in columns.split(",") if n.strip()]
+        if not colon or not table or not names:
+            raise ConfigError({"message.key.columns": [f"{part.strip()!r} has not the form <table regex>:<column>,<column>"]})
+        try:
+            rules.append(
+                KeyRule(re.compile(_from_java(table.strip()), re.IGNORECASE), tuple(re.compile(_from_java(n), re.IGNORECASE) for n in names))
+            )
+        except re.error as e:
+            raise ConfigError({"message.key.columns": [f"{part.strip()!r} is not a regular expression: {e}"]}) from e
+    return tuple(rules)
+
+
+def message_key(table: Table, rules: tuple[KeyRule, ...]) -> tuple[str, ...]:
+    """The names of the message key's columns: those the rules pick, in table order, else the table's own key."""
+    name = f"{table.id.database}.{table.id.name}"
+    picked = tuple(
+        c.name for c in table.columns if any(r.table.fullmatch(name) and any(p.fullmatch(c.name) for p in r.columns) for r in rules)
+    )
+    return picked or table.key

@@ -1,0 +1,45 @@
+"""What each MariaDB column becomes: MySQL's rules, and the types only MariaDB has.
+
+Debezium 3.6's MariaDB grammar cannot read INET4, INET6 or XMLTYPE; here the addresses are captured as their text, which is what a SELECT
+of the column gives.
+"""
+
+from __future__ import annotations
+
+from dblog.codecs.plan import ColumnPlan, Form, Source
+from dblog.codecs.schema import Kind, Schema
+from dblog.dialects.mysql import types as mysql
+from dblog.dialects.mysql.types import TypeModes, Typed
+from dblog.errors import DefiniteError
+from dblog.model import Column, TableId
+
+__all__ = ["TypeModes", "column_plan", "column_type"]
+
+_UUID = Schema(kind=Kind.STRING, name="io.debezium.data.Uuid", version=1)
+_TEXT = Schema(kind=Kind.STRING)
+
+
+def column_type(column: Column, modes: TypeModes) -> Typed | None:
+    """Source, form and bare schema of a column; None for a type that cannot be captured."""
+    match mysql.canonical_type(column):
+        case "uuid":
+            return Typed(Source.UUID, Form.TEXT, _UUID, "00000000-0000-0000-0000-000000000000")
+        case "inet4":
+            return Typed(Source.INET4, Form.TEXT, _TEXT, "0.0.0.0")  # noqa: S104 - a type's zero, nothing binds to it
+        case "inet6":
+            return Typed(Source.INET6, Form.TEXT, _TEXT, "::")
+        case "json":  # an alias of longtext here, and so in SHOW CREATE TABLE
+            return mysql.text_type()
+        case _:
+            return mysql.column_type(column, modes)
+
+
+def column_plan(column: Column, modes: TypeModes, table: TableId, *, included: bool = True) -> ColumnPlan:
+    """The plan of one column of ``table``; see the MySQL dialect's function of this name."""
+    typed = column_type(column, modes)
+    if typed is None:
+        raise DefiniteError(
+            f"{table}: column {column.name} has type {column.type_text or column.type}, which this connector cannot capture; "
+            f"exclude it with column.exclude.list={table.database}.{table.name}.{column.name} or exclude the table"
+        )
+    return mysql.assemble(column, typed, modes, table, included=included)
