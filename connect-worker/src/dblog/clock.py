@@ -1,0 +1,31 @@
+"""Time as a dependency: the only place where the wall clock and the monotonic clock are read.
+
+Whatever decides by time takes a ``Clock``, so tests and the simulation hand in their own.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Wall time for records and monotonic time for limits."""
+
+    def now_us(self) -> int:
+        """Microseconds since 1970-01-01 UTC, for ``ts_ms`` and its siblings."""
+
+    def monotonic_s(self) -> float:
+        """Seconds that never jump, for timeouts and intervals."""
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now_us(self) -> int:
+        """Wall clock, microseconds since the epoch."""
+        return time.time_ns() // 1000
+
+    def monotonic_s(self) -> float:
+        """Monotonic clock, seconds."""
+        return time.monotonic()

@@ -1,0 +1,169 @@
+"""The progress of a dump: which tables, how far each has come, and its text inside the source offset.
+
+Per table the progress is a frontier: every row with a key up to ``after`` has been sent (or was struck by a newer change). ``upto`` is the greatest
+key when the table's dump began: rows beyond it are the log's business. The text travels in the connector's offset, which Kafka Connect keeps
+flat (primitives only), so that a killed task goes on at the chunk.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from dblog.errors import DefiniteError
+from dblog.model import TableId
+
+Key = tuple[Any, ...]
+"""Key column values as statement parameters, in key order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDump:
+    """One table's progress. ``started`` False: ``upto`` has not been asked for yet. ``upto`` None with ``started``: the table was empty."""
+
+    table: TableId
+    started: bool = False
+    after: Key | None = None
+    upto: Key | None = None
+    done: bool = False
+    rows: int = 0
+    chunks: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dump:
+    """A dump of some tables, in the order in which they are read. Values: each step gives a new one."""
+
+    id: str
+    tables: tuple[TableDump, ...]
+
+    @property
+    def done(self) -> bool:
+        """Every table has been read to its end."""
+        return all(t.done for t in self.tables)
+
+    @property
+    def rows(self) -> int:
+        """Rows sent so far."""
+        return sum(t.rows for t in self.tables)
+
+    def table(self, table: TableId) -> TableDump | None:
+        """That table's progress, None when it is not part of this dump."""
+        return next((t for t in self.tables if t.table == table), None)
+
+    def started(self, table: TableId, *, upto: Key | None) -> Dump:
+        """The table's greatest key is known; an empty table is done at once."""
+        return self._with(table, lambda t: replace(t, started=True, upto=upto, done=upto is None))
+
+    def advanced(self, table: TableId, *, after: Key | None, rows: int, done: bool) -> Dump:
+        """A window of the table has closed: the frontier moves to ``after``."""
+        return self._with(table, lambda t: replace(t, after=after, rows=t.rows + rows, chunks=t.chunks + 1, done=done))
+
+    def restarted(self, table: TableId) -> Dump:
+        """The table must be read again from its beginning (its key has changed)."""
+        return self._with(table, lambda t: TableDump(table=t.table))
+
+    def dropped(self, table: TableId) -> Dump:
+        """The table is gone from the source: there is nothing left to read."""
+        return self._with(table, lambda t: replace(t, done=True))
+
+    def with_tables(self, tables: Iterable[TableId]) -> Dump:
+        """The same dump with more tables at its end; those it has already are left alone."""
+        known = {t.table for t in self.tables}
+        return replace(self, tables=(*self.tables, *(TableDump(table=t) for t in tables if t not in known)))
+
+    def _with(self, table: TableId, change: Any) -> Dump:  # noqa: ANN401 - a callable from TableDump to TableDump
+        return replace(self, tables=tuple(change(t) if t.table == table else t for t in self.tables))
+
+
+def dump_of(identity: str, tables: Iterable[TableId]) -> Dump:
+    """A fresh dump of those tables."""
+    return Dump(id=identity, tables=tuple(TableDump(table=t) for t in tables))
+
+
+def dump_to_text(dump: Dump) -> str:
+    """One line of JSON; tables that are done shrink to their name and counts."""
+    return json.dumps(
+        {"id": dump.id, "tables": [_table_to_json(t) for t in dump.tables]}, separators=(",", ":"), ensure_ascii=False
+    )
+
+
+def dump_from_text(text: str) -> Dump:
+    """The reverse of ``dump_to_text``; a text that is not one raises DefiniteError naming the offset field."""
+    try:
+        value = json.loads(text)
+        return Dump(id=value["id"], tables=tuple(_table_from_json(t) for t in value["tables"]))
+    except (ValueError, KeyError, TypeError) as e:
+        message = "the offset's field dblog_dump is not a dump state; reset the connector's offsets to dump anew"
+        raise DefiniteError(message) from e
+
+
+def _table_to_json(t: TableDump) -> dict[str, Any]:
+    out: dict[str, Any] = {"table": [t.table.database, t.table.name], "rows": t.rows, "chunks": t.chunks}
+    if t.done:
+        out["done"] = True
+    elif t.started:
+        out["upto"] = key_to_json(t.upto)
+        if t.after is not None:
+            out["after"] = key_to_json(t.after)
+    return out
+
+
+def _table_from_json(value: dict[str, Any]) -> TableDump:
+    return TableDump(
+        table=TableId(*value["table"]),
+        started="upto" in value or value.get("done", False),
+        after=key_from_json(value.get("after")),
+        upto=key_from_json(value.get("upto")),
+        done=value.get("done", False),
+        rows=value["rows"],
+        chunks=value["chunks"],
+    )
+
+
+def key_to_json(key: Key | None) -> list[Any] | None:
+    """Key values as JSON that keeps their types: numbers and texts as they are, the rest as one-member objects."""
+    return None if key is None else [_value_to_json(v) for v in key]
+
+
+def key_from_json(value: list[Any] | None) -> Key | None:
+    """The reverse of ``key_to_json``."""
+    return None if value is None else tuple(_value_from_json(v) for v in value)
+
+
+def _value_to_json(value: object) -> object:
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case bytes():
+            return {"bytes": base64.b64encode(value).decode()}
+        case Decimal():
+            return {"decimal": str(value)}
+        case dt.datetime():
+            return {"datetime": value.isoformat()}
+        case dt.date():
+            return {"date": value.isoformat()}
+        case dt.timedelta():
+            return {"micros": value // dt.timedelta(microseconds=1)}
+        case _:
+            message = f"a key value of type {type(value).__name__} cannot be kept in the dump state"
+            raise AssertionError(message)
+
+
+def _value_from_json(value: Any) -> object:  # noqa: ANN401 - JSON
+    if not isinstance(value, dict):
+        return value
+    ((kind, body),) = value.items()
+    readers: dict[str, Any] = {
+        "bytes": base64.b64decode,
+        "decimal": Decimal,
+        "datetime": dt.datetime.fromisoformat,
+        "date": dt.date.fromisoformat,
+        "micros": lambda n: dt.timedelta(microseconds=n),
+    }
+    return readers[kind](body)

@@ -1,0 +1,182 @@
+"""Decides which rows of a chunk may be sent, and when: DBLog's watermark windows, several at once.
+
+A window is a SELECT between two marks in the log. A log event for a key between the marks removes that key's chunk row, because the event is
+at least as new as the row; whatever is left is exactly what the log did not touch, and may be sent at the high mark. The log never waits:
+keys are noted from the low mark on, and the rows are filtered once the high mark shows up.
+
+Why this is right: the low mark is committed before the chunk's snapshot is taken (the reader proves it by finding the mark in that very
+snapshot), and the high mark is committed after the SELECT has ended. So a change that the SELECT did not see is logged behind the low mark, and
+a change that the SELECT did see is either logged before the low mark (and was sent before the row) or inside the window, where it strikes
+the row. # I2
+Source of the rule: "DBLog: A Watermark Based Change-Data-Capture Framework" (Andreakis, Papapanagiotou, 2020), section 3.
+
+Windows of one table are opened on consecutive key ranges and progress is a frontier; so a window that is thrown away takes its younger
+siblings of the same table with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from dblog.model import TableId
+
+Rows = TypeVar("Rows")
+"""Whatever the reader hands in for a chunk; windows never look inside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkPosition:
+    """Where a mark stands in the log; ``sequence_high`` and ``sequence_low`` are D7's two numbers."""
+
+    file: str
+    pos: int
+    sequence_high: int
+    sequence_low: int
+    gtid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """What the chunk reader gets for a window it may now read: the texts to write as marks."""
+
+    number: int
+    table: TableId
+    low_token: str
+    high_token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed(Generic[Rows]):
+    """A window whose high mark has passed: send ``rows`` but for the ``struck`` keys, with the position of ``low``."""
+
+    number: int
+    table: TableId
+    rows: Rows
+    low: MarkPosition
+    high: MarkPosition
+    struck: frozenset[bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discarded:
+    """Windows thrown away, in order; the reader reads their ranges again from the table's frontier. ``smaller`` asks for fewer rows."""
+
+    table: TableId
+    numbers: tuple[int, ...]
+    reason: str
+    smaller: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Window(Generic[Rows]):
+    number: int
+    table: TableId
+    keyed: bool
+    low: MarkPosition | None = None
+    rows: Rows | None = None
+    struck: set[bytes] = field(default_factory=set)
+
+
+class Windows(Generic[Rows]):
+    """All windows of one task. Pure: the shell holds a lock around each call.
+
+    ``run`` makes the marks of this run unlike those of any other run or connector, so that marks found again after a restart mean nothing.
+    ``keys_max`` bounds the notes of one window. # I6
+    """
+
+    def __init__(self, *, run: str, keys_max: int) -> None:
+        self._run = run
+        self._keys_max = keys_max
+        self._next_number = 1
+        self._windows: dict[int, _Window[Rows]] = {}
+        self._by_table: dict[TableId, list[_Window[Rows]]] = {}
+
+    @property
+    def open_total(self) -> int:
+        """Windows declared and neither closed nor discarded."""
+        return len(self._windows)
+
+    def declare(self, table: TableId, *, keyed: bool) -> Ticket:
+        """Announce a window, before its low mark is written. ``keyed`` False: any event of the table spoils the window."""
+        window: _Window[Rows] = _Window(self._next_number, table, keyed)
+        self._next_number += 1
+        self._windows[window.number] = window
+        self._by_table.setdefault(table, []).append(window)
+        return Ticket(
+            number=window.number,
+            table=table,
+            low_token=f"{self._run}/{window.number}/low",
+            high_token=f"{self._run}/{window.number}/high",
+        )
+
+    def hand_in(self, number: int, rows: Rows) -> bool:
+        """Give a window its rows, before its high mark is written. False: the window was discarded meanwhile, do not write the mark."""
+        window = self._windows.get(number)
+        if window is None:
+            return False
+        window.rows = rows
+        return True
+
+    def note(self, table: TableId, keys: Iterable[bytes | None]) -> Discarded | None:
+        """Strike the keys of log events from the table's open windows. Called in log order, between the calls of ``mark``."""
+        windows = self._by_table.get(table)
+        if windows is None:
+            return None
+        for window in windows:
+            if window.low is None:
+                break  # marks arrive in the order of the windows: younger siblings are not open either
+            if not window.keyed:
+                return self._discard(window, "a change of a table without a key came inside the window")
+            window.struck.update(key for key in keys if key is not None)
+            if len(window.struck) > self._keys_max:
+                return self._discard(window, f"more than {self._keys_max} keys changed inside the window", smaller=True)
+        return None
+
+    def mark(self, token: str, position: MarkPosition) -> Closed[Rows] | None:
+        """A mark has shown up in the log. Marks of other runs, and of windows discarded since, mean nothing."""
+        run, _, rest = token.rpartition("/")[0].rpartition("/")
+        if run != self._run:
+            return None
+        window = self._windows.get(int(rest))
+        if window is None:
+            return None
+        if token.endswith("/low"):
+            window.low = position
+            return None
+        if window.low is None or window.rows is None:
+            message = f"the high mark of window {window.number} of {window.table} came before its low mark or its rows"
+            raise AssertionError(message)
+        self._forget(window)
+        return Closed(
+            number=window.number,
+            table=window.table,
+            rows=window.rows,
+            low=window.low,
+            high=position,
+            struck=frozenset(window.struck),
+        )
+
+    def discard(self, number: int, reason: str, *, smaller: bool = False) -> Discarded | None:
+        """Throw one window away (and its younger siblings): its SELECT failed, or its rows do not fit the table any more."""
+        window = self._windows.get(number)
+        return None if window is None else self._discard(window, reason, smaller=smaller)
+
+    def table_changed(self, table: TableId, reason: str) -> Discarded | None:
+        """DDL on the table: nothing read so far can be trusted to fit it. Every window of the table goes, also those not open yet."""
+        windows = self._by_table.get(table)
+        return None if windows is None else self._discard(windows[0], reason)
+
+    def _discard(self, first: _Window[Rows], reason: str, *, smaller: bool = False) -> Discarded:
+        doomed = [w for w in self._by_table[first.table] if w.number >= first.number]
+        for window in doomed:
+            self._forget(window)
+        return Discarded(table=first.table, numbers=tuple(w.number for w in doomed), reason=reason, smaller=smaller)
+
+    def _forget(self, window: _Window[Rows]) -> None:
+        del self._windows[window.number]
+        siblings = self._by_table[window.table]
+        siblings.remove(window)
+        if not siblings:
+            del self._by_table[window.table]

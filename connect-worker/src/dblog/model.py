@@ -1,0 +1,126 @@
+"""The words every part shares: tables, columns, and a batch of finished records.
+
+Values only: no I/O, no rules. A ``Table`` is one version of one source table; ``Batch`` is what travels through the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+OffsetMap = Mapping[str, str | int | float | bool | None]
+"""A source offset as Kafka Connect stores it: flat, primitives only (kafka-connect contract: offset topic)."""
+
+Headers = list[tuple[str, bytes | None]]
+"""Record headers in the order they are written."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableId:
+    """A table's full name as the server spells it."""
+
+    database: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of one table version, in the terms of information_schema.COLUMNS.
+
+    ``type`` is DATA_TYPE in lower case (``int``, ``varchar``, ``datetime``, ``tinyint``, ...); ``type_text`` is COLUMN_TYPE
+    (``int(10) unsigned``, ``enum('a','b')``). ``length`` means: characters for char and varchar, bytes for binary and varbinary, bits
+    for bit, precision for decimal, fraction digits (0..6) for time, datetime and timestamp, display width for integers if given.
+    ``scale`` is the decimal's (or float(M,D)'s) scale. ``default`` is the literal without quotes, or the expression's text when
+    ``default_is_expression``; None with ``has_default`` means DEFAULT NULL.
+    """
+
+    name: str
+    type: str
+    type_text: str
+    nullable: bool
+    unsigned: bool = False
+    length: int | None = None
+    scale: int | None = None
+    charset: str | None = None
+    collation: str | None = None
+    members: tuple[str, ...] = ()
+    has_default: bool = False
+    default: str | None = None
+    default_is_expression: bool = False
+    auto_increment: bool = False
+    generated: bool = False
+    invisible: bool = False
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """One index of a table: its name and columns in index order. ``PRIMARY`` is the primary key's name.
+
+    ``partial``: some column takes part with a prefix only. ``columns`` leaves out functional parts, and ``functional`` tells that there are some.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    unique: bool
+    partial: bool = False
+    functional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One version of a table: columns in ordinal order, and the names of its key columns in key order.
+
+    ``key`` is the primary key, else the first unique index whose columns are all NOT NULL, else empty (Debezium's rule).
+    ``primary_key`` tells whether ``key`` is the real primary key.
+    """
+
+    id: TableId
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+    primary_key: bool = True
+    charset: str | None = None
+    comment: str | None = None
+    collation: str | None = None
+    indexes: tuple[Index, ...] = ()
+    """Every index in the server's order: what a later ALTER needs to tell which columns become the key."""
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name, compared without case as MySQL does."""
+        lowered = name.lower()
+        return next((c for c in self.columns if c.name.lower() == lowered), None)
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """Finished records of one topic, in log order; parallel lists, ``values[i] is None`` is a tombstone.
+
+    ``table`` names the source table (None for markers, heartbeats and schema changes), ``headers`` holds the extra headers of the few
+    records that have any, by index. ``partition`` is set only where the contract fixes it (0 for heartbeat and schema-change topics).
+    """
+
+    topic: str
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    table: TableId | None = None
+    headers: dict[int, Headers] = field(default_factory=dict)
+    partition: int | None = None
+    context_headers: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """A unit of the queue, the sender and the ledger: segments, and how far the source has come once all of them are acknowledged.
+
+    ``step`` is opaque to the runtime: it hands the steps of the acknowledged prefix, in order, to the task's ``OffsetFold``. # I1
+    ``bytes_total`` is the sum of key and value lengths, ``source_ts_us`` the source time of the newest record, for lag.
+    """
+
+    segments: list[Segment]
+    step: object
+    records_total: int
+    bytes_total: int
+    source_ts_us: int | None = None

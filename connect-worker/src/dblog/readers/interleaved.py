@@ -1,0 +1,284 @@
+"""Brings log rows and chunk rows into one order: the order in which everything leaves the task.
+
+The log thread hands in what the log says (``rows``, ``mark``, ``table_changed``), chunk threads announce windows and hand in what they have read
+(``declare``, ``hand_in``). Rules are core/watermark.py's; here are the lock, the waiting, and the batches. Chunk rows are encoded when their window
+closes, on the log thread: only then is the position of the low mark known, which every dump row carries. # I2
+
+A chunk was read with one version of its table. If the log, on its way to the high mark, has come to another version, the rows do not fit the
+columns any more: the window is discarded and read again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from dblog.clock import Clock
+from dblog.codecs.plan import RowContext
+from dblog.core.dumps import Dump, Key, TableDump, dump_to_text
+from dblog.core.watermark import Closed, Discarded, MarkPosition, Ticket, Windows
+from dblog.model import Batch, Segment, Table, TableId
+from dblog.ports import RowEncoder
+from dblog.readers.queue import BlockingQueue
+
+log = structlog.get_logger(__name__)
+
+CHUNK_BATCH_RECORDS = 2000
+"""Chunk rows enter the queue in batches of this size: larger ones cost time in the producer (measured: 12 to 15 % at 20 000)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one batch moves: the log position after it, and the dump's state when it has changed."""
+
+    position: Any | None
+    dump: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkRead:
+    """A chunk as its reader hands it in: raw rows, the range they cover, and the table version they were selected with."""
+
+    table: Table
+    rows: bytes
+    row_count: int
+    after: Key | None
+    upto: Key | None
+    """The range is (after, upto]; ``upto`` is the last row's key, or the dump's greatest key when ``final``."""
+    final: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkMarker:
+    """What a closed window leaves behind (D6); the task turns it into a record of the marker topic."""
+
+    chunk_id: str
+    table: TableId
+    topic: str
+    after: Key | None
+    upto: Key | None
+    final: bool
+    low: MarkPosition
+    high: MarkPosition
+    rows_read: int
+    rows_dropped: int
+    digest: int
+
+
+class Interleaver:
+    """One task's meeting point of log and chunks. ``encoder_of`` gives the encoder of a table at the log's position (log thread only)."""
+
+    def __init__(
+        self,
+        *,
+        windows: Windows[ChunkRead],
+        queue: BlockingQueue,
+        clock: Clock,
+        encoder_of: Callable[[TableId], RowEncoder | None],
+        marker_segment: Callable[[ChunkMarker], Segment | None],
+        run: str,
+    ) -> None:
+        self._windows = windows
+        self._queue = queue
+        self._clock = clock
+        self._encoder_of = encoder_of
+        self._marker_segment = marker_segment
+        self._run = run
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._dump: Dump | None = None
+        self._dump_text: str | None = None
+        self._dump_moved = False
+        self._resets: dict[TableId, int] = {}
+        self._shrink: set[TableId] = set()
+
+    # ---- the dump's state
+
+    @property
+    def dump(self) -> Dump | None:
+        """The dump under way or finished last; None before the first."""
+        with self._changed:
+            return self._dump
+
+    def change_dump(self, change: Callable[[Dump | None], Dump | None]) -> None:
+        """Replace the dump's state; the next batch carries it into the offset."""
+        with self._changed:
+            self._set_dump(change(self._dump))
+            self._changed.notify_all()
+
+    def table_dump(self, table: TableId) -> TableDump | None:
+        """One table's progress."""
+        dump = self.dump
+        return None if dump is None else dump.table(table)
+
+    # ---- chunk threads
+
+    def declare(self, table: TableId, *, keyed: bool, resets: int, windows_max: int) -> Ticket | None:
+        """Announce a window, waiting while ``windows_max`` are open. None: stopping, or the table was reset since ``resets``."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._stopping or self._resets.get(table, 0) != resets or self._windows.open_total < windows_max
+            )
+            if self._stopping or self._resets.get(table, 0) != resets:
+                return None
+            return self._windows.declare(table, keyed=keyed)
+
+    def hand_in(self, ticket: Ticket, chunk: ChunkRead) -> bool:
+        """Give a window its rows. False: it was discarded meanwhile; its high mark need not be written."""
+        with self._changed:
+            return self._windows.hand_in(ticket.number, chunk)
+
+    def give_up(self, ticket: Ticket, reason: str) -> None:
+        """The SELECT failed: throw the window away; the reader starts again at the frontier."""
+        with self._changed:
+            self._discarded(self._windows.discard(ticket.number, reason))
+
+    def resets(self, table: TableId) -> int:
+        """How often windows of the table were thrown away; a reader that sees it rise goes back to the frontier."""
+        with self._changed:
+            return self._resets.get(table, 0)
+
+    def take_shrink(self, table: TableId) -> bool:
+        """Whether a window overflowed since the last call: the next chunk should be smaller."""
+        with self._changed:
+            shrink = table in self._shrink
+            self._shrink.discard(table)
+            return shrink
+
+    def wait_done(self, table: TableId, *, resets: int) -> bool:
+        """Wait until the table's last window has closed. False: a window was discarded (or the task stops) and there is more to read."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._stopping or self._resets.get(table, 0) != resets or self._is_done(table)
+            )
+            return self._is_done(table)
+
+    def stop(self) -> None:
+        """Wake every waiting thread for good."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+
+    @property
+    def stopping(self) -> bool:
+        """True once ``stop`` was called."""
+        return self._stopping
+
+    # ---- the log thread
+
+    def rows(self, segments: list[Segment], *, position: object, records: int, size_bytes: int, source_ts_us: int | None) -> None:
+        """Log rows, in log order: strike their keys from open windows and send them."""
+        if self._windows.open_total:
+            with self._changed:
+                for segment in segments:
+                    if segment.table is not None:
+                        self._discarded(self._windows.note(segment.table, segment.keys))
+        self._put(segments, position, records, size_bytes, source_ts_us)
+
+    def skipped_rows(self, table: TableId, keys: Iterable[bytes | None]) -> None:
+        """Log rows that are lawfully not sent still strike their keys."""
+        with self._changed:
+            self._discarded(self._windows.note(table, keys))
+
+    def table_changed(self, table: TableId, reason: str) -> None:
+        """DDL on a table, at the log's position: its windows are read again."""
+        with self._changed:
+            self._discarded(self._windows.table_changed(table, reason))
+
+    def mark(self, token: str, at: MarkPosition, position: object) -> None:
+        """A mark, at the log's position; a high mark sends the rows of its window."""
+        with self._changed:
+            closed = self._windows.mark(token, at)
+        if closed is not None:
+            self._close(closed, position)
+
+    def extra(self, segments: list[Segment], position: object) -> None:
+        """Records that are no rows (heartbeat, schema change), or none at all when only the position moves."""
+        size_bytes = sum(len(k or b"") + len(v or b"") for s in segments for k, v in zip(s.keys, s.values, strict=True))
+        self._put(segments, position, sum(len(s.values) for s in segments), size_bytes, None)
+
+    def _close(self, closed: Closed[ChunkRead], position: object) -> None:
+        chunk = closed.rows
+        encoder = self._encoder_of(closed.table)
+        if encoder is None or encoder.plan.table != chunk.table:
+            with self._changed:
+                # the window is forgotten already, so the reset is counted here
+                self._reset(closed.table, f"the columns of {closed.table} changed between its SELECT and its high mark")
+                self._discarded(self._windows.table_changed(closed.table, "an older window of the table was discarded"))
+            return
+        now_us = self._clock.now_us()
+        context = RowContext(
+            file=closed.low.file,
+            pos=closed.low.pos,
+            server_id=0,
+            source_ts_us=now_us,
+            now_us=now_us,
+            sequence_high=closed.low.sequence_high,
+            sequence_low=closed.low.sequence_low,
+            snapshot="incremental",
+        )
+        keys, values, dropped, digest = encoder.encode_chunk(chunk.rows, context, closed.struck)
+        topic = encoder.plan.topic
+        marker = ChunkMarker(
+            chunk_id=f"{self._run}/{closed.number}",
+            table=closed.table,
+            topic=topic,
+            after=chunk.after,
+            upto=chunk.upto,
+            final=chunk.final,
+            low=closed.low,
+            high=closed.high,
+            rows_read=chunk.row_count,
+            rows_dropped=dropped,
+            digest=digest,
+        )
+        for start in range(0, len(keys), CHUNK_BATCH_RECORDS):
+            part_keys = keys[start : start + CHUNK_BATCH_RECORDS]
+            part_values = values[start : start + CHUNK_BATCH_RECORDS]
+            segment = Segment(topic, part_keys, part_values, closed.table)
+            size_bytes = sum(len(k) for k in part_keys if k) + sum(len(v) for v in part_values if v)
+            self._queue.put(Batch([segment], Step(position=None), len(part_keys), size_bytes, None))
+        with self._changed:
+            dump = self._dump
+            if dump is not None and dump.table(closed.table) is not None:
+                self._set_dump(
+                    dump.advanced(closed.table, after=chunk.upto, rows=chunk.row_count, done=chunk.final)
+                )
+            self._changed.notify_all()
+        segment_of_marker = self._marker_segment(marker)
+        self.extra([] if segment_of_marker is None else [segment_of_marker], position)
+
+    def _put(
+        self, segments: list[Segment], position: object, records: int, size_bytes: int, source_ts_us: int | None
+    ) -> None:
+        dump = None
+        if self._dump_moved:
+            with self._changed:
+                dump = self._dump_text
+                self._dump_moved = False
+        self._queue.put(Batch(segments, Step(position=position, dump=dump), records, size_bytes, source_ts_us))
+
+    def _set_dump(self, dump: Dump | None) -> None:
+        self._dump = dump
+        self._dump_text = None if dump is None else dump_to_text(dump)
+        self._dump_moved = True
+
+    def _discarded(self, discarded: Discarded | None) -> None:
+        if discarded is None:
+            return
+        if discarded.smaller:
+            self._shrink.add(discarded.table)
+        self._reset(discarded.table, discarded.reason)
+
+    def _reset(self, table: TableId, reason: str) -> None:
+        self._resets[table] = self._resets.get(table, 0) + 1
+        log.info("chunk read again", table=str(table), reason=reason)
+        self._changed.notify_all()
+
+    def _is_done(self, table: TableId) -> bool:
+        progress = None if self._dump is None else self._dump.table(table)
+        return progress is None or progress.done

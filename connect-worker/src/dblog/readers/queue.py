@@ -1,0 +1,90 @@
+"""The bounded queue between the readers and the sender: full means wait, in records and in bytes. # I6
+
+One producer thread (the log reader), one consumer (the sender). A batch larger than the whole queue still passes when the queue is empty, so a
+single huge row cannot block for ever. Closing wakes both sides; an error given to ``fail`` surfaces in the consumer after what was put before it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from dblog.model import Batch
+
+
+class QueueClosedError(Exception):
+    """The queue was closed while a reader waited to put: the task is stopping."""
+
+
+class BlockingQueue:
+    """Batches in order, at most ``records_max`` records and ``bytes_max`` bytes (0: no byte limit) at a time."""
+
+    def __init__(self, *, records_max: int, bytes_max: int) -> None:
+        self._records_max = records_max
+        self._bytes_max = bytes_max
+        self._batches: deque[Batch] = deque()
+        self._records = 0
+        self._bytes = 0
+        self._closed = False
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+
+    @property
+    def records_total(self) -> int:
+        """Records waiting."""
+        return self._records
+
+    @property
+    def bytes_total(self) -> int:
+        """Bytes of keys and values waiting."""
+        return self._bytes
+
+    def put(self, batch: Batch) -> None:
+        """Append, waiting while the queue is full; QueueClosedError when the task stops meanwhile."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._has_room(batch))
+            if self._closed:
+                raise QueueClosedError
+            self._batches.append(batch)
+            self._records += batch.records_total
+            self._bytes += batch.bytes_total
+            self._changed.notify_all()
+
+    def poll(self, *, timeout_s: float, records_max: int) -> list[Batch]:
+        """What is there, at least one batch and at most about ``records_max`` records; [] after ``timeout_s``. Raises what ``fail`` was given."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._batches or self._closed or self._error is not None, timeout_s)
+            if not self._batches:
+                if self._error is not None:
+                    raise self._error
+                return []
+            taken: list[Batch] = []
+            records = 0
+            while self._batches and (not taken or records + self._batches[0].records_total <= records_max):
+                batch = self._batches.popleft()
+                taken.append(batch)
+                records += batch.records_total
+                self._bytes -= batch.bytes_total
+            self._records -= records
+            self._changed.notify_all()
+            return taken
+
+    def fail(self, error: BaseException) -> None:
+        """A reader has ended with an error: hand it to the consumer once the batches before it are taken. The first error wins."""
+        with self._changed:
+            if self._error is None:
+                self._error = error
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """No more batches are wanted: waiting readers get QueueClosedError, a waiting consumer gets []."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _has_room(self, batch: Batch) -> bool:
+        if not self._batches:
+            return True
+        if self._records + batch.records_total > self._records_max:
+            return False
+        return not self._bytes_max or self._bytes + batch.bytes_total <= self._bytes_max

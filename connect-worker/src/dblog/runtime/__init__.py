@@ -1,0 +1,1 @@
+"""The task process: polls a source task, sends its records, and commits its offsets once they are acknowledged."""

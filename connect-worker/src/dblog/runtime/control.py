@@ -1,0 +1,63 @@
+"""The control channel between herder and task process: JSON lines over one inherited socket.
+
+The herder sends start, pause, resume, stop; the task answers with states, topics and metrics. The end of the channel means that the herder is gone:
+the task must not go on without it (another worker may start the same task), so the process ends at once. # I7
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+HERDER_GONE_EXIT_CODE = 76
+"""Exit status of a task process that lost its herder."""
+
+
+class Control:
+    """The task's end of the channel. Messages are read on a thread of their own, so a stop reaches a task that is busy."""
+
+    def __init__(self, control_fd: int) -> None:
+        self._socket = socket.socket(fileno=control_fd)
+        self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._write_lock = threading.Lock()
+        self.on_message: Callable[[dict[str, Any]], None] = lambda _message: None
+        self._reader = threading.Thread(target=self._read, name="control", daemon=True)
+        self._reader.start()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """One line to the herder; a herder that is gone is noticed by the reader."""
+        data = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        with self._write_lock:
+            try:
+                self._socket.sendall(data)
+            except OSError:
+                os._exit(HERDER_GONE_EXIT_CODE)
+
+    def take(self, timeout_s: float | None) -> dict[str, Any] | None:
+        """The next message; None when there is none within the time (0: do not wait; None: wait for ever)."""
+        try:
+            if timeout_s == 0:
+                return self._messages.get_nowait()
+            return self._messages.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
+    def _read(self) -> None:
+        pending = b""
+        while True:
+            try:
+                data = self._socket.recv(65536)
+            except OSError:
+                data = b""
+            if not data:
+                os._exit(HERDER_GONE_EXIT_CODE)
+            *lines, pending = (pending + data).split(b"\n")
+            for line in lines:
+                message = json.loads(line)
+                self._messages.put(message)
+                self.on_message(message)

@@ -1,0 +1,38 @@
+"""Decides what an error means for the task: wait and try again, or FAILED with a trace that says what to do. # I5
+
+Connect shows the trace to operators, so it opens with our sentence; the Python trace follows only for bugs (anything that is not an error of
+ours), because there it is the only clue.
+"""
+
+from __future__ import annotations
+
+import traceback
+
+from dblog.errors import DblogError, DefiniteError, TransientError
+
+
+def may_retry(error: BaseException) -> bool:
+    """Whether trying again may help."""
+    return isinstance(error, TransientError)
+
+
+def trace_of(error: BaseException) -> str:
+    """The text for the status topic: the sentence first, then its causes; for a bug of ours the whole trace."""
+    if isinstance(error, DblogError):
+        lines = [f"{type(error).__name__}: {error}"]
+        cause = error.__cause__
+        while cause is not None:
+            if isinstance(cause, DblogError):
+                lines.append(f"Caused by: {type(cause).__name__}: {cause}")
+            else:
+                lines.append(f"Caused by: {type(cause).__module__}.{type(cause).__name__}")
+            cause = cause.__cause__
+        return "\n".join(lines)
+    text = "".join(traceback.format_exception(error))
+    return f"Unexpected {type(error).__name__}: this is a bug in dblog, please report it with this trace.\n{text}"
+
+
+def gave_up(error: TransientError, *, tries: int, waited_s: float) -> DefiniteError:
+    """The definite error a transient one turns into when trying again has not helped for too long."""
+    message = f"gave up after {tries} tries in {waited_s:.0f} s: {error}; nothing is lost, restart the task once the cause is gone"
+    return DefiniteError(message)

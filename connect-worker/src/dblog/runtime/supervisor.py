@@ -1,0 +1,362 @@
+"""The life of one task process: start, poll and send, commit, pause, stop, fail.
+
+One thread (this one) polls the task's queue, produces, serves delivery callbacks and commits offsets, so the ledger needs no lock. Transient errors
+start the task again from its committed offset, with backoff, until they have lasted longer than ``dblog.retry.timeout.ms``; definite ones end it with
+FAILED and a trace.
+
+An offset is committed on every ``offset.flush.interval.ms``, when a dump has moved (at most once a second, so that a kill repeats little), on
+pause, on stop, and when the task fails; always only the acknowledged prefix. # I1
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import structlog
+from confluent_kafka import KafkaError
+
+from dblog.core.backoff import Backoff
+from dblog.core.ledger import Ledger
+from dblog.errors import DblogError, TransientError
+from dblog.kafka.producer import record_producer
+from dblog.kafka.topics import TopicCreator
+from dblog.model import Batch, Headers, OffsetMap
+from dblog.ports import OffsetFold
+from dblog.runtime.control import Control
+from dblog.runtime.offsets import OffsetWriter
+from dblog.runtime.policy import gave_up, trace_of
+from dblog.runtime.sender import Sender
+
+log = structlog.get_logger(__name__)
+
+POLL_TIMEOUT_S = 0.02
+"""An idle task looks for delivery callbacks and control messages this often."""
+
+METRICS_INTERVAL_S = 1.0
+DUMP_FLUSH_INTERVAL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartOrder:
+    """What the herder says at start."""
+
+    connector: str
+    task: int
+    config: Mapping[str, str]
+    worker: Mapping[str, str]
+    offsets: list[dict[str, Any]]
+    paused: bool = False
+    generation: int = 0
+
+
+class SourceTask(Protocol):
+    """The contract of a source: start, poll, commit, stop."""
+
+    partition: Mapping[str, str]
+    fold: OffsetFold
+    context_headers: Headers
+
+    def start(self, offset: OffsetMap | None) -> None:
+        """Connect, check, recover, and let the readers run. Raises TransientError or DefiniteError."""
+
+    def poll(self, *, timeout_s: float, records_max: int) -> list[Batch]:
+        """Finished batches in order, [] when there is none in time; raises what a reader failed with."""
+
+    def commit(self, offset: OffsetMap) -> None:
+        """The offset has been stored: whatever is older may be forgotten."""
+
+    def stop(self) -> None:
+        """End the readers; may be called from any state, also twice."""
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers for the herder."""
+
+
+TaskFactory = Callable[[StartOrder], SourceTask]
+
+
+@dataclass(slots=True)
+class _Run:
+    """One life of a task between a start and an error or stop."""
+
+    task: SourceTask
+    sender: Sender
+    writer: OffsetWriter
+    ledger: Ledger = field(default_factory=Ledger)
+    dump_moved: bool = False
+    moved: bool = False
+    flushed_at_s: float = 0.0
+    acknowledged_at_s: float = 0.0
+
+
+class Supervisor:
+    """Runs one task by the herder's orders until it is told to stop or fails."""
+
+    def __init__(self, control: Control, factory: TaskFactory) -> None:
+        self._control = control
+        self._factory = factory
+        self._paused = False
+        self._stopping = False
+        self._metrics_at_s = 0.0
+        self._brokers_away: str | None = None
+        self._current: SourceTask | None = None
+
+    def run(self) -> int:
+        """Exit status 0 after an orderly stop, 1 after FAILED."""
+        first = self._control.take(None)
+        if first is None or first.get("type") == "stop":
+            return 0
+        order = StartOrder(
+            connector=first["connector"],
+            task=first["task"],
+            config=first["config"],
+            worker=first["worker"],
+            offsets=first["offsets"],
+            paused=first.get("target") == "PAUSED",
+            generation=first.get("generation", 0),
+        )
+        structlog.contextvars.bind_contextvars(connector=order.connector, task=order.task)
+        self._paused = order.paused
+        try:
+            self._run_with_retries(order)
+        except Exception as e:  # noqa: BLE001 - the edge of the task: every error becomes its state
+            log.error("task failed", reason=trace_of(e))
+            self._state("FAILED", trace_of(e))
+            return 1
+        self._state("STOPPED")
+        return 0
+
+    def _run_with_retries(self, order: StartOrder) -> None:
+        backoff, failures, first_failure_s = Backoff(), 0, 0.0
+        retry_timeout_s = _milliseconds(order.config, "dblog.retry.timeout.ms", 300_000) / 1000
+        offset = _own_offset(order)
+        while not self._stopping:
+            started_s = time.monotonic()
+            try:
+                offset = self._run_once(order, offset)
+            except _RestartError as e:
+                offset, error = e.offset, e.error
+                now_s = time.monotonic()
+                if now_s - started_s > max(60.0, retry_timeout_s / 2):
+                    failures = 0  # it ran well for a while: a new trouble, not the old one
+                if failures == 0:
+                    first_failure_s = now_s
+                failures += 1
+                if now_s - first_failure_s > retry_timeout_s:
+                    raise gave_up(error, tries=failures, waited_s=now_s - first_failure_s) from error
+                delay_s = backoff.delay_s(failures, chance=random.random())  # noqa: S311 - jitter, no secret
+                log.warning("task tries again", reason=str(error), failures=failures, delay_s=round(delay_s, 2))
+                self._wait(delay_s)
+            else:
+                return
+
+    def _run_once(self, order: StartOrder, offset: OffsetMap | None) -> OffsetMap | None:
+        """One life; returns the last stored offset after an orderly stop, raises _RestartError carrying it after a transient error."""
+        task = self._factory(order)
+        self._current = task
+        run: _Run | None = None
+        stored = offset
+        try:
+            run = self._open(order, task)
+            task.start(offset)
+            self._state("PAUSED" if self._paused else "RUNNING")
+            run.flushed_at_s = run.acknowledged_at_s = time.monotonic()
+            flush_interval_s = _milliseconds(order.worker, "offset.flush.interval.ms", 60_000) / 1000
+            records_max = int(order.config.get("max.batch.size") or 2048)
+            away_max_s = _milliseconds(order.config, "dblog.retry.timeout.ms", 300_000) / 1000
+            while not self._stopping:
+                self._orders(run)
+                if self._paused:
+                    run.sender.serve(POLL_TIMEOUT_S)
+                else:
+                    for batch in task.poll(timeout_s=POLL_TIMEOUT_S, records_max=records_max):
+                        run.sender.send(batch, run.ledger.enter(batch.step, batch.records_total))
+                    run.sender.serve(0)
+                self._acknowledged(run)
+                self._check_brokers(run, away_max_s)
+                now_s = time.monotonic()
+                due_s = DUMP_FLUSH_INTERVAL_S if run.dump_moved else flush_interval_s
+                if run.moved and now_s - run.flushed_at_s >= min(due_s, flush_interval_s):
+                    stored = self._commit(run) or stored
+                if now_s - self._metrics_at_s >= METRICS_INTERVAL_S:
+                    self._metrics_at_s = now_s
+                    self._send_metrics(run)
+            stored = self._last_commit(run) or stored
+        except Exception as e:
+            if run is not None:
+                stored = self._last_commit_quietly(run) or stored
+            if isinstance(e, TransientError):
+                raise _RestartError(e, stored) from e
+            raise
+        finally:
+            task.stop()
+            self._current = None
+        return stored
+
+    def _open(self, order: StartOrder, task: SourceTask) -> _Run:
+        bootstrap = order.worker["bootstrap.servers"]
+        overrides = {**_prefixed(order.worker, "producer."), **_prefixed(order.config, "producer.override.")}
+        client_id = f"connector-producer-{order.connector}-{order.task}"
+        producer = record_producer(bootstrap, client_id, overrides, error_cb=self._on_kafka_error)
+        topics = TopicCreator.of(bootstrap, order.worker, order.config)
+
+        def ensure_topic(topic: str) -> None:
+            topics.ensure(topic)
+            self._control.send({"type": "topic", "topic": topic})
+
+        sender = Sender(
+            producer,
+            context_headers=task.context_headers,
+            ensure_topic=ensure_topic,
+            tolerate=order.config.get("errors.tolerance", "none").lower() == "all",
+        )
+        offset_producer = record_producer(
+            bootstrap, f"{client_id}-offsets", {**_prefixed(order.worker, "producer."), "linger.ms": "0"}, error_cb=self._on_kafka_error
+        )
+        writer = OffsetWriter(
+            offset_producer,
+            topic=order.config.get("offsets.storage.topic") or order.worker["offset.storage.topic"],
+            connector=order.connector,
+            partition=task.partition,
+            timeout_s=_milliseconds(order.worker, "offset.flush.timeout.ms", 5_000) / 1000,
+        )
+        return _Run(task, sender, writer)
+
+    def _acknowledged(self, run: _Run) -> None:
+        steps = run.ledger.take_steps()
+        if not steps:
+            return
+        run.acknowledged_at_s = time.monotonic()
+        self._brokers_away = None
+        for step in steps:
+            run.task.fold.advance(step)
+            run.dump_moved = run.dump_moved or getattr(step, "dump", None) is not None
+        run.moved = True
+
+    def _commit(self, run: _Run) -> OffsetMap | None:
+        offset = run.task.fold.offset()
+        run.flushed_at_s = time.monotonic()
+        try:
+            written = run.writer.write(offset)
+        except TransientError as e:
+            log.warning("offset flush failed, trying again at the next interval", reason=str(e))
+            return None
+        run.moved = run.dump_moved = False
+        if written:
+            run.task.commit(offset)
+        return offset
+
+    def _last_commit(self, run: _Run) -> OffsetMap | None:
+        """What has been sent is waited for, then committed."""
+        run.sender.flush(5.0)
+        self._acknowledged(run)
+        return self._commit(run) if run.moved else None
+
+    def _last_commit_quietly(self, run: _Run) -> OffsetMap | None:
+        try:
+            return self._last_commit(run)
+        except DblogError as e:
+            log.warning("the last offsets could not be committed; a restart repeats some records", reason=str(e))
+            return None
+
+    def _check_brokers(self, run: _Run, away_max_s: float) -> None:
+        if not run.ledger.batches_total:
+            run.acknowledged_at_s = time.monotonic()
+            return
+        waited_s = time.monotonic() - run.acknowledged_at_s
+        if waited_s > away_max_s and self._brokers_away is not None:
+            message = (
+                f"Kafka has acknowledged nothing for {waited_s:.0f} s ({self._brokers_away}); {run.sender.outstanding} records wait; "
+                "check bootstrap.servers and the brokers, then restart the task: it goes on from its committed offset"
+            )
+            raise gave_up(TransientError(message), tries=1, waited_s=waited_s)
+
+    def _orders(self, run: _Run) -> None:
+        while (message := self._control.take(0)) is not None:
+            match message.get("type"):
+                case "stop":
+                    self._stopping = True
+                case "pause" if not self._paused:
+                    self._paused = True
+                    self._last_commit_quietly(run)
+                    self._state("PAUSED")
+                case "resume" if self._paused:
+                    self._paused = False
+                    self._state("RUNNING")
+                case _:
+                    pass
+
+    def _wait(self, delay_s: float) -> None:
+        """Wait, but not when told to stop."""
+        until_s = time.monotonic() + delay_s
+        while not self._stopping and (left_s := until_s - time.monotonic()) > 0:
+            message = self._control.take(left_s)
+            match message and message.get("type"):
+                case "stop":
+                    self._stopping = True
+                case "pause":
+                    self._paused = True
+                case "resume":
+                    self._paused = False
+                case _:
+                    pass
+
+    def _on_kafka_error(self, error: KafkaError) -> None:
+        if error.code() in {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}:  # noqa: SLF001 - librdkafka's local codes are spelled so
+            if self._brokers_away is None:
+                log.warning("Kafka is away; records wait in the queue", reason=error.str())
+            self._brokers_away = error.str()
+
+    def _send_metrics(self, run: _Run) -> None:
+        values = {
+            **run.task.metrics(),
+            "records_sent_total": float(run.sender.records_total),
+            "bytes_sent_total": float(run.sender.bytes_total),
+            "records_outstanding": float(run.sender.outstanding),
+            "send_failures_total": float(run.sender.failures_total),
+            "paused": float(self._paused),
+        }
+        self._control.send({"type": "metrics", "values": values})
+
+    def _state(self, state: str, trace: str | None = None) -> None:
+        self._control.send({"type": "state", "state": state, "trace": trace})
+
+
+class _RestartError(Exception):
+    """A transient error, with the offset to start again from."""
+
+    def __init__(self, error: TransientError, offset: OffsetMap | None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.offset = offset
+
+
+def _own_offset(order: StartOrder) -> OffsetMap | None:
+    prefix = order.config.get("topic.prefix")
+    for entry in order.offsets:
+        if entry["partition"].get("server") == prefix and entry["offset"] is not None:
+            offset: OffsetMap = entry["offset"]
+            return offset
+    return None
+
+
+def _prefixed(properties: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {key.removeprefix(prefix): value for key, value in properties.items() if key.startswith(prefix)}
+
+
+def _milliseconds(properties: Mapping[str, str], name: str, default: int) -> int:
+    value = properties.get(name)
+    return default if value in {None, ""} else int(str(value))
+
+
+def main(control_fd: int, factory: TaskFactory | None = None) -> int:
+    """The entry of ``dblog task``: run the task that the herder orders over ``control_fd``."""
+    if factory is None:
+        from dblog.readers.tasks import source_task  # noqa: PLC0415 - tests run the supervisor with a task of their own
+
+        factory = source_task
+    return Supervisor(Control(control_fd), factory).run()

@@ -1,0 +1,243 @@
+"""The window over every small history: each placement of writes around low mark, select and high mark. # I2 I3"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import pytest
+
+from dblog.core.watermark import MarkPosition, Windows
+from dblog.model import TableId
+
+TABLE = TableId("shop", "orders")
+OTHER = TableId("shop", "customers")
+KEYS = (b"a", b"b", b"c")
+State = dict[bytes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One committed change: rows it removes, and the rows it leaves (key -> version)."""
+
+    removes: tuple[bytes, ...]
+    leaves: tuple[bytes, ...]
+
+
+def writes_of(state: State) -> Iterator[Write]:
+    """Every change that the state allows: insert, update, delete, and key change."""
+    for key in KEYS:
+        if key in state:
+            yield Write((), (key,))
+            yield Write((key,), ())
+            yield from (Write((key,), (other,)) for other in KEYS if other not in state)
+        else:
+            yield Write((), (key,))
+
+
+def histories(state: State, writes: int, version: int = 10) -> Iterator[tuple[tuple[Write, ...], State]]:
+    """All sequences of that many writes from a state, with the state they end in."""
+    if writes == 0:
+        yield (), state
+        return
+    for write in writes_of(state):
+        after = {k: v for k, v in state.items() if k not in write.removes} | dict.fromkeys(write.leaves, version)
+        for rest, final in histories(after, writes - 1, version + 1):
+            yield (write, *rest), final
+
+
+def initial_states() -> Iterator[State]:
+    """Every subset of two keys; the third is where key changes go."""
+    for present in product((False, True), repeat=2):
+        yield {key: 1 + i for i, key in enumerate(KEYS[:2]) if present[i]}
+
+
+def position(n: int) -> MarkPosition:
+    """Any place in the log."""
+    return MarkPosition(file="binlog.000001", pos=n, sequence_high=1, sequence_low=n)
+
+
+@dataclass(slots=True)
+class Output:
+    """What a consumer sees: (key, version of the write or of the row dumped, is the row alive after it)."""
+
+    records: list[tuple[bytes, int, bool]]
+
+    def fold(self) -> State:
+        """The table that these records describe, on top of nothing."""
+        state: State = {}
+        for key, version, alive in self.records:
+            state.pop(key, None)
+            if alive:
+                state[key] = version
+        return state
+
+
+def play(initial: State, writes: tuple[Write, ...], gaps: tuple[int, ...], ranges: list[tuple[bytes, ...]]) -> Output:
+    """Run windows over ``ranges`` one after the other; write i is committed in gap ``gaps[i]``.
+
+    Gap numbers count the places between the steps low, select, high of each window, from before the first to after the last.
+    """
+    windows: Windows[State] = Windows(run="r", keys_max=100)
+    output = Output([])
+    state = dict(initial)
+    queue = list(zip(writes, gaps, range(10, 10 + len(writes)), strict=True))
+    step = 0
+
+    def commit_writes_of_gap() -> None:
+        nonlocal step
+        while queue and queue[0][1] == step:
+            write, _, version = queue.pop(0)
+            for key in write.removes:
+                state.pop(key, None)
+                output.records.append((key, version, False))
+            for key in write.leaves:
+                state[key] = version
+                output.records.append((key, version, True))
+            assert windows.note(TABLE, [*write.removes, *write.leaves]) is None
+        step += 1
+
+    for keys in ranges:
+        commit_writes_of_gap()
+        ticket = windows.declare(TABLE, keyed=True)
+        assert windows.mark(ticket.low_token, position(step)) is None
+        commit_writes_of_gap()
+        assert windows.hand_in(ticket.number, {k: v for k, v in state.items() if k in keys})
+        commit_writes_of_gap()
+        closed = windows.mark(ticket.high_token, position(step))
+        assert closed is not None
+        output.records += [(k, v, True) for k, v in closed.rows.items() if k not in closed.struck]
+    commit_writes_of_gap()
+    assert not queue
+    assert windows.open_total == 0
+    return output
+
+
+def check(initial: State, output: Output, final: State) -> None:
+    """I3: the fold of the output is the source. I2: per key no record is older than one already seen, deletes included."""
+    history = (initial, output.records)
+    assert output.fold() == final, history
+    newest: dict[bytes, int] = {}
+    for key, version, _ in output.records:
+        assert version >= newest.get(key, 0), history
+        newest[key] = version
+
+
+def test_one_window_gives_the_source_for_every_placement_of_three_writes() -> None:
+    played = 0
+    for initial in initial_states():
+        for writes, final in histories(initial, 3):
+            for gaps in product(range(4), repeat=3):
+                if list(gaps) != sorted(gaps):
+                    continue
+                check(initial, play(initial, writes, gaps, [KEYS]), final)
+                played += 1
+
+    assert played > 5_000
+
+
+def test_two_windows_on_disjoint_ranges_give_the_source_for_every_placement_of_two_writes() -> None:
+    played = 0
+    for initial in initial_states():
+        for writes, final in histories(initial, 2):
+            for gaps in product(range(7), repeat=2):
+                if gaps[0] > gaps[1]:
+                    continue
+                check(initial, play(initial, writes, gaps, [KEYS[:1], KEYS[1:]]), final)
+                played += 1
+
+    assert played > 3_500
+
+
+def test_windows_that_overlap_in_the_log_strike_each_their_own_rows() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=100)
+    first = windows.declare(TABLE, keyed=True)
+    second = windows.declare(TABLE, keyed=True)
+
+    windows.mark(first.low_token, position(1))
+    windows.note(TABLE, [b"a"])
+    windows.hand_in(first.number, "first")
+    windows.mark(second.low_token, position(2))
+    windows.note(TABLE, [b"b"])
+    windows.hand_in(second.number, "second")
+    closed_first = windows.mark(first.high_token, position(3))
+    windows.note(TABLE, [b"c"])
+    closed_second = windows.mark(second.high_token, position(4))
+
+    assert closed_first is not None
+    assert closed_second is not None
+    assert (closed_first.rows, closed_first.struck) == ("first", {b"a", b"b"})
+    assert (closed_second.rows, closed_second.struck) == ("second", {b"b", b"c"})
+    assert closed_first.low.pos == 1
+
+
+def test_changes_of_another_table_strike_nothing() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=100)
+    ticket = windows.declare(TABLE, keyed=True)
+    windows.mark(ticket.low_token, position(1))
+
+    windows.note(OTHER, [b"a"])
+    windows.hand_in(ticket.number, "rows")
+    closed = windows.mark(ticket.high_token, position(2))
+
+    assert closed is not None
+    assert closed.struck == frozenset()
+
+
+def test_marks_of_another_run_mean_nothing() -> None:
+    windows: Windows[str] = Windows(run="new", keys_max=100)
+    ticket = windows.declare(TABLE, keyed=True)
+
+    assert windows.mark(f"old/{ticket.number}/high", position(1)) is None
+    assert windows.mark("not a mark", position(1)) is None
+    assert windows.open_total == 1
+
+
+def test_ddl_discards_every_window_of_the_table_also_those_not_open_yet() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=100)
+    first, second = windows.declare(TABLE, keyed=True), windows.declare(TABLE, keyed=True)
+    other = windows.declare(OTHER, keyed=True)
+    windows.mark(first.low_token, position(1))
+
+    discarded = windows.table_changed(TABLE, "ddl")
+
+    assert discarded is not None
+    assert discarded.numbers == (first.number, second.number)
+    assert windows.hand_in(second.number, "rows") is False
+    assert windows.mark(first.high_token, position(2)) is None
+    assert windows.hand_in(other.number, "rows") is True
+
+
+def test_a_window_whose_notes_grow_past_the_limit_is_discarded_with_its_younger_siblings() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=2)
+    first, second = windows.declare(TABLE, keyed=True), windows.declare(TABLE, keyed=True)
+    windows.mark(first.low_token, position(1))
+
+    assert windows.note(TABLE, [b"a", b"b"]) is None
+    discarded = windows.note(TABLE, [b"c"])
+
+    assert discarded is not None
+    assert discarded.smaller
+    assert discarded.numbers == (first.number, second.number)
+
+
+def test_any_change_spoils_the_window_of_a_table_without_a_key() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=2)
+    ticket = windows.declare(TABLE, keyed=False)
+
+    assert windows.note(TABLE, [None]) is None
+    windows.mark(ticket.low_token, position(1))
+    discarded = windows.note(TABLE, [None])
+
+    assert discarded is not None
+    assert windows.open_total == 0
+
+
+def test_a_high_mark_before_its_rows_is_a_bug_of_ours() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=2)
+    ticket = windows.declare(TABLE, keyed=True)
+    windows.mark(ticket.low_token, position(1))
+
+    with pytest.raises(AssertionError, match="high mark"):
+        windows.mark(ticket.high_token, position(2))
