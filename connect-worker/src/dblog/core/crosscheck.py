@@ -1,0 +1,97 @@
+"""Does the schema we would decode with agree with what the log says of the table at this event? (D8, I4)
+
+Every rows event follows a table map. With full metadata it carries names, signedness, charsets, members and the primary key, so a schema that disagrees can be put
+right on the spot; without, it carries types and a count, which is enough to notice most disagreements, and then the schema is read again. A table is never decoded
+with columns that do not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from dblog.model import Column, Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What the log says of one table: a column for each it carries, as well as it can be told from the log alone.
+
+    ``named``: the columns have names (full metadata); otherwise their names are empty. ``key``: the names of the key columns, None when the log does not say.
+    """
+
+    columns: Sequence[Column]
+    named: bool
+    key: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """Decode with the table as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """Decode with this table, and keep it; ``reasons`` tell what was different."""
+
+    table: Table
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The table must not be used; the log does not say enough to put it right."""
+
+    reason: str
+
+
+Verdict = Agreed | Repaired | Mismatch
+
+
+def cross_check(table: Table, seen: Seen, merge: Callable[[Column, Column], Column]) -> Verdict:
+    """Compare ``table`` with what the log says.
+
+    ``merge`` (the dialect's) takes a known column and the seen one and returns the known one itself if they agree, else the column to decode with: the seen one with
+    everything of the known one that the log cannot say and that still holds.
+    """
+    if not seen.named:
+        return _by_position(table, seen, merge)
+    reasons: list[str] = []
+    columns: list[Column] = []
+    known = {column.name.lower(): column for column in table.columns}
+    for found in seen.columns:
+        column = known.get(found.name.lower())
+        if column is None:
+            reasons.append(f"column {found.name} is new")
+            columns.append(found)
+            continue
+        merged = merge(column, found)
+        if merged != column:
+            reasons.append(f"column {column.name} is {merged.type_text}{'' if merged.nullable else ' NOT NULL'}, not {column.type_text}")
+        columns.append(merged)
+    names = [column.name for column in columns]
+    gone = [column.name for column in table.columns if column.name not in names]
+    if gone:
+        reasons.append(f"column {', '.join(gone)} is gone")
+    elif not reasons and names != [column.name for column in table.columns]:
+        reasons.append("the columns are in another order")
+    key, primary = table.key, table.primary_key
+    if seen.key is not None and seen.key != key:
+        reasons.append(f"the key is ({', '.join(seen.key)})")
+        key, primary = seen.key, True
+    elif not set(key) <= set(names):
+        reasons.append("a key column is gone")
+        key, primary = (), False
+    if not reasons:
+        return Agreed()
+    return Repaired(replace(table, columns=tuple(columns), key=key, primary_key=primary), tuple(reasons))
+
+
+def _by_position(table: Table, seen: Seen, merge: Callable[[Column, Column], Column]) -> Verdict:
+    if len(seen.columns) != len(table.columns):
+        return Mismatch(f"{table.id} has {len(table.columns)} columns as we know it and {len(seen.columns)} in the log")
+    for at, (column, found) in enumerate(zip(table.columns, seen.columns, strict=True), start=1):
+        merged = merge(column, replace(found, name=column.name))
+        if merged != column:
+            return Mismatch(f"column {at} of {table.id}, {column.name}, is {column.type_text} as we know it and {merged.type_text} in the log")
+    return Agreed()

@@ -1,0 +1,91 @@
+"""A table as JSON values: what a schema history record holds of it, lossless both ways.
+
+Names are Debezium's where the meaning is Debezium's (``tableChanges`` of its history records, debezium.md 5.4); a member is left out where it has its default, because
+wide tables make the largest records of the topic. typeName is DATA_TYPE and typeExpression COLUMN_TYPE here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dblog.model import Column, Index, Table, TableId
+
+
+def table_record(table: Table) -> dict[str, object]:
+    """A table as JSON values: Debezium's names where the meaning is Debezium's (``tableChanges``), absent where it is the default."""
+    record: dict[str, object] = {
+        "primaryKeyColumnNames": list(table.key),
+        "keyIsPrimary": table.primary_key,
+        "columns": [_column_record(column) for column in table.columns],
+    }
+    if table.indexes:
+        record["indexes"] = [
+            {"name": index.name, "columns": list(index.columns)}
+            | {name: True for name in ("unique", "partial", "functional") if getattr(index, name)}
+            for index in table.indexes
+        ]
+    extra = {"defaultCharsetName": table.charset, "collation": table.collation, "comment": table.comment}
+    return record | {name: value for name, value in extra.items() if value is not None}
+
+
+def table_of_record(id_: TableId, record: Mapping[str, Any]) -> Table:
+    """The reverse of ``table_record``."""
+    return Table(
+        id=id_,
+        columns=tuple(_column_of(column) for column in record["columns"]),
+        key=tuple(record["primaryKeyColumnNames"]),
+        primary_key=bool(record["keyIsPrimary"]),
+        charset=record.get("defaultCharsetName"),
+        collation=record.get("collation"),
+        comment=record.get("comment"),
+        indexes=tuple(
+            Index(
+                name=index["name"],
+                columns=tuple(index["columns"]),
+                unique=bool(index.get("unique")),
+                partial=bool(index.get("partial")),
+                functional=bool(index.get("functional")),
+            )
+            for index in record.get("indexes", ())
+        ),
+    )
+
+
+COLUMN_FIELDS = {
+    "name": "name",
+    "type": "typeName",
+    "type_text": "typeExpression",
+    "nullable": "optional",
+    "unsigned": "unsigned",
+    "length": "length",
+    "scale": "scale",
+    "charset": "charsetName",
+    "collation": "collation",
+    "members": "enumValues",
+    "has_default": "hasDefaultValue",
+    "default": "defaultValueExpression",
+    "default_is_expression": "defaultIsExpression",
+    "auto_increment": "autoIncremented",
+    "generated": "generated",
+    "invisible": "invisible",
+    "comment": "comment",
+}
+"""model.Column's fields -> names in the record."""
+
+
+def _column_record(column: Column) -> dict[str, object]:
+    record: dict[str, object] = {}
+    for attribute, name in COLUMN_FIELDS.items():
+        value = getattr(column, attribute)
+        if isinstance(value, tuple):
+            value = list(value)
+        if value is not None and value is not False and value != []:
+            record[name] = value
+    return record
+
+
+def _column_of(record: Mapping[str, Any]) -> Column:
+    values = {attribute: record[name] for attribute, name in COLUMN_FIELDS.items() if name in record}
+    values["members"] = tuple(values.get("members", ()))
+    return Column(**{"nullable": False, **values})

@@ -1,0 +1,394 @@
+"""The schema of every captured table at any position that may still be read again (D8, I4).
+
+A table's history is a list of versions, each valid from its position on. A position is a pair of integers that sorts as the log does (D7): a DDL statement has
+the position right after it, a row its own; a version is valid for a row when its position is not greater. Versions are kept back to the committed offset: the
+one that is valid there, and all later ones, because a restart reads the log from there again.
+
+Reading the log again meets the same DDL again. A statement whose position is not greater than a table's newest version has been applied to that table already and is
+passed over for it; so a crash between two history records of one statement (a swap of two tables) is made good by the replay.
+
+A version says one of four things: Known (decode with it), Absent (no table of that name), Stale (something happened that was not understood: read
+information_schema again), Parked (a person has to look). Only tables that ``tracked`` accepts are kept: the captured ones, and others that may be renamed into one, as
+the ghost tables of online schema changes are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dblog.core.changes import (
+    AlterDatabase,
+    AlterTable,
+    Change,
+    CreateDatabase,
+    CreateTable,
+    DropDatabase,
+    DropTable,
+    Ignored,
+    RenameTable,
+    TruncateTable,
+    Unknown,
+)
+from dblog.core.tablerecord import table_of_record, table_record
+from dblog.model import Table, TableId
+
+Position = tuple[int, int]
+"""(sequence_high, sequence_low) of D7; START sorts before every place in any log."""
+
+START: Position = (0, 0)
+
+FOREIGN_TABLES_MAX = 1000
+"""How many tables that are not captured are remembered; the longest untouched goes first. # I6"""
+
+OUTDATED_VERSIONS_KEPT = 2
+"""Of the versions no row was decoded with, the newest so many stay: a replay may need the one before the last statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The table is this."""
+
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """There is no table of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The schema must be read from the server again; ``last`` is what it was before (None: never known)."""
+
+    reason: str
+    last: Table | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Rows of this table cannot be decoded until a person acts; the reason says what to do."""
+
+    reason: str
+
+
+State = Known | Absent | Stale | Parked
+
+
+@dataclass(slots=True)
+class Version:
+    """A state and the position from which it holds. ``used``: a row was decoded with it, so a replay will need it."""
+
+    position: Position
+    state: State
+    ddl: str | None = None
+    note: Mapping[str, object] = field(default_factory=dict)
+    used: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Defaults that a CREATE TABLE inherits."""
+
+    charset: str | None
+    collation: str | None
+
+
+class Timeline:
+    """The versions of all tracked tables. One reader owns it; nothing here is safe for threads."""
+
+    def __init__(
+        self,
+        *,
+        captured: Callable[[TableId], bool] = lambda _: True,
+        tracked: Callable[[TableId], bool] | None = None,
+        foreign_tables_max: int = FOREIGN_TABLES_MAX,
+    ) -> None:
+        """``captured`` decides which tables' rows are wanted; ``tracked`` (default: captured) which schemas are kept besides."""
+        self._captured = captured
+        self._tracked = tracked or captured
+        self._foreign_tables_max = foreign_tables_max
+        self._versions: dict[TableId, list[Version]] = {}
+        self._foreign: dict[TableId, None] = {}
+        self.databases: dict[str, Database] = {}
+
+    # -- what is known ------------------------------------------------------------------------------------------------------------------
+
+    def state_at(self, table: TableId, position: Position) -> State:
+        """The state valid for a row at ``position``. # I4"""
+        version = self._version_at(table, position)
+        if version is None:
+            return Absent()
+        version.used = True
+        return version.state
+
+    def table_at(self, table: TableId, position: Position) -> Table | None:
+        """The schema valid for a row at ``position``; None if it is not known (``state_at`` says why). # I4"""
+        state = self.state_at(table, position)
+        return state.table if isinstance(state, Known) else None
+
+    def current(self, table: TableId) -> State:
+        """The newest state."""
+        versions = self._versions.get(table)
+        return versions[-1].state if versions else Absent()
+
+    def current_table(self, table: TableId) -> Table | None:
+        """The newest schema, None if it is not known."""
+        state = self.current(table)
+        return state.table if isinstance(state, Known) else None
+
+    def lookup_before(self, position: Position) -> Callable[[TableId], Table | None]:
+        """What the DDL parser asks for while it reads the statement at ``position``: tables as they were just before, also in a replay."""
+
+        def lookup(table: TableId) -> Table | None:
+            version = self._version_at(table, _just_before(position))
+            return version.state.table if version is not None and isinstance(version.state, Known) else None
+
+        return lookup
+
+    def tables(self) -> list[TableId]:
+        """Every table with a version, captured or tracked."""
+        return sorted(self._versions)
+
+    def captured_tables(self) -> list[Table]:
+        """The newest schemas of the captured tables that are known."""
+        found = (self.current_table(id_) for id_ in sorted(self._versions) if self._captured(id_))
+        return [table for table in found if table is not None]
+
+    def versions(self, table: TableId) -> Sequence[Version]:
+        """All kept versions, oldest first."""
+        return tuple(self._versions.get(table, ()))
+
+    def in_state(self, kind: type[Stale | Parked]) -> dict[TableId, str]:
+        """Captured tables that are stale, or parked, now: name -> reason."""
+        found = {}
+        for id_, versions in self._versions.items():
+            state = versions[-1].state
+            if isinstance(state, kind) and self._captured(id_):
+                found[id_] = state.reason
+        return found
+
+    # -- what changes it ----------------------------------------------------------------------------------------------------------------
+
+    def put(self, table: Table, position: Position, *, ddl: str | None = None, note: Mapping[str, object] | None = None) -> None:
+        """A schema read from the server (start, or the cure of a stale table), valid from ``position`` on."""
+        self._append(table.id, Version(position, Known(table), ddl, note or {}))
+
+    def repair(self, table: Table, position: Position, *, note: Mapping[str, object] | None = None) -> None:
+        """A schema corrected by the log's own metadata (``crosscheck.Repaired``); replaces a version of the same position."""
+        self._append(table.id, Version(position, Known(table), None, note or {}, used=True))
+
+    def mark_stale(self, table: TableId, position: Position, reason: str) -> None:
+        """From ``position`` on the schema must be read again."""
+        self._append(table, Version(position, Stale(reason, self._last_known(table))))
+
+    def park(self, table: TableId, position: Position, reason: str) -> None:
+        """From ``position`` on rows of this table cannot be decoded; ``put`` or the table's next CREATE ends it."""
+        self._append(table, Version(position, Parked(reason)))
+
+    def apply(
+        self, changes: Iterable[Change], position: Position, *, ddl: str | None = None, note: Mapping[str, object] | None = None
+    ) -> tuple[TableId, ...]:
+        """Apply one statement's changes, valid from ``position`` on; returns the tables that got a new version (their records must be written).
+
+        ``note`` goes into the history record beside the position (file, pos, gtids: for people, and for taking over).
+        """
+        after: dict[TableId, State] = {}
+
+        def state(id_: TableId) -> State:
+            if id_ in after:
+                return after[id_]
+            version = self._version_at(id_, _just_before(position))
+            return version.state if version is not None else Absent()
+
+        for change in changes:
+            match change:
+                case CreateTable(table, only_if_absent):
+                    if not (only_if_absent and isinstance(state(table.id), Known)):
+                        after[table.id] = Known(table)
+                case AlterTable(id_, table):
+                    if table.id != id_:
+                        after[id_] = Absent()
+                    after[table.id] = Known(table)
+                case DropTable(ids):
+                    after.update(dict.fromkeys(ids, Absent()))
+                case RenameTable(pairs):
+                    for old, new in pairs:
+                        after[new] = _renamed(state(old), old, new)
+                        after[old] = Absent()
+                case DropDatabase(name):
+                    self.databases.pop(name, None)
+                    after.update({id_: Absent() for id_ in (*self._versions, *after) if id_.database == name})
+                case CreateDatabase(name, charset, collation, only_if_absent):
+                    if not (only_if_absent and name in self.databases):
+                        self.databases[name] = Database(charset, collation)
+                case AlterDatabase(name, charset, collation):
+                    self.databases[name] = Database(charset, collation)
+                case Unknown(ids, reason):
+                    for id_ in ids:
+                        last = state(id_)
+                        after[id_] = Stale(reason, last.table if isinstance(last, Known) else None)
+                case TruncateTable() | Ignored():
+                    pass
+        changed = []
+        for id_, new_state in after.items():
+            versions = self._versions.get(id_)
+            if versions and versions[-1].position >= position:
+                continue  # a replay: applied to this table before
+            if new_state == (versions[-1].state if versions else Absent()):
+                continue
+            if self._append(id_, Version(position, new_state, ddl, note or {})):
+                changed.append(id_)
+        return tuple(changed)
+
+    def prune(self, committed: Position) -> tuple[TableId, ...]:
+        """Forget what no restart can need: versions superseded at or before the committed offset, and tables gone by then.
+
+        Returns the tables that are gone altogether, whose history records can be erased.
+        """
+        gone = []
+        for id_, versions in list(self._versions.items()):
+            valid = bisect_right(versions, committed, key=_position) - 1
+            if valid > 0:
+                del versions[:valid]
+            if len(versions) == 1 and isinstance(versions[0].state, Absent) and versions[0].position <= committed:
+                del self._versions[id_]
+                self._foreign.pop(id_, None)
+                gone.append(id_)
+        return tuple(gone)
+
+    # -- records ------------------------------------------------------------------------------------------------------------------------
+
+    def to_record(self, table: TableId) -> dict[str, object] | None:
+        """All kept versions of a table as JSON values; None if there are none (the record is to be erased)."""
+        versions = self._versions.get(table)
+        if not versions:
+            return None
+        return {"versions": [_version_record(version) for version in versions]}
+
+    def from_record(self, table: TableId, record: Mapping[str, object]) -> None:
+        """Take a table's versions over from a record of ``to_record``. Raises ValueError on anything else."""
+        try:
+            listed = record["versions"]
+            assert isinstance(listed, list)
+            versions = [_version_of(table, entry) for entry in listed]
+        except (AssertionError, KeyError, TypeError, ValueError) as e:
+            raise ValueError(f"the schema history record of {table} is not one of ours: {type(e).__name__} {e}") from e
+        versions.sort(key=_position)
+        if versions:
+            self._versions[table] = versions
+            if not self._captured(table):
+                self._foreign[table] = None
+
+    # -- inside -------------------------------------------------------------------------------------------------------------------------
+
+    def _version_at(self, table: TableId, position: Position) -> Version | None:
+        versions = self._versions.get(table)
+        if not versions:
+            return None
+        if versions[-1].position <= position:
+            return versions[-1]
+        at = bisect_right(versions, position, key=_position)
+        return versions[at - 1] if at else None
+
+    def _append(self, table: TableId, version: Version) -> bool:
+        if table not in self._versions and not self._worth_keeping(table, version.state):
+            return False
+        versions = self._versions.setdefault(table, [])
+        if versions and versions[-1].position > version.position:
+            return False  # a replay of what is known already
+        if versions and versions[-1].position == version.position:
+            version.used |= versions.pop().used
+        versions.append(version)
+        self._drop_unused(versions)
+        if not self._captured(table):
+            self._foreign.pop(table, None)
+            self._foreign[table] = None
+            while len(self._foreign) > self._foreign_tables_max:
+                oldest = next(iter(self._foreign))
+                del self._foreign[oldest]
+                self._versions.pop(oldest, None)
+        return True
+
+    def _worth_keeping(self, table: TableId, state: State) -> bool:
+        if isinstance(state, Absent):
+            return False
+        return self._captured(table) or (isinstance(state, Known) and self._tracked(table))
+
+    @staticmethod
+    def _drop_unused(versions: list[Version]) -> None:
+        """Versions between the first and the last two that decoded no row: a replay will find no row for them either."""
+        tail = len(versions) - OUTDATED_VERSIONS_KEPT
+        if tail > 1:
+            versions[1:tail] = [version for version in versions[1:tail] if version.used]
+
+    def _last_known(self, table: TableId) -> Table | None:
+        match self.current(table):
+            case Known(known):
+                return known
+            case Stale(_, last):
+                return last
+            case _:
+                return None
+
+
+def _position(version: Version) -> Position:
+    return version.position
+
+
+def _just_before(position: Position) -> Position:
+    return position[0], position[1] - 1
+
+
+def _renamed(state: State, old: TableId, new: TableId) -> State:
+    match state:
+        case Known(table):
+            return Known(renamed(table, new))
+        case Stale(reason, last):
+            return Stale(reason, renamed(last, new) if last else None)
+        case Parked():
+            return Stale(f"renamed from {old}, which was parked")
+        case Absent():
+            return Stale(f"renamed from {old}, whose schema is not known")
+
+
+def renamed(table: Table, id_: TableId) -> Table:
+    """The same table under another name."""
+    return replace(table, id=id_)
+
+
+def _version_record(version: Version) -> dict[str, object]:
+    record: dict[str, object] = {"position": {"sequence": list(version.position), **version.note}}
+    if version.ddl is not None:
+        record["ddl"] = version.ddl
+    match version.state:
+        case Known(table):
+            record["table"] = table_record(table)
+        case Stale(reason, last):
+            record["stale"] = reason
+            if last is not None:
+                record["table"] = table_record(last)
+        case Parked(reason):
+            record["parked"] = reason
+        case Absent():
+            record["absent"] = True
+    return record
+
+
+def _version_of(id_: TableId, record: Mapping[str, Any]) -> Version:
+    note = dict(record["position"])
+    high, low = note.pop("sequence")
+    table = table_of_record(id_, record["table"]) if "table" in record else None
+    state: State
+    if "stale" in record:
+        state = Stale(str(record["stale"]), table)
+    elif "parked" in record:
+        state = Parked(str(record["parked"]))
+    elif record.get("absent"):
+        state = Absent()
+    else:
+        assert table is not None
+        state = Known(table)
+    return Version((int(high), int(low)), state, record.get("ddl"), note, used=True)

@@ -1,0 +1,1 @@
+"""What differs between source databases: one package a dialect, the same file names in each."""

@@ -1,0 +1,1 @@
+"""MariaDB: where it differs from MySQL."""

@@ -1,0 +1,292 @@
+"""information_schema as tables: which texts to send, and what the rows mean (MySQL 5.7 to 9.x; mariadb/catalog.py says what differs).
+
+Pure: the caller hands in ``execute``, a function that sends one text with its parameters and returns rows as tuples. Everything is asked one database
+at a time, so the answer of one query is bounded by one database, and MariaDB and MySQL 5.7, which open every table file they are asked about, open few.
+Columns are read by position, because MySQL 8 and later answer with upper-case headings whatever the query says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from dblog.dialects.mysql.keys import PRIMARY, choose_key
+from dblog.model import Column, Index, Table, TableId
+
+Rows = Sequence[Sequence[object]]
+Execute = Callable[[str, tuple[str, ...]], Rows]
+"""Send one text with %s parameters, return all rows."""
+
+SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+"""Never captured: their tables are the server's own (Debezium's built-in filter)."""
+
+TABLES_ASKED_ONE_BY_ONE_MAX = 16
+"""Up to so many wanted tables of a database are asked by name, more with one query for the whole database."""
+
+DATABASES_SQL = "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA ORDER BY SCHEMA_NAME"
+
+TABLES_SQL = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, TABLE_COLLATION, TABLE_COMMENT FROM information_schema.TABLES "
+    "WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME"
+)
+
+COLUMNS_SQL = (
+    "SELECT TABLE_NAME, COLUMN_NAME, COLUMN_DEFAULT, IS_NULLABLE, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE, "
+    "DATETIME_PRECISION, CHARACTER_SET_NAME, COLLATION_NAME, COLUMN_TYPE, EXTRA, COLUMN_COMMENT, GENERATION_EXPRESSION "
+    "FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s{one} ORDER BY TABLE_NAME, ORDINAL_POSITION"
+)
+
+INDEXES_SQL = (
+    "SELECT TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, NON_UNIQUE, SUB_PART "
+    "FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s{one} ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"
+)
+
+SHOW_INDEX_SQL = "SHOW INDEX FROM {table}"
+"""In the server's order, which STATISTICS does not promise; asked only where that order decides the key."""
+
+ONE_TABLE = " AND TABLE_NAME = %s"
+
+TABLE_TYPES = frozenset({"BASE TABLE", "SYSTEM VERSIONED"})
+"""What has rows in the log. Views, sequences and temporary tables have none of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseDefaults:
+    """What a CREATE TABLE without CHARSET inherits."""
+
+    name: str
+    charset: str
+    collation: str
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultText:
+    """One COLUMN_DEFAULT, understood: see ``model.Column``."""
+
+    has_default: bool
+    default: str | None
+    is_expression: bool
+
+
+DefaultReader = Callable[[str | None, bool, str, str], DefaultText]
+"""(COLUMN_DEFAULT, nullable, DATA_TYPE, EXTRA) -> the default; the point in which MariaDB differs."""
+
+
+def read_databases(execute: Execute) -> list[DatabaseDefaults]:
+    """Charset and collation of every database but the server's own."""
+    return [
+        DatabaseDefaults(_text(name), canonical_charset(_text(charset)), canonical_collation(_text(collation)))
+        for name, charset, collation in execute(DATABASES_SQL, ())
+        if _text(name).lower() not in SYSTEM_DATABASES
+    ]
+
+
+def read_tables(
+    execute: Execute,
+    include: Callable[[TableId], bool],
+    *,
+    databases: Iterable[str] | None = None,
+    default_of: DefaultReader | None = None,
+) -> list[Table]:
+    """Every base table that ``include`` accepts, sorted by name; ``databases`` None asks all but the server's own."""
+    tables: list[Table] = []
+    names = [d.name for d in read_databases(execute)] if databases is None else list(databases)
+    for database in names:
+        tables.extend(_read_database(execute, database, include, default_of or mysql_default))
+    return tables
+
+
+def read_table(execute: Execute, table: TableId, *, default_of: DefaultReader | None = None) -> Table | None:
+    """One table as it is now, None if there is none of that name (or it is a view)."""
+    found = read_tables(execute, lambda id_: id_ == table, databases=[table.database], default_of=default_of)
+    return found[0] if found else None
+
+
+def _read_database(execute: Execute, database: str, include: Callable[[TableId], bool], default_of: DefaultReader) -> list[Table]:
+    facts: dict[str, tuple[str | None, str | None]] = {}
+    for schema, name, kind, collation, comment in execute(TABLES_SQL, (database,)):
+        if _text(kind).upper() in TABLE_TYPES and include(TableId(_text(schema), _text(name))):
+            facts[_text(name)] = (_text_or_none(collation), _text_or_none(comment))
+    if not facts:
+        return []
+    columns: dict[str, list[Column]] = defaultdict(list)
+    parts: dict[str, list[Sequence[object]]] = defaultdict(list)
+    for row in _ask(execute, COLUMNS_SQL, database, facts):
+        columns[_text(row[0])].append(column_of(row, default_of))
+    for row in _ask(execute, INDEXES_SQL, database, facts):
+        parts[_text(row[0])].append(row)
+    tables = []
+    for name, (collation, comment) in facts.items():
+        if not columns[name]:  # dropped between the two questions
+            continue
+        id_ = TableId(database, name)
+        indexes = indexes_of(parts[name])
+        if _order_decides(columns[name], indexes):
+            order = [_text(row[2]) for row in execute(SHOW_INDEX_SQL.format(table=quote(id_)), ())]
+            indexes = sorted(indexes, key=lambda index: order.index(index.name) if index.name in order else len(order))
+        tables.append(make_table(id_, columns[name], indexes, collation=collation, comment=comment))
+    return tables
+
+
+def _ask(execute: Execute, sql: str, database: str, facts: dict[str, tuple[str | None, str | None]]) -> list[Sequence[object]]:
+    if len(facts) <= TABLES_ASKED_ONE_BY_ONE_MAX:
+        return [row for name in facts for row in execute(sql.format(one=ONE_TABLE), (database, name))]
+    return [row for row in execute(sql.format(one=""), (database,)) if _text(row[0]) in facts]
+
+
+def quote(table: TableId) -> str:
+    """The table's name in backticks, ``%`` doubled for the driver's parameter style left alone: there are no parameters."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in (table.database, table.name))
+
+
+def make_table(
+    id_: TableId, columns: Iterable[Column], indexes: Iterable[Index], *, collation: str | None = None, comment: str | None = None
+) -> Table:
+    """Put a table together, its key chosen by ``choose_key``."""
+    columns, indexes = tuple(columns), tuple(indexes)
+    key, primary = choose_key(columns, indexes)
+    collation = canonical_collation(collation) if collation else None
+    return Table(
+        id=id_,
+        columns=columns,
+        key=key,
+        primary_key=primary,
+        charset=charset_of_collation(collation) if collation else None,
+        collation=collation,
+        comment=comment or None,
+        indexes=indexes,
+    )
+
+
+def _order_decides(columns: Sequence[Column], indexes: Sequence[Index]) -> bool:
+    """Whether two or more unique indexes compete for the key of a table without a primary key."""
+    if any(index.name == PRIMARY for index in indexes):
+        return False
+    return sum(bool(choose_key(columns, [index])[0]) for index in indexes) > 1
+
+
+def indexes_of(rows: Iterable[Sequence[object]]) -> list[Index]:
+    """Rows of INDEXES_SQL of one table -> its indexes, in the order of the rows."""
+    parts: dict[str, list[Sequence[object]]] = {}
+    for row in rows:
+        parts.setdefault(_text(row[1]), []).append(row)
+    return [
+        Index(
+            name=name,
+            columns=tuple(_text(row[3]) for row in sorted(rows_, key=lambda row: _int(row[2]) or 0) if row[3] is not None),
+            unique=_int(rows_[0][4]) == 0,
+            partial=any(row[5] is not None for row in rows_),
+            functional=any(row[3] is None for row in rows_),
+        )
+        for name, rows_ in parts.items()
+    ]
+
+
+def column_of(row: Sequence[object], default_of: DefaultReader) -> Column:
+    """One row of COLUMNS_SQL -> a column."""
+    type_, type_text, extra = _text(row[4]).lower(), _text(row[11]), _text_or_none(row[12]) or ""
+    nullable = _text(row[3]).upper() == "YES"
+    generated = bool(_text_or_none(row[14])) or "GENERATED" in _without_default_mark(extra).upper() or extra.upper() in {"VIRTUAL", "PERSISTENT"}
+    default = DefaultText(False, None, False) if generated else default_of(_text_or_none(row[2]), nullable, type_, extra)
+    length, scale = length_and_scale(type_, type_text, characters=_int(row[5]), precision=_int(row[6]), decimals=_int(row[7]), fsp=_int(row[8]))
+    charset, collation = _text_or_none(row[9]), _text_or_none(row[10])
+    return Column(
+        name=_text(row[1]),
+        type=type_,
+        type_text=type_text,
+        nullable=nullable,
+        unsigned=bool(re.search(r"\b(unsigned|zerofill)\b", _outside_quotes(type_text))),
+        length=length,
+        scale=scale,
+        charset=canonical_charset(charset) if charset else None,
+        collation=canonical_collation(collation) if collation else None,
+        members=members_of(type_text) if type_ in {"enum", "set"} else (),
+        has_default=default.has_default,
+        default=default.default,
+        default_is_expression=default.is_expression,
+        auto_increment="auto_increment" in extra.lower(),
+        generated=generated,
+        invisible="INVISIBLE" in extra.upper(),
+        comment=_text_or_none(row[13]) or None,
+    )
+
+
+FIXED_TEXT = frozenset({"char", "varchar", "binary", "varbinary"})
+TEMPORAL = frozenset({"time", "datetime", "timestamp"})
+FLOATS = frozenset({"float", "double"})
+
+
+def length_and_scale(
+    type_: str, type_text: str, *, characters: int | None = None, precision: int | None = None, decimals: int | None = None, fsp: int | None = None
+) -> tuple[int | None, int | None]:
+    """The meaning of ``model.Column.length`` and ``scale`` for each type."""
+    if type_ in FIXED_TEXT:
+        return characters, None
+    if type_ == "decimal":
+        return precision, decimals or 0
+    if type_ in TEMPORAL:
+        return fsp or 0, None
+    given = re.match(r"[a-z0-9_ ]+\((\d+)(?:,(\d+))?\)", type_text) if type_ not in {"enum", "set"} else None
+    if given is None:
+        return (1 if type_ == "bit" else None), None
+    if type_ in FLOATS and given[2] is None:
+        return int(given[1]), None
+    return int(given[1]), int(given[2]) if given[2] else None
+
+
+def members_of(type_text: str) -> tuple[str, ...]:
+    """``enum('a','it''s')`` -> members. COLUMN_TYPE doubles quotes; a backslash stands for itself there, on both flavors."""
+    return tuple(member.replace("''", "'") for member in re.findall(r"'((?:[^']|'')*)'", type_text))
+
+
+def mysql_default(text: str | None, nullable: bool, type_: str, extra: str) -> DefaultText:
+    """MySQL writes literals without quotes, marks expressions in EXTRA (8.0+), and NULL for both no default and DEFAULT NULL.
+
+    The two cannot be told apart for a nullable column and mean the same: a column without DEFAULT that may be NULL defaults to NULL.
+    """
+    if text is None:
+        return DefaultText(nullable, None, False)
+    generated = "DEFAULT_GENERATED" in extra.upper()
+    now = type_ in {"timestamp", "datetime"} and text.upper().startswith("CURRENT_TIMESTAMP")
+    return DefaultText(True, text, generated or now)
+
+
+def canonical_charset(charset: str) -> str:
+    """``utf8`` as 5.7 and old MariaDB print it is ``utf8mb3`` as the later ones do."""
+    lowered = charset.lower()
+    return "utf8mb3" if lowered == "utf8" else lowered
+
+
+def canonical_collation(collation: str) -> str:
+    """``utf8_bin`` is ``utf8mb3_bin``."""
+    lowered = collation.lower()
+    return "utf8mb3_" + lowered[5:] if lowered.startswith("utf8_") else lowered
+
+
+def charset_of_collation(collation: str) -> str:
+    """A collation's name begins with its charset's, on every server; ``binary`` is both."""
+    return collation.split("_", 1)[0]
+
+
+def _without_default_mark(extra: str) -> str:
+    return extra.upper().replace("DEFAULT_GENERATED", "")
+
+
+def _outside_quotes(type_text: str) -> str:
+    return re.sub(r"'(?:[^']|'')*'", "''", type_text).lower()
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "surrogateescape")
+    return str(value)
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _int(value: object) -> int | None:
+    return None if value is None else int(_text(value))

@@ -1,0 +1,123 @@
+"""The schema history topic: one record a table, so that recovery costs one record a table whatever the number of DDL statements (D8).
+
+Key ``{"dblog":1,"server":"<prefix>","table":"<db>.<table>"}``, value ``{"versions":[...]}`` with every version a restart can still need (core/timeline.py): the one valid
+at the committed offset and all later. A database's defaults are a record too (``"database":"<db>"`` in the key). The topic is compacted when we create it; in a topic
+that Debezium made, with its null keys, our records stand beside Debezium's, which are skipped. Several connectors may share a topic; the server name keeps them apart.
+
+``save`` returns when the broker has the records (acks=all). The stream must not go on past a DDL statement before: otherwise a row of the new version could be committed
+and the version lost. # I4
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from dblog.core.timeline import Database, Position, Timeline
+from dblog.errors import DefiniteError
+from dblog.model import TableId
+
+FORMAT = 1
+
+
+class HistoryLog(Protocol):
+    """What the history needs of a topic; ``KafkaHistoryLog`` and the tests' fake pass the same contract suite."""
+
+    def read(self) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Every record from the first to the last that was there when the call began, in order. Raises TransientError."""
+
+    def write(self, records: list[tuple[bytes, bytes | None]]) -> None:
+        """Append, and return only when all are durable. Raises TransientError; then none, some or all may have been written."""
+
+    def close(self) -> None:
+        """Let go of the connections."""
+
+
+class SchemaHistory:
+    """Writes and recovers one server's timeline."""
+
+    def __init__(self, log: HistoryLog, *, server: str) -> None:
+        """``server`` is topic.prefix."""
+        self._log = log
+        self._server = server
+        self.records_read = 0
+        """How many records the last recovery went through, for its metric."""
+
+    def recover(self, timeline: Timeline) -> int:
+        """Read the topic to its end and fill ``timeline``; returns the number of tables. One parse a table, not one a record."""
+        newest: dict[bytes, bytes | None] = {}
+        self.records_read = 0
+        for key, value in self._log.read():
+            self.records_read += 1
+            if key is not None:
+                newest[key] = value
+        tables = 0
+        for key, value in newest.items():
+            name = self._ours(key)
+            if name is None or value is None:
+                continue
+            try:
+                record = json.loads(value)
+                if isinstance(name, TableId):
+                    timeline.from_record(name, record)
+                    tables += 1
+                else:
+                    timeline.databases[name] = Database(record.get("charset"), record.get("collation"))
+            except (ValueError, AttributeError) as e:
+                raise DefiniteError(
+                    f"the schema history has a record for {name} that cannot be read: {e}; "
+                    "restore the topic, or delete it together with the connector's offsets and start with a new dump"
+                ) from e
+        return tables
+
+    def save(self, timeline: Timeline, tables: Iterable[TableId], *, databases: Iterable[str] = ()) -> None:
+        """Write the records of these tables (erase those without a version left) and databases; returns when they are durable."""
+        records = [(self._key("table", f"{id_.database}.{id_.name}", id_), _value(timeline.to_record(id_))) for id_ in dict.fromkeys(tables)]
+        for name in databases:
+            defaults = timeline.databases.get(name)
+            value = None if defaults is None else {"charset": defaults.charset, "collation": defaults.collation}
+            records.append((self._key("database", name), _value(value)))
+        if records:
+            self._log.write(records)
+
+    def save_all(self, timeline: Timeline) -> None:
+        """Write every table and database: after the first read of the catalog."""
+        self.save(timeline, timeline.tables(), databases=timeline.databases)
+
+    def prune(self, timeline: Timeline, committed: Position) -> None:
+        """Forget what no restart needs, and erase the records of tables that are gone. Cheap when nothing is: call it at every commit."""
+        gone = timeline.prune(committed)
+        if gone:
+            self.save(timeline, gone)
+
+    def close(self) -> None:
+        """Let go of the topic."""
+        self._log.close()
+
+    def _key(self, kind: str, name: str, id_: TableId | None = None) -> bytes:
+        key: dict[str, object] = {"dblog": FORMAT, "server": self._server, kind: name}
+        if id_ is not None and ("." in id_.database):  # the dot would be ambiguous
+            key["db_length"] = len(id_.database)
+        return json.dumps(key, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def _ours(self, key: bytes) -> TableId | str | None:
+        try:
+            parsed = json.loads(key)
+        except ValueError:
+            return None
+        if not isinstance(parsed, dict) or "dblog" not in parsed or parsed.get("server") != self._server:
+            return None
+        if parsed["dblog"] != FORMAT:
+            raise DefiniteError(
+                f"the schema history was written by a newer version (format {parsed['dblog']}, this one reads {FORMAT}); use that version"
+            )
+        if "database" in parsed:
+            return str(parsed["database"])
+        name = str(parsed["table"])
+        cut = int(parsed.get("db_length", name.index(".")))
+        return TableId(name[:cut], name[cut + 1 :])
+
+
+def _value(record: object) -> bytes | None:
+    return None if record is None else json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")

@@ -1,0 +1,187 @@
+"""The schema history log as a Kafka topic: one partition, compacted where we make it, written synchronously.
+
+A topic that is there already is taken as it is (Debezium's own has cleanup.policy=delete and unlimited retention), but must have exactly one partition; one that
+forgets by time is reported, because a table that is quiet longer than the retention would lose its schema (debezium.md 7.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]  # public, not in __all__
+
+from dblog.errors import DefiniteError, TransientError
+
+log = structlog.get_logger(__name__)
+
+VALUE_BYTES_MAX = 64 * 1024 * 1024
+"""The client's limit before compression; a table of 4096 columns in ten versions stays below."""
+
+TOPIC_SETTINGS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(4 * 1024 * 1024),
+    "min.cleanable.dirty.ratio": "0.1",
+    "max.message.bytes": str(16 * 1024 * 1024),
+}
+"""Small segments and an early cleaner, so that what a start has to read stays near one record a table."""
+
+POLL_S = 0.1
+
+
+class KafkaHistoryLog:
+    """``readers.history.HistoryLog`` on a topic."""
+
+    def __init__(self, client: Mapping[str, Any], topic: str, *, request_timeout_s: float = 30.0, idle_timeout_s: float = 30.0) -> None:
+        """``client``: librdkafka properties of the connection (bootstrap.servers, security). Connects at first use, not here.
+
+        ``idle_timeout_s``: how long a read may make no progress before it gives up with TransientError.
+        """
+        self._client = dict(client)
+        self._topic = topic
+        self._request_timeout_s = request_timeout_s
+        self._idle_timeout_s = idle_timeout_s
+        self._producer: Producer | None = None
+
+    def ensure_topic(self) -> bool:
+        """Make the topic if it is not there (replication factor: the broker's default); True if it was made now."""
+        admin = AdminClient(self._client)
+        partitions = self._partitions(admin)
+        if partitions is None:
+            topic = NewTopic(self._topic, num_partitions=1, replication_factor=-1, config=TOPIC_SETTINGS)
+            try:
+                admin.create_topics([topic], operation_timeout=self._request_timeout_s)[self._topic].result(self._request_timeout_s)
+            except KafkaException as e:
+                if e.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise self._error("cannot be created", e.args[0]) from e
+            except TimeoutError as e:
+                raise TransientError(f"the schema history topic {self._topic} was not created in {self._request_timeout_s:g} s") from e
+            else:
+                return True
+            partitions = self._partitions(admin)
+        if partitions not in (None, 1):
+            raise DefiniteError(
+                f"the schema history topic {self._topic} has {partitions} partitions, so its order is lost; it must have one: "
+                "name another topic in schema.history.internal.kafka.topic"
+            )
+        self._warn_of_retention(admin)
+        return False
+
+    def read(self) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Every record up to the end as it is now; nothing if there is no topic."""
+        consumer = Consumer(
+            {
+                **self._client,
+                "group.id": f"dblog-history-{self._topic}",  # never joined, never committed: librdkafka wants one
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+                "fetch.message.max.bytes": VALUE_BYTES_MAX // 4,
+                "receive.message.max.bytes": VALUE_BYTES_MAX * 2,
+            }
+        )
+        try:
+            if self._partitions(consumer) is None:
+                return
+            consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
+            idle_s = 0.0
+            while True:
+                messages: list[Message] = consumer.consume(1000, POLL_S)
+                idle_s = 0.0 if messages else idle_s + POLL_S
+                if idle_s > self._idle_timeout_s:
+                    raise TransientError(f"the schema history topic {self._topic} gave nothing for {self._idle_timeout_s:g} s before its end")
+                for message in messages:
+                    error = message.error()
+                    if error is None:
+                        yield message.key(), message.value()
+                    elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's public constants begin so
+                        return
+                    elif not error.retriable() and error.fatal():
+                        raise self._error("cannot be read", error)
+        except KafkaException as e:
+            raise self._error("cannot be read", e.args[0]) from e
+        finally:
+            consumer.close()
+
+    def write(self, records: list[tuple[bytes, bytes | None]]) -> None:
+        """Produce and wait for every acknowledgement."""
+        if self._producer is None:
+            self._producer = Producer(
+                {
+                    **self._client,
+                    "acks": "all",
+                    "enable.idempotence": True,
+                    "compression.type": "zstd",
+                    "linger.ms": 0,
+                    "message.max.bytes": VALUE_BYTES_MAX,
+                    "message.timeout.ms": int(self._request_timeout_s * 1000),
+                }
+            )
+        failed: list[KafkaError] = []
+        acknowledged = 0
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            nonlocal acknowledged
+            acknowledged += 1
+            if error is not None:
+                failed.append(error)
+
+        for key, value in records:
+            while True:
+                try:
+                    self._producer.produce(self._topic, value, key, partition=0, on_delivery=delivered)
+                    break
+                except BufferError:
+                    self._producer.poll(POLL_S)
+                except KafkaException as e:
+                    raise self._error("cannot be written", e.args[0]) from e
+        self._producer.flush(self._request_timeout_s * 2)
+        if failed:
+            raise self._error("cannot be written", failed[0])
+        if acknowledged < len(records):
+            raise TransientError(f"the schema history topic {self._topic} acknowledged {acknowledged} of {len(records)} records in time")
+
+    def close(self) -> None:
+        """Drop the producer; ``write`` has left nothing in it."""
+        self._producer = None
+
+    def _partitions(self, client: AdminClient | Consumer) -> int | None:
+        try:
+            topic = client.list_topics(self._topic, timeout=self._request_timeout_s).topics[self._topic]
+        except KafkaException as e:
+            raise self._error("cannot be looked up", e.args[0]) from e
+        if topic.error is not None:
+            if topic.error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
+                return None
+            raise self._error("cannot be looked up", topic.error)
+        return len(topic.partitions) or None
+
+    def _warn_of_retention(self, admin: AdminClient) -> None:
+        resource = ConfigResource(ResourceType.TOPIC, self._topic)
+        try:
+            settings = admin.describe_configs([resource], request_timeout=self._request_timeout_s)[resource].result(self._request_timeout_s)
+        except (KafkaException, TimeoutError):
+            return  # not allowed to look: the topic still works
+        policy = settings["cleanup.policy"].value if "cleanup.policy" in settings else ""
+        forgets = [name for name in ("retention.ms", "retention.bytes") if name in settings and settings[name].value != "-1"]
+        if "delete" in policy and forgets:
+            log.warning(
+                "the schema history topic forgets by age or size; a quiet table would lose its schema",
+                topic=self._topic,
+                settings=forgets,
+                remedy=f"kafka-configs --alter --topic {self._topic} --add-config cleanup.policy=compact, or {','.join(forgets)}=-1",
+            )
+
+    def _error(self, what: str, error: KafkaError) -> TransientError | DefiniteError:
+        text = f"the schema history topic {self._topic} {what}: {error.str()}"
+        definite = {
+            KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant the worker's user DESCRIBE, CREATE, READ and WRITE on it",
+            KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant the worker's user CREATE, or create the topic by hand (one partition, compacted)",
+            KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of the topic",
+            KafkaError.TOPIC_EXCEPTION: "name another topic in schema.history.internal.kafka.topic",
+            KafkaError.POLICY_VIOLATION: "create the topic by hand (one partition, compacted)",
+        }
+        remedy = definite.get(error.code())
+        return TransientError(text) if remedy is None else DefiniteError(f"{text}; {remedy}")

@@ -1,0 +1,284 @@
+"""The schema timeline: versions by position, replays, pruning, records."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from dblog.core.changes import (
+    AlterDatabase,
+    AlterTable,
+    CreateDatabase,
+    CreateTable,
+    DropDatabase,
+    DropTable,
+    Ignored,
+    RenameTable,
+    TruncateTable,
+    Unknown,
+)
+from dblog.core.timeline import START, Absent, Database, Known, Parked, Stale, Timeline
+from dblog.model import Column, Index, Table, TableId
+
+T, U, TMP = TableId("d", "t"), TableId("d", "u"), TableId("d", "tmp")
+
+
+def table(id_: TableId, *names: str) -> Table:
+    columns = tuple(Column(name=name, type="int", type_text="int", nullable=name != "id") for name in names)
+    return Table(id=id_, columns=columns, key=("id",), indexes=(Index(name="PRIMARY", columns=("id",), unique=True),))
+
+
+def altered(timeline: Timeline, id_: TableId, *names: str) -> AlterTable:
+    known = timeline.current_table(id_)
+    assert known is not None
+    return AlterTable(id_, replace(known, columns=table(id_, *names).columns))
+
+
+def names(found: Table | None) -> list[str] | None:
+    return None if found is None else [column.name for column in found.columns]
+
+
+def restarted(timeline: Timeline, **options: object) -> Timeline:
+    """Through JSON and back, as a restart does."""
+    again = Timeline(**options)  # type: ignore[arg-type]
+    for id_ in timeline.tables():
+        again.from_record(id_, json.loads(json.dumps(timeline.to_record(id_))))
+    return again
+
+
+def test_a_row_is_given_the_version_of_its_position() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), (1, 100))
+
+    assert timeline.apply([altered(timeline, T, "id", "a")], (1, 500), ddl="ALTER ...") == (T,)
+
+    assert names(timeline.table_at(T, (1, 499))) == ["id"]
+    assert names(timeline.table_at(T, (1, 500))) == ["id", "a"]
+    assert names(timeline.table_at(T, (2, 4))) == ["id", "a"]
+    assert timeline.state_at(T, (1, 99)) == Absent()
+
+
+def test_pruning_keeps_the_version_valid_at_the_committed_offset_and_all_later() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), START)
+    for at, columns in ((10, ("id", "a")), (20, ("id", "a", "b")), (30, ("id", "c"))):
+        timeline.apply([altered(timeline, T, *columns)], (1, at))
+        timeline.table_at(T, (1, at))
+
+    timeline.prune((1, 25))
+
+    assert [version.position for version in timeline.versions(T)] == [(1, 20), (1, 30)]
+    assert names(timeline.table_at(T, (1, 25))) == ["id", "a", "b"]
+
+
+def test_two_versions_around_an_offset_survive_a_restart() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), START)
+    timeline.apply([altered(timeline, T, "id", "a")], (1, 10))
+    timeline.apply([altered(timeline, T, "id", "a", "b")], (1, 30), ddl="ALTER TABLE t ADD b INT", note={"file": "bin.000001", "pos": 30})
+    timeline.prune((1, 20))
+
+    again = restarted(timeline)
+
+    assert names(again.table_at(T, (1, 20))) == ["id", "a"]
+    assert names(again.table_at(T, (1, 31))) == ["id", "a", "b"]
+    assert again.to_record(T) == timeline.to_record(T)
+    assert again.versions(T)[-1].ddl == "ALTER TABLE t ADD b INT"
+    assert again.versions(T)[-1].note == {"file": "bin.000001", "pos": 30}
+
+
+def test_a_replayed_statement_changes_nothing() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), START)
+    first = altered(timeline, T, "id", "a")
+    timeline.apply([first], (1, 10))
+    timeline.apply([altered(timeline, T, "id", "b")], (1, 20))
+    again = restarted(timeline)
+
+    assert again.apply([first], (1, 10)) == ()
+    assert names(again.current_table(T)) == ["id", "b"]
+
+
+def test_a_replay_parses_with_the_tables_as_they_were_before_the_statement() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), START)
+    timeline.apply([altered(timeline, T, "id", "a")], (1, 10))
+
+    assert names(timeline.lookup_before((1, 10))(T)) == ["id"]
+    assert names(timeline.lookup_before((1, 11))(T)) == ["id", "a"]
+
+
+def test_a_swap_through_a_third_name_swaps() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id", "t"), START)
+    timeline.put(table(U, "id", "u"), START)
+
+    changed = timeline.apply([RenameTable(((T, TMP), (U, T), (TMP, U)))], (1, 10))
+
+    assert set(changed) == {T, U}
+    assert names(timeline.current_table(T)) == ["id", "u"]
+    assert names(timeline.current_table(U)) == ["id", "t"]
+    assert timeline.current(TMP) == Absent()
+    current = timeline.current_table(T)
+    assert current is not None
+    assert current.id == T
+
+
+def test_a_swap_of_which_only_one_half_was_recorded_is_completed_by_the_replay() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id", "t"), START)
+    timeline.put(table(U, "id", "u"), START)
+    swap = RenameTable(((T, TMP), (U, T), (TMP, U)))
+    before = timeline.to_record(U)
+    timeline.apply([swap], (1, 10))
+    again = Timeline()
+    again.from_record(T, timeline.to_record(T) or {})
+    again.from_record(U, before or {})
+
+    assert again.apply([swap], (1, 10)) == (U,)
+    assert names(again.current_table(U)) == ["id", "t"]
+    assert names(again.current_table(T)) == ["id", "u"]
+
+
+def test_a_ghost_table_renamed_into_a_captured_one_brings_its_schema() -> None:
+    ghost = TableId("d", "_t_gho")
+    timeline = Timeline(captured=lambda id_: id_ == T, tracked=lambda id_: id_.database == "d")
+    timeline.put(table(T, "id"), START)
+    timeline.apply([CreateTable(table(ghost, "id"))], (1, 10))
+    timeline.apply([altered(timeline, ghost, "id", "new")], (1, 20))
+
+    timeline.apply([RenameTable(((T, TableId("d", "_t_del")), (ghost, T)))], (1, 30))
+
+    assert names(timeline.current_table(T)) == ["id", "new"]
+    assert timeline.captured_tables() == [timeline.current_table(T)]
+
+
+def test_an_unknown_table_renamed_into_a_captured_one_is_stale() -> None:
+    timeline = Timeline(captured=lambda id_: id_ == T)
+    timeline.put(table(T, "id"), START)
+
+    timeline.apply([RenameTable(((T, U), (TMP, T)))], (1, 30))
+
+    assert isinstance(timeline.current(T), Stale)
+    assert "d.tmp" in timeline.in_state(Stale)[T]
+
+
+def test_a_statement_that_is_not_understood_spoils_only_the_tables_it_names() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), START)
+    timeline.put(table(U, "id"), START)
+
+    assert timeline.apply([Unknown((T,), "strange")], (1, 10)) == (T,)
+
+    assert timeline.current(T) == Stale("strange", table(T, "id"))
+    assert timeline.table_at(T, (1, 9)) == table(T, "id")
+    assert timeline.current_table(U) == table(U, "id")
+    timeline.put(table(T, "id", "x"), (1, 15))
+    assert names(timeline.current_table(T)) == ["id", "x"]
+
+
+def test_a_parked_table_says_why_until_it_is_put_right() -> None:
+    timeline = Timeline()
+    timeline.park(T, (1, 5), "look at it")
+
+    assert timeline.in_state(Parked) == {T: "look at it"}
+    assert restarted(timeline).current(T) == Parked("look at it")
+    timeline.apply([CreateTable(table(T, "id"))], (1, 6))
+    assert timeline.in_state(Parked) == {}
+
+
+def test_create_if_not_exists_leaves_a_known_table_alone_but_or_replace_does_not() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), START)
+
+    assert timeline.apply([CreateTable(table(T, "id", "x"), only_if_absent=True)], (1, 1)) == ()
+    assert timeline.apply([CreateTable(table(T, "id", "x"))], (1, 2)) == (T,)
+
+
+def test_a_dropped_table_is_absent_and_is_erased_once_the_drop_is_committed() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), START)
+
+    timeline.apply([DropTable((T, U))], (1, 10))
+
+    assert timeline.tables() == [T]
+    assert timeline.prune((1, 9)) == ()
+    assert names(timeline.table_at(T, (1, 9))) == ["id"]
+    assert timeline.prune((1, 10)) == (T,)
+    assert timeline.to_record(T) is None
+
+
+def test_dropping_a_database_drops_its_tables_and_creating_it_sets_what_tables_inherit() -> None:
+    timeline = Timeline()
+    timeline.apply([CreateDatabase("d", "latin1", "latin1_bin")], (1, 1))
+    timeline.apply([CreateTable(table(T, "id"))], (1, 2))
+    timeline.apply([AlterDatabase("d", "utf8mb4", None)], (1, 3))
+    assert timeline.databases["d"] == Database("utf8mb4", None)
+
+    assert timeline.apply([DropDatabase("d")], (1, 4)) == (T,)
+
+    assert timeline.current(T) == Absent()
+    assert "d" not in timeline.databases
+
+
+@pytest.mark.parametrize("change", [TruncateTable(T), Ignored("a view")])
+def test_what_touches_no_shape_makes_no_version(change: TruncateTable | Ignored) -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), START)
+
+    assert timeline.apply([change], (1, 10)) == ()
+
+
+def test_versions_that_decoded_no_row_do_not_pile_up() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), START)
+    for at in range(1, 2001):
+        timeline.apply([altered(timeline, T, "id", f"c{at}")], (1, at))
+        if at in (700, 1400):
+            timeline.table_at(T, (1, at))
+
+    assert [version.position[1] for version in timeline.versions(T)] == [0, 700, 1400, 1999, 2000]
+
+
+def test_tables_that_are_not_captured_are_forgotten_beyond_a_limit() -> None:
+    timeline = Timeline(captured=lambda id_: id_ == T, tracked=lambda _: True, foreign_tables_max=3)
+    timeline.put(table(T, "id"), START)
+    for n in range(10):
+        timeline.apply([CreateTable(table(TableId("d", f"x{n}"), "id"))], (1, n))
+
+    assert timeline.tables() == [T, TableId("d", "x7"), TableId("d", "x8"), TableId("d", "x9")]
+
+
+def test_every_field_of_a_column_survives_its_record() -> None:
+    full = Column(
+        name="é`'\"",
+        type="enum",
+        type_text="enum('a','it''s')",
+        nullable=True,
+        unsigned=True,
+        length=0,
+        scale=0,
+        charset="utf8mb4",
+        collation="utf8mb4_bin",
+        members=("a", "it's"),
+        has_default=True,
+        default="",
+        default_is_expression=True,
+        auto_increment=True,
+        generated=True,
+        invisible=True,
+        comment="c",
+    )
+    bare = Column(name="b", type="int", type_text="int", nullable=False)
+    index = Index(name="i", columns=("b",), unique=True, partial=True, functional=True)
+    timeline = Timeline()
+    whole = Table(id=T, columns=(full, bare), primary_key=False, charset="latin1", collation="latin1_bin", comment="x", indexes=(index,))
+    timeline.put(whole, START)
+
+    assert restarted(timeline).current_table(T) == whole
+
+
+def test_a_record_of_someone_else_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"d\.t is not one of ours"):
+        Timeline().from_record(T, {"ddl": "CREATE TABLE t"})
