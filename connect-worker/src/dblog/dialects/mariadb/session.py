@@ -1,0 +1,123 @@
+"""A session with one MariaDB server: MySQL's, but for GTIDs by domain, privilege names, and how the log is asked for.
+
+Rule sources: MariaDB knowledge base "Global Transaction ID", "Replication Protocol 4: COM_BINLOG_DUMP", sql/sql_repl.cc
+(``gtid_find_binlog_file``, ``check_slave_start_position``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dblog.dialects.mariadb import catalog
+from dblog.dialects.mariadb.position import GtidPosition
+from dblog.dialects.mysql import protocol
+from dblog.dialects.mysql.connect import ConnectSettings, PositionLostError, TableChangedError, Wire, open_wire, settings_of
+from dblog.dialects.mysql.session import LOST_REMEDY, ServerFacts, Session
+from dblog.errors import DefiniteError, TransientError
+from dblog.model import Table, TableId
+
+__all__ = ["ConnectSettings", "MariaDbSession", "PositionLostError", "ServerFacts", "TableChangedError", "connect", "settings_of"]
+
+_CAPABILITY_GTID = 4
+"""We understand GTID events; a lesser capability makes the server rewrite events for us."""
+
+_SEND_ANNOTATE = 0x02
+"""Flag of COM_BINLOG_DUMP: send ANNOTATE_ROWS events (the statement's text)."""
+
+
+class MariaDbSession(Session):
+    """One MariaDB server."""
+
+    flavor = "mariadb"
+    connector_class = "io.debezium.connector.mariadb.MariaDbConnector"
+    status_privilege = "BINLOG MONITOR"
+    """REPLICATION CLIENT's name since 10.5.2."""
+
+    @property
+    def status_statement(self) -> str:
+        """Still the old spelling in every version."""
+        return "SHOW MASTER STATUS"
+
+    def current_position(self) -> tuple[str, int, str]:
+        """File, offset, and the GTID position at exactly that place."""
+        status = self.log_status()
+        file, pos = status["file"], int(status["position"])
+        return file, pos, self._gtids_at(file, pos)
+
+    def _gtids_at(self, file: str, pos: int) -> str:
+        found = self.query("SELECT BINLOG_GTID_POS(%s, %s)", (file, pos), doing="reading the GTID position")[0][0]
+        if found is None:
+            message = f"the server at {self.settings.address} does not know the GTID position at {file}:{pos}; was the file purged just now?"
+            raise TransientError(message)
+        return GtidPosition.parse(str(found)).text()
+
+    def purged_gtids(self) -> str:
+        """Where each domain stood at the beginning of the oldest file: what came before is gone."""
+        files = self.log_files()
+        return self._gtids_at(files[0].name, 4) if files else ""
+
+    def executed_gtids(self) -> str:
+        """The last transaction of each domain in the log."""
+        return GtidPosition.parse(str(self.query("SELECT @@GLOBAL.gtid_binlog_state")[0][0] or "")).text()
+
+    def _check_gtids(self, gtids: str) -> None:
+        seen = GtidPosition.parse(gtids)
+        purged = GtidPosition.parse(self.purged_gtids())
+        missing = purged.subtract(seen)
+        if missing:
+            raise PositionLostError(
+                f"the server at {self.settings.address} has purged transactions that were not read yet: its log begins after {purged.text()}, "
+                f"the connector stopped at {seen.text()}; " + LOST_REMEDY
+            )
+        ahead = seen.subtract(GtidPosition.parse(self.executed_gtids()))
+        for domain in ahead.domains():
+            gtid = ahead.gtid(domain)
+            assert gtid is not None  # noqa: S101 - it is one of ahead's domains
+            if gtid.server_id == self.facts.server_id:
+                raise PositionLostError(
+                    f"the server at {self.settings.address} has lost its transaction {gtid}, which was read before: "
+                    "it was reset or restored from an older copy; " + LOST_REMEDY
+                )
+            message = f"the server at {self.settings.address} does not have transaction {gtid} yet, which was read before; waiting for its replication"
+            raise TransientError(message)
+
+    def read_catalog(self, include: Callable[[TableId], bool]) -> list[Table]:
+        """Every base table that ``include`` accepts."""
+        return catalog.read_tables(self.execute, include)
+
+    def _prepare_log(self, wire: Wire, *, heartbeat_s: float, gtids: str | None) -> None:
+        wire.query(
+            f"SET @mariadb_slave_capability = {_CAPABILITY_GTID}, @master_binlog_checksum = 'CRC32', "
+            f"@master_heartbeat_period = {int(heartbeat_s * 1_000_000_000)}",
+            doing="preparing to read the log",
+        )
+        if gtids:
+            # Strict: a position that the log does not hold is refused (1236), not rounded up to the next transaction.
+            wire.query(
+                "SET @slave_connect_state = %s, @slave_gtid_strict_mode = 1, @slave_gtid_ignore_duplicates = 0",
+                (GtidPosition.parse(gtids).text(),),
+                doing="preparing to read the log",
+            )
+
+    def _dump_command(self, *, server_id: int, file: str | None, pos: int | None, gtids: str | None, statements: bool) -> bytes:
+        flags = _SEND_ANNOTATE if statements else 0
+        if gtids:
+            return protocol.binlog_dump(server_id=server_id, file="", pos=4, flags=flags)
+        return self._dump_by_file(server_id=server_id, file=file, pos=pos, flags=flags)
+
+
+def connect(settings: ConnectSettings, *, again: bool = False) -> MariaDbSession:
+    """Connect to a MariaDB server; see the MySQL twin."""
+    wire = open_wire(settings, again=again)
+    try:
+        session = MariaDbSession(wire)
+        if session.facts.flavor != "mariadb":
+            message = (
+                f"the server at {settings.address} is MySQL ({session.facts.version_text}); "
+                "use connector.class io.debezium.connector.mysql.MySqlConnector for it"
+            )
+            raise DefiniteError(message)
+    except BaseException:
+        wire.close()
+        raise
+    return session

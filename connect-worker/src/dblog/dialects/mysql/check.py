@@ -1,0 +1,195 @@
+"""What a server must offer before a connector starts: settings of its log, privileges of the account, the watermark table.
+
+Everything is tried rather than read from SHOW GRANTS, which does not tell what roles, wildcards and partial revokes come to. All privileges
+that are missing are named at once, each with its GRANT.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from dblog.dialects.mysql import sql
+from dblog.dialects.mysql.connect import PrivilegeError, TableChangedError, open_wire
+from dblog.dialects.mysql.log import announce
+from dblog.errors import DefiniteError
+from dblog.model import Table, TableId
+
+if TYPE_CHECKING:
+    from dblog.dialects.mysql.session import ServerFacts, Session
+
+TABLES_NAMED_MAX = 20
+"""A message names so many tables; the rest is counted."""
+
+
+def check(session: Session, *, server_id: int, tables: Sequence[Table], marks: TableId | None) -> list[str]:
+    """DefiniteError for what makes a start pointless; the warnings otherwise. ``marks``: the watermark table, None when no dump is to run."""
+    address = session.settings.address
+    problem = setting_at_fault(session.facts, address, server_id=server_id)
+    if problem is not None:
+        raise DefiniteError(problem)
+    user = session.current_user()
+    lacking: list[str] = []
+    lacking += _log_privileges(session, user, server_id)
+    lacking += _select_privileges(session, user, tables)
+    if lacking:
+        message = f"the account {user} at {address} lacks privileges; run there: {' '.join(lacking)}"
+        raise DefiniteError(message)
+    _check_filters(session, [t.id for t in tables], marks)
+    if marks is not None:
+        ensure_marks(session, marks, user)
+    return [*warnings(session.facts, address), *cascade_warnings(session, {t.id for t in tables})]
+
+
+def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int) -> str | None:  # noqa: PLR0911 - one return a setting
+    """The first setting that makes the log unusable, with its remedy."""
+    if not facts.log_bin:
+        return f"the server at {address} writes no binary log; start it with log_bin (and binlog_format=ROW) in its configuration"
+    if facts.binlog_format != "ROW":
+        return (
+            f"the server at {address} logs with binlog_format={facts.binlog_format}; run: SET GLOBAL binlog_format = 'ROW'; "
+            "(and set it in the server's configuration; sessions that are open keep the old format until they reconnect)"
+        )
+    if facts.row_image != "FULL":
+        return (
+            f"the server at {address} logs with binlog_row_image={facts.row_image}, which leaves columns out; run: SET GLOBAL binlog_row_image = 'FULL'; "
+            "(and set it in the server's configuration)"
+        )
+    if facts.server_id == 0:
+        return f"the server at {address} has server_id=0 and so refuses to send its log; run: SET GLOBAL server_id = 1; (and set it in its configuration)"
+    if facts.server_id == server_id:
+        return f"database.server.id={server_id} is the id of the server at {address} itself; choose another one that no server or reader there uses"
+    if facts.partial_json:
+        return (
+            f"the server at {address} logs changes of JSON documents as differences; run: SET GLOBAL binlog_row_value_options = ''; "
+            "(and take PARTIAL_JSON out of its configuration)"
+        )
+    if facts.compressed:
+        name = "log_bin_compress" if facts.flavor == "mariadb" else "binlog_transaction_compression"
+        return f"the server at {address} compresses its log, which is not supported yet; run: SET GLOBAL {name} = OFF; (and set it in its configuration)"
+    if not facts.ordered_commits:
+        return (
+            f"the server at {address} runs with binlog_order_commits=OFF, so what the log shows may not be visible yet, and no watermark is safe; "
+            "run: SET GLOBAL binlog_order_commits = ON;"
+        )
+    return None
+
+
+def warnings(facts: ServerFacts, address: str) -> list[str]:
+    """What is worth a person's attention but stops nothing."""
+    out = []
+    if facts.row_metadata != "FULL":
+        known = facts.row_metadata or "not available"
+        out.append(
+            f"binlog_row_metadata is {known} at {address}: the log does not name columns, so schemas follow from DDL statements alone; "
+            "SET GLOBAL binlog_row_metadata = 'FULL' (MySQL 8.0, MariaDB 10.5 and later) makes them certain"
+        )
+    if not facts.logs_replicated:
+        out.append(f"log_replica_updates is OFF at {address}: should it be a replica, changes that reach it by replication are not in its log")
+    if facts.flavor == "mysql" and not facts.uses_gtids:
+        out.append(f"gtid_mode is {facts.gtid_mode} at {address}: the connector follows file and offset, which mean nothing on another server after a failover")
+    return out
+
+
+def cascade_warnings(session: Session, captured: set[TableId]) -> list[str]:
+    """Foreign keys whose actions never reach the log (section 6 of the design: say so at start)."""
+    cascades = session.cascades(lambda table: table in captured)
+    if not cascades:
+        return []
+    named = "; ".join(str(cascade) for cascade in cascades[:TABLES_NAMED_MAX])
+    more = f" and {len(cascades) - TABLES_NAMED_MAX} more" if len(cascades) > TABLES_NAMED_MAX else ""
+    return [f"rows changed by these foreign keys' actions are not in the log of {session.settings.address} and will be missed: {named}{more}"]
+
+
+# -- privileges -------------------------------------------------------------------------------------------------------------------------
+
+
+def _log_privileges(session: Session, user: str, server_id: int) -> list[str]:
+    lacking = []
+    try:
+        session.log_status()
+        session.log_files()
+    except PrivilegeError:
+        lacking.append(sql.grant_global(session.status_privilege, user))
+    wire = open_wire(session.settings, again=True)
+    try:
+        announce(wire, server_id=server_id, hostname=socket.gethostname())
+    except PrivilegeError:
+        lacking.append(sql.grant_global("REPLICATION SLAVE", user))
+    finally:
+        wire.close()
+    return lacking
+
+
+def _select_privileges(session: Session, user: str, tables: Iterable[Table]) -> list[str]:
+    lacking = []
+    for table in tables:
+        # A table dropped or altered since the catalog was read shows up in the log; here only access counts.
+        with contextlib.suppress(TableChangedError):
+            try:
+                session.query(sql.readable(table), doing=f"reading {table.id}")
+            except PrivilegeError:
+                lacking.append(sql.grant_select(table.id, user))
+    if len(lacking) > TABLES_NAMED_MAX:
+        return [*lacking[:TABLES_NAMED_MAX], f"(and {len(lacking) - TABLES_NAMED_MAX} more tables: or {sql.grant_global('SELECT', user)})"]
+    return lacking
+
+
+def _check_filters(session: Session, tables: Iterable[TableId], marks: TableId | None) -> None:
+    """Databases that the server keeps out of its log (binlog-do-db, binlog-ignore-db) can never be followed."""
+    status = session.log_status()
+    only = {name for name in status.get("binlog_do_db", "").split(",") if name}
+    ignored = {name for name in status.get("binlog_ignore_db", "").split(",") if name}
+    wanted = {table.database for table in tables} | ({marks.database} if marks else set())
+    left_out = sorted(name for name in wanted if name in ignored or (only and name not in only))
+    if left_out:
+        message = (
+            f"the server at {session.settings.address} keeps these databases out of its log: {', '.join(left_out)}; "
+            "change binlog-do-db or binlog-ignore-db in its configuration"
+        )
+        raise DefiniteError(message)
+
+
+# -- the watermark table ----------------------------------------------------------------------------------------------------------------
+
+
+def ensure_marks(session: Session, marks: TableId, user: str) -> None:
+    """The watermark table exists, has our columns, is transactional, and may be written: made here if it may be made."""
+    try:
+        if not _marks_exist(session, marks):
+            session.query(sql.create_mark_database(marks), doing=f"creating the database {marks.database}")
+            session.query(sql.create_mark_table(marks), doing=f"creating the watermark table {marks}")
+        _check_marks(session, marks)
+        statement = sql.write_mark(marks).replace("?", "%s")
+        session.query(statement, ("check", "0", "0"), doing=f"writing to the watermark table {marks}")
+        session.query(sql.read_mark(marks).replace("?", "%s"), ("check",), doing=f"reading the watermark table {marks}")
+    except PrivilegeError as e:
+        message = (
+            f"the dump needs the watermark table {marks} at {session.settings.address}, which {user} may not create or write; "
+            f"run: {sql.grant_marks(marks, user)} or create it for the connector: {sql.setup_marks(marks, user)}"
+        )
+        raise DefiniteError(message) from e
+
+
+def _marks_exist(session: Session, marks: TableId) -> bool:
+    rows = session.query(
+        "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", (marks.database, marks.name), doing="looking for the watermark table"
+    )
+    return bool(rows)
+
+
+def _check_marks(session: Session, marks: TableId) -> None:
+    columns = session.query(
+        "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
+        (marks.database, marks.name),
+        doing="looking at the watermark table",
+    )
+    engine = session.query(
+        "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", (marks.database, marks.name), doing="looking at the watermark table"
+    )
+    shape = [(str(name).lower(), str(kind).lower()) for name, kind in columns]
+    if shape != [("id", "varchar"), ("token", "varchar")] or not engine or str(engine[0][0]).lower() != "innodb":
+        message = f"{marks} is not a watermark table of dblog; drop it (the connector creates it again), or set dblog.watermark.table to another name"
+        raise DefiniteError(message)

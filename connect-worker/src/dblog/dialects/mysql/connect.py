@@ -1,0 +1,399 @@
+"""One connection to a MySQL or MariaDB server: where to, with which login and TLS, and what its failures mean.
+
+PyMySQL does the handshake, authentication (caching_sha2_password, ed25519, ...) and TLS; ``Wire`` keeps the rest of the dialect away from
+it. Every driver error becomes a ``TransientError`` (worth another try) or a ``DefiniteError`` (a person must act). Messages name server and
+user, never the password, and never words of the server that could hold data of rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pymysql
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
+
+from dblog.dialects.mysql import sql
+from dblog.errors import DblogError, DefiniteError, TransientError
+
+SSL_MODES = {
+    "disabled": "disabled", "preferred": "preferred", "required": "required", "verify_ca": "verify_ca", "verify_identity": "verify_identity",
+    "disable": "disabled", "trust": "required", "verify-ca": "verify_ca", "verify-full": "verify_identity",
+}  # fmt: skip
+"""database.ssl.mode: Debezium's names for MySQL, then those for MariaDB."""
+
+STATEMENT_TIMEOUT_S = 3600.0
+"""No statement of ours may wait longer for its next byte; a chunk's first row can take long on a busy server."""
+
+WAIT_TIMEOUT_S = 31_536_000
+"""Our idle sessions live long: a paused dump or a full queue must not lose its connection (the server's maximum)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectSettings:
+    """Where the server is and how to get in."""
+
+    host: str
+    user: str
+    port: int = 3306
+    password: str = field(default="", repr=False)
+    ssl_mode: str = "preferred"
+    truststore: str | None = None
+    """A PEM file of certificates, or a PKCS12 store."""
+    truststore_password: str | None = field(default=None, repr=False)
+    keystore: str | None = None
+    keystore_password: str | None = field(default=None, repr=False)
+    connect_timeout_s: float = 30.0
+    keep_alive: bool = True
+    keep_alive_interval_s: int = 60
+    initial_statements: tuple[str, ...] = ()
+
+    @property
+    def address(self) -> str:
+        """``host:port`` for messages."""
+        return f"{self.host}:{self.port}"
+
+
+def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
+    """Settings from a connector's parsed options (debezium.md 3.2); absent ones take Debezium's defaults."""
+
+    def get(key: str, default: Any) -> Any:  # noqa: ANN401 - options are of any type
+        value = options.get(key)
+        return default if value is None else value
+
+    statements = str(get("database.initial.statements", ""))
+    return ConnectSettings(
+        host=str(options["database.hostname"]),
+        port=int(get("database.port", 3306)),
+        user=str(options["database.user"]),
+        password=str(get("database.password", "")),
+        ssl_mode=str(get("database.ssl.mode", "preferred")).lower(),
+        truststore=get("database.ssl.truststore", None),
+        truststore_password=get("database.ssl.truststore.password", None),
+        keystore=get("database.ssl.keystore", None),
+        keystore_password=get("database.ssl.keystore.password", None),
+        connect_timeout_s=float(get("connect.timeout.ms", 30_000)) / 1000,
+        keep_alive=bool(get("connect.keep.alive", True)),  # noqa: FBT003 - the option's default
+        keep_alive_interval_s=max(1, int(get("connect.keep.alive.interval.ms", 60_000)) // 1000),
+        initial_statements=split_statements(statements),
+    )
+
+
+def split_statements(text: str) -> tuple[str, ...]:
+    """``database.initial.statements``: semicolons separate, a doubled one stands for itself (Debezium's rule)."""
+    marked = text.replace(";;", "\0")
+    return tuple(part.replace("\0", ";").strip() for part in marked.split(";") if part.strip())
+
+
+class Wire:
+    """An open connection: statements with answers held in memory, or its bare socket."""
+
+    def __init__(self, connection: Any, settings: ConnectSettings) -> None:  # noqa: ANN401 - PyMySQL has no types
+        self._connection = connection
+        self.settings = settings
+
+    @property
+    def socket(self) -> socket.socket:
+        """The socket (an SSLSocket under TLS). Between statements PyMySQL holds no unread byte of it."""
+        sock = self._connection._sock  # noqa: SLF001 - PyMySQL has no public way to its socket
+        if sock is None:
+            message = f"the connection to {self.settings.address} is closed"
+            raise TransientError(message)
+        return sock  # type: ignore[no-any-return]
+
+    @property
+    def thread_id(self) -> int:
+        """The server's number of this connection."""
+        return int(self._connection.thread_id())
+
+    @property
+    def server_version(self) -> str:
+        """The version text of the handshake."""
+        return str(self._connection.server_version)
+
+    def query(self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query") -> list[tuple[Any, ...]]:
+        """All rows of a statement; ``%s`` marks its arguments. ``doing`` completes "... failed" in an error's text."""
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement, tuple(arguments) or None)
+                return list(cursor.fetchall())
+        except pymysql.err.Error as e:
+            raise translate(e, self.settings, doing) from e
+
+    def query_named(self, statement: str, *, doing: str = "a query") -> list[dict[str, Any]]:
+        """All rows by column name, for SHOW statements whose columns differ by version."""
+        try:
+            with self._connection.cursor(pymysql.cursors.DictCursor) as cursor:
+                cursor.execute(statement)
+                return list(cursor.fetchall())
+        except pymysql.err.Error as e:
+            raise translate(e, self.settings, doing) from e
+
+    def close(self) -> None:
+        """Say goodbye; harmless when the connection is gone already."""
+        with contextlib.suppress(Exception):
+            self._connection.close()
+
+    def abort(self) -> None:
+        """Cut the connection at once, also from another thread and in the middle of a statement: its reader gets a TransientError."""
+        sock = self._connection._sock  # noqa: SLF001
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+
+def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
+    """Connect, authenticate and prepare the session (UTC, utf8mb4, our sql_mode). ``again``: we have been there before, so an unknown host may come back."""
+    tls = _tls_arguments(settings)
+    try:
+        connection = pymysql.connect(
+            host=settings.host, port=settings.port, user=settings.user, password=settings.password.encode(), charset="utf8mb4",
+            connect_timeout=max(settings.connect_timeout_s, 0.001), read_timeout=max(settings.connect_timeout_s, 1.0), autocommit=True,
+            program_name="dblog", **tls,
+        )  # fmt: skip
+    except pymysql.err.Error as e:
+        raise translate(e, settings, "connecting", again=again) from e
+    except UnicodeError as e:
+        message = f"'{settings.host}' is not a host name; correct database.hostname"
+        raise DefiniteError(message) from e
+    wire = Wire(connection, settings)
+    try:
+        _keep_alive(wire.socket, settings)
+        for statement in (
+            f"SET SESSION sql_mode = '{sql.SESSION_SQL_MODE}'",
+            "SET SESSION time_zone = '+00:00'",
+            f"SET SESSION wait_timeout = {WAIT_TIMEOUT_S}",
+            f"SET SESSION net_write_timeout = {WAIT_TIMEOUT_S}",
+            *settings.initial_statements,
+        ):
+            wire.query(statement, doing="setting up the session")
+        # The handshake is over: from here statements may take their time; a dead peer shows by keep-alive.
+        connection._read_timeout = STATEMENT_TIMEOUT_S  # noqa: SLF001
+    except BaseException:
+        wire.close()
+        raise
+    return wire
+
+
+def _keep_alive(sock: socket.socket, settings: ConnectSettings) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, int(settings.keep_alive))
+    if settings.keep_alive and hasattr(socket, "TCP_KEEPIDLE"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, settings.keep_alive_interval_s)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, settings.keep_alive_interval_s // 4))
+
+
+# -- TLS --------------------------------------------------------------------------------------------------------------------------------
+
+
+def _tls_arguments(settings: ConnectSettings) -> dict[str, Any]:
+    mode = SSL_MODES.get(settings.ssl_mode)
+    if mode is None:
+        message = f"database.ssl.mode is '{settings.ssl_mode}'; use one of {', '.join(SSL_MODES)}"
+        raise DefiniteError(message)
+    if mode == "disabled":
+        return {"ssl_disabled": True}
+    if mode == "preferred" and not settings.keystore:
+        return {}
+    context = ssl.create_default_context()
+    # Certificates that MySQL makes for itself lack what strict verification asks for (Python 3.13's default).
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if mode in ("verify_ca", "verify_identity"):
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.check_hostname = mode == "verify_identity"
+    if settings.truststore:
+        context.load_verify_locations(cadata=_trusted(settings.truststore, settings.truststore_password))
+    if settings.keystore:
+        _load_identity(context, settings.keystore, settings.keystore_password)
+    return {"ssl": context}
+
+
+_JKS_MAGIC = b"\xfe\xed\xfe\xed"
+
+
+def _store(path: str, option: str) -> bytes:
+    try:
+        data = Path(path).read_bytes()
+    except OSError as e:
+        message = f"{option} names {path}, which cannot be read: {e.strerror}"
+        raise DefiniteError(message) from e
+    if data.startswith(_JKS_MAGIC):
+        message = (
+            f"{option} names {path}, a JKS store, which only Java reads; convert it: "
+            "keytool -importkeystore -srckeystore OLD -destkeystore NEW -deststoretype PKCS12"
+        )
+        raise DefiniteError(message)
+    return data
+
+
+def _pkcs12(data: bytes, password: str | None, path: str, option: str) -> pkcs12.PKCS12KeyAndCertificates:
+    try:
+        return pkcs12.load_pkcs12(data, password.encode() if password else None)
+    except ValueError as e:
+        message = f"{option} names {path}, which is not a PEM file nor a PKCS12 store that opens with {option}.password"
+        raise DefiniteError(message) from e
+
+
+def _trusted(path: str, password: str | None) -> str:
+    option = "database.ssl.truststore"
+    data = _store(path, option)
+    if b"-----BEGIN" in data:
+        return data.decode("ascii", "replace")
+    store = _pkcs12(data, password, path, option)
+    certificates = [c.certificate for c in store.additional_certs] + ([store.cert.certificate] if store.cert else [])
+    return "".join(c.public_bytes(Encoding.PEM).decode() for c in certificates)
+
+
+def _load_identity(context: ssl.SSLContext, path: str, password: str | None) -> None:
+    """Our own certificate and key. Python loads them from files only, so a PKCS12 store's key passes through an anonymous one."""
+    option = "database.ssl.keystore"
+    data = _store(path, option)
+    try:
+        if b"-----BEGIN" in data:
+            context.load_cert_chain(path, password=password)
+            return
+        store = _pkcs12(data, password, path, option)
+        if store.key is None or store.cert is None:
+            message = f"{option} names {path}, which holds no private key with its certificate"
+            raise DefiniteError(message)
+        pem = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        for certificate in (store.cert, *store.additional_certs):
+            pem += certificate.certificate.public_bytes(Encoding.PEM)
+        _load_from_memory(context, pem)
+    except ssl.SSLError as e:
+        message = f"{option} names {path}, whose key does not open with {option}.password or does not fit its certificate"
+        raise DefiniteError(message) from e
+
+
+def _load_from_memory(context: ssl.SSLContext, pem: bytes) -> None:
+    import os  # noqa: PLC0415 - only this rare path needs a file descriptor
+
+    descriptor = os.memfd_create("identity")
+    try:
+        with open(descriptor, "wb", closefd=False) as anonymous:  # noqa: PTH123 - there is no path, which is the point
+            anonymous.write(pem)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+# -- what an error means ----------------------------------------------------------------------------------------------------------------
+
+
+class TableChangedError(TransientError):
+    """The table is not what the statement supposes: the log will tell how it has changed, then the chunk can be read again."""
+
+
+class PrivilegeError(DefiniteError):
+    """The account may not do this: a GRANT helps."""
+
+
+class PositionLostError(DefiniteError):
+    """The server does not have the log from the stored position on: only a new dump helps (snapshot.mode=when_needed starts one)."""
+
+
+LOST = frozenset({1053, 1077, 1079, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1317, 1927, 2006, 2013, 2055, 3169, 4031})
+"""Shutdown, aborted or killed connections, network errors, inactivity."""
+
+BUSY = frozenset({1021, 1040, 1041, 1135, 1203, 1205, 1213, 1226, 1614, 3024, 3572, 1028, 1037, 1038})
+"""Too many connections, lock wait, deadlock, disk full for now, out of memory, statement time."""
+
+TABLE_CHANGED = frozenset({1049, 1054, 1072, 1146, 1176, 1412, 1615})
+"""Unknown database, column or table, index gone, table definition changed under the snapshot."""
+
+DENIED = frozenset({1044, 1142, 1143, 1227, 1370, 1045, 1698})
+
+READ_ONLY = frozenset({1290, 1836, 1223})
+
+_PRIVILEGE = re.compile(r"at least one of\) the (.+?) privilege")
+
+
+def translate(error: Exception, settings: ConnectSettings, doing: str, *, again: bool = False) -> DblogError:
+    """The dblog error for a PyMySQL error."""
+    code, text = _parts(error)
+    where = f"{doing} at {settings.address} failed"
+    original = getattr(error, "original_exception", None)
+    if code == 2003 and original is not None:  # noqa: PLR2004 - CR_CONN_HOST_ERROR, PyMySQL's wrapper of OSError
+        return _network(original, settings, again=again)
+    if isinstance(error, pymysql.err.InterfaceError) or code == 0:
+        return TransientError(f"{where}: the connection is closed")
+    return meaning(code, text, settings, doing)
+
+
+def meaning(code: int, text: str, settings: ConnectSettings, doing: str) -> DblogError:
+    """The dblog error for a server's error number."""
+    where = f"{doing} at {settings.address} failed"
+    if code in (1045, 1698):
+        return DefiniteError(
+            f"the server at {settings.address} refused user '{settings.user}': the password is wrong, or no such account may come from this "
+            "machine; correct database.user and database.password, or create the account"
+        )
+    if code in (1130, 1129):
+        remedy = "run FLUSH HOSTS there" if code == 1129 else "let the account's host part include this machine"  # noqa: PLR2004
+        return DefiniteError(f"the server at {settings.address} does not talk to this machine (error {code}); {remedy}")
+    if code in (1251, 2059, 1524):
+        return DefiniteError(
+            f"the server at {settings.address} asks user '{settings.user}' for a login method that is not supported (error {code}); "
+            "use caching_sha2_password, mysql_native_password or ed25519 for this account"
+        )
+    if code in (3159, 2026):
+        return DefiniteError(f"the server at {settings.address} and database.ssl.mode={settings.ssl_mode} do not agree on TLS (error {code}); adapt the option")
+    if code in LOST:
+        return TransientError(f"{where}: the connection was lost (error {code})")
+    if code in BUSY:
+        return TransientError(f"{where}: the server is short of something for now (error {code})")
+    if code in TABLE_CHANGED:
+        return TableChangedError(f"{where}: the table is gone or has changed (error {code}: {_names_only(code, text)})")
+    if code in DENIED:
+        found = _PRIVILEGE.search(text)
+        lacking = f"the privilege {found[1]}" if found else "a privilege"
+        return PrivilegeError(f"{where}: user '{settings.user}' lacks {lacking} (error {code}: {_names_only(code, text)})")
+    if code in READ_ONLY:
+        return DefiniteError(f"{where}: the server is read-only (error {code}); dblog writes its watermarks, so point it at a server that takes writes")
+    return DefiniteError(f"{where}: error {code}: {_names_only(code, text)}")
+
+
+_NAMING = DENIED | TABLE_CHANGED | frozenset({1064, 1193, 1231, 1236, 1238, 1373, 1381, 1783, 1787, 1790})
+"""Errors whose texts hold names only, never data of rows."""
+
+
+def _names_only(code: int, text: str) -> str:
+    """The server's text; quoted parts are taken out unless the error is known to quote names only."""
+    return text if code in _NAMING else re.sub(r"'[^']*'", "'...'", text)
+
+
+def _parts(error: Exception) -> tuple[int, str]:
+    arguments = error.args
+    code = arguments[0] if arguments and isinstance(arguments[0], int) else 0
+    return code, str(arguments[1]) if len(arguments) > 1 else ""
+
+
+def _network(error: BaseException, settings: ConnectSettings, *, again: bool) -> DblogError:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return DefiniteError(
+                f"the certificate of {settings.address} is not trusted ({error.verify_message}); "
+                "name its authority in database.ssl.truststore, or lower database.ssl.mode"
+            )
+        case ssl.SSLError():
+            return DefiniteError(f"no TLS with {settings.address} ({error.reason}); check database.ssl.mode and the stores")
+        case socket.gaierror() if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
+            message = f"the host '{settings.host}' is not known; check database.hostname and the name service"
+            return TransientError(message) if again else DefiniteError(message)
+        case socket.gaierror():
+            return TransientError(f"the name service did not answer for '{settings.host}'")
+        case ConnectionRefusedError():
+            return TransientError(f"nothing listens at {settings.address}; check that the server runs, database.hostname and database.port")
+        case TimeoutError():
+            return TransientError(f"{settings.address} did not answer within {settings.connect_timeout_s:g} s")
+        case OSError():
+            return TransientError(f"no connection to {settings.address}: {error.strerror or type(error).__name__}")
+        case _:
+            return TransientError(f"no connection to {settings.address}: {type(error).__name__}")

@@ -1,0 +1,213 @@
+"""The connections of a dump: marks are committed on one, chunks are read in a snapshot on another.
+
+A window proves itself (D5): the low mark is written and committed first, the snapshot is opened after that, and the mark read inside it shows
+that the snapshot holds everything that the log has before the mark. That needs commits to become visible in the order of the log, which
+MariaDB always keeps and MySQL with ``binlog_order_commits=ON`` (check.py looks).
+
+Chunk rows come by the binary protocol of prepared statements and stay as the server sent them: the row plan reads them (D4).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dblog.dialects.mysql import protocol, sql
+from dblog.dialects.mysql.connect import STATEMENT_TIMEOUT_S, ConnectSettings, TableChangedError, Wire, meaning, open_wire
+from dblog.dialects.mysql.protocol import ResultColumn
+from dblog.errors import DefiniteError, TransientError
+from dblog.model import TableId
+from dblog.ports import ChunkRows
+
+Walk = Callable[[Any, int], tuple[int, int, int, int]]
+
+_RECV_BYTES = 256 * 1024
+_STATEMENTS_MAX = 16
+"""Prepared statements kept for reuse: a table's chunks need three."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Open:
+    """A prepared statement and the definition of its result's columns as last seen."""
+
+    statement_id: int
+
+
+class DumpConnection:
+    """Marks and chunks of one reader thread; ``close`` may be called from another. Satisfies ``ports.DumpConnection``."""
+
+    def __init__(self, snapshot: Wire, marking: Wire, marks: TableId, walk: Walk = protocol.walk_rows) -> None:
+        self._snapshot = snapshot
+        self._marking = marking
+        self._marks = marks
+        self._walk = walk
+        self._statements: OrderedDict[str, int] = OrderedDict()
+        self.columns: tuple[ResultColumn, ...] = ()
+        """Column definitions of the last result set: their types are those of the table in the snapshot."""
+
+    @classmethod
+    def open(cls, settings: ConnectSettings, marks: TableId) -> DumpConnection:
+        """Open both connections."""
+        snapshot = open_wire(settings, again=True)
+        try:
+            snapshot.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", doing="preparing the dump")
+            marking = open_wire(settings, again=True)
+        except BaseException:
+            snapshot.close()
+            raise
+        return cls(snapshot, marking, marks, _walker())
+
+    def write_mark(self, name: str, token: str) -> None:
+        """Commit the token to the mark row ``name``, in a transaction of its own; returns when it is committed. Tokens are never used twice."""
+        if len(name) > sql.MARK_NAME_CHARACTERS_MAX or len(token) > sql.MARK_NAME_CHARACTERS_MAX:
+            message = f"the mark '{name[:50]}...' is longer than {sql.MARK_NAME_CHARACTERS_MAX} characters; give the connector a shorter name"
+            raise DefiniteError(message)
+        statement = sql.write_mark(self._marks).replace("?", "%s")
+        try:
+            self._marking.query(statement, (name, token, token), doing=f"writing a mark to {self._marks}")
+        except TableChangedError as e:
+            message = f"the watermark table {self._marks} is gone; restart the connector, which creates it again"
+            raise DefiniteError(message) from e
+
+    def begin_snapshot(self) -> None:
+        """Start a consistent snapshot, taken now and not at the first read."""
+        self._snapshot.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", doing="starting a snapshot")
+
+    def read_mark(self, name: str) -> str | None:
+        """The token that the snapshot sees in row ``name``."""
+        rows = self._snapshot.query(sql.read_mark(self._marks).replace("?", "%s"), (name,), doing=f"reading a mark of {self._marks}")
+        return str(rows[0][0]) if rows else None
+
+    def end_snapshot(self) -> None:
+        """End the snapshot; nothing was changed in it."""
+        self._snapshot.query("ROLLBACK", doing="ending a snapshot")
+
+    def select(self, statement: str, parameters: Sequence[Any] = (), *, bytes_max: int = 0, key: Sequence[int] = ()) -> ChunkRows:
+        """Run one SELECT inside the snapshot and keep its row packets.
+
+        With ``bytes_max`` rows are kept until they exceed it, at least one; the rest is received and let go, so that memory stays bounded
+        whatever the rows' size (I6). ``key``: which columns are the key, for ``last_key``.
+        """
+        sock = self._snapshot.socket
+        sock.settimeout(STATEMENT_TIMEOUT_S)
+        try:
+            return self._select(sock, statement, parameters, bytes_max, key)
+        except TimeoutError as e:
+            self._snapshot.close()
+            message = f"a chunk from {self._snapshot.settings.address} took longer than {STATEMENT_TIMEOUT_S:g} s"
+            raise TransientError(message) from e
+        except OSError as e:
+            message = f"the connection to {self._snapshot.settings.address} broke while a chunk was read ({e.strerror or type(e).__name__})"
+            raise TransientError(message) from e
+
+    def close(self) -> None:
+        """Give up both connections, also from another thread, also in the middle of a SELECT."""
+        for wire in (self._snapshot, self._marking):
+            wire.abort()
+        for wire in (self._snapshot, self._marking):
+            wire.close()
+
+    # -- the prepared statement protocol ----------------------------------------------------------------------------------------------
+
+    def _select(self, sock: socket.socket, statement: str, parameters: Sequence[Any], bytes_max: int, key: Sequence[int]) -> ChunkRows:
+        answer = _Answer(sock, self._snapshot.settings)
+        statement_id = self._prepared(answer, statement)
+        sock.sendall(protocol.packets(protocol.execute(statement_id, parameters)))
+        head = answer.packet()
+        self._raise_if_error(head)
+        count, _ = protocol.read_length(head, 0)
+        self.columns = tuple(protocol.read_column(answer.packet()) for _ in range(count))
+        answer.packet()  # EOF behind the definitions
+        rows, row_count, last, error = answer.rows(self._walk, bytes_max)
+        if error is not None:
+            self._raise_if_error(error)
+        last_key = protocol.row_values(protocol.join_row(rows, last), self.columns, key) if row_count and key else None
+        return ChunkRows(rows=rows, row_count=row_count, last_key=last_key)
+
+    def _prepared(self, answer: _Answer, statement: str) -> int:
+        known = self._statements.get(statement)
+        if known is not None:
+            self._statements.move_to_end(statement)
+            return known
+        while len(self._statements) >= _STATEMENTS_MAX:
+            _, oldest = self._statements.popitem(last=False)
+            answer.socket.sendall(protocol.packets(protocol.close_statement(oldest)))
+        answer.socket.sendall(protocol.packets(protocol.prepare(statement)))
+        head = answer.packet()
+        self._raise_if_error(head)
+        prepared = protocol.read_prepared(head)
+        for definitions in (prepared.parameters, prepared.columns):
+            for _ in range(definitions + 1 if definitions else 0):  # each list ends with an EOF packet
+                answer.packet()
+        self._statements[statement] = prepared.statement_id
+        return prepared.statement_id
+
+    def _raise_if_error(self, payload: bytes) -> None:
+        if payload[:1] == b"\xff":
+            error = protocol.read_error(payload)
+            raise meaning(error.code, error.text, self._snapshot.settings, "reading a chunk")
+
+
+class _Answer:
+    """What the server sends on a socket, cut into packets; whole rows are left uncut."""
+
+    def __init__(self, sock: socket.socket, settings: ConnectSettings) -> None:
+        self.socket = sock
+        self._settings = settings
+        self._data = bytearray()
+        self._at = 0
+
+    def packet(self) -> bytes:
+        """The next packet's payload."""
+        while True:
+            data, at = self._data, self._at
+            if len(data) - at >= 4:  # noqa: PLR2004 - the packet header
+                end = at + 4 + int.from_bytes(data[at : at + 3], "little")
+                if len(data) >= end:
+                    self._at = end
+                    return bytes(data[at + 4 : end])
+            self._more()
+
+    def rows(self, walk: Walk, bytes_max: int) -> tuple[bytes, int, int, bytes | None]:
+        """Row packets up to the result's end: their bytes, how many, where the last one starts, and an ERR packet's payload if one came."""
+        del self._data[: self._at]
+        self._at = at = 0
+        count, last = 0, -1
+        kept = -1  # bytes kept once the limit is reached
+        while True:
+            at, rows, newest, end = walk(self._data, at)
+            if kept < 0:
+                count += rows
+                last = newest if rows else last
+                if bytes_max and at > bytes_max:
+                    kept = at
+            elif rows:
+                # Beyond the limit: the rest is only counted off.
+                del self._data[kept:at]
+                at = kept
+            if end:
+                payload = bytes(self._data[at + 4 :])
+                return bytes(self._data[: kept if kept >= 0 else at]), count, last, payload if end == 2 else None  # noqa: PLR2004
+            self._more()
+
+    def _more(self) -> None:
+        data = self.socket.recv(_RECV_BYTES)
+        if not data:
+            message = f"the server at {self._settings.address} ended the connection while a chunk was read"
+            raise TransientError(message)
+        self._data += data
+
+
+def _walker() -> Walk:
+    """The compiled walk when the extension is there; it gives the same answers."""
+    with contextlib.suppress(ImportError):
+        from dblog.codecs import _fast  # noqa: PLC0415 - the extension may not be built
+
+        scan: Walk | None = getattr(_fast, "scan_rows", None)
+        if scan is not None:
+            return scan
+    return protocol.walk_rows

@@ -1,0 +1,123 @@
+"""The connection on which a server sends its log: opened at a position, then nothing but bytes.
+
+The bytes are the socket's: packets are cut and checked by the log decoder (codecs/_fast.pyx), which hands ERR and EOF packets out as events;
+``end_of_log`` says what those mean. Rule sources: MySQL sql/rpl_binlog_sender.cc (session variables it reads, heartbeats, error 1236),
+MariaDB sql/sql_repl.cc (``@mariadb_slave_capability``, ``@slave_connect_state``).
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+
+from dblog.dialects.mysql import protocol
+from dblog.dialects.mysql.connect import ConnectSettings, PositionLostError, Wire, meaning
+from dblog.errors import DblogError, TransientError
+
+RECV_BYTES_MAX = 256 * 1024
+"""Larger socket reads gained nothing (reference, local-servers.md)."""
+
+_WRONG_POSITION = 1236
+
+
+class LogConnection:
+    """The server's log as it comes. One thread receives; ``close`` may be called from another."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._socket = wire.socket
+        self._socket.setblocking(False)  # noqa: FBT003 - the socket's own method
+        self._tls = isinstance(self._socket, ssl.SSLSocket)
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
+
+    @property
+    def settings(self) -> ConnectSettings:
+        """Whom we are connected to."""
+        return self._wire.settings
+
+    def recv(self, timeout_s: float) -> bytes:
+        """Whatever has arrived, at most 256 KiB; b"" when nothing came in that time. TransientError when the connection is gone."""
+        try:
+            data = self._read()
+            if data is None and timeout_s > 0:
+                self._poll.poll(timeout_s * 1000)
+                data = self._read()
+        except OSError as e:
+            message = f"the log connection to {self.settings.address} broke ({e.strerror or type(e).__name__})"
+            raise TransientError(message) from e
+        except ValueError as e:  # a closed socket has no file descriptor
+            message = f"the log connection to {self.settings.address} was closed"
+            raise TransientError(message) from e
+        if data == b"":
+            message = f"the server at {self.settings.address} ended the log connection (restart, KILL, or our server id is used by another reader)"
+            raise TransientError(message)
+        return data or b""
+
+    def _read(self) -> bytes | None:
+        """None when nothing is there, b"" at the end."""
+        try:
+            return self._socket.recv(RECV_BYTES_MAX)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+        except ssl.SSLEOFError:
+            return b""
+
+    def close(self) -> None:
+        """End the connection; a thread inside ``recv`` gets a TransientError."""
+        self._wire.abort()
+        self._wire.close()
+
+
+def announce(wire: Wire, *, server_id: int, hostname: str) -> None:
+    """COM_REGISTER_SLAVE on a connection: shows us to administrators, and proves the privilege to replicate."""
+    sock = wire.socket
+    sock.sendall(protocol.packets(protocol.register_replica(server_id=server_id, hostname=hostname)))
+    payload = read_packet(sock, wire.settings)
+    if payload[:1] == b"\xff":
+        error = protocol.read_error(payload)
+        raise meaning(error.code, error.text, wire.settings, "registering as a replica")
+
+
+def read_packet(sock: socket.socket, settings: ConnectSettings) -> bytes:
+    """One small packet's payload (answers to our commands)."""
+    head = _exactly(sock, 4, settings)
+    return _exactly(sock, int.from_bytes(head[:3], "little"), settings)
+
+
+def _exactly(sock: socket.socket, count: int, settings: ConnectSettings) -> bytes:
+    out = bytearray()
+    while len(out) < count:
+        try:
+            data = sock.recv(count - len(out))
+        except OSError as e:
+            message = f"the connection to {settings.address} broke ({e.strerror or type(e).__name__})"
+            raise TransientError(message) from e
+        if not data:
+            message = f"the server at {settings.address} ended the connection"
+            raise TransientError(message)
+        out += data
+    return bytes(out)
+
+
+def end_of_log(type_code: int, body: bytes, settings: ConnectSettings, position: str) -> DblogError:
+    """The error for the decoder's event -1 (an ERR packet's payload) or -2 (EOF). ``position`` names where we asked to read from."""
+    if type_code != -1:
+        return TransientError(f"the server at {settings.address} ended the log at {position} (it is shutting down, or the connection was killed)")
+    # With or without its first byte 0xFF: the SQL state's mark tells where the number stands.
+    error = protocol.read_error(b"\xff" + body if body[2:3] == b"#" else body)
+    if error.code != _WRONG_POSITION:
+        return meaning(error.code, error.text, settings, f"reading the log from {position}")
+    text = error.text.lower()
+    if "same server_uuid/server_id" in text or "same server uuid/server id" in text:
+        return TransientError(
+            f"another reader has connected to {settings.address} with our server id, so the server ended our log connection; "
+            "give each connector its own database.server.id"
+        )
+    if "max_allowed_packet" in text:
+        return meaning(error.code, error.text, settings, f"reading the log from {position}")
+    return PositionLostError(
+        f"the server at {settings.address} cannot send its log from {position} (error {error.code}: {error.text}); "
+        "the log is purged or belongs to another history: set snapshot.mode=when_needed, or reset the connector's offsets to dump anew"
+    )

@@ -1,0 +1,224 @@
+"""Every statement that is sent to a MySQL or MariaDB server about tables of the source, as text and parameters.
+
+Bounds of a chunk are compared by the database only: collations, PAD SPACE and ENUM order are its business (D5). A bound on a composite key
+is the expanded ladder ``a > x OR (a = x AND b > y)``: the range optimizer turns it into index ranges on every version, which it does not
+do for the row constructor ``(a, b) > (x, y)`` (MySQL manual, Range Optimization of Row Constructor Expressions; Debezium DBZ-5071).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dblog.errors import DefiniteError
+from dblog.model import Column, Table, TableId
+
+identifier_quote: str = "`"
+"""Quotes identifiers; doubled inside. Our sessions set their own sql_mode, so ANSI_QUOTES of the server does not matter."""
+
+Statement = tuple[str, tuple[Any, ...]]
+"""A statement with ``?`` marks and the values for them."""
+
+SESSION_SQL_MODE = "ALLOW_INVALID_DATES"
+"""Dates that an older or looser session stored (zero dates, 2020-02-31) must be comparable with themselves; quotes are the standard ones."""
+
+
+def quote(identifier: str) -> str:
+    """The identifier between backticks."""
+    return f"`{identifier.replace('`', '``')}`"
+
+
+def quote_table(table: TableId) -> str:
+    """``database``.``name``."""
+    return f"{quote(table.database)}.{quote(table.name)}"
+
+
+def quote_text(text: str) -> str:
+    """A string literal for the few statements that take no parameters (GRANT texts shown to a person)."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def select_list(table: Table) -> str:
+    """Every column in image order by its name: ``*`` would leave out the invisible ones."""
+    return ", ".join(quote(column.name) for column in table.columns)
+
+
+def key_indexes(table: Table) -> tuple[int, ...]:
+    """Where the key columns stand in the select list, in key order."""
+    places = {column.name.lower(): i for i, column in enumerate(table.columns)}
+    return tuple(places[name.lower()] for name in table.key)
+
+
+def chunk_select(table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, rows_max: int) -> Statement:
+    """The first ``rows_max`` rows of the range (after, upto] in key order. None: open on that side. The table has a key."""
+    key = _key_columns(table)
+    conditions: list[str] = []
+    parameters: list[Any] = []
+    for bound, last_operator in ((after, ">"), (upto, "<=")):
+        if bound is not None:
+            text, values = _ladder(table.id, key, bound, last_operator)
+            conditions.append(text)
+            parameters += values
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    order = ", ".join(quote(column.name) for column in key)
+    return f"SELECT {select_list(table)} FROM {_indexed(table)}{where} ORDER BY {order} LIMIT ?", (*parameters, rows_max)  # noqa: S608 - names are quoted
+
+
+def max_key(table: Table) -> Statement:
+    """The row with the greatest key, with the full select list so that one decoder serves both; no row when the table is empty."""
+    order = ", ".join(f"{quote(column.name)} DESC" for column in _key_columns(table))
+    return f"SELECT {select_list(table)} FROM {_indexed(table)} ORDER BY {order} LIMIT 1", ()  # noqa: S608
+
+
+def full_scan(table: Table, rows_max: int) -> Statement:
+    """The whole of a table without key, in the order of its storage, for one window.
+
+    Ask for one row more than the window may hold: if it comes, the table is too large for a dump. There is no ORDER BY: one window has
+    no use for an order, and sorting by every column would copy the table to the server's temporary files.
+    """
+    return f"SELECT {select_list(table)} FROM {quote_table(table.id)} LIMIT ?", (rows_max,)  # noqa: S608
+
+
+def readable(table: Table) -> str:
+    """A statement that succeeds only if every column may be read; it reads no row."""
+    return f"SELECT {select_list(table)} FROM {quote_table(table.id)} LIMIT 0"  # noqa: S608
+
+
+# -- the watermark table ----------------------------------------------------------------------------------------------------------------
+
+MARK_NAME_CHARACTERS_MAX = 190
+"""Longest name of a mark row: four bytes a character stay below the 767 bytes of an index entry of the oldest row formats."""
+
+
+def parse_table_name(text: str) -> TableId:
+    """``database.table`` of an option; raises DefiniteError."""
+    database, dot, name = text.partition(".")
+    if not dot or not database or not name:
+        message = f"'{text}' is not a table name; write it as database.table"
+        raise DefiniteError(message)
+    return TableId(database, name)
+
+
+def create_mark_database(marks: TableId) -> str:
+    """Step one of the set-up."""
+    return f"CREATE DATABASE IF NOT EXISTS {quote(marks.database)}"
+
+
+def create_mark_table(marks: TableId) -> str:
+    """Step two. Both columns are VARCHAR, which the log decoder for marks relies on (events.mark_rows); InnoDB for the snapshot."""
+    width = MARK_NAME_CHARACTERS_MAX
+    return (
+        f"CREATE TABLE IF NOT EXISTS {quote_table(marks)} (id VARCHAR({width}) NOT NULL, token VARCHAR({width}) NOT NULL, PRIMARY KEY (id))"
+        " ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    )
+
+
+def write_mark(marks: TableId) -> str:
+    """Parameters: name, token, token. A token that is there already would change nothing, and so leave no event in the log."""
+    return f"INSERT INTO {quote_table(marks)} (id, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = ?"  # noqa: S608
+
+
+def read_mark(marks: TableId) -> str:
+    """Parameter: name."""
+    return f"SELECT token FROM {quote_table(marks)} WHERE id = ?"  # noqa: S608
+
+
+# -- privileges -------------------------------------------------------------------------------------------------------------------------
+
+
+def account(current_user: str) -> str:
+    """``user@host`` as CURRENT_USER() gives it, quoted for a GRANT."""
+    user, _, host = current_user.rpartition("@")
+    return f"{quote_text(user)}@{quote_text(host)}"
+
+
+def grant_global(privilege: str, current_user: str) -> str:
+    """A privilege of the whole server."""
+    return f"GRANT {privilege} ON *.* TO {account(current_user)};"
+
+
+def grant_select(table: TableId, current_user: str) -> str:
+    """Reading one table."""
+    return f"GRANT SELECT ON {quote_table(table)} TO {account(current_user)};"
+
+
+def grant_marks(marks: TableId, current_user: str) -> str:
+    """What the watermark table needs: made by us, written and read."""
+    return f"GRANT CREATE, SELECT, INSERT, UPDATE ON {quote(marks.database)}.* TO {account(current_user)};"
+
+
+def setup_marks(marks: TableId, current_user: str) -> str:
+    """What an administrator runs when the connector's account may not create the table itself."""
+    grant = f"GRANT SELECT, INSERT, UPDATE ON {quote_table(marks)} TO {account(current_user)};"
+    return f"{create_mark_database(marks)}; {create_mark_table(marks)}; {grant}"
+
+
+# -- parts of statements ----------------------------------------------------------------------------------------------------------------
+
+
+def _key_columns(table: Table) -> tuple[Column, ...]:
+    if not table.key:
+        message = f"{table.id} has no key to read it by"
+        raise AssertionError(message)
+    return tuple(table.columns[i] for i in key_indexes(table))
+
+
+def _indexed(table: Table) -> str:
+    """The table with its key's index forced where its name is known: stale statistics make the optimizer scan and sort for each chunk."""
+    name = quote_table(table.id)
+    return f"{name} FORCE INDEX (PRIMARY)" if table.primary_key else name
+
+
+def _ladder(table: TableId, key: Sequence[Column], bound: Sequence[Any], last_operator: str) -> tuple[str, list[Any]]:
+    """``a > x OR (a = x AND b > y)``; the last rung has ``last_operator``, the ones before it the strict one."""
+    if len(bound) != len(key):
+        message = f"a bound of {len(bound)} values for the {len(key)} key columns of {table}"
+        raise AssertionError(message)
+    strict = last_operator[0]
+    values = [_value(table, column, value) for column, value in zip(key, bound, strict=True)]
+    rungs: list[str] = []
+    parameters: list[Any] = []
+    for i, column in enumerate(key):
+        operator = last_operator if i == len(key) - 1 else strict
+        terms = [f"{quote(before.name)} = {_mark(before)}" for before in key[:i]]
+        terms.append(f"{quote(column.name)} {operator} {_mark(column)}")
+        rungs.append(" AND ".join(terms))
+        parameters += values[: i + 1]
+    if len(rungs) == 1:
+        return f"({rungs[0]})", parameters
+    return "(" + " OR ".join(f"({rung})" for rung in rungs) + ")", parameters
+
+
+_TEXT_TYPES = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+
+
+def _mark(column: Column) -> str:
+    """The place of a bound's value.
+
+    Our parameters are utf8mb4. Compared with a column of another charset, the server would convert the column, row by row and without the
+    index; so the value is converted, and takes the column's own collation.
+    """
+    if column.type not in _TEXT_TYPES or column.charset is None or column.charset == "binary":
+        return "?"
+    collation = f" COLLATE {column.collation}" if column.collation else ""
+    return f"CONVERT(? USING {column.charset}){collation}"
+
+
+def _value(table: TableId, column: Column, value: Any) -> Any:  # noqa: ANN401 - any type a key column can have
+    """The value as the index orders it: an ENUM by its number, a SET by its bits, though a result set shows their texts."""
+    if not isinstance(value, str) or column.type not in ("enum", "set"):
+        return value
+    places = {member: i for i, member in enumerate(column.members)}
+    if column.type == "enum":
+        if value == "":
+            return places.get("", -1) + 1
+        members = (value,)
+    else:
+        members = tuple(value.split(",")) if value else ()
+    unknown = [member for member in members if member not in places]
+    if unknown:
+        message = f"{table}.{column.name} holds a member that its definition lacks; the table has changed, read its schema again"
+        raise DefiniteError(message)
+    if column.type == "enum":
+        return places[value] + 1
+    return sum(1 << places[member] for member in set(members))
