@@ -112,7 +112,7 @@ class GtidPosition:
     def __eq__(self, other: object) -> bool:
         return self._last == other._last if isinstance(other, GtidPosition) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment] - positions move in place
+    __hash__ = None  # type: ignore[assignment]  # positions move in place
 
     def __repr__(self) -> str:
         return f"GtidPosition({self.text()!r})"

@@ -9,11 +9,10 @@ Chunk rows come by the binary protocol of prepared statements and stay as the se
 
 from __future__ import annotations
 
-import contextlib
+import importlib
 import socket
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dblog.dialects.mysql import protocol, sql
@@ -28,13 +27,6 @@ Walk = Callable[[Any, int], tuple[int, int, int, int]]
 _RECV_BYTES = 256 * 1024
 _STATEMENTS_MAX = 16
 """Prepared statements kept for reuse: a table's chunks need three."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Open:
-    """A prepared statement and the definition of its result's columns as last seen."""
-
-    statement_id: int
 
 
 class DumpConnection:
@@ -204,10 +196,9 @@ class _Answer:
 
 def _walker() -> Walk:
     """The compiled walk when the extension is there; it gives the same answers."""
-    with contextlib.suppress(ImportError):
-        from dblog.codecs import _fast  # noqa: PLC0415 - the extension may not be built
-
-        scan: Walk | None = getattr(_fast, "scan_rows", None)
-        if scan is not None:
-            return scan
-    return protocol.walk_rows
+    try:
+        extension = importlib.import_module("dblog.codecs._fast")
+    except ImportError:
+        return protocol.walk_rows
+    walk: Walk = getattr(extension, "scan_rows", protocol.walk_rows)
+    return walk

@@ -208,7 +208,7 @@ class GtidSet:
     def __eq__(self, other: object) -> bool:
         return self._intervals == other._intervals if isinstance(other, GtidSet) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment] - sets grow in place
+    __hash__ = None  # type: ignore[assignment]  # sets grow in place
 
     def __repr__(self) -> str:
         return f"GtidSet({self.text()!r})"

@@ -212,9 +212,9 @@ def _value(table: TableId, column: Column, value: Any) -> Any:  # noqa: ANN401 -
     if column.type == "enum":
         if value == "":
             return places.get("", -1) + 1
-        members = (value,)
+        members = [value]
     else:
-        members = tuple(value.split(",")) if value else ()
+        members = value.split(",") if value else []
     unknown = [member for member in members if member not in places]
     if unknown:
         message = f"{table}.{column.name} holds a member that its definition lacks; the table has changed, read its schema again"
