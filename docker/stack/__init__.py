@@ -1,0 +1,20 @@
+"""Real servers for the demo, the tests and the benchmarks, without a container engine and without root.
+
+A server here is a context manager: entering it installs what is missing (once per machine, see `cache`), starts the
+real program on a free loopback port and waits until it answers; leaving it stops the program. Whatever ends the
+parent, a guard process (see `guard`) ends the server too, so nothing is left running.
+
+    with Kafka(folder / "kafka") as kafka, MariaDb(folder / "mariadb") as source:
+        ...  kafka.bootstrap, source.host, source.port, source.user, source.password
+
+Only the standard library is imported: this package runs before the project's virtual environment exists.
+"""
+
+from stack.errors import StackError, Unavailable
+from stack.kafka import Kafka
+from stack.mariadb import MariaDb
+from stack.mysql import MySql
+from stack.process import GuardedProcess
+from stack.spark import spark_jars
+
+__all__ = ["GuardedProcess", "Kafka", "MariaDb", "MySql", "StackError", "Unavailable", "spark_jars"]

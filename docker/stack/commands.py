@@ -1,0 +1,36 @@
+"""Runs a program to its end and turns its failure into one readable error."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from stack.errors import StackError, Unavailable
+
+_SHOWN_LINES = 25
+
+
+def run(argv: Sequence[str], *, what: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, stdin: bytes | None = None) -> str:
+    """Standard output of `argv`. Raises StackError naming `what` and showing the end of the output when it fails."""
+    done = subprocess.run(
+        argv,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        lines = (done.stdout + done.stderr).decode(errors="replace").splitlines()
+        shown = "\n  ".join(lines[-_SHOWN_LINES:])
+        raise StackError(f"{what} failed (exit status {done.returncode}): {argv[0]} said:\n  {shown}")
+    return done.stdout.decode(errors="replace")
+
+
+def program(name: str, *, install: str) -> str:
+    """The path of a program that must be on this machine already; `install` says how to get it."""
+    if found := shutil.which(name):
+        return found
+    raise Unavailable(f"{name} is not on this machine. Install it: {install}")

@@ -1,0 +1,99 @@
+"""Debian packages are downloaded and unpacked into a folder, not installed: no root, no service started, nothing on the system changes.
+
+apt itself resolves, downloads and verifies, with its proxy and certificate settings as they are on this machine, but with a
+state folder of its own (so an empty system package list and an empty `sources.list` are no obstacle) and with "nothing is
+installed" as its status, so that it fetches every library down to libc. A program from there is run by the dynamic loader
+that was unpacked with it (`Unpacked.command`): it sees the libraries of its own Debian release whatever the machine runs.
+That is what debootstrap and chroot would give, without root, mounts or maintainer scripts.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from stack.cache import cached
+from stack.commands import run
+from stack.errors import Unavailable
+
+_APT = Path("/etc/apt")
+_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """A folder that looks like the root of a Debian system with a few packages."""
+
+    root: Path
+
+    def command(self, path: str) -> list[str]:
+        """The words that start the program `path` (relative to the root) with the libraries of this folder."""
+        loader = next(path for pattern in ("usr/lib64/ld-*.so.*", "lib64/ld-*.so.*", "lib/ld-linux-*.so.*", "usr/lib/ld-linux-*.so.*") for path in self.root.glob(pattern))
+        libraries = [folder for pattern in ("lib/*-linux-gnu*", "usr/lib/*-linux-gnu*") for folder in sorted(self.root.glob(pattern))]
+        return [str(loader), "--library-path", ":".join(map(str, libraries)), str(self.root / path)]
+
+
+def mirror() -> str | None:
+    """The Debian archive this machine is set up to use (`DBLOG_DEBIAN_MIRROR` if it is set), or None on other systems."""
+    if chosen := os.environ.get("DBLOG_DEBIAN_MIRROR"):
+        return chosen
+    for address in _source_addresses():
+        if re.search(r"/debian(\.list)?/?$", address):  # also a mirror list of a cloud image; not debian-security, not a vendor's archive
+            return address
+    return None
+
+
+def unpacked(name: str, *, package: str, suite: str) -> Unpacked:
+    """`package` of Debian's `suite` with all it depends on, as the cache entry `name`. Raises Unavailable on other systems."""
+
+    def fill(folder: Path) -> None:
+        _unpack(folder, package=package, suite=suite)
+
+    return Unpacked(cached(f"{name}-{suite}", fill) / "root")
+
+
+def _unpack(folder: Path, *, package: str, suite: str) -> None:
+    archive = mirror()
+    if archive is None or not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
+        raise Unavailable(f"{package} comes from a Debian archive and this machine has no apt set up for one (DBLOG_DEBIAN_MIRROR can name one)")
+    state = folder / "apt"
+    for part in ("lists/partial", "archives/partial", "none"):
+        (state / part).mkdir(parents=True)
+    (state / "status").touch()
+    signed = f"Signed-By: {_KEYRING}\n" if _KEYRING.exists() else ""
+    (state / "archive.sources").write_text(f"Types: deb\nURIs: {archive}\nSuites: {suite}\nComponents: main\n{signed}")
+    (state / "apt.conf").write_text(
+        f'''Dir::State "{state}";
+Dir::State::Lists "{state}/lists";
+Dir::State::Status "{state}/status";
+Dir::Cache "{state}";
+Dir::Etc::SourceList "{state}/archive.sources";
+Dir::Etc::SourceParts "{state}/none";
+Dir::Etc::Preferences "/dev/null";
+Dir::Etc::PreferencesParts "{state}/none";
+Acquire::Languages "none";
+Acquire::Retries "3";
+APT::Install-Recommends "false";
+APT::Sandbox::User "";
+Debug::NoLocking "true";
+'''
+    )
+    env = {"APT_CONFIG": str(state / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
+    run(["apt-get", "update", "--error-on=any"], what=f"Reading the package list of Debian {suite}", env=env)
+    run(["apt-get", "install", "--yes", "--download-only", package], what=f"Downloading {package} of Debian {suite}", env=env)
+    (folder / "root").mkdir()
+    for archive_file in sorted((state / "archives").glob("*.deb")):
+        run(["dpkg-deb", "--extract", str(archive_file), str(folder / "root")], what=f"Unpacking {archive_file.name}")
+    shutil.rmtree(state)
+
+
+def _source_addresses() -> Iterator[str]:
+    """Archive addresses of apt's sources in both of its formats, in the order of the files."""
+    try:
+        listed = subprocess.run(["apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI)"], capture_output=True, text=True, check=False).stdout  # noqa: S607
+    except FileNotFoundError:
+        return
+    yield from dict.fromkeys(line.strip() for line in listed.splitlines())

@@ -1,0 +1,90 @@
+"""Runs one program and makes sure that it ends: when asked, when the parent dies in whatever way, when the guard itself dies.
+
+Used as a script of its own (`python -I -S guard.py PARENT GRACE_S LOG -- PROGRAM ...`), because only a separate process
+can act after a SIGKILL of the parent. Why these means:
+
+- The guard is the leader of a new session: Ctrl-C at the terminal reaches the parent only, which stops things in its order.
+- It waits on the parent's pidfd. PR_SET_PDEATHSIG alone would fire when the *thread* that started it ends.
+- The program gets PR_SET_PDEATHSIG, because the guard can be killed too.
+- The guard is a subreaper (prctl(2)): what the program leaves behind becomes its child, and is killed at the end.
+
+SIGTERM to the guard asks the program to end (SIGTERM, after GRACE_S seconds SIGKILL). The death of the parent kills at once:
+nobody is left who could use an orderly end. The first line on standard output is the program's process id, or `error: ...`.
+The guard's exit status is the program's, 128 + the number of the signal that ended it.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(parent: int, grace_s: float, log_path: str, argv: list[str]) -> int:
+    """Run `argv` to its end under guard; the exit status to give."""
+    parent_fd = os.pidfd_open(parent)
+    if os.getppid() != parent:  # it died before the pidfd was open, and its number may belong to someone else
+        return 1
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    guard = os.getpid()
+
+    def die_with_the_guard() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != guard:
+            os._exit(1)
+
+    with Path(log_path).open("ab") as log:
+        try:
+            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_the_guard)
+        except OSError as error:
+            print(f"error: {argv[0]}: {error.strerror}", flush=True)
+            return 127
+    print(child.pid, flush=True)
+    sys.stdout.close()
+
+    child_fd = os.pidfd_open(child.pid)
+    kill_at: float | None = None
+    while True:
+        limit = None if kill_at is None else max(0.0, kill_at - time.monotonic())
+        ready, _, _ = select.select([parent_fd, child_fd, wake_read], [], [], limit)
+        if child_fd in ready:
+            break
+        if parent_fd in ready or not ready:
+            child.kill()
+            break
+        os.read(wake_read, 64)
+        if kill_at is None:
+            child.terminate()
+            kill_at = time.monotonic() + grace_s
+    status = child.wait()
+    _kill_what_is_left()
+    return 128 - status if status < 0 else status
+
+
+def _kill_what_is_left() -> None:
+    """Kill the children that this process inherited as subreaper, and theirs, until there are none."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    with contextlib.suppress(OSError):  # a kernel without this file
+        while left := children.read_text().split():
+            for pid in left:
+                os.kill(int(pid), signal.SIGKILL)
+            for pid in left:
+                os.waitpid(int(pid), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[5:]))

@@ -1,0 +1,58 @@
+"""MariaDB 10.11: the package of Debian 12; or the `mariadbd` that is on the machine."""
+
+import shutil
+from pathlib import Path
+
+from stack.commands import run
+from stack.database import Database, Program
+from stack.debian import unpacked
+from stack.errors import Unavailable
+
+_SYSTEM_TABLES = (
+    # What the server's own mariadb-install-db feeds to `mariadbd --bootstrap`, in its order. The script itself cannot be used:
+    # it starts the server without the loader that belongs to it.
+    "mysql_system_tables.sql",
+    "mysql_performance_tables.sql",
+    "mysql_system_tables_data.sql",
+    "fill_help_tables.sql",
+    "maria_add_gis_sp_bootstrap.sql",
+    "mysql_sys_schema.sql",
+)
+
+
+class MariaDb(Database):
+    """A MariaDB server with strict GTIDs and full row metadata."""
+
+    flavor = "mariadb"
+
+    def program(self) -> Program:
+        try:
+            system = unpacked("mariadb-10.11", package="mariadb-server-core", suite="bookworm")
+        except Unavailable as missing:
+            return _installed(missing)
+        return Program(system.command("usr/sbin/mariadbd"), system.root / "usr")
+
+    def initialise(self, program: Program, data: Path) -> None:
+        scripts = program.basedir / "share" / "mysql"
+        if not (scripts / _SYSTEM_TABLES[0]).exists():
+            scripts = program.basedir / "share" / "mariadb"
+        data.mkdir()
+        statements = [b"CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n"]
+        statements += [(scripts / name).read_bytes() for name in _SYSTEM_TABLES]
+        options = [f"--basedir={program.basedir}", f"--datadir={data}", "--user=" + self.owner, "--innodb_use_native_aio=0"]
+        options += ["--enforce_storage_engine=", "--max_allowed_packet=8M", "--net_buffer_length=16K", "--innodb_log_file_size=48M"]
+        run([*program.command, "--no-defaults", *options, "--bootstrap"], what="Initialising MariaDB's data folder", stdin=b"".join(statements))
+
+    def default_options(self) -> dict[str, object]:
+        return {
+            "gtid_strict_mode": "ON",
+            "log_slave_updates": "ON",
+            "innodb_log_file_size": "48M",
+        }
+
+
+def _installed(missing: Unavailable) -> Program:
+    found = shutil.which("mariadbd") or shutil.which("mariadbd", path="/usr/sbin:/usr/local/sbin")
+    if found is None:
+        raise Unavailable(f"MariaDB cannot be had here: {missing}. Install MariaDB server 10.6 or later so that mariadbd is on the PATH") from missing
+    return Program([found], Path(found).resolve().parent.parent)

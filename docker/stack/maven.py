@@ -1,0 +1,41 @@
+"""Java libraries come from Maven, by a pom of this folder, into one cache entry per content of that pom."""
+
+import hashlib
+from pathlib import Path
+
+from stack.cache import cached
+from stack.commands import program, run
+
+POMS = Path(__file__).parent / "poms"
+_DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
+_INSTALL_JAVA = "a JDK 17 (Debian: apt-get install openjdk-17-jdk-headless)"
+_INSTALL_MAVEN = "Maven 3.8 or later (Debian: apt-get install maven)"
+
+
+def java() -> str:
+    """The `java` to run servers with."""
+    return program("java", install=_INSTALL_JAVA)
+
+
+def jars(name: str, *, only: tuple[str, ...] = ()) -> Path:
+    """The folder with the jars of `poms/<name>.xml` and all they depend on; when `only` is given, just those artifacts of them."""
+    pom = POMS / f"{name}.xml"
+    digest = hashlib.sha256(pom.read_bytes() + ",".join(only).encode()).hexdigest()[:12]
+
+    def fill(folder: Path) -> None:
+        java()  # Maven's own words without a JDK are hard to read
+        run(
+            [
+                program("mvn", install=_INSTALL_MAVEN),
+                "--batch-mode",
+                "--quiet",
+                f"--file={pom}",
+                f"{_DEPENDENCY_PLUGIN}:copy-dependencies",
+                f"-DoutputDirectory={folder}",
+                "-DincludeScope=runtime",
+                f"-DincludeArtifactIds={','.join(only)}",
+            ],
+            what=f"Downloading the jars of {pom.name} with Maven",
+        )
+
+    return cached(f"{name}-jars-{digest}", fill)

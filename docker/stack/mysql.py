@@ -1,0 +1,42 @@
+"""MySQL 9.7: Debian unstable's package, as the released Debian has none; or the `mysqld` that is on the machine."""
+
+import shutil
+from pathlib import Path
+
+from stack.commands import run
+from stack.database import Database, Program
+from stack.debian import unpacked
+from stack.errors import Unavailable
+
+
+class MySql(Database):
+    """A MySQL server with GTIDs on and full row metadata."""
+
+    flavor = "mysql"
+
+    def program(self) -> Program:
+        try:
+            system = unpacked("mysql-9.7", package="mysql-server-core", suite="sid")
+        except Unavailable as missing:
+            return _installed(missing)
+        return Program(system.command("usr/sbin/mysqld"), system.root / "usr")
+
+    def initialise(self, program: Program, data: Path) -> None:
+        # The administrator's statements wait for the first start: they need the binary log's options, this needs none.
+        options = [f"--basedir={program.basedir}", f"--datadir={data}", "--user=" + self.owner, "--innodb_use_native_aio=0"]
+        run([*program.command, "--no-defaults", *options, "--initialize-insecure"], what="Initialising MySQL's data folder")
+
+    def default_options(self) -> dict[str, object]:
+        return {
+            "gtid_mode": "ON",
+            "enforce_gtid_consistency": "ON",
+            "mysqlx": 0,
+            "innodb_redo_log_capacity": "64M",
+        }
+
+
+def _installed(missing: Unavailable) -> Program:
+    found = shutil.which("mysqld") or shutil.which("mysqld", path="/usr/sbin:/usr/local/sbin")
+    if found is None or "MariaDB" in run([found, "--no-defaults", "--version"], what="Asking mysqld for its version"):
+        raise Unavailable(f"MySQL cannot be had here: {missing}. Install MySQL server 8.4 or later so that mysqld is on the PATH") from missing
+    return Program([found], Path(found).resolve().parent.parent)

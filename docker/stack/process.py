@@ -1,0 +1,155 @@
+"""One program under guard: start it, wait until it is ready, stop it or kill it, and start it again."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from stack.errors import StackError
+
+_GUARD = Path(__file__).with_name("guard.py")
+_SHOWN_LOG_LINES = 30
+
+
+class GuardedProcess:
+    """A program that cannot outlive this process. Use `with`, or `start` and `stop`; it can be started again after either end."""
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        ready: Callable[[], bool] = lambda: True,
+        ready_timeout_s: float = 90.0,
+        grace_s: float = 30.0,
+    ) -> None:
+        """`ready` is asked again and again after the start until it says yes; `env` is added to this process's environment."""
+        self.name = name
+        self.argv = list(argv)
+        self.log = log
+        self.env = dict(env or {})
+        self.cwd = cwd
+        self.pid: int | None = None
+        """The program's own process id (not the guard's), also after its end."""
+        self._ready = ready
+        self._ready_timeout_s = ready_timeout_s
+        self._grace_s = grace_s
+        self._guard: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        return self._guard is not None and self._guard.poll() is None
+
+    def start(self) -> None:
+        """Start the program and wait until it is ready. Raises StackError with the end of its log when it ends or is late."""
+        if self.running:
+            raise StackError(f"{self.name} is running already")
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), str(self._grace_s), str(self.log), "--", *self.argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **self.env},
+            cwd=self.cwd,
+            start_new_session=True,
+        )
+        self._guard = guard
+        assert guard.stdout is not None
+        with guard.stdout as out:
+            said = out.readline().strip()
+        if not said.isdigit():
+            guard.wait()
+            raise StackError(f"{self.name} could not be started: {said or 'its guard ended'}")
+        self.pid = int(said)
+        try:
+            wait_until(self._ready_or_ended, timeout_s=self._ready_timeout_s, what=f"{self.name} to be ready")
+        except BaseException as error:
+            self.kill()
+            if isinstance(error, StackError):
+                raise StackError(f"{error}\n{self.log_end()}") from error
+            raise
+
+    def stop(self) -> int:
+        """Ask the program to end and wait for it; its exit status. Does nothing when it has ended already."""
+        guard = self._guard
+        if guard is None:
+            return 0
+        if guard.poll() is None:
+            guard.terminate()
+        try:
+            return guard.wait()
+        except BaseException:  # a second Ctrl-C does not wait for an orderly end
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End the program with SIGKILL, as a crash or the kernel's memory limit would."""
+        if self._guard is None or self.pid is None:
+            return
+        if self._guard.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        self._guard.wait()
+
+    def wait(self, *, timeout_s: float) -> int:
+        """Exit status of a program that ends by itself. Raises StackError when it does not within the limit."""
+        if self._guard is None:
+            raise StackError(f"{self.name} was not started")
+        try:
+            return self._guard.wait(timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise StackError(f"{self.name} did not end within {timeout_s:g} s\n{self.log_end()}") from error
+
+    def log_end(self) -> str:
+        """The last lines of what the program wrote, for an error message."""
+        try:
+            lines = self.log.read_text(errors="replace").splitlines()
+        except FileNotFoundError:
+            return "(it wrote nothing)"
+        return "\n".join([f"end of {self.log}:", *(f"  {line}" for line in lines[-_SHOWN_LOG_LINES:])])
+
+    def _ready_or_ended(self) -> bool:
+        if not self.running:
+            raise StackError(f"{self.name} ended while starting (exit status {self._guard.returncode if self._guard else None})")
+        return self._ready()
+
+
+def wait_until(condition: Callable[[], bool], *, timeout_s: float, what: str, pause_s: float = 0.05) -> None:
+    """Ask `condition` until it holds. Raises StackError naming `what` after the limit."""
+    give_up_at = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > give_up_at:
+            raise StackError(f"waited {timeout_s:g} s for {what}")
+        time.sleep(pause_s)
+
+
+def free_port() -> int:
+    """A TCP port that is free on the loopback interface now.
+
+    Taken below the range from which the kernel gives ports to outgoing connections (32768 to 60999 by default), so that a
+    server which is stopped and started again finds its port still free.
+    """
+    for _ in range(200):
+        port = 20000 + int.from_bytes(os.urandom(2), "big") % 12000
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise StackError("no free TCP port between 20000 and 32000 on the loopback interface")
