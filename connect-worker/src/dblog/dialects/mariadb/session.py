@@ -38,6 +38,11 @@ class MariaDbSession(Session):
         """Still the old spelling in every version."""
         return "SHOW MASTER STATUS"
 
+    @property
+    def replica_statement(self) -> str:
+        """One row for each server that is followed."""
+        return "SHOW ALL SLAVES STATUS"
+
     def current_position(self) -> tuple[str, int, str]:
         """File, offset, and the GTID position at exactly that place."""
         status = self.log_status()

@@ -40,7 +40,7 @@ def check(session: Session, *, server_id: int, tables: Sequence[Table], marks: T
     _check_filters(session, [t.id for t in tables], marks)
     if marks is not None:
         ensure_marks(session, marks, user)
-    return [*warnings(session.facts, address), *cascade_warnings(session, {t.id for t in tables})]
+    return [*warnings(session.facts, address), *_replica_warnings(session), *cascade_warnings(session, {t.id for t in tables})]
 
 
 def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int) -> str | None:  # noqa: PLR0911 - one return a setting
@@ -86,11 +86,18 @@ def warnings(facts: ServerFacts, address: str) -> list[str]:
             f"binlog_row_metadata is {known} at {address}: the log does not name columns, so schemas follow from DDL statements alone; "
             "SET GLOBAL binlog_row_metadata = 'FULL' (MySQL 8.0, MariaDB 10.5 and later) makes them certain"
         )
-    if not facts.logs_replicated:
-        out.append(f"log_replica_updates is OFF at {address}: should it be a replica, changes that reach it by replication are not in its log")
     if facts.flavor == "mysql" and not facts.uses_gtids:
         out.append(f"gtid_mode is {facts.gtid_mode} at {address}: the connector follows file and offset, which mean nothing on another server after a failover")
     return out
+
+
+def _replica_warnings(session: Session) -> list[str]:
+    if session.facts.logs_replicated or not session.is_replica():
+        return []
+    return [
+        f"the server at {session.settings.address} is a replica with log_slave_updates=OFF: what reaches it by replication is not in its log, "
+        "so nothing of it will be captured; turn it on there, or read from the primary"
+    ]
 
 
 def cascade_warnings(session: Session, captured: set[TableId]) -> list[str]:

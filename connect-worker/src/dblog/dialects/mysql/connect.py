@@ -170,6 +170,7 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
             "SET SESSION time_zone = '+00:00'",
             f"SET SESSION wait_timeout = {WAIT_TIMEOUT_S}",
             f"SET SESSION net_write_timeout = {WAIT_TIMEOUT_S}",
+            *_old_names(wire.server_version),
             *settings.initial_statements,
         ):
             wire.query(statement, doing="setting up the session")
@@ -179,6 +180,14 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
         wire.close()
         raise
     return wire
+
+
+def _old_names(server_version: str) -> tuple[str, ...]:
+    """MariaDB 10.6 and later understand ``utf8_bin`` as ``utf8mb3_bin`` only in this mode, which is their default (sql.py uses the old names)."""
+    found = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", server_version)
+    if found and (int(found[1]), int(found[2])) >= (10, 6):
+        return ("SET SESSION old_mode = 'UTF8_IS_UTF8MB3'",)
+    return ()
 
 
 def _keep_alive(sock: socket.socket, settings: ConnectSettings) -> None:

@@ -22,7 +22,8 @@ from dblog.errors import DefiniteError, TransientError
 from dblog.model import TableId
 from dblog.ports import ChunkRows
 
-Walk = Callable[[Any, int], tuple[int, int, int, int]]
+Walk = Callable[[Any, int], tuple[bool, int, int, int]]
+"""protocol.walk_rows or its compiled twin."""
 
 _RECV_BYTES = 256 * 1024
 _STATEMENTS_MAX = 16
@@ -114,9 +115,7 @@ class DumpConnection:
         count, _ = protocol.read_length(head, 0)
         self.columns = tuple(protocol.read_column(answer.packet()) for _ in range(count))
         answer.packet()  # EOF behind the definitions
-        rows, row_count, last, error = answer.rows(self._walk, bytes_max)
-        if error is not None:
-            self._raise_if_error(error)
+        rows, row_count, last = answer.rows(self._walk, bytes_max)
         last_key = protocol.row_values(protocol.join_row(rows, last), self.columns, key) if row_count and key else None
         return ChunkRows(rows=rows, row_count=row_count, last_key=last_key)
 
@@ -164,26 +163,29 @@ class _Answer:
                     return bytes(data[at + 4 : end])
             self._more()
 
-    def rows(self, walk: Walk, bytes_max: int) -> tuple[bytes, int, int, bytes | None]:
-        """Row packets up to the result's end: their bytes, how many, where the last one starts, and an ERR packet's payload if one came."""
+    def rows(self, walk: Walk, bytes_max: int) -> tuple[bytes, int, int]:
+        """Row packets up to the result's end: their bytes, how many, and where the last one starts."""
         del self._data[: self._at]
         self._at = at = 0
         count, last = 0, -1
-        kept = -1  # bytes kept once the limit is reached
+        kept: int | None = None
+        """Bytes that are kept, once they exceed the limit."""
         while True:
-            at, rows, newest, end = walk(self._data, at)
-            if kept < 0:
+            complete, rows, newest, at = walk(self._data, at)
+            rows_end = at - protocol.EOF_PACKET_BYTES if complete else at
+            if kept is None:
                 count += rows
                 last = newest if rows else last
-                if bytes_max and at > bytes_max:
-                    kept = at
-            elif rows:
-                # Beyond the limit: the rest is only counted off.
+                if bytes_max and rows_end > bytes_max:
+                    kept = rows_end
+            if complete:
+                out = bytes(self._data[: rows_end if kept is None else kept])
+                self._at = at
+                return out, count, last
+            if kept is not None and at > kept:
+                # Beyond the limit rows are only counted off. # I6
                 del self._data[kept:at]
                 at = kept
-            if end:
-                payload = bytes(self._data[at + 4 :])
-                return bytes(self._data[: kept if kept >= 0 else at]), count, last, payload if end == 2 else None  # noqa: PLR2004
             self._more()
 
     def _more(self) -> None:

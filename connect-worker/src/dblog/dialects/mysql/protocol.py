@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from dblog.errors import TransientError
+
 PACKET_BYTES_MAX = 0xFFFFFF
 """A packet of exactly this length goes on in the next one."""
 
@@ -299,32 +301,38 @@ def _time(body: bytes) -> dt.timedelta:
     return -value if negative else value
 
 
-def walk_rows(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int, int, int]:
-    """Step over the complete row packets of a binary result set from ``at``.
+EOF_PACKET_BYTES = 9
+"""The packet behind the rows: header, 0xFE, two bytes of warnings, two of status (we do not announce CLIENT_DEPRECATE_EOF)."""
 
-    Returns (offset of the first byte that is not a complete row, rows passed, start of the last row or -1, end: 0 more bytes are needed,
-    1 an EOF packet stands there, 2 an ERR packet). A row longer than 16 MiB spans packets; it counts once, when its last one is there.
-    The compiled codecs/_fast.scan_rows does the same.
+
+def walk_rows(data: bytes | bytearray | memoryview, at: int = 0) -> tuple[bool, int, int, int]:
+    """Step over the complete row packets of a binary result set from ``at``; the slow twin of codecs/_fast.scan_rows.
+
+    Returns (whether the end was passed, rows passed, start of the last one or -1, offset behind what was passed). A row longer than 16 MiB spans
+    packets; it counts once, when its last one is there. An ERR packet raises TransientError: the statement was cut short.
     """
     size = len(data)
     rows = 0
     last = -1
     while at + 5 <= size:
         length = data[at] | data[at + 1] << 8 | data[at + 2] << 16
-        first = data[at + 4]
-        if first == 0xFE and length < 9:  # noqa: PLR2004 - EOF is told from a row by its length; a binary row starts with 0
-            return (at, rows, last, 1) if at + 4 + length <= size else (at, rows, last, 0)
-        if first == 0xFF:  # noqa: PLR2004
-            return (at, rows, last, 2) if at + 4 + length <= size else (at, rows, last, 0)
         end = at + 4 + length
+        if end > size:
+            break
+        first = data[at + 4]
+        if first == 0xFF:  # noqa: PLR2004 - ERR; a binary row starts with 0
+            message = f"the server ended the rows of a statement with error {read_error(bytes(data[at + 4 : end])).code}"
+            raise TransientError(message)
+        if first == 0xFE:  # noqa: PLR2004 - EOF
+            return True, rows, last, end
         while length == PACKET_BYTES_MAX:
             if end + 4 > size:
-                return at, rows, last, 0
+                return False, rows, last, at
             length = data[end] | data[end + 1] << 8 | data[end + 2] << 16
             end += 4 + length
-        if end > size:
-            return at, rows, last, 0
+            if end > size:
+                return False, rows, last, at
         rows += 1
         last = at
         at = end
-    return at, rows, last, 0
+    return False, rows, last, at

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dblog.dialects.mysql import catalog, check, protocol, sql
-from dblog.dialects.mysql.connect import ConnectSettings, PositionLostError, TableChangedError, Wire, open_wire, settings_of
+from dblog.dialects.mysql.connect import ConnectSettings, PositionLostError, PrivilegeError, TableChangedError, Wire, open_wire, settings_of
 from dblog.dialects.mysql.dump import DumpConnection
 from dblog.dialects.mysql.log import LogConnection, announce
 from dblog.dialects.mysql.position import GtidSet, file_index
@@ -115,6 +115,18 @@ class Session:
     def current_user(self) -> str:
         """``user@host`` of the account that we are, for GRANT texts."""
         return str(self.query("SELECT CURRENT_USER()")[0][0])
+
+    def is_replica(self) -> bool:
+        """Whether the server itself follows another one; False also when we may not know."""
+        try:
+            return bool(self.query(self.replica_statement, doing="asking whether the server is a replica"))
+        except PrivilegeError:
+            return False
+
+    @property
+    def replica_statement(self) -> str:
+        """SHOW SLAVE STATUS was renamed in 8.0.22 and is gone in 8.4."""
+        return "SHOW REPLICA STATUS" if self.facts.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
 
     # -- positions ------------------------------------------------------------------------------------------------------------------
 

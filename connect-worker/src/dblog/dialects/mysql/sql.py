@@ -174,22 +174,49 @@ def _ladder(table: TableId, key: Sequence[Column], bound: Sequence[Any], last_op
     if len(bound) != len(key):
         message = f"a bound of {len(bound)} values for the {len(key)} key columns of {table}"
         raise AssertionError(message)
-    strict = last_operator[0]
     values = [_value(table, column, value) for column, value in zip(key, bound, strict=True)]
     rungs: list[str] = []
     parameters: list[Any] = []
     for i, column in enumerate(key):
-        operator = last_operator if i == len(key) - 1 else strict
-        terms = [f"{quote(before.name)} = {_mark(before)}" for before in key[:i]]
-        terms.append(f"{quote(column.name)} {operator} {_mark(column)}")
-        rungs.append(" AND ".join(terms))
-        parameters += values[: i + 1]
+        operator = last_operator if i == len(key) - 1 else last_operator[0]
+        terms = [_term(before, "=", value) for before, value in zip(key[:i], values, strict=False)]
+        terms.append(_term(column, operator, values[i]))
+        if all(text for text, _ in terms):
+            rungs.append(" AND ".join(text for text, _ in terms))
+            parameters += [value for _, added in terms for value in added]
+    if not rungs:
+        return "(1 = 0)", []
     if len(rungs) == 1:
         return f"({rungs[0]})", parameters
     return "(" + " OR ".join(f"({rung})" for rung in rungs) + ")", parameters
 
 
-_TEXT_TYPES = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+_TEXT_TYPES = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum"})
+
+ENUM_MEMBERS_LISTED_MAX = 64
+"""Longer lists of ENUM members are compared by number: correct, but without the index."""
+
+
+def _term(column: Column, operator: str, value: Any) -> tuple[str, list[Any]]:  # noqa: ANN401 - any type a key column can have
+    """One comparison and its parameters; no text when no row can fulfil it.
+
+    An ENUM is ordered by number, but the index is used for texts only, and only for equality (measured on MySQL 9.7 and MariaDB 10.11:
+    ``e > 3`` reads the whole index; MySQL takes the index from the list below for some chunks, MariaDB for all). So "greater" lists the
+    members behind; number 0, the error value, has no text that means it alone.
+    """
+    name = quote(column.name)
+    if column.type == "enum" and value > 0:
+        members = column.members
+        if operator == "=":
+            return f"{name} = {_mark(column)}", [members[value - 1]]
+        behind = members[value:]
+        if operator == ">" and not behind:
+            return "", []
+        if operator == ">" and len(behind) <= ENUM_MEMBERS_LISTED_MAX:
+            return f"{name} IN ({', '.join([_mark(column)] * len(behind))})", list(behind)
+    if column.type in ("enum", "set"):
+        return f"{name} {operator} ?", [value]
+    return f"{name} {operator} {_mark(column)}", [value]
 
 
 def _mark(column: Column) -> str:
@@ -200,8 +227,15 @@ def _mark(column: Column) -> str:
     """
     if column.type not in _TEXT_TYPES or column.charset is None or column.charset == "binary":
         return "?"
-    collation = f" COLLATE {column.collation}" if column.collation else ""
+    collation = f" COLLATE {_old_name(column.collation)}" if column.collation else ""
     return f"CONVERT(? USING {column.charset}){collation}"
+
+
+def _old_name(collation: str) -> str:
+    """``utf8_bin`` for ``utf8mb3_bin``: servers before MySQL 8.0.30 and MariaDB 10.6 know only this name, later ones know both."""
+    if collation.startswith("utf8mb3_") and "uca1400" not in collation:
+        return "utf8_" + collation.removeprefix("utf8mb3_")
+    return collation
 
 
 def _value(table: TableId, column: Column, value: Any) -> Any:  # noqa: ANN401 - any type a key column can have
@@ -209,12 +243,9 @@ def _value(table: TableId, column: Column, value: Any) -> Any:  # noqa: ANN401 -
     if not isinstance(value, str) or column.type not in ("enum", "set"):
         return value
     places = {member: i for i, member in enumerate(column.members)}
-    if column.type == "enum":
-        if value == "":
-            return places.get("", -1) + 1
-        members = [value]
-    else:
-        members = value.split(",") if value else []
+    if value == "" and "" not in places:
+        return 0
+    members = [value] if column.type == "enum" else value.split(",")
     unknown = [member for member in members if member not in places]
     if unknown:
         message = f"{table}.{column.name} holds a member that its definition lacks; the table has changed, read its schema again"
