@@ -1,0 +1,246 @@
+"""The command: read the configuration, build every part, keep the query running, stop it between two batches.
+
+``spark-submit --jars ... spark-sink/run.py --config sink.yaml --set key=value``. Exit status 0: asked to stop, or trigger.once is done; 1: a failure
+that needs a person, told in one sentence; 2: a configuration that cannot be accepted. Failures that may pass restart the query from its
+checkpoint with growing pauses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from dblog_sink import __version__, config, source
+from dblog_sink.batch import BatchWriter
+from dblog_sink.errors import ConfigError, DefiniteError, SinkError
+from dblog_sink.progress import Progress
+from dblog_sink.quarantine import Quarantine
+from dblog_sink.registry import Registry
+from dblog_sink.session import SessionPool, spark_session
+
+log = logging.getLogger("dblog_sink")
+
+_LOOK_EVERY_S = 0.2
+_STOP_WAIT_S = 25.0
+_RESTART_PAUSE_MAX_S = 30.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the sink until it is stopped; returns the exit status."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        settings = _settings(sys.argv[1:] if arguments is None else arguments)
+    except ConfigError as e:
+        for key, text in e.errors.items():
+            log.error("%s %s", key, text)
+        return 2
+    progress = Progress(None if settings["progress.file"] is None else Path(settings["progress.file"]))
+    stopping = threading.Event()
+    session = spark_session(settings["name"], settings.spark)
+    ended = threading.Event()
+    _stop_on_signal(session, stopping, ended)
+    try:
+        return _Runner(session, settings, progress, stopping).run()
+    finally:
+        ended.set()
+        if not stopping.is_set():
+            session.stop()
+
+
+class _Runner:
+    """The life of the query: start, look, restart, stop."""
+
+    def __init__(self, session: SparkSession, settings: config.Settings, progress: Progress, stopping: threading.Event) -> None:
+        self._session = session
+        self._settings = settings
+        self._progress = progress
+        self._stopping = stopping
+        cache = settings["registry.cache.path"]
+        self._writer = BatchWriter(
+            settings=settings,
+            registry=Registry(
+                settings["registry.url"],
+                auth=settings["registry.auth"],
+                cache_path=None if cache is None else Path(cache),
+                wait_max_s=settings["registry.wait.max.s"],
+                unknown_wait_s=settings["registry.unknown.wait.s"],
+                stopping=stopping.is_set,
+            ),
+            pool=SessionPool(session, settings["merge.threads"]),
+            quarantine=Quarantine(
+                f"{settings.state_path}/quarantine", rows_max=settings["quarantine.rows.max"], fraction_max=settings["quarantine.fraction.max"]
+            ),
+            progress=progress,
+            generation=query_id,
+        )
+
+    def run(self) -> int:
+        """Run to the end; returns the exit status."""
+        self._progress.say("started", name=self._settings["name"], version=__version__, checkpoint=self._settings.checkpoint_path)
+        attempt, done_before = 0, 0
+        while True:
+            failure = self._until_it_ends()
+            if self._stopping.is_set() or failure is None:
+                self._writer.close()
+                self._progress.say("stopped", batches=self._writer.batches_done)
+                log.info("stopped after %d batches", self._writer.batches_done)
+                return 0
+            if self._writer.batches_done > done_before:
+                attempt, done_before = 0, self._writer.batches_done
+            attempt += 1
+            if isinstance(failure, DefiniteError) or attempt > self._settings["restart.attempts.max"]:
+                reason = _sentence(failure)
+                self._progress.say("failed", reason=reason)
+                log.error("the sink stops: %s", reason)
+                return 1
+            pause_s = min(0.5 * 2**attempt, _RESTART_PAUSE_MAX_S)
+            self._progress.say("restarting", reason=_sentence(failure), attempt=attempt, pause_s=pause_s)
+            log.warning("restart %d in %.0f s: %s", attempt, pause_s, _sentence(failure))
+            self._stopping.wait(pause_s)
+
+    def _until_it_ends(self) -> Exception | None:
+        """Start the query and watch it; returns why it ended, None if it was asked to or is done."""
+        self._writer.failure = None
+        try:
+            query = self._start()
+        except Exception as e:  # noqa: BLE001  whatever the start met decides between restart and stop above
+            return e
+        said = ""
+        while query.isActive:
+            if self._stopping.is_set():
+                self._stop_between_batches(query)
+                return None
+            said = self._tell(query, said)
+            time.sleep(_LOOK_EVERY_S)
+        self._tell(query, said)
+        error = query.exception()
+        if error is None:
+            return None
+        return self._writer.failure or error
+
+    def _start(self) -> StreamingQuery:
+        writer = (
+            source.stream(self._session, self._settings)
+            .writeStream.queryName(self._settings["name"])
+            .option("checkpointLocation", self._settings.checkpoint_path)
+            .foreachBatch(self._writer)
+        )
+        if self._settings["trigger.once"]:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{int(self._settings['trigger.interval.s'] * 1000)} milliseconds").start()
+
+    def _tell(self, query: StreamingQuery, said: str) -> str:
+        """Say how far behind Kafka's end the query is, once for each of its progress reports."""
+        report: Mapping[str, Any] | None = query.lastProgress  # type: ignore[assignment]
+        if report is None or report["timestamp"] == said:
+            return said
+        behind = source.records_behind(report)
+        if behind is not None:
+            self._progress.say("behind" if behind else "idle", batch_id=report["batchId"], records_behind=behind)
+        return str(report["timestamp"])
+
+    def _stop_between_batches(self, query: StreamingQuery) -> None:
+        """``stop()`` interrupts a batch (spark#36589), so it is called while none is running; a batch that takes too long is interrupted after
+        all, which its replay mends."""
+        held = self._writer.running.acquire(timeout=_STOP_WAIT_S)
+        try:
+            limit_s = time.monotonic() + 2.0
+            while held and self._writer.last_batch_id >= 0 and time.monotonic() < limit_s:
+                report = query.lastProgress
+                if report is not None and report["batchId"] >= self._writer.last_batch_id:
+                    break  # its offsets are committed: nothing to replay
+                time.sleep(0.05)
+            query.stop()
+        finally:
+            if held:
+                self._writer.running.release()
+
+
+def query_id(frame: DataFrame) -> str:
+    """The id that a checkpoint keeps for its life: a new checkpoint numbers its batches anew, and must not be taken for the old one."""
+    found = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    assert found, "foreachBatch runs on the query's own thread"  # noqa: S101
+    return found
+
+
+def _settings(arguments: list[str]) -> config.Settings:
+    parser = argparse.ArgumentParser(
+        prog="dblog-sink", description=__doc__, epilog=config.help_text(), formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--config", type=Path, action="append", default=[], help="YAML or properties file; may be given more than once")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one option; wins over files")
+    parsed = parser.parse_args(arguments)
+    properties: dict[str, str] = {}
+    for file in parsed.config:
+        properties.update(config.read_file(file))
+    for pair in parsed.set:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise ConfigError({f"--set {pair}": "must be KEY=VALUE"})
+        properties[key.strip()] = value
+    return config.parse(properties)
+
+
+def _sentence(error: Exception) -> str:
+    """One line of an error; Spark's carry a whole JVM trace."""
+    if isinstance(error, SinkError):
+        return str(error)
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:2000]
+
+
+def _stop_on_signal(session: SparkSession, stopping: threading.Event, ended: threading.Event) -> None:
+    """SIGTERM to Python, or to the JVM that spark-submit is, both mean: finish the batch, then stop.
+
+    Under spark-submit the process that gets the signal is the JVM, whose shutdown would stop Spark at once. Hadoop's hooks run in order of
+    priority, one after the other; ours comes before Spark's and waits for the batch.
+    """
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        stopping.set()
+
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    from pyspark.core.context import SparkContext  # noqa: PLC0415
+    from pyspark.java_gateway import ensure_callback_server_started  # noqa: PLC0415
+
+    gateway = SparkContext._gateway  # noqa: SLF001  the only way to the JVM
+    assert gateway is not None  # noqa: S101
+    ensure_callback_server_started(gateway)
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001
+    hook = _ShutdownHook(stopping, ended)
+    jvm.org.apache.hadoop.util.ShutdownHookManager.get().addShutdownHook(hook, 1000, 60, jvm.java.util.concurrent.TimeUnit.SECONDS)
+
+
+class _ShutdownHook:
+    """A java.lang.Runnable that asks the job to stop and waits until it has."""
+
+    def __init__(self, stopping: threading.Event, ended: threading.Event) -> None:
+        self._stopping = stopping
+        self._ended = ended
+
+    def run(self) -> None:
+        """Called by the JVM when it begins to shut down."""
+        if not self._ended.is_set():
+            self._stopping.set()
+            self._ended.wait(_STOP_WAIT_S + 10.0)
+
+    class Java:
+        """What py4j must know to hand this object to the JVM."""
+
+        implements = ("java.lang.Runnable",)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Writing into Delta: an idempotent append, and an idempotent MERGE with literal bounds. No rule of any mode lives here.
+
+Both carry a transaction id (application id and batch number): a batch that was committed before a crash is skipped when it is replayed,
+and two drivers with one id exclude each other (delta-sink.md 2.2). MERGE prunes files only by conditions on the target alone, hence the literal
+key ranges; its cost is a fixed price a commit and touched file, hence the appends wherever no key can match (2.3, 3.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as t
+
+from dblog_sink.decode import OP, SEQ1, SEQ2, Columns
+from dblog_sink.types import quote
+
+_TXN_APP = "spark.databricks.delta.write.txnAppId"
+_TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+_BOUNDED = (t.ByteType, t.ShortType, t.IntegerType, t.LongType, t.DecimalType, t.DateType, t.StringType)
+_CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED", "ConcurrentModificationException")
+
+
+@dataclass(frozen=True, slots=True)
+class Txn:
+    """One write's identity: who writes, and which batch. A batch number never falls under one application id."""
+
+    app_id: str
+    version: int
+
+    def of(self, role: str) -> Txn:
+        """The identity of one of several writes of a batch into one table."""
+        return Txn(f"{self.app_id}:{role}", self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Least and greatest value of each key column that file statistics can prune by."""
+
+    low: Mapping[str, Any]
+    high: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a MERGE did to the target."""
+
+    inserted: int
+    updated: int
+    deleted: int
+
+
+def bounded(keys: Columns) -> Columns:
+    """Key columns worth a literal range; statistics of floats, booleans and binaries do not help."""
+    return tuple((name, kind) for name, kind in keys if isinstance(kind, _BOUNDED))
+
+
+def within(ranges: Sequence[KeyRange], keys: Columns, alias: str = "") -> Column | None:
+    """The condition that a key lies in one of the ranges, in literals only; None if no key column can be bounded."""
+    names = bounded(keys)
+    if not names or not ranges:
+        return None
+
+    def inside(span: KeyRange) -> Column:
+        parts = []
+        for name, kind in names:
+            column = F.col(f"{alias}{quote(name)}")
+            parts.append((column >= F.lit(span.low[name]).cast(kind)) & (column <= F.lit(span.high[name]).cast(kind)))
+        return reduce(lambda a, b: a & b, parts)
+
+    return reduce(lambda a, b: a | b, (inside(span) for span in ranges))
+
+
+def not_older(newer: str, older: str) -> Column:
+    """D7's comparison, the same one everywhere: the position of ``newer`` is at or after that of ``older`` (both are column prefixes).
+
+    At, because the second of two rows of one position may come in a later batch (compressed transactions); a re-sent row then writes the
+    same values again.
+    """
+    n1, n2, o1, o2 = F.col(f"{newer}{SEQ1}"), F.col(f"{newer}{SEQ2}"), F.col(f"{older}{SEQ1}"), F.col(f"{older}{SEQ2}")
+    return (n1 > o1) | ((n1 == o1) & (n2 >= o2))
+
+
+def append(rows: DataFrame, path: str, columns: Sequence[str], txn: Txn) -> None:
+    """Append ``rows`` as they are; nothing happens if this batch was appended before."""
+    selected = rows.select(*(quote(name) for name in columns))
+    selected.write.format("delta").mode("append").option("txnAppId", txn.app_id).option("txnVersion", txn.version).save(path)
+
+
+def merge(  # noqa: PLR0913  keyword-only
+    session: SparkSession, *, path: str, rows: DataFrame, keys: Columns, columns: Sequence[str], ranges: Sequence[KeyRange], txn: Txn
+) -> Merged:
+    """Upsert and delete by key, never replacing a newer row (I2); nothing happens if this batch was merged before. The session is ours alone."""
+    same_key = reduce(lambda a, b: a & b, (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}") for name, _ in keys))
+    bounds = within(ranges, keys, "t.")
+    condition = same_key if bounds is None else same_key & bounds
+    gone = F.col(f"s.{OP}") == "d"
+    newer = not_older("s.", "t.")
+    values = {quote(name): F.col(f"s.{quote(name)}") for name in columns}
+    session.conf.set(_TXN_APP, txn.app_id)
+    session.conf.set(_TXN_VERSION, str(txn.version))
+    try:
+        outcome = (
+            DeltaTable.forPath(session, path)
+            .alias("t")
+            .merge(rows.alias("s"), condition)
+            .whenMatchedDelete(gone & newer)
+            .whenMatchedUpdate(newer, set=values)  # type: ignore[arg-type]
+            .whenNotMatchedInsert(~gone, values=values)  # type: ignore[arg-type]
+            .execute()
+            .collect()
+        )
+    finally:
+        session.conf.unset(_TXN_APP)
+        session.conf.unset(_TXN_VERSION)
+    if not outcome:
+        return Merged(0, 0, 0)
+    row = outcome[0].asDict()
+    return Merged(*(int(row.get(f"num_{what}_rows") or 0) for what in ("inserted", "updated", "deleted")))
+
+
+def delete(session: SparkSession, *, path: str, condition: Column, txn: Txn) -> None:
+    """Delete the target's rows that meet the condition; nothing happens if this batch did so before."""
+    session.conf.set(_TXN_APP, txn.app_id)
+    session.conf.set(_TXN_VERSION, str(txn.version))
+    try:
+        DeltaTable.forPath(session, path).delete(condition)
+    finally:
+        session.conf.unset(_TXN_APP)
+        session.conf.unset(_TXN_VERSION)
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether a write failed only because somebody else committed in between: the same write may then be tried again."""
+    return any(word in str(error) for word in _CONFLICTS)
+

@@ -1,0 +1,168 @@
+"""Mirror mode (SCD1): the Delta table holds exactly the source's live rows.
+
+Steps of one batch: decode, latest row per key, quarantine, truncates, tombstones, then the write. Four guards make every step safe to repeat
+and safe against rows out of order (delta-sink.md 5.2): Kafka offsets in the checkpoint, a transaction id on every commit, the row position
+in the mirror, the tombstones beside it. Order of commits: tombstones, append, merge. A crash between any two is mended by the replay: what
+was committed is skipped or written again with the same values (I8).
+
+Three ways to write, cheapest first: an empty table takes everything as an append; dump rows and inserts in number are appended if their keys are
+not there (found by a join on the keys of the files that can hold them, often none); only the rest is merged.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.decode import BAD, BAD_AT, OP, SEQ1, SEQ2, TS_MS, decoded
+from dblog_sink.latest import latest
+from dblog_sink.merge import KeyRange, append, bounded, delete, merge, not_older, within
+from dblog_sink.modes.work import Applied, Work
+from dblog_sink.tombstones import Position, Tombstones
+from dblog_sink.types import quote
+
+_SMALL_ROWS = 20_000
+"""A batch of fewer rows is written as one file."""
+
+
+def apply(work: Work) -> Applied:
+    """Bring one table up to this batch."""
+    assert work.tombstones is not None  # noqa: S101  a mirror always has its sidecar
+    target, tombstones = work.target, work.tombstones
+    applied = Applied(table=target.name, records=work.records)
+    rows = latest(decoded(work.raw, work.decoding), target.keys).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        groups = _groups(rows, work)
+        _quarantine(work, rows, groups, applied)
+        truncate = groups.pop("t", None)
+        if truncate is not None:
+            _truncate(work, tombstones, _position(truncate["last"]))
+        applied.deletes = groups["d"]["n"] if "d" in groups else 0
+        applied.upserts = sum(group["n"] for op, group in groups.items() if op != "d")
+        applied.source_ts_ms = max((group["ts"] for group in groups.values() if group["ts"] is not None), default=None)
+        if groups:
+            _write(work, tombstones, rows.where(F.col(BAD).isNull() & (F.col(OP) != "t")), groups, applied)
+    finally:
+        rows.unpersist()
+    applied.rows = target.rows
+    return applied
+
+
+def _groups(rows: DataFrame, work: Work) -> dict[str, Row]:
+    """One job that fills the cache and says, for each operation, how many rows there are, where their keys lie, and their positions."""
+    position = F.struct(SEQ1, SEQ2)
+    spans = [
+        aggregate
+        for n, (name, _) in enumerate(bounded(work.target.keys))
+        for aggregate in (F.min(quote(name)).alias(f"low{n}"), F.max(quote(name)).alias(f"high{n}"))
+    ]
+    kind = F.when(F.col(BAD).isNotNull(), "bad").otherwise(F.col(OP)).alias("kind")
+    found = rows.groupBy(kind).agg(
+        F.count("*").alias("n"), F.min(position).alias("first"), F.max(position).alias("last"), F.max(TS_MS).alias("ts"), *spans
+    )
+    return {row["kind"]: row for row in found.collect()}
+
+
+def _quarantine(work: Work, rows: DataFrame, groups: dict[str, Row], applied: Applied) -> None:
+    bad = groups.pop("bad", None)
+    if bad is None:
+        return
+    applied.bad = bad["n"]
+    reasons = rows.where(F.col(BAD).isNotNull()).select(F.col(BAD).alias("reason"), F.col(BAD_AT).alias("bad_at"))
+    place = F.concat_ws(":", "partition", "offset") == F.col("bad_at")
+    work.quarantine.keep(work.raw.join(F.broadcast(reasons), place), topic=work.topic, txn=work.txn)
+    names = [row[0] for row in reasons.select("reason").distinct().limit(3).collect()]
+    work.quarantine.check(topic=work.topic, bad=applied.bad, records=work.records, reasons=names)
+
+
+def _truncate(work: Work, tombstones: Tombstones, position: Position) -> None:
+    """A truncate deletes what is older than itself, never the table: rows written after it may have come first (delta-sink.md 5.3)."""
+    tombstones.write_floor(work.session, position, work.txn.of("floor"))
+    older = (F.col(SEQ1) < position[0]) | ((F.col(SEQ1) == position[0]) & (F.col(SEQ2) < position[1]))
+    if work.target.rows:
+        delete(work.session, path=work.target.path, condition=older, txn=work.txn.of("truncate"))
+        work.target.rows = work.session.read.format("delta").load(work.target.path).count()
+
+
+def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str, Row], applied: Applied) -> None:
+    target, session, txn = work.target, work.session, work.txn
+    deletes = groups.get("d")
+    if deletes is not None:
+        tombstones.write(session, rows.where(F.col(OP) == "d"), _position(deletes["last"]), txn.of("tombstones"))
+    rows = tombstones.alive(session, rows, min(_position(group["first"]) for group in groups.values()))
+    if target.rows == 0:
+        if applied.upserts:
+            _append(work, rows.where(F.col(OP) != "d"), applied.upserts, applied)
+        applied.path = "append"
+        return
+    large = [op for op in ("r", "c") if op in groups and groups[op]["n"] >= work.settings["merge.split.rows.min"]]
+    rest: DataFrame | None = rows
+    ranges = [_span(group, work) for group in groups.values()]
+    joined: DataFrame | None = None
+    try:
+        if large:
+            joined, matched = _split(work, rows, [_span(groups[op], work) for op in large], large, applied)
+            others = rows.where(~F.col(OP).isin(large)) if len(groups) > len(large) else None
+            parts = [part for part in (others, matched) if part is not None]
+            rest = reduce(DataFrame.unionByName, parts) if parts else None
+            ranges = ranges if matched is not None else [_span(group, work) for op, group in groups.items() if op not in large]
+        if rest is not None:
+            outcome = merge(session, path=target.path, rows=rest, keys=target.keys, columns=target.column_names, ranges=ranges, txn=txn.of("merge"))
+            applied.merged = outcome.inserted + outcome.updated + outcome.deleted
+            target.rows += outcome.inserted - outcome.deleted
+            target.commits += 1
+        applied.path = "merge" if not large else "append" if rest is None else "append+merge"
+    finally:
+        if joined is not None:
+            joined.unpersist()
+
+
+def _split(  # noqa: PLR0913
+    work: Work, rows: DataFrame, spans: list[KeyRange], ops: list[str], applied: Applied
+) -> tuple[DataFrame | None, DataFrame | None]:
+    """Append those rows of ``ops`` whose keys are not in the table; returns (what to unpersist, the rows whose keys are there)."""
+    target = work.target
+    inserts = rows.where(F.col(OP).isin(ops))
+    present = work.session.read.format("delta").load(target.path)
+    bounds = within(spans, target.keys)
+    if bounds is not None:
+        present = present.where(bounds)
+    if bounds is not None and not present.inputFiles():
+        _append(work, inserts, None, applied)  # no file's statistics admit any of these keys
+        return None, None
+    names = target.key_names
+    there = present.select(*(F.col(quote(name)).alias(f"_there_{n}") for n, name in enumerate(names)), F.col(SEQ1).alias(f"_there{SEQ1}"), F.col(SEQ2).alias(f"_there{SEQ2}"))
+    same_key = [F.col(quote(name)) == F.col(f"_there_{n}") for n, name in enumerate(names)]
+    joined = inserts.join(there, same_key, "left").persist(StorageLevel.MEMORY_AND_DISK)
+    fresh = F.col("_there_0").isNull()
+    counts = {row["fresh"]: row["n"] for row in joined.where(fresh | not_older("", "_there")).groupBy(fresh.alias("fresh")).agg(F.count("*").alias("n")).collect()}
+    if counts.get(True):
+        _append(work, joined.where(fresh), counts[True], applied)
+    if not counts.get(False):
+        return joined, None
+    return joined, joined.where(~fresh & not_older("", "_there")).select(*rows.columns)
+
+
+def _append(work: Work, rows: DataFrame, count: int | None, applied: Applied) -> None:
+    count = rows.count() if count is None else count
+    if count < _SMALL_ROWS:
+        rows = rows.coalesce(1)
+    append(rows, work.target.path, work.target.column_names, work.txn.of("append"))
+    work.target.rows += count
+    work.target.commits += 1
+    applied.appended += count
+
+
+def _span(group: Row, work: Work) -> KeyRange:
+    names = [name for name, _ in bounded(work.target.keys)]
+    low: dict[str, Any] = {name: group[f"low{n}"] for n, name in enumerate(names)}
+    high: dict[str, Any] = {name: group[f"high{n}"] for n, name in enumerate(names)}
+    return KeyRange(low, high)
+
+
+def _position(struct: Row) -> Position:
+    return int(struct[0]), int(struct[1])

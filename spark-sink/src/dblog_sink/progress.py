@@ -1,0 +1,58 @@
+"""What the job says of itself while it runs: one JSON object a line, for the demo, for tests and for people with ``tail -f``.
+
+A line of kind ``batch`` is written when a batch is committed: rows applied and live rows of each table, the age of its newest row
+(``source_lag_s``: commit on the source to visible in Delta). A line of kind ``idle`` or ``behind`` tells how many records wait in Kafka. ``started``,
+``stopped`` and ``failed`` frame a run. Values of rows never appear.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dblog_sink.modes.work import Applied
+
+log = logging.getLogger(__name__)
+
+
+class Progress:
+    """Writes progress lines; safe to call from several threads."""
+
+    def __init__(self, file: Path | None, *, now_s: Callable[[], float] = time.time) -> None:
+        self._file = file
+        self._now_s = now_s
+        self._turn = threading.Lock()
+        self._totals: dict[str, dict[str, int]] = {}
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+
+    def say(self, kind: str, **facts: Any) -> None:  # noqa: ANN401  JSON values
+        """Write one line."""
+        line = {"at": round(self._now_s(), 3), "kind": kind, **facts}
+        if self._file is None:
+            return
+        with self._turn, self._file.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+    def batch(self, batch_id: int, applied: list[Applied], *, seconds: float, records: int) -> None:
+        """Tell of a committed batch."""
+        now_ms = self._now_s() * 1000
+        tables: dict[str, dict[str, Any]] = {}
+        for one in applied:
+            total = self._totals.setdefault(one.table, {"records": 0, "upserts": 0, "deletes": 0, "bad": 0})
+            for name in total:
+                total[name] += getattr(one, name)
+            facts = asdict(one)
+            del facts["table"]
+            facts["seconds"] = round(one.seconds, 3)
+            facts["source_lag_s"] = None if one.source_ts_ms is None else round((now_ms - one.source_ts_ms) / 1000, 3)
+            facts["total"] = dict(total)
+            tables[one.table] = facts
+        self.say("batch", batch_id=batch_id, records=records, seconds=round(seconds, 3), rate=round(records / seconds) if seconds > 0 else 0, tables=tables)
+        log.info("batch %d: %d records of %d tables in %.2f s", batch_id, records, len(applied), seconds)

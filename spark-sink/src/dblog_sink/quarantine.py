@@ -1,0 +1,53 @@
+"""Records that cannot be applied, kept whole with the reason (I5): one Delta table for all topics.
+
+A bad record never stops the others and is never lost: its bytes, its place in Kafka and the reason are committed in the same batch, under a
+transaction id like every other write. Many bad records in one batch are no bad records but a mistake (a wrong registry, a foreign
+format): past the limit the job stops, after having kept them.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.errors import DefiniteError
+from dblog_sink.merge import Txn, append
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "reason", "batch_id", "at")
+
+
+class Quarantine:
+    """The quarantine table of one pipeline. Appends of several tables take turns: the first one creates the table."""
+
+    def __init__(self, path: str, *, rows_max: int, fraction_max: float) -> None:
+        self.path = path
+        self._rows_max = rows_max
+        self._fraction_max = fraction_max
+        self._turn = threading.Lock()
+
+    def keep(self, records: DataFrame, *, topic: str, txn: Txn) -> None:
+        """Append raw records that have a ``reason`` column."""
+        rows = records.select(
+            "topic",
+            "partition",
+            "offset",
+            "timestamp",
+            "key",
+            "value",
+            "reason",
+            F.lit(txn.version).cast("long").alias("batch_id"),
+            F.current_timestamp().alias("at"),
+        )
+        with self._turn:
+            append(rows.coalesce(1), self.path, COLUMNS, txn.of(f"quarantine:{topic}"))
+
+    def check(self, *, topic: str, bad: int, records: int, reasons: list[str]) -> None:
+        """Raise DefiniteError when too much of a batch is bad."""
+        if bad > self._rows_max and bad > self._fraction_max * records:
+            msg = (
+                f"{bad} of {records} records of topic {topic} cannot be applied ({'; '.join(reasons)}); they are kept in {self.path}. "
+                "Repair the cause and start the sink again, or raise quarantine.rows.max to go on without them"
+            )
+            raise DefiniteError(msg)

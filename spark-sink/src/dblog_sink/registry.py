@@ -1,0 +1,145 @@
+"""The schema registry as the sink needs it: the text of a schema by id, over HTTP, waited for while the registry is away.
+
+Ids are immutable, so a text once read is kept: in memory, and in a local folder if one is configured. Only the driver asks; executors
+never do. A registry that is away is no poison message: it is waited for with growing pauses, never skipped (delta-sink.md 4.1). An id that
+a registry in good health does not know stays unknown after a while (a record written with a foreign registry), and the caller decides.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from dblog_sink.errors import DefiniteError, TransientError
+
+log = logging.getLogger(__name__)
+
+_PAUSE_FIRST_S = 0.2
+_PAUSE_MAX_S = 10.0
+
+
+class Registry:
+    """Schemas by id. ``sleep`` and ``now_s`` are injected by tests; ``stopping`` ends a wait early when the job is asked to stop."""
+
+    def __init__(  # noqa: PLR0913  keyword-only settings
+        self,
+        url: str,
+        *,
+        auth: str | None = None,
+        cache_path: Path | None = None,
+        wait_max_s: float = 600.0,
+        unknown_wait_s: float = 20.0,
+        timeout_s: float = 10.0,
+        sleep: Callable[[float], None] = time.sleep,
+        now_s: Callable[[], float] = time.monotonic,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._urls = [part.strip().rstrip("/") for part in url.split(",")]
+        self._auth = None if auth is None else "Basic " + base64.b64encode(auth.encode()).decode()
+        self._cache_path = cache_path
+        self._wait_max_s = wait_max_s
+        self._unknown_wait_s = unknown_wait_s
+        self._timeout_s = timeout_s
+        self._sleep = sleep
+        self._now_s = now_s
+        self._stopping = stopping
+        self._known: dict[int, str] = {}
+        self._unknown: set[int] = set()
+
+    def schema(self, schema_id: int) -> str | None:
+        """The schema's Avro text, or None if the registry keeps saying that it has no such id.
+
+        Raises TransientError when the registry stayed away for longer than allowed, DefiniteError when it refuses us.
+        """
+        if schema_id in self._known:
+            return self._known[schema_id]
+        if schema_id in self._unknown:
+            return None
+        text = self._from_disk(schema_id) or self._wait_for(schema_id)
+        if text is None:
+            self._unknown.add(schema_id)
+            return None
+        self._known[schema_id] = text
+        return text
+
+    def _wait_for(self, schema_id: int) -> str | None:
+        started_s = self._now_s()
+        pause_s = _PAUSE_FIRST_S
+        unknown_since_s: float | None = None
+        warned = False
+        while True:
+            reason, text, unknown = self._ask(schema_id)
+            if text is not None:
+                self._to_disk(schema_id, text)
+                return text
+            now_s = self._now_s()
+            if unknown:
+                unknown_since_s = now_s if unknown_since_s is None else unknown_since_s
+                if now_s - unknown_since_s >= self._unknown_wait_s:
+                    log.warning("the registry has no schema with id %d", schema_id)
+                    return None
+            elif now_s - started_s >= self._wait_max_s:
+                msg = f"the schema registry at {', '.join(self._urls)} is away since {self._wait_max_s:.0f} s ({reason}); start it and start the sink again, the checkpoint is intact"
+                raise TransientError(msg)
+            if self._stopping():
+                msg = "stopped while waiting for the schema registry"
+                raise TransientError(msg)
+            if not warned and not unknown:
+                log.warning("waiting for the schema registry at %s: %s", ", ".join(self._urls), reason)
+                warned = True
+            self._sleep(pause_s)
+            pause_s = min(pause_s * 2, _PAUSE_MAX_S, max(self._unknown_wait_s / 4, _PAUSE_FIRST_S))
+
+    def _ask(self, schema_id: int) -> tuple[str, str | None, bool]:
+        """(why not, text, whether the registry said that the id is unknown)."""
+        reason = ""
+        for url in self._urls:
+            request = urllib.request.Request(f"{url}/schemas/ids/{schema_id}", headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json"})  # noqa: S310  the operator's own URL
+            if self._auth is not None:
+                request.add_header("Authorization", self._auth)
+            try:
+                with urllib.request.urlopen(request, timeout=self._timeout_s) as response:  # noqa: S310
+                    return "", _schema_of(json.loads(response.read()), schema_id), False
+            except urllib.error.HTTPError as e:
+                if e.code == HTTPStatus.NOT_FOUND:
+                    return "unknown id", None, True
+                if e.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                    msg = f"the schema registry at {url} answers {e.code}; set registry.auth to user:password"
+                    raise DefiniteError(msg) from e
+                reason = f"status {e.code}"
+            except (OSError, ValueError) as e:
+                reason = str(getattr(e, "reason", e))
+        return reason, None, False
+
+    def _from_disk(self, schema_id: int) -> str | None:
+        if self._cache_path is None:
+            return None
+        try:
+            return (self._cache_path / f"{schema_id}.avsc").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def _to_disk(self, schema_id: int, text: str) -> None:
+        if self._cache_path is None:
+            return
+        self._cache_path.mkdir(parents=True, exist_ok=True)
+        fresh = self._cache_path / f".{schema_id}.new"
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(self._cache_path / f"{schema_id}.avsc")  # a reader never sees half a file
+
+
+def _schema_of(answer: dict[str, Any], schema_id: int) -> str:
+    kind = answer.get("schemaType", "AVRO")
+    if kind != "AVRO" or answer.get("references"):
+        what = f"is of type {kind}" if kind != "AVRO" else "refers to other schemas"
+        msg = f"schema {schema_id} {what}; the sink reads self-contained Avro schemas: use Debezium's Avro converter"
+        raise DefiniteError(msg)
+    return str(answer["schema"])

@@ -1,0 +1,86 @@
+"""The Spark session, and sessions of their own for tables written side by side.
+
+Delta takes the transaction id of a MERGE from the session's configuration only, and a session's threads share it: two merges in one session
+would commit under each other's id (delta-sink.md 2.2). So every table in flight borrows a session of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from queue import SimpleQueue
+
+from pyspark.sql import SparkSession
+
+REQUIRED: Mapping[str, str] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Wall clocks and instants would otherwise shift with the machine's zone (delta-sink.md 4.2, 7).
+    "spark.sql.session.timeZone": "UTC",
+    # A cast that fails must raise, not write NULL (delta#1551).
+    "spark.sql.ansi.enabled": "true",
+    # Dates before 1582 are proleptic Gregorian in Debezium and in Delta (delta-sink.md 4.2, 8).
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
+}
+"""What correctness needs; a configuration cannot change these."""
+
+PREFERRED: Mapping[str, str] = {
+    "spark.scheduler.mode": "FAIR",
+    # A Delta snapshot is a Spark job of 50 tasks by default: most of a small commit's time (delta-sink.md 2.5).
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Cached batches are read a few times and thrown away: compressing them costs more than it saves.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # Batches are small and their sizes known: planning again between stages costs more than it gains.
+    "spark.sql.adaptive.enabled": "false",
+    # Plans hold schema texts; listeners and the UI need no more of them than this.
+    "spark.sql.maxPlanStringLength": "20000",
+    "spark.sql.streaming.noDataProgressEventInterval": "2000",
+    "spark.sql.streaming.stopTimeout": "120s",
+    "spark.cleaner.periodicGC.interval": "10min",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What speed and quiet want; ``spark.*`` options and spark-submit's ``--conf`` override them."""
+
+
+def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
+    """The job's session; ``given`` are the configuration's ``spark.*`` options. spark-submit's own settings win over PREFERRED."""
+    from pyspark import SparkConf  # noqa: PLC0415  starts the JVM where there is none: only when a session is wanted
+
+    submitted = SparkConf()
+    builder = SparkSession.builder.appName(name)
+    settings = {key: value for key, value in PREFERRED.items() if not submitted.contains(key)}
+    if not submitted.contains("spark.master"):
+        builder = builder.master(given.get("spark.master", "local[*]"))
+    for key, value in (settings | dict(given) | REQUIRED).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(given.get("spark.log.level", "WARN"))
+    if not submitted.contains("spark.sql.shuffle.partitions") and "spark.sql.shuffle.partitions" not in given:
+        # 200 tasks for a batch of a few thousand rows would be all overhead; one a core is right on one machine.
+        session.conf.set("spark.sql.shuffle.partitions", str(max(1, session.sparkContext.defaultParallelism)))
+    return session
+
+
+class SessionPool:
+    """Sessions lent out one at a time; made once, because a session's own state takes a while to build."""
+
+    def __init__(self, session: SparkSession, size: int) -> None:
+        self._free: SimpleQueue[SparkSession] = SimpleQueue()
+        inherited = {key: session.conf.get(key) for key in ("spark.sql.shuffle.partitions",)}
+        for _ in range(size):
+            fresh = session.newSession()
+            for key, value in inherited.items():
+                if value is not None:
+                    fresh.conf.set(key, value)
+            self._free.put(fresh)
+
+    @contextmanager
+    def borrow(self) -> Iterator[SparkSession]:
+        """A session that nobody else uses meanwhile."""
+        session = self._free.get()
+        try:
+            yield session
+        finally:
+            self._free.put(session)

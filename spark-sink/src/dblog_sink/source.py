@@ -1,0 +1,52 @@
+"""The stream of Kafka records: one query over a list or a pattern of topics.
+
+``failOnDataLoss`` stays on: records that expired before they were read are a loss to be reported, never skipped (delta-sink.md 5.6). Only committed
+records are read. Topics that appear later and match the pattern are read from their beginning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dblog_sink.config import Settings
+
+_FIXED = {"failOnDataLoss": "true", "includeHeaders": "false"}
+_DEFAULTS = {"kafka.isolation.level": "read_committed", "fetchOffset.numRetries": "10", "fetchOffset.retryIntervalMs": "500"}
+
+
+def stream(session: SparkSession, settings: Settings) -> DataFrame:
+    """The unbounded frame of records that the query is made of."""
+    options = _DEFAULTS | dict(settings.kafka) | _FIXED
+    if settings["topics"] is not None:
+        options["subscribe"] = settings["topics"]
+    else:
+        options["subscribePattern"] = settings["topics.pattern"]
+    options["startingOffsets"] = settings["topics.start"]
+    options["maxOffsetsPerTrigger"] = str(settings["batch.records.max"])
+    return session.readStream.format("kafka").options(**options).load()
+
+
+def records_behind(progress: Mapping[str, Any] | None) -> int | None:
+    """How many records waited in Kafka when the query last looked, from its own progress; None before it did."""
+    if progress is None:
+        return None
+    behind = 0
+    for source in progress.get("sources", ()):
+        latest, end = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
+        if latest is None:
+            return None
+        for topic, partitions in latest.items():
+            for partition, offset in partitions.items():
+                behind += max(0, offset - (end or {}).get(topic, {}).get(partition, 0))
+    return behind
+
+
+def _offsets(text: Any) -> dict[str, dict[str, int]] | None:  # noqa: ANN401  JSON
+    """Kafka offsets as Spark's progress holds them: {topic: {partition: offset}}, sometimes as text."""
+    if isinstance(text, str):
+        text = json.loads(text)
+    return text if isinstance(text, dict) else None

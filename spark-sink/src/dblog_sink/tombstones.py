@@ -1,0 +1,109 @@
+"""The positions of deleted keys, in a sidecar table beside each mirror, so that no older row brings a deleted key back (I2).
+
+The mirror itself holds live rows only: any Delta reader sees a clean copy of the source. A hidden row per deleted key in the mirror would
+be one commit less, but every reader would have to filter (delta-sink.md 5.3 leaves the choice). The sidecar is written before the mirror:
+after a crash in between, the replayed batch finds its tombstones there already and deletes again.
+
+Appends only; a key may stand there several times, the highest position counts. Rows come in the order of their positions, so file
+statistics leave almost nothing to read for "tombstones later than this batch's oldest row". A row whose key columns are all NULL is the
+truncate floor: every row before that position is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as t
+
+from dblog_sink import evolve
+from dblog_sink.decode import SEQ1, SEQ2, Columns
+from dblog_sink.merge import Txn, append, not_older
+from dblog_sink.types import quote
+
+AT = "_dblog_at"
+Position = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Tombstones:
+    """One table's sidecar. ``last`` is its highest position (None: no tombstone at all), ``floor`` the position of the last truncate."""
+
+    path: str
+    keys: Columns
+    exists: bool
+    last: Position | None = None
+    floor: Position | None = None
+
+    def write(self, session: SparkSession, deletes: DataFrame, last: Position, txn: Txn) -> None:
+        """Note the positions of deletes; ``last`` is the highest of them."""
+        self._ensure(session)
+        rows = deletes.select(*(quote(name) for name, _ in self.keys), SEQ1, SEQ2, F.current_timestamp().alias(AT))
+        append(rows.coalesce(1), self.path, [*(name for name, _ in self.keys), SEQ1, SEQ2, AT], txn)
+        self.last = last if self.last is None else max(self.last, last)
+
+    def write_floor(self, session: SparkSession, position: Position, txn: Txn) -> None:
+        """Note a truncate."""
+        self._ensure(session)
+        nulls = [F.lit(None).cast(kind).alias(name) for name, kind in self.keys]
+        row = session.range(1).select(*nulls, F.lit(position[0]).cast("long").alias(SEQ1), F.lit(position[1]).cast("long").alias(SEQ2), F.current_timestamp().alias(AT))
+        append(row, self.path, [*(name for name, _ in self.keys), SEQ1, SEQ2, AT], txn)
+        self.floor = position if self.floor is None else max(self.floor, position)
+
+    def alive(self, session: SparkSession, rows: DataFrame, oldest: Position) -> DataFrame:
+        """``rows`` without those that a later truncate or delete has overtaken; ``oldest`` is their lowest position."""
+        if self.floor is not None and oldest < self.floor:
+            rows = rows.where((F.col(SEQ1) > self.floor[0]) | ((F.col(SEQ1) == self.floor[0]) & (F.col(SEQ2) >= self.floor[1])))
+        if self.last is None or oldest >= self.last:
+            return rows
+        names = [name for name, _ in self.keys]
+        later = (
+            session.read.format("delta")
+            .load(self.path)
+            .where((F.col(SEQ1) > oldest[0]) | ((F.col(SEQ1) == oldest[0]) & (F.col(SEQ2) > oldest[1])))
+            .where(F.col(quote(names[0])).isNotNull())
+            .select(*(F.col(quote(name)).alias(f"_dead_{n}") for n, name in enumerate(names)), F.col(SEQ1).alias(f"_dead{SEQ1}"), F.col(SEQ2).alias(f"_dead{SEQ2}"))
+        )
+        same_key = [F.col(quote(name)) == F.col(f"_dead_{n}") for n, name in enumerate(names)]
+        return rows.join(later, [*same_key, ~not_older("", "_dead")], "left_anti")
+
+    def evolved(self, session: SparkSession, table: str, keys: Columns) -> None:
+        """Follow a key column whose type grew."""
+        if self.exists:
+            evolve.apply(session, self.path, evolve.changes(table, self.keys, keys))
+        self.keys = keys
+
+    def tidied(self, session: SparkSession, keep_h: float) -> None:
+        """Drop tombstones that are old enough, and put small files together. The floor stays."""
+        if not self.exists:
+            return
+        table = DeltaTable.forPath(session, self.path)
+        first = F.col(quote(self.keys[0][0]))
+        table.delete(first.isNotNull() & (F.col(AT) < F.current_timestamp() - F.make_interval(secs=F.lit(keep_h * 3600.0))))
+        table.optimize().executeCompaction()
+
+    def _ensure(self, session: SparkSession) -> None:
+        if self.exists:
+            return
+        fields = [*self.keys, (SEQ1, t.LongType()), (SEQ2, t.LongType()), (AT, t.TimestampType())]
+        (
+            DeltaTable.createIfNotExists(session)
+            .location(self.path)
+            .addColumns(t.StructType([t.StructField(name, kind) for name, kind in fields]))
+            .property("delta.checkpointInterval", "50")
+            .execute()
+        )
+        self.exists = True
+
+
+def opened(session: SparkSession, *, path: str, keys: Columns) -> Tombstones:
+    """The sidecar at ``path``, which may not exist yet: the first delete makes it."""
+    if not DeltaTable.isDeltaTable(session, path):
+        return Tombstones(path=path, keys=keys, exists=False)
+    position = F.max(F.struct(SEQ1, SEQ2))
+    first = F.col(quote(keys[0][0]))
+    found = session.read.format("delta").load(path).groupBy(first.isNull().alias("floor")).agg(position.alias("last")).collect()
+    last = {row["floor"]: (int(row["last"][0]), int(row["last"][1])) for row in found}
+    return Tombstones(path=path, keys=keys, exists=True, last=last.get(False), floor=last.get(True))

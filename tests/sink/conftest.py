@@ -1,0 +1,56 @@
+"""What the sink's tests share: one Spark session, a registry, and a sink that is fed batches by hand."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sink.harness import Sink
+from support.registry_server import RegistryServer
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One local session with Kafka, Avro and Delta, configured as the job configures its own."""
+    from stack import spark_jars  # noqa: PLC0415  may download on a fresh machine: only when a test needs Spark
+
+    from dblog_sink.session import spark_session  # noqa: PLC0415
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    folder = tmp_path_factory.mktemp("spark")
+    session = spark_session(
+        "sink-tests",
+        {
+            "spark.master": "local[2]",
+            "spark.jars": ",".join(str(jar) for jar in spark_jars()),
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "2g",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4 -XX:+UseSerialGC",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.local.dir": str(folder / "local"),
+            "spark.log.level": "ERROR",
+        },
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def registry() -> Iterator[RegistryServer]:
+    """A schema registry on loopback."""
+    with RegistryServer() as server:
+        yield server
+
+
+@pytest.fixture
+def sink(spark: SparkSession, registry: RegistryServer, tmp_path: Path) -> Iterator[Sink]:
+    """A sink over a fresh folder; ``sink.batch(...)`` is one micro-batch."""
+    with Sink(spark, registry, tmp_path) as made:
+        yield made

@@ -1,0 +1,199 @@
+"""Debezium records for tests of the sink: envelope and key schemas as Confluent's Avro converter writes them, encoded with fastavro.
+
+The schemas carry Connect's properties (``connect.name``, ``connect.version``, ``connect.parameters``), ``after`` refers to the record type that
+``before`` declared, and the source block is Debezium's (tests/../reference: debezium.md 1.3, 1.4, 1.11), so that the sink meets real shapes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import fastavro
+
+from support.registry_server import RegistryServer
+
+Column = tuple[str, Any]
+"""A column's name and Avro type; a nullable type is written as a union with null by the caller."""
+
+
+def decimal(precision: int, scale: int) -> dict[str, Any]:
+    """Connect's Decimal in Avro."""
+    return {
+        "type": "bytes",
+        "scale": scale,
+        "precision": precision,
+        "connect.version": 1,
+        "connect.parameters": {"scale": str(scale), "connect.decimal.precision": str(precision)},
+        "connect.name": "org.apache.kafka.connect.data.Decimal",
+        "logicalType": "decimal",
+    }
+
+
+def logical(kind: str, name: str) -> dict[str, Any]:
+    """A Debezium or Connect logical type that Avro knows nothing of."""
+    return {"type": kind, "connect.version": 1, "connect.name": name}
+
+
+def int16() -> dict[str, Any]:
+    """Connect's int16."""
+    return {"type": "int", "connect.type": "int16"}
+
+
+_MYSQL_SOURCE: Sequence[tuple[str, Any]] = (
+    ("version", "string"),
+    ("connector", "string"),
+    ("name", "string"),
+    ("ts_ms", "long"),
+    ("snapshot", [{"type": "string", "connect.version": 1, "connect.default": "false", "connect.name": "io.debezium.data.Enum"}, "null"]),
+    ("db", "string"),
+    ("sequence", ["null", "string"]),
+    ("ts_us", ["null", "long"]),
+    ("ts_ns", ["null", "long"]),
+    ("table", ["null", "string"]),
+    ("server_id", "long"),
+    ("gtid", ["null", "string"]),
+    ("file", "string"),
+    ("pos", "long"),
+    ("row", "int"),
+    ("thread", ["null", "long"]),
+    ("query", ["null", "string"]),
+)
+_POSTGRES_SOURCE: Sequence[tuple[str, Any]] = (
+    *_MYSQL_SOURCE[:9],
+    ("schema", "string"),
+    ("table", "string"),
+    ("txId", ["null", "long"]),
+    ("lsn", ["null", "long"]),
+    ("xmin", ["null", "long"]),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSchema:
+    """One version of a captured table. ``key`` empty: records have no key. ``before`` False: the connector leaves the field out."""
+
+    topic: str
+    columns: Sequence[Column]
+    key: Sequence[str] = ("id",)
+    connector: str = "mysql"
+    before: bool = True
+    registry: RegistryServer = field(repr=False)
+
+    @cached_property
+    def value_schema(self) -> dict[str, Any]:
+        """The envelope."""
+        row = {
+            "type": "record",
+            "name": "Value",
+            "fields": [_with_default(name, kind) for name, kind in self.columns],
+            "connect.name": f"{self.topic}.Value",
+        }
+        source_fields = _POSTGRES_SOURCE if self.connector == "postgresql" else _MYSQL_SOURCE
+        source = {
+            "type": "record",
+            "name": "Source",
+            "namespace": f"io.debezium.connector.{self.connector}",
+            "fields": [_with_default(name, kind) for name, kind in source_fields],
+            "connect.version": 1,
+            "connect.name": f"io.debezium.connector.{self.connector}.Source",
+        }
+        block = {
+            "type": "record",
+            "name": "block",
+            "namespace": "event",
+            "fields": [{"name": "id", "type": "string"}, {"name": "total_order", "type": "long"}, {"name": "data_collection_order", "type": "long"}],
+            "connect.version": 1,
+            "connect.name": "event.block",
+        }
+        images = [_with_default("before", ["null", row]), _with_default("after", ["null", "Value"])] if self.before else [_with_default("after", ["null", row])]
+        return {
+            "type": "record",
+            "name": "Envelope",
+            "namespace": self.topic,
+            "fields": [
+                *images,
+                {"name": "source", "type": source},
+                _with_default("transaction", ["null", block]),
+                {"name": "op", "type": "string"},
+                *(_with_default(name, ["null", "long"]) for name in ("ts_ms", "ts_us", "ts_ns")),
+            ],
+            "connect.version": 2,
+            "connect.name": f"{self.topic}.Envelope",
+        }
+
+    @cached_property
+    def key_schema(self) -> dict[str, Any]:
+        """The key record; its columns are not nullable."""
+        kinds = dict(self.columns)
+        return {
+            "type": "record",
+            "name": "Key",
+            "namespace": self.topic,
+            "fields": [{"name": name, "type": kinds[name]} for name in self.key],
+            "connect.name": f"{self.topic}.Key",
+        }
+
+    @cached_property
+    def _value_encoder(self) -> tuple[int, Any]:
+        return self.registry.register(json.dumps(self.value_schema)), fastavro.parse_schema(self.value_schema)
+
+    @cached_property
+    def _key_encoder(self) -> tuple[int, Any]:
+        return self.registry.register(json.dumps(self.key_schema)), fastavro.parse_schema(self.key_schema)
+
+    def key_bytes(self, key: Mapping[str, Any]) -> bytes | None:
+        """A framed key; None for a table without key."""
+        return _framed(*self._key_encoder, key) if self.key else None
+
+    def value_bytes(  # noqa: PLR0913  the parts of an envelope
+        self,
+        op: str,
+        *,
+        before: Mapping[str, Any] | None = None,
+        after: Mapping[str, Any] | None = None,
+        file: str = "binlog.000001",
+        pos: int = 4,
+        row: int = 0,
+        sequence: tuple[int, int] | None = None,
+        ts_ms: int = 1_700_000_000_000,
+        lsn: int | None = None,
+    ) -> bytes:
+        """A framed envelope."""
+        database, table = self.topic.split(".")[-2:]
+        source = {
+            "version": "3.6.1.Final",
+            "connector": self.connector,
+            "name": "p",
+            "ts_ms": ts_ms,
+            "snapshot": "incremental" if op == "r" else "false",
+            "db": database,
+            "sequence": None if sequence is None else json.dumps([str(part) for part in sequence], separators=(",", ":")),
+            "table": table,
+            "server_id": 1,
+            "file": file,
+            "pos": pos,
+            "row": row,
+            "schema": "public",
+            "lsn": lsn,
+        }
+        envelope = {"before": before, "after": after, "source": source, "op": op, "ts_ms": ts_ms, "ts_us": ts_ms * 1000, "ts_ns": ts_ms * 1_000_000}
+        return _framed(*self._value_encoder, envelope)
+
+
+def _with_default(name: str, kind: Any) -> dict[str, Any]:  # noqa: ANN401  Avro schemas are JSON
+    entry: dict[str, Any] = {"name": name, "type": kind}
+    if isinstance(kind, list) and kind[0] == "null":
+        entry["default"] = None
+    return entry
+
+
+def _framed(schema_id: int, schema: Any, datum: Mapping[str, Any]) -> bytes:  # noqa: ANN401
+    out = io.BytesIO()
+    out.write(b"\x00" + schema_id.to_bytes(4, "big"))
+    fastavro.schemaless_writer(out, schema, datum)
+    return out.getvalue()
