@@ -51,9 +51,9 @@ class GtidPosition:
         for part in "".join(text.split()).split(","):
             if part:
                 gtid = Gtid.parse(part)
-                known = out._last.get(gtid.domain)
-                if known is None or known[1] < gtid.sequence:
-                    out._last[gtid.domain] = (gtid.server_id, gtid.sequence)
+                known = out.gtid(gtid.domain)
+                if known is None or known.sequence < gtid.sequence:
+                    out.add(gtid.domain, gtid.server_id, gtid.sequence)
         return out
 
     def add(self, domain: int, server_id: int, sequence: int) -> None:
@@ -75,9 +75,9 @@ class GtidPosition:
         """For each domain the later of both."""
         out = self.copy()
         for domain, (server_id, sequence) in other._last.items():
-            known = out._last.get(domain)
+            known = self._last.get(domain)
             if known is None or known[1] < sequence:
-                out._last[domain] = (server_id, sequence)
+                out.add(domain, server_id, sequence)
         return out
 
     def contains(self, other: GtidPosition) -> bool:
@@ -90,7 +90,7 @@ class GtidPosition:
         for domain, last in self._last.items():
             known = other._last.get(domain)
             if known is None or known[1] < last[1]:
-                out._last[domain] = last
+                out.add(domain, *last)
         return out
 
     def gtid(self, domain: int) -> Gtid | None:

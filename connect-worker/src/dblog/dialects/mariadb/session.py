@@ -52,7 +52,9 @@ class MariaDbSession(Session):
     def _gtids_at(self, file: str, pos: int) -> str:
         found = self.query("SELECT BINLOG_GTID_POS(%s, %s)", (file, pos), doing="reading the GTID position")[0][0]
         if found is None:
-            message = f"the server at {self.settings.address} does not know the GTID position at {file}:{pos}; was the file purged just now?"
+            message = (
+                f"the server at {self.settings.address} does not know the GTID position at {file}:{pos}; was the file purged just now?"
+            )
             raise TransientError(message)
         return GtidPosition.parse(str(found)).text()
 
@@ -71,19 +73,23 @@ class MariaDbSession(Session):
         missing = purged.subtract(seen)
         if missing:
             raise PositionLostError(
-                f"the server at {self.settings.address} has purged transactions that were not read yet: its log begins after {purged.text()}, "
+                f"the server at {self.settings.address} has purged transactions that were not read yet: its log begins "
+                f"after {purged.text()}, "
                 f"the connector stopped at {seen.text()}; " + LOST_REMEDY
             )
         ahead = seen.subtract(GtidPosition.parse(self.executed_gtids()))
         for domain in ahead.domains():
             gtid = ahead.gtid(domain)
-            assert gtid is not None  # noqa: S101 - it is one of ahead's domains
+            assert gtid is not None
             if gtid.server_id == self.facts.server_id:
                 raise PositionLostError(
                     f"the server at {self.settings.address} has lost its transaction {gtid}, which was read before: "
                     "it was reset or restored from an older copy; " + LOST_REMEDY
                 )
-            message = f"the server at {self.settings.address} does not have transaction {gtid} yet, which was read before; waiting for its replication"
+            message = (
+                f"the server at {self.settings.address} does not have transaction {gtid} yet, which was read before; "
+                "waiting for its replication"
+            )
             raise TransientError(message)
 
     def read_catalog(self, include: Callable[[TableId], bool]) -> list[Table]:

@@ -25,7 +25,7 @@ TABLES_NAMED_MAX = 20
 
 
 def check(session: Session, *, server_id: int, tables: Sequence[Table], marks: TableId | None) -> list[str]:
-    """DefiniteError for what makes a start pointless; the warnings otherwise. ``marks``: the watermark table, None when no dump is to run."""
+    """DefiniteError for what makes a start pointless; the warnings otherwise. ``marks``: the watermark table, None without a dump."""
     address = session.settings.address
     problem = setting_at_fault(session.facts, address, server_id=server_id)
     if problem is not None:
@@ -43,7 +43,7 @@ def check(session: Session, *, server_id: int, tables: Sequence[Table], marks: T
     return [*warnings(session.facts, address), *_replica_warnings(session), *cascade_warnings(session, {t.id for t in tables})]
 
 
-def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int) -> str | None:  # noqa: PLR0911 - one return a setting
+def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int) -> str | None:
     """The first setting that makes the log unusable, with its remedy."""
     if not facts.log_bin:
         return f"the server at {address} writes no binary log; start it with log_bin (and binlog_format=ROW) in its configuration"
@@ -54,13 +54,20 @@ def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int) -> str
         )
     if facts.row_image != "FULL":
         return (
-            f"the server at {address} logs with binlog_row_image={facts.row_image}, which leaves columns out; run: SET GLOBAL binlog_row_image = 'FULL'; "
+            f"the server at {address} logs with binlog_row_image={facts.row_image}, which leaves columns out; run: SET "
+            "GLOBAL binlog_row_image = 'FULL'; "
             "(and set it in the server's configuration)"
         )
     if facts.server_id == 0:
-        return f"the server at {address} has server_id=0 and so refuses to send its log; run: SET GLOBAL server_id = 1; (and set it in its configuration)"
+        return (
+            f"the server at {address} has server_id=0 and so refuses to send its log; run: SET GLOBAL server_id = 1; "
+            "(and set it in its configuration)"
+        )
     if facts.server_id == server_id:
-        return f"database.server.id={server_id} is the id of the server at {address} itself; choose another one that no server or reader there uses"
+        return (
+            f"database.server.id={server_id} is the id of the server at {address} itself; choose another one that no "
+            "server or reader there uses"
+        )
     if facts.partial_json:
         return (
             f"the server at {address} logs changes of JSON documents as differences; run: SET GLOBAL binlog_row_value_options = ''; "
@@ -68,10 +75,14 @@ def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int) -> str
         )
     if facts.compressed:
         name = "log_bin_compress" if facts.flavor == "mariadb" else "binlog_transaction_compression"
-        return f"the server at {address} compresses its log, which is not supported yet; run: SET GLOBAL {name} = OFF; (and set it in its configuration)"
+        return (
+            f"the server at {address} compresses its log, which is not supported yet; run: SET GLOBAL {name} = OFF; "
+            "(and set it in its configuration)"
+        )
     if not facts.ordered_commits:
         return (
-            f"the server at {address} runs with binlog_order_commits=OFF, so what the log shows may not be visible yet, and no watermark is safe; "
+            f"the server at {address} runs with binlog_order_commits=OFF, so what the log shows may not be visible "
+            "yet, and no watermark is safe; "
             "run: SET GLOBAL binlog_order_commits = ON;"
         )
     return None
@@ -87,17 +98,21 @@ def warnings(facts: ServerFacts, address: str) -> list[str]:
             "SET GLOBAL binlog_row_metadata = 'FULL' (MySQL 8.0, MariaDB 10.5 and later) makes them certain"
         )
     if facts.flavor == "mysql" and not facts.uses_gtids:
-        out.append(f"gtid_mode is {facts.gtid_mode} at {address}: the connector follows file and offset, which mean nothing on another server after a failover")
+        out.append(
+            f"gtid_mode is {facts.gtid_mode} at {address}: the connector follows file and offset, which mean nothing "
+            "on another server after a failover"
+        )
     return out
 
 
 def _replica_warnings(session: Session) -> list[str]:
     if session.facts.logs_replicated or not session.is_replica():
         return []
-    return [
-        f"the server at {session.settings.address} is a replica with log_slave_updates=OFF: what reaches it by replication is not in its log, "
-        "so nothing of it will be captured; turn it on there, or read from the primary"
-    ]
+    warning = (
+        f"the server at {session.settings.address} is a replica with log_slave_updates=OFF: what reaches it by replication is not in its "
+        "log and will be missed; turn it on there, or read from the primary"
+    )
+    return [warning]
 
 
 def cascade_warnings(session: Session, captured: set[TableId]) -> list[str]:
@@ -107,7 +122,9 @@ def cascade_warnings(session: Session, captured: set[TableId]) -> list[str]:
         return []
     named = "; ".join(str(cascade) for cascade in cascades[:TABLES_NAMED_MAX])
     more = f" and {len(cascades) - TABLES_NAMED_MAX} more" if len(cascades) > TABLES_NAMED_MAX else ""
-    return [f"rows changed by these foreign keys' actions are not in the log of {session.settings.address} and will be missed: {named}{more}"]
+    return [
+        f"rows changed by these foreign keys' actions are not in the log of {session.settings.address} and will be missed: {named}{more}"
+    ]
 
 
 # -- privileges -------------------------------------------------------------------------------------------------------------------------
@@ -182,21 +199,31 @@ def ensure_marks(session: Session, marks: TableId, user: str) -> None:
 
 def _marks_exist(session: Session, marks: TableId) -> bool:
     rows = session.query(
-        "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", (marks.database, marks.name), doing="looking for the watermark table"
+        "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        (marks.database, marks.name),
+        doing="looking for the watermark table",
     )
     return bool(rows)
 
 
 def _check_marks(session: Session, marks: TableId) -> None:
     columns = session.query(
-        "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
+        (
+            "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = "
+            "%s ORDER BY ORDINAL_POSITION"
+        ),
         (marks.database, marks.name),
         doing="looking at the watermark table",
     )
     engine = session.query(
-        "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", (marks.database, marks.name), doing="looking at the watermark table"
+        "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        (marks.database, marks.name),
+        doing="looking at the watermark table",
     )
     shape = [(str(name).lower(), str(kind).lower()) for name, kind in columns]
     if shape != [("id", "varchar"), ("token", "varchar")] or not engine or str(engine[0][0]).lower() != "innodb":
-        message = f"{marks} is not a watermark table of dblog; drop it (the connector creates it again), or set dblog.watermark.table to another name"
+        message = (
+            f"{marks} is not a watermark table of dblog; drop it (the connector creates it again), or set "
+            "dblog.watermark.table to another name"
+        )
         raise DefiniteError(message)

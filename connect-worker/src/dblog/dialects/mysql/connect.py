@@ -23,7 +23,8 @@ from dblog.dialects.mysql import sql
 from dblog.errors import DblogError, DefiniteError, TransientError
 
 SSL_MODES = {
-    "disabled": "disabled", "preferred": "preferred", "required": "required", "verify_ca": "verify_ca", "verify_identity": "verify_identity",
+    "disabled": "disabled", "preferred": "preferred", "required": "required", "verify_ca": "verify_ca",
+    "verify_identity": "verify_identity",
     "disable": "disabled", "trust": "required", "verify-ca": "verify_ca", "verify-full": "verify_identity",
 }  # fmt: skip
 """database.ssl.mode: Debezium's names for MySQL, then those for MariaDB."""
@@ -63,7 +64,7 @@ class ConnectSettings:
 def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
     """Settings from a connector's parsed options (debezium.md 3.2); absent ones take Debezium's defaults."""
 
-    def get(key: str, default: Any) -> Any:  # noqa: ANN401 - options are of any type
+    def get(key: str, default: Any) -> Any:
         value = options.get(key)
         return default if value is None else value
 
@@ -79,7 +80,7 @@ def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
         keystore=get("database.ssl.keystore", None),
         keystore_password=get("database.ssl.keystore.password", None),
         connect_timeout_s=float(get("connect.timeout.ms", 30_000)) / 1000,
-        keep_alive=bool(get("connect.keep.alive", True)),  # noqa: FBT003 - the option's default
+        keep_alive=bool(get("connect.keep.alive", True)),
         keep_alive_interval_s=max(1, int(get("connect.keep.alive.interval.ms", 60_000)) // 1000),
         initial_statements=split_statements(statements),
     )
@@ -94,7 +95,7 @@ def split_statements(text: str) -> tuple[str, ...]:
 class Wire:
     """An open connection: statements with answers held in memory, or its bare socket."""
 
-    def __init__(self, connection: Any, settings: ConnectSettings) -> None:  # noqa: ANN401 - PyMySQL has no types
+    def __init__(self, connection: Any, settings: ConnectSettings) -> None:
         self._connection = connection
         self.settings = settings
 
@@ -149,7 +150,10 @@ class Wire:
 
 
 def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
-    """Connect, authenticate and prepare the session (UTC, utf8mb4, our sql_mode). ``again``: we have been there before, so an unknown host may come back."""
+    """Connect, authenticate and prepare the session (UTC, utf8mb4, our sql_mode).
+
+    ``again``: we have been there before, so an unknown host may come back.
+    """
     tls = _tls_arguments(settings)
     try:
         connection = pymysql.connect(
@@ -183,7 +187,7 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
 
 
 def _old_names(server_version: str) -> tuple[str, ...]:
-    """MariaDB 10.6 and later understand ``utf8_bin`` as ``utf8mb3_bin`` only in this mode, which is their default (sql.py uses the old names)."""
+    """MariaDB 10.6 and later take ``utf8_bin`` for ``utf8mb3_bin`` only in this mode, their default (sql.py uses the old names)."""
     found = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", server_version)
     if found and (int(found[1]), int(found[2])) >= (10, 6):
         return ("SET SESSION old_mode = 'UTF8_IS_UTF8MB3'",)
@@ -286,7 +290,7 @@ def _load_from_memory(context: ssl.SSLContext, pem: bytes) -> None:
 
     descriptor = os.memfd_create("identity")
     try:
-        with open(descriptor, "wb", closefd=False) as anonymous:  # noqa: PTH123 - there is no path, which is the point
+        with open(descriptor, "wb", closefd=False) as anonymous:
             anonymous.write(pem)
         context.load_cert_chain(f"/proc/self/fd/{descriptor}")
     finally:
@@ -341,7 +345,8 @@ def meaning(code: int, text: str, settings: ConnectSettings, doing: str) -> Dblo
     where = f"{doing} at {settings.address} failed"
     if code in (1045, 1698):
         return DefiniteError(
-            f"the server at {settings.address} refused user '{settings.user}': the password is wrong, or no such account may come from this "
+            f"the server at {settings.address} refused user '{settings.user}': the password is wrong, or no such "
+            "account may come from this "
             "machine; correct database.user and database.password, or create the account"
         )
     if code in (1130, 1129):
@@ -353,7 +358,10 @@ def meaning(code: int, text: str, settings: ConnectSettings, doing: str) -> Dblo
             "use caching_sha2_password, mysql_native_password or ed25519 for this account"
         )
     if code in (3159, 2026):
-        return DefiniteError(f"the server at {settings.address} and database.ssl.mode={settings.ssl_mode} do not agree on TLS (error {code}); adapt the option")
+        return DefiniteError(
+            f"the server at {settings.address} and database.ssl.mode={settings.ssl_mode} do not agree on TLS (error "
+            f"{code}); adapt the option"
+        )
     if code in LOST:
         return TransientError(f"{where}: the connection was lost (error {code})")
     if code in BUSY:
@@ -365,7 +373,9 @@ def meaning(code: int, text: str, settings: ConnectSettings, doing: str) -> Dblo
         lacking = f"the privilege {found[1]}" if found else "a privilege"
         return PrivilegeError(f"{where}: user '{settings.user}' lacks {lacking} (error {code}: {_names_only(code, text)})")
     if code in READ_ONLY:
-        return DefiniteError(f"{where}: the server is read-only (error {code}); dblog writes its watermarks, so point it at a server that takes writes")
+        return DefiniteError(
+            f"{where}: the server is read-only (error {code}); dblog writes its watermarks, so point it at a server that takes writes"
+        )
     return DefiniteError(f"{where}: error {code}: {_names_only(code, text)}")
 
 

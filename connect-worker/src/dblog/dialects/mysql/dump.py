@@ -1,8 +1,8 @@
 """The connections of a dump: marks are committed on one, chunks are read in a snapshot on another.
 
-A window proves itself (D5): the low mark is written and committed first, the snapshot is opened after that, and the mark read inside it shows
-that the snapshot holds everything that the log has before the mark. That needs commits to become visible in the order of the log, which
-MariaDB always keeps and MySQL with ``binlog_order_commits=ON`` (check.py looks).
+A window proves itself (D5): the low mark is written and committed first, the snapshot is opened after that, and the mark read inside
+it shows that the snapshot holds everything that the log has before the mark. That needs commits to become visible in the order of
+the log, which MariaDB always keeps and MySQL with ``binlog_order_commits=ON`` (check.py looks).
 
 Chunk rows come by the binary protocol of prepared statements and stay as the server sent them: the row plan reads them (D4).
 """
@@ -55,9 +55,11 @@ class DumpConnection:
         return cls(snapshot, marking, marks, _walker())
 
     def write_mark(self, name: str, token: str) -> None:
-        """Commit the token to the mark row ``name``, in a transaction of its own; returns when it is committed. Tokens are never used twice."""
+        """Commit the token to the mark row ``name``, in a transaction of its own. Tokens are never used twice."""
         if len(name) > sql.MARK_NAME_CHARACTERS_MAX or len(token) > sql.MARK_NAME_CHARACTERS_MAX:
-            message = f"the mark '{name[:50]}...' is longer than {sql.MARK_NAME_CHARACTERS_MAX} characters; give the connector a shorter name"
+            message = (
+                f"the mark '{name[:50]}...' is longer than {sql.MARK_NAME_CHARACTERS_MAX} characters; give the connector a shorter name"
+            )
             raise DefiniteError(message)
         statement = sql.write_mark(self._marks).replace("?", "%s")
         try:

@@ -1,162 +1,81 @@
-"""What a log is made of: event types of MySQL 5.7 to 9.x and MariaDB 10.5 to 12, and the bodies of those that are not rows.
+"""The bodies of a log's events but for rows: format, rotation, transactions, statements, heartbeats.
 
-Bodies come without the 19-byte header and without checksum, as the log decoder hands them out (``LogEvent.body``). Rows are not read here
-(image.py and the row plans do), but for the watermark table's. Rule sources: MySQL libs/mysql/binlog/event/*.h (formerly
+Bodies come without the 19-byte header and without checksum, as the log decoder hands them out (``LogEvent.body``). Types are in
+eventtypes.py, table maps in tablemap.py; both can be had from here. Rule sources: MySQL libs/mysql/binlog/event/*.h (formerly
 libbinlogevents), sql/log_event.h of MariaDB, MySQL internals "Binary Log Event".
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from dblog.dialects.mariadb.position import Gtid as MariaDbGtid
 from dblog.dialects.mariadb.position import GtidPosition
+from dblog.dialects.mysql.eventtypes import (
+    CHECKSUM_BYTES,
+    DELETE_TYPES,
+    FLAG_ARTIFICIAL,
+    FLAG_IGNORABLE,
+    HARMLESS_TYPES,
+    HEADER_BYTES,
+    REMEDIES,
+    ROWS_TYPES,
+    ROWS_V2_TYPES,
+    UPDATE_TYPES,
+    WRITE_TYPES,
+    EventType,
+    type_name,
+    unsupported,
+)
 from dblog.dialects.mysql.position import GtidSet, uuid_text
+from dblog.dialects.mysql.tablemap import MapColumn, TableMap, WireType, mark_rows, packed, read_table_map, read_table_name
 from dblog.errors import DefiniteError
-from dblog.model import TableId
 
-HEADER_BYTES = 19
-CHECKSUM_BYTES = 4
-FLAG_ARTIFICIAL = 0x20
-"""Made by the sender, not read from the file: positions in such an event mean nothing."""
-FLAG_IGNORABLE = 0x80
-"""A reader that does not know the type may pass over it (the server says so, not us)."""
-
-
-class EventType(IntEnum):
-    """Type codes; MariaDB's own start at 160."""
-
-    ERR_PACKET = -1
-    EOF_PACKET = -2
-    UNKNOWN = 0
-    START_V3 = 1
-    QUERY = 2
-    STOP = 3
-    ROTATE = 4
-    INTVAR = 5
-    LOAD = 6
-    SLAVE = 7
-    CREATE_FILE = 8
-    APPEND_BLOCK = 9
-    EXEC_LOAD = 10
-    DELETE_FILE = 11
-    NEW_LOAD = 12
-    RAND = 13
-    USER_VAR = 14
-    FORMAT_DESCRIPTION = 15
-    XID = 16
-    BEGIN_LOAD_QUERY = 17
-    EXECUTE_LOAD_QUERY = 18
-    TABLE_MAP = 19
-    PRE_GA_WRITE_ROWS = 20
-    PRE_GA_UPDATE_ROWS = 21
-    PRE_GA_DELETE_ROWS = 22
-    WRITE_ROWS_V1 = 23
-    UPDATE_ROWS_V1 = 24
-    DELETE_ROWS_V1 = 25
-    INCIDENT = 26
-    HEARTBEAT = 27
-    IGNORABLE = 28
-    ROWS_QUERY = 29
-    WRITE_ROWS = 30
-    UPDATE_ROWS = 31
-    DELETE_ROWS = 32
-    GTID = 33
-    ANONYMOUS_GTID = 34
-    PREVIOUS_GTIDS = 35
-    TRANSACTION_CONTEXT = 36
-    VIEW_CHANGE = 37
-    XA_PREPARE = 38
-    PARTIAL_UPDATE_ROWS = 39
-    TRANSACTION_PAYLOAD = 40
-    HEARTBEAT_V2 = 41
-    GTID_TAGGED = 42
-    MARIADB_ANNOTATE_ROWS = 160
-    MARIADB_BINLOG_CHECKPOINT = 161
-    MARIADB_GTID = 162
-    MARIADB_GTID_LIST = 163
-    MARIADB_START_ENCRYPTION = 164
-    MARIADB_QUERY_COMPRESSED = 165
-    MARIADB_WRITE_ROWS_COMPRESSED_V1 = 166
-    MARIADB_UPDATE_ROWS_COMPRESSED_V1 = 167
-    MARIADB_DELETE_ROWS_COMPRESSED_V1 = 168
-    MARIADB_WRITE_ROWS_COMPRESSED = 169
-    MARIADB_UPDATE_ROWS_COMPRESSED = 170
-    MARIADB_DELETE_ROWS_COMPRESSED = 171
-    MARIADB_PARTIAL_ROW_DATA = 172
-
-
-WRITE_TYPES = frozenset({EventType.WRITE_ROWS_V1, EventType.WRITE_ROWS})
-UPDATE_TYPES = frozenset({EventType.UPDATE_ROWS_V1, EventType.UPDATE_ROWS})
-DELETE_TYPES = frozenset({EventType.DELETE_ROWS_V1, EventType.DELETE_ROWS})
-ROWS_TYPES = WRITE_TYPES | UPDATE_TYPES | DELETE_TYPES
-ROWS_V2_TYPES = frozenset({EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS, EventType.PARTIAL_UPDATE_ROWS})
-
-HARMLESS_TYPES = frozenset(
-    {
-        EventType.STOP, EventType.INTVAR, EventType.RAND, EventType.USER_VAR, EventType.HEARTBEAT, EventType.HEARTBEAT_V2,
-        EventType.IGNORABLE, EventType.ROWS_QUERY, EventType.PREVIOUS_GTIDS, EventType.TRANSACTION_CONTEXT, EventType.VIEW_CHANGE,
-        EventType.MARIADB_ANNOTATE_ROWS, EventType.MARIADB_BINLOG_CHECKPOINT, EventType.MARIADB_GTID_LIST, EventType.MARIADB_START_ENCRYPTION,
-    }
-)  # fmt: skip
-"""Known types that change no table. INTVAR, RAND and USER_VAR prepare a statement of statement-based logging, which the QUERY event
-itself shows; START_ENCRYPTION stands in an encrypted file, but the server decrypts what it sends."""
-
-
-def type_name(type_code: int) -> str:
-    """The type's name for a message, with its number."""
-    try:
-        return f"{EventType(type_code).name} ({type_code})"
-    except ValueError:
-        return f"unknown event type ({type_code})"
-
-
-_COMPRESSED_MARIADB = "the server compresses its log; run SET GLOBAL log_bin_compress = OFF; there and dump the affected tables anew"
-_STATEMENT = "the change was logged as a statement, not as rows; run SET GLOBAL binlog_format = 'ROW'; there and dump the affected tables anew"
-
-REMEDIES: Mapping[int, str] = {
-    EventType.TRANSACTION_PAYLOAD: (
-        "the transaction is compressed, which is not supported yet; run SET GLOBAL binlog_transaction_compression = OFF; there, let sessions "
-        "reconnect, and dump the affected tables anew"
-    ),
-    EventType.PARTIAL_UPDATE_ROWS: (
-        "the update holds differences of JSON documents instead of whole rows; run SET GLOBAL binlog_row_value_options = ''; there and dump "
-        "the affected tables anew"
-    ),
-    EventType.INCIDENT: "the server says that changes are missing from its log at this place; dump the captured tables anew",
-    EventType.MARIADB_QUERY_COMPRESSED: _COMPRESSED_MARIADB,
-    EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1: _COMPRESSED_MARIADB,
-    EventType.MARIADB_UPDATE_ROWS_COMPRESSED_V1: _COMPRESSED_MARIADB,
-    EventType.MARIADB_DELETE_ROWS_COMPRESSED_V1: _COMPRESSED_MARIADB,
-    EventType.MARIADB_WRITE_ROWS_COMPRESSED: _COMPRESSED_MARIADB,
-    EventType.MARIADB_UPDATE_ROWS_COMPRESSED: _COMPRESSED_MARIADB,
-    EventType.MARIADB_DELETE_ROWS_COMPRESSED: _COMPRESSED_MARIADB,
-    EventType.MARIADB_PARTIAL_ROW_DATA: "a rows event is sent in pieces, which is not supported yet; set binlog_row_event_fragment_threshold to its maximum there",
-    EventType.BEGIN_LOAD_QUERY: _STATEMENT,
-    EventType.EXECUTE_LOAD_QUERY: _STATEMENT,
-    EventType.APPEND_BLOCK: _STATEMENT,
-    EventType.DELETE_FILE: _STATEMENT,
-}
-"""Types that carry changes we cannot take, and what to do about them. # I5"""
-
-
-def unsupported(type_code: int, *, file: str, pos: int, flags: int = 0) -> DefiniteError | None:
-    """What stops the task at an event that is not one of ours: None for an event that may be passed over.
-
-    Also None for a type that nobody knows but the server itself marks as ignorable (``flags``). Every other unknown type is an error:
-    it may hold changes. # I5
-    """
-    if type_code in HARMLESS_TYPES:
-        return None
-    remedy = REMEDIES.get(type_code)
-    if remedy is None:
-        if flags & FLAG_IGNORABLE:
-            return None
-        remedy = "this version of dblog does not know it and must not pass over it; update dblog, or report the server's version"
-    return DefiniteError(f"{type_name(type_code)} at {file}:{pos}: {remedy}")
+__all__ = [
+    "CHECKSUM_BYTES",
+    "DELETE_TYPES",
+    "FLAG_ARTIFICIAL",
+    "FLAG_IGNORABLE",
+    "HARMLESS_TYPES",
+    "HEADER_BYTES",
+    "REMEDIES",
+    "ROWS_TYPES",
+    "ROWS_V2_TYPES",
+    "UPDATE_TYPES",
+    "WRITE_TYPES",
+    "EventType",
+    "FormatDescription",
+    "Header",
+    "Heartbeat",
+    "Incident",
+    "MapColumn",
+    "MariaDbGtidEvent",
+    "MySqlGtid",
+    "Query",
+    "Rotate",
+    "StartEncryption",
+    "TableMap",
+    "WireType",
+    "mark_rows",
+    "read_format_description",
+    "read_gtid",
+    "read_header",
+    "read_heartbeat",
+    "read_incident",
+    "read_mariadb_gtid",
+    "read_mariadb_gtid_list",
+    "read_previous_gtids",
+    "read_query",
+    "read_rotate",
+    "read_start_encryption",
+    "read_statement_text",
+    "read_table_map",
+    "read_table_name",
+    "read_xid",
+    "type_name",
+    "unsupported",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,23 +176,14 @@ def read_heartbeat(type_code: int, body: bytes) -> Heartbeat:
     at, file, pos = 0, "", None
     while at < len(body) and body[at]:
         field = body[at]
-        length, start = _packed(body, at + 1)
+        length, start = packed(body, at + 1)
         value = body[start : start + length]
         at = start + length
         if field == 1:
             file = value.decode("utf-8", "surrogateescape")
         elif field == 2:  # noqa: PLR2004 - the position, itself a packed number
-            pos = _packed(value, 0)[0]
+            pos = packed(value, 0)[0]
     return Heartbeat(file=file, pos=pos)
-
-
-def _packed(data: bytes, at: int) -> tuple[int, int]:
-    """The server's packed integer (net_field_length) and the offset behind it."""
-    first = data[at]
-    if first < 251:  # noqa: PLR2004 - the format's own bounds
-        return first, at + 1
-    width = {252: 2, 253: 3, 254: 8}[first]
-    return int.from_bytes(data[at + 1 : at + 1 + width], "little"), at + 1 + width
 
 
 # -- transactions -----------------------------------------------------------------------------------------------------------------------
@@ -315,7 +225,7 @@ def read_gtid(type_code: int, body: bytes) -> MySqlGtid:
             original = int.from_bytes(body[at : at + 7], "little")
             at += 7
         if at < len(body):
-            transaction_bytes, at = _packed(body, at)
+            transaction_bytes, at = packed(body, at)
     return MySqlGtid(
         uuid=uuid,
         tag="",
@@ -564,316 +474,3 @@ def read_status_variables(data: bytes) -> dict[str, int]:
 
 def _text_of(status: bytes, at: int | None) -> str | None:
     return None if at is None else status[at + 1 : at + 1 + status[at]].decode("utf-8", "replace")
-
-
-# -- table maps -------------------------------------------------------------------------------------------------------------------------
-
-
-class WireType(IntEnum):
-    """Column types of a table map (enum_field_types; MariaDB adds 140, 141)."""
-
-    DECIMAL = 0
-    TINY = 1
-    SHORT = 2
-    LONG = 3
-    FLOAT = 4
-    DOUBLE = 5
-    NULL = 6
-    TIMESTAMP = 7
-    LONGLONG = 8
-    INT24 = 9
-    DATE = 10
-    TIME = 11
-    DATETIME = 12
-    YEAR = 13
-    NEWDATE = 14
-    VARCHAR = 15
-    BIT = 16
-    TIMESTAMP2 = 17
-    DATETIME2 = 18
-    TIME2 = 19
-    TYPED_ARRAY = 20
-    MARIADB_BLOB_COMPRESSED = 140
-    MARIADB_VARCHAR_COMPRESSED = 141
-    VECTOR = 242
-    INVALID = 243
-    BOOL = 244
-    JSON = 245
-    NEWDECIMAL = 246
-    ENUM = 247
-    SET = 248
-    TINY_BLOB = 249
-    MEDIUM_BLOB = 250
-    LONG_BLOB = 251
-    BLOB = 252
-    VAR_STRING = 253
-    STRING = 254
-    GEOMETRY = 255
-
-
-_NUMERIC = frozenset(
-    {
-        WireType.DECIMAL, WireType.TINY, WireType.SHORT, WireType.LONG, WireType.FLOAT, WireType.DOUBLE, WireType.LONGLONG, WireType.INT24,
-        WireType.YEAR, WireType.NEWDECIMAL,
-    }
-)  # fmt: skip
-_CHARACTER = frozenset(
-    {
-        WireType.VARCHAR, WireType.VAR_STRING, WireType.STRING, WireType.BLOB, WireType.TINY_BLOB, WireType.MEDIUM_BLOB, WireType.LONG_BLOB,
-        WireType.MARIADB_BLOB_COMPRESSED, WireType.MARIADB_VARCHAR_COMPRESSED,
-    }
-)  # fmt: skip
-_ENUM_SET = frozenset({WireType.ENUM, WireType.SET})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapColumn:
-    """A column of a table map. What optional metadata did not say is None (or empty)."""
-
-    type_code: int
-    """The real type: ENUM and SET come inside STRING, and are taken out of it."""
-    meta: int
-    """The type's metadata as the image reader needs it: bytes for strings, precision and scale, fraction digits, length bytes."""
-    nullable: bool
-    unsigned: bool | None = None
-    name: str | None = None
-    collation: int | None = None
-    members: tuple[bytes, ...] | None = None
-    """ENUM's and SET's texts, in the column's charset."""
-    geometry: int | None = None
-    visible: bool | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableMap:
-    """One TABLE_MAP event. ``key`` holds column indexes with prefix lengths (0: the whole column); None when the log does not name it."""
-
-    table_id: int
-    flags: int
-    table: TableId
-    columns: tuple[MapColumn, ...]
-    key: tuple[tuple[int, int], ...] | None = None
-
-    @property
-    def named(self) -> bool:
-        """Whether the log names columns (binlog_row_metadata=FULL)."""
-        return bool(self.columns) and self.columns[0].name is not None
-
-
-_SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SET_MEMBERS, _ENUM_MEMBERS, _GEOMETRY, _KEY, _PREFIX_KEY = range(1, 10)
-_ENUM_SET_DEFAULT_CHARSET, _ENUM_SET_CHARSET, _VISIBILITY, _VECTOR_DIMENSION = range(10, 14)
-
-
-def read_table_name(body: bytes) -> tuple[int, TableId]:
-    """Table number and name only: enough to pass over a table that is not captured."""
-    at = 8
-    n = body[at]
-    database = body[at + 1 : at + 1 + n]
-    at += n + 2
-    n = body[at]
-    name = body[at + 1 : at + 1 + n]
-    return int.from_bytes(body[:6], "little"), TableId(database.decode("utf-8", "surrogateescape"), name.decode("utf-8", "surrogateescape"))
-
-
-def read_table_map(body: bytes) -> TableMap:
-    """TABLE_MAP's body (post-header of 8 bytes, as every server since 5.1.4 writes it)."""
-    table_id, table = read_table_name(body)
-    flags = int.from_bytes(body[6:8], "little")
-    at = 8
-    for _ in range(2):
-        at += body[at] + 2
-    count, at = _packed(body, at)
-    types = body[at : at + count]
-    at += count
-    meta_bytes, at = _packed(body, at)
-    real = _read_metas(types, body[at : at + meta_bytes])
-    at += meta_bytes
-    nulls = body[at : at + (count + 7) // 8]
-    at += (count + 7) // 8
-    optional = _Optional.read(body[at:], [code for code, _ in real])
-    columns = tuple(
-        MapColumn(
-            type_code=code,
-            meta=meta,
-            nullable=bool(nulls[i >> 3] >> (i & 7) & 1),
-            unsigned=optional.unsigned.get(i),
-            name=optional.names[i] if i < len(optional.names) else None,
-            collation=optional.collations.get(i),
-            members=optional.members.get(i),
-            geometry=optional.geometries.get(i),
-            visible=optional.visible.get(i),
-        )
-        for i, (code, meta) in enumerate(real)
-    )
-    return TableMap(table_id=table_id, flags=flags, table=table, columns=columns, key=optional.key)
-
-
-_META_ONE = frozenset(
-    {
-        WireType.FLOAT, WireType.DOUBLE, WireType.BLOB, WireType.TINY_BLOB, WireType.MEDIUM_BLOB, WireType.LONG_BLOB, WireType.JSON,
-        WireType.GEOMETRY, WireType.TIMESTAMP2, WireType.DATETIME2, WireType.TIME2, WireType.MARIADB_BLOB_COMPRESSED, WireType.VECTOR,
-    }
-)  # fmt: skip
-
-
-def _read_metas(types: bytes, metas: bytes) -> list[tuple[int, int]]:
-    """(real type, metadata) of every column; for ENUM, SET and CHAR as Field::unpack does, with CHAR's byte length beyond 255 restored."""
-    out = []
-    at = 0
-    for code in types:
-        if code in _META_ONE:
-            out.append((code, metas[at]))
-            at += 1
-        elif code in (WireType.VARCHAR, WireType.BIT, WireType.VAR_STRING, WireType.MARIADB_VARCHAR_COMPRESSED):
-            out.append((code, metas[at] | metas[at + 1] << 8))
-            at += 2
-        elif code == WireType.NEWDECIMAL:
-            out.append((code, metas[at] << 8 | metas[at + 1]))  # precision, scale
-            at += 2
-        elif code in (WireType.STRING, WireType.ENUM, WireType.SET):
-            first, second = metas[at], metas[at + 1]
-            at += 2
-            if first & 0x30 != 0x30:  # noqa: PLR2004 - lengths over 255 hide two bits in the type's byte
-                out.append((first | 0x30, second | ((first & 0x30) ^ 0x30) << 4))
-            else:
-                out.append((first, second))
-        elif code == WireType.TYPED_ARRAY:
-            message = "a table map names a typed array as a column, which no server writes"
-            raise DefiniteError(message)
-        else:
-            out.append((code, 0))
-    return out
-
-
-@dataclass(slots=True)
-class _Optional:
-    """Optional metadata, by column index."""
-
-    unsigned: dict[int, bool]
-    collations: dict[int, int]
-    names: list[str]
-    members: dict[int, tuple[bytes, ...]]
-    geometries: dict[int, int]
-    visible: dict[int, bool]
-    key: tuple[tuple[int, int], ...] | None = None
-
-    @classmethod
-    def read(cls, data: bytes, types: Sequence[int]) -> _Optional:
-        """Fields of (type, length, value) up to the end; unknown fields are passed over, as the format intends."""
-        out = cls({}, {}, [], {}, {}, {})
-        # Signedness speaks of numeric columns, the charset fields of character (or ENUM and SET) columns: by their order among those.
-        numeric = [i for i, code in enumerate(types) if code in _NUMERIC]
-        character = [i for i, code in enumerate(types) if code in _CHARACTER]
-        enum_set = [i for i, code in enumerate(types) if code in _ENUM_SET]
-        at = 0
-        while at < len(data):
-            field = data[at]
-            length, at = _packed(data, at + 1)
-            value = data[at : at + length]
-            at += length
-            if field == _SIGNEDNESS:
-                out.unsigned = dict(zip(numeric, _bits(value, len(numeric)), strict=False))
-            elif field == _DEFAULT_CHARSET:
-                out.collations |= _default_collations(value, character)
-            elif field == _COLUMN_CHARSET:
-                out.collations |= dict(zip(character, _numbers(value), strict=False))
-            elif field == _NAMES:
-                out.names = [text.decode("utf-8", "surrogateescape") for text in _texts(value)]
-            elif field in (_SET_MEMBERS, _ENUM_MEMBERS):
-                wanted = WireType.SET if field == _SET_MEMBERS else WireType.ENUM
-                out.members |= dict(zip([i for i in enum_set if types[i] == wanted], _member_lists(value), strict=False))
-            elif field == _GEOMETRY:
-                out.geometries = dict(zip([i for i, code in enumerate(types) if code == WireType.GEOMETRY], _numbers(value), strict=False))
-            elif field == _KEY:
-                out.key = tuple((i, 0) for i in _numbers(value))
-            elif field == _PREFIX_KEY:
-                numbers = list(_numbers(value))
-                out.key = tuple(zip(numbers[::2], numbers[1::2], strict=True))
-            elif field == _ENUM_SET_DEFAULT_CHARSET:
-                out.collations |= _default_collations(value, enum_set)
-            elif field == _ENUM_SET_CHARSET:
-                out.collations |= dict(zip(enum_set, _numbers(value), strict=False))
-            elif field == _VISIBILITY:
-                out.visible = dict(enumerate(_bits(value, len(types))))
-        return out
-
-
-def _bits(data: bytes, count: int) -> Iterable[bool]:
-    """Flags, the highest bit first."""
-    return (bool(data[i >> 3] << (i & 7) & 0x80) for i in range(min(count, len(data) * 8)))
-
-
-def _numbers(data: bytes) -> Iterable[int]:
-    at = 0
-    while at < len(data):
-        number, at = _packed(data, at)
-        yield number
-
-
-def _texts(data: bytes) -> Iterable[bytes]:
-    at = 0
-    while at < len(data):
-        length, at = _packed(data, at)
-        yield data[at : at + length]
-        at += length
-
-
-def _member_lists(data: bytes) -> Iterable[tuple[bytes, ...]]:
-    at = 0
-    while at < len(data):
-        count, at = _packed(data, at)
-        members = []
-        for _ in range(count):
-            length, at = _packed(data, at)
-            members.append(data[at : at + length])
-            at += length
-        yield tuple(members)
-
-
-def _default_collations(data: bytes, columns: Sequence[int]) -> dict[int, int]:
-    """A default, then pairs of (place among these columns, collation) for those that differ."""
-    numbers = list(_numbers(data))
-    out = dict.fromkeys(columns, numbers[0])
-    for place, collation in zip(numbers[1::2], numbers[2::2], strict=False):
-        out[columns[place]] = collation
-    return out
-
-
-# -- rows of the watermark table --------------------------------------------------------------------------------------------------------
-
-
-def mark_rows(type_code: int, body: bytes, table_map: TableMap) -> list[tuple[str, str]]:
-    """(name, token) of each row that a rows event leaves in the watermark table; a DELETE leaves none.
-
-    The table's two columns are VARCHAR NOT NULL (sql.create_mark_table); anything else is a DefiniteError.
-    """
-    if [column.type_code for column in table_map.columns] != [WireType.VARCHAR, WireType.VARCHAR]:
-        message = f"{table_map.table} has been altered and is no watermark table any more; drop it and restart the connector, which creates it again"
-        raise DefiniteError(message)
-    if type_code in DELETE_TYPES:
-        return []
-    at = 8
-    if type_code in ROWS_V2_TYPES:
-        at += int.from_bytes(body[8:10], "little")
-    width, at = _packed(body, at)
-    bitmap_bytes = (width + 7) // 8
-    images = 2 if type_code in UPDATE_TYPES else 1
-    at += bitmap_bytes * images
-    out = []
-    while at < len(body):
-        row: list[bytes] = []
-        for _ in range(images):
-            nulls = body[at]
-            at += bitmap_bytes
-            row = []
-            for i, column in enumerate(table_map.columns):
-                if nulls >> i & 1:
-                    row.append(b"")
-                    continue
-                length_bytes = 1 if column.meta < 256 else 2  # noqa: PLR2004 - Field_varstring
-                length = int.from_bytes(body[at : at + length_bytes], "little")
-                at += length_bytes
-                row.append(body[at : at + length])
-                at += length
-        out.append((row[0].decode("utf-8", "replace"), row[1].decode("utf-8", "replace")))
-    return out

@@ -1,8 +1,8 @@
 """The connection on which a server sends its log: opened at a position, then nothing but bytes.
 
-The bytes are the socket's: packets are cut and checked by the log decoder (codecs/_fast.pyx), which hands ERR and EOF packets out as events;
-``end_of_log`` says what those mean. Rule sources: MySQL sql/rpl_binlog_sender.cc (session variables it reads, heartbeats, error 1236),
-MariaDB sql/sql_repl.cc (``@mariadb_slave_capability``, ``@slave_connect_state``).
+The bytes are the socket's: packets are cut and checked by the log decoder (codecs/_fast.pyx), which hands ERR and EOF packets out as
+events; ``end_of_log`` says what those mean. Rule sources: MySQL sql/rpl_binlog_sender.cc (session variables it reads, heartbeats,
+error 1236), MariaDB sql/sql_repl.cc (``@mariadb_slave_capability``, ``@slave_connect_state``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LogConnection:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._socket = wire.socket
-        self._socket.setblocking(False)  # noqa: FBT003 - the socket's own method
+        self._socket.setblocking(False)
         self._tls = isinstance(self._socket, ssl.SSLSocket)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
@@ -51,7 +51,10 @@ class LogConnection:
             message = f"the log connection to {self.settings.address} was closed"
             raise TransientError(message) from e
         if data == b"":
-            message = f"the server at {self.settings.address} ended the log connection (restart, KILL, or our server id is used by another reader)"
+            message = (
+                f"the server at {self.settings.address} ended the log connection (restart, KILL, or our server id is used "
+                "by another reader)"
+            )
             raise TransientError(message)
         return data or b""
 
@@ -104,7 +107,9 @@ def _exactly(sock: socket.socket, count: int, settings: ConnectSettings) -> byte
 def end_of_log(type_code: int, body: bytes, settings: ConnectSettings, position: str) -> DblogError:
     """The error for the decoder's event -1 (an ERR packet's payload) or -2 (EOF). ``position`` names where we asked to read from."""
     if type_code != -1:
-        return TransientError(f"the server at {settings.address} ended the log at {position} (it is shutting down, or the connection was killed)")
+        return TransientError(
+            f"the server at {settings.address} ended the log at {position} (it is shutting down, or the connection was killed)"
+        )
     # With or without its first byte 0xFF: the SQL state's mark tells where the number stands.
     error = protocol.read_error(b"\xff" + body if body[2:3] == b"#" else body)
     if error.code != _WRONG_POSITION:

@@ -144,7 +144,7 @@ def _bind(value: object) -> tuple[int, int, bytes]:
             return _TYPE_NULL, 0, b""
         case bool():
             return _TYPE_LONGLONG, 0, struct.pack("<q", int(value))
-        case int() if value > 0x7FFFFFFFFFFFFFFF:
+        case int() if value >= 1 << 63:
             return _TYPE_LONGLONG, 0x80, struct.pack("<Q", value)
         case int():
             return _TYPE_LONGLONG, 0, struct.pack("<q", value)
@@ -262,7 +262,7 @@ def row_values(payload: bytes, columns: Sequence[ResultColumn], wanted: Sequence
 _INTEGERS = {1: (1, "b"), 2: (2, "h"), 13: (2, "h"), 3: (4, "i"), 9: (4, "i"), 8: (8, "q")}
 
 
-def _value(data: bytes, at: int, column: ResultColumn) -> tuple[Any, int]:  # noqa: PLR0911 - one return a wire type
+def _value(data: bytes, at: int, column: ResultColumn) -> tuple[Any, int]:
     code = column.type_code
     if code in _INTEGERS:
         width, _ = _INTEGERS[code]
@@ -308,8 +308,8 @@ EOF_PACKET_BYTES = 9
 def walk_rows(data: bytes | bytearray | memoryview, at: int = 0) -> tuple[bool, int, int, int]:
     """Step over the complete row packets of a binary result set from ``at``; the slow twin of codecs/_fast.scan_rows.
 
-    Returns (whether the end was passed, rows passed, start of the last one or -1, offset behind what was passed). A row longer than 16 MiB spans
-    packets; it counts once, when its last one is there. An ERR packet raises TransientError: the statement was cut short.
+    Returns (whether the end was passed, rows passed, start of the last one or -1, offset behind what was passed). A row longer than 16 MiB
+    spans packets; it counts once, when its last one is there. An ERR packet raises TransientError: the statement was cut short.
     """
     size = len(data)
     rows = 0

@@ -24,7 +24,7 @@ __all__ = ["ConnectSettings", "PositionLostError", "ServerFacts", "Session", "Ta
 
 _VARIABLES = (
     "log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "binlog_row_value_options", "binlog_transaction_compression",
-    "binlog_order_commits", "binlog_checksum", "log_bin_compress", "log_slave_updates", "log_replica_updates", "gtid_mode", "gtid_strict_mode",
+    "binlog_order_commits", "binlog_checksum", "log_bin_compress", "log_slave_updates", "log_replica_updates", "gtid_mode",
     "server_id", "server_uuid", "lower_case_table_names", "sql_mode", "character_set_server", "collation_server", "version",
     "version_comment", "innodb_native_foreign_keys", "read_only", "super_read_only",
 )  # fmt: skip
@@ -72,7 +72,6 @@ class LogFile:
 
     name: str
     bytes_total: int
-    encrypted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +142,7 @@ class Session:
         return {name.lower(): str(value or "") for name, value in rows[0].items()}
 
     def current_position(self) -> tuple[str, int, str]:
-        """File, offset and executed GTIDs ("" without GTIDs) of now. The set may lag the offset, never lead it: nothing is lost by either."""
+        """File, offset and executed GTIDs ("" without GTIDs) of now. The set may lag the offset, never lead it."""
         status = self.log_status()
         gtids = GtidSet.parse(status.get("executed_gtid_set", "")).text() if self.facts.uses_gtids else ""
         return status["file"], int(status["position"]), gtids
@@ -151,7 +150,7 @@ class Session:
     def log_files(self) -> tuple[LogFile, ...]:
         """The log's files, oldest first."""
         rows = self.query("SHOW BINARY LOGS", doing="listing the log's files")
-        return tuple(LogFile(name=str(row[0]), bytes_total=int(row[1]), encrypted=len(row) > 2 and str(row[2]).lower() == "yes") for row in rows)  # noqa: PLR2004
+        return tuple(LogFile(name=str(name), bytes_total=int(size)) for name, size, *_ in rows)
 
     def purged_gtids(self) -> str:
         """The transactions that are no longer in the log."""
@@ -277,20 +276,26 @@ class Session:
         if self.facts.uses_gtids and gtids is not None and (gtids or file is None):
             seen = GtidSet.parse(gtids)
             if seen.tagged and self.facts.version < (8, 3, 0):
-                message = f"the offset holds tagged GTIDs, which the server at {self.settings.address} ({self.facts.version_text}) does not know"
+                message = (
+                    f"the offset holds tagged GTIDs, which the server at {self.settings.address} ({self.facts.version_text}) does not know"
+                )
                 raise DefiniteError(message)
             return protocol.binlog_dump_gtid(server_id=server_id, gtid_set=seen.encode())
         return self._dump_by_file(server_id=server_id, file=file, pos=pos)
 
     def _dump_by_file(self, *, server_id: int, file: str | None, pos: int | None, flags: int = 0) -> bytes:
         if file is None:
-            message = f"the offset has no file, and {self.settings.address} runs with gtid_mode={self.facts.gtid_mode}; reset the connector's offsets"
+            message = (
+                f"the offset has no file, and {self.settings.address} runs with gtid_mode={self.facts.gtid_mode}; reset "
+                "the connector's offsets"
+            )
             raise PositionLostError(message)
         offset = pos or 4
         if offset > _DUMP_OFFSET_MAX:
             # The command's field has 32 bits; only a transaction larger than 4 GiB makes such a file.
             message = (
-                f"position {offset} of {file} is beyond 4 GiB, which the protocol cannot ask for; use gtid_mode=ON, or reset the offsets to dump anew"
+                f"position {offset} of {file} is beyond 4 GiB, which the protocol cannot ask for; use gtid_mode=ON, or "
+                "reset the offsets to dump anew"
             )
             raise PositionLostError(message)
         return protocol.binlog_dump(server_id=server_id, file=file, pos=offset, flags=flags)
@@ -309,7 +314,8 @@ LOST_REMEDY = "set snapshot.mode=when_needed, or reset the connector's offsets, 
 _DUMP_OFFSET_MAX = 0xFFFFFFFF
 
 _CASCADES = """
-SELECT r.CONSTRAINT_SCHEMA, r.TABLE_NAME, r.CONSTRAINT_NAME, r.UNIQUE_CONSTRAINT_SCHEMA, r.REFERENCED_TABLE_NAME, r.UPDATE_RULE, r.DELETE_RULE
+SELECT r.CONSTRAINT_SCHEMA, r.TABLE_NAME, r.CONSTRAINT_NAME, r.UNIQUE_CONSTRAINT_SCHEMA, r.REFERENCED_TABLE_NAME, r.UPDATE_RULE,
+  r.DELETE_RULE
 FROM information_schema.REFERENTIAL_CONSTRAINTS r
 WHERE r.UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT') OR r.DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
 ORDER BY 1, 2, 3
@@ -346,7 +352,7 @@ def read_facts(variables: dict[str, str]) -> ServerFacts:
     text = variables["version"]
     mariadb = "mariadb" in text.lower() or "mariadb" in variables.get("version_comment", "").lower()
     numbers = [int(n) for n in re.findall(r"\d+", text)[:3]]
-    version = (numbers + [0, 0, 0])[:3]
+    version = [*numbers, 0, 0, 0][:3]
     native_keys = variables.get("innodb_native_foreign_keys")
 
     def on(name: str, default: str) -> bool:

@@ -20,7 +20,7 @@ Statement = tuple[str, tuple[Any, ...]]
 """A statement with ``?`` marks and the values for them."""
 
 SESSION_SQL_MODE = "ALLOW_INVALID_DATES"
-"""Dates that an older or looser session stored (zero dates, 2020-02-31) must be comparable with themselves; quotes are the standard ones."""
+"""Dates that an older or looser session stored (zero dates, 2020-02-31) must be comparable with themselves."""
 
 
 def quote(identifier: str) -> str:
@@ -61,13 +61,13 @@ def chunk_select(table: Table, after: Sequence[Any] | None, upto: Sequence[Any] 
             parameters += values
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     order = ", ".join(quote(column.name) for column in key)
-    return f"SELECT {select_list(table)} FROM {_indexed(table)}{where} ORDER BY {order} LIMIT ?", (*parameters, rows_max)  # noqa: S608 - names are quoted
+    return f"SELECT {select_list(table)} FROM {_indexed(table)}{where} ORDER BY {order} LIMIT ?", (*parameters, rows_max)
 
 
 def max_key(table: Table) -> Statement:
     """The row with the greatest key, with the full select list so that one decoder serves both; no row when the table is empty."""
     order = ", ".join(f"{quote(column.name)} DESC" for column in _key_columns(table))
-    return f"SELECT {select_list(table)} FROM {_indexed(table)} ORDER BY {order} LIMIT 1", ()  # noqa: S608
+    return f"SELECT {select_list(table)} FROM {_indexed(table)} ORDER BY {order} LIMIT 1", ()
 
 
 def full_scan(table: Table, rows_max: int) -> Statement:
@@ -76,12 +76,12 @@ def full_scan(table: Table, rows_max: int) -> Statement:
     Ask for one row more than the window may hold: if it comes, the table is too large for a dump. There is no ORDER BY: one window has
     no use for an order, and sorting by every column would copy the table to the server's temporary files.
     """
-    return f"SELECT {select_list(table)} FROM {quote_table(table.id)} LIMIT ?", (rows_max,)  # noqa: S608
+    return f"SELECT {select_list(table)} FROM {quote_table(table.id)} LIMIT ?", (rows_max,)
 
 
 def readable(table: Table) -> str:
     """A statement that succeeds only if every column may be read; it reads no row."""
-    return f"SELECT {select_list(table)} FROM {quote_table(table.id)} LIMIT 0"  # noqa: S608
+    return f"SELECT {select_list(table)} FROM {quote_table(table.id)} LIMIT 0"
 
 
 # -- the watermark table ----------------------------------------------------------------------------------------------------------------
@@ -115,12 +115,12 @@ def create_mark_table(marks: TableId) -> str:
 
 def write_mark(marks: TableId) -> str:
     """Parameters: name, token, token. A token that is there already would change nothing, and so leave no event in the log."""
-    return f"INSERT INTO {quote_table(marks)} (id, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = ?"  # noqa: S608
+    return f"INSERT INTO {quote_table(marks)} (id, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = ?"
 
 
 def read_mark(marks: TableId) -> str:
     """Parameter: name."""
-    return f"SELECT token FROM {quote_table(marks)} WHERE id = ?"  # noqa: S608
+    return f"SELECT token FROM {quote_table(marks)} WHERE id = ?"
 
 
 # -- privileges -------------------------------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ ENUM_MEMBERS_LISTED_MAX = 64
 """Longer lists of ENUM members are compared by number: correct, but without the index."""
 
 
-def _term(column: Column, operator: str, value: Any) -> tuple[str, list[Any]]:  # noqa: ANN401 - any type a key column can have
+def _term(column: Column, operator: str, value: Any) -> tuple[str, list[Any]]:
     """One comparison and its parameters; no text when no row can fulfil it.
 
     An ENUM is ordered by number, but the index is used for texts only, and only for equality (measured on MySQL 9.7 and MariaDB 10.11:
@@ -238,7 +238,7 @@ def _old_name(collation: str) -> str:
     return collation
 
 
-def _value(table: TableId, column: Column, value: Any) -> Any:  # noqa: ANN401 - any type a key column can have
+def _value(table: TableId, column: Column, value: Any) -> Any:
     """The value as the index orders it: an ENUM by its number, a SET by its bits, though a result set shows their texts."""
     if not isinstance(value, str) or column.type not in ("enum", "set"):
         return value
