@@ -1,0 +1,407 @@
+"""ALTER TABLE: the clauses read, then carried out on the table as it was, in the server's order.
+
+The server does not go from clause to clause. It walks over the old columns (dropped ones go, changed ones stay in their place unless they name another), then over
+the new definitions in the statement's order, putting each at the end, first, or behind a column of the new list; then it does the indexes
+(mysql_prepare_alter_table). The same is done here, because only that gives the same order of columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from dblog.core.changes import AlterTable, Change, DropTable, Unknown
+from dblog.dialects.mysql.catalog import charset_of_collation
+from dblog.dialects.mysql.charsets import BYTES_MAX
+from dblog.dialects.mysql.columndefs import ColumnSpec, parse_column
+from dblog.dialects.mysql.coltypes import LOB_BYTES, TEXTS, WITH_CHARSET, Charset, FinishedType, charset_name, collation_name, lob_size, resolve_charset
+from dblog.dialects.mysql.context import Context
+from dblog.dialects.mysql.defaults import DefaultSpec, normal_default, parse_default
+from dblog.dialects.mysql.keys import PRIMARY
+from dblog.dialects.mysql.lexer import Cursor, NotUnderstood
+from dblog.dialects.mysql.tabledefs import (
+    Definition,
+    IndexSpec,
+    Options,
+    add_column,
+    assemble,
+    base_charset,
+    make_columns,
+    make_indexes,
+    parse_constraint,
+    parse_element,
+    parse_option,
+)
+from dblog.model import Column, Index, Table, TableId
+
+
+@dataclass(slots=True)
+class Alteration:
+    """All clauses of one statement."""
+
+    definition: Definition = field(default_factory=Definition)
+    """Columns added, changed and modified, in the statement's order, and new indexes."""
+    changed: dict[str, ColumnSpec] = field(default_factory=dict)
+    """CHANGE and MODIFY: old name in lower case -> the new definition (also in ``definition``)."""
+    changed_if_exists: set[str] = field(default_factory=set)
+    added_if_absent: set[str] = field(default_factory=set)
+    renamed: dict[str, str] = field(default_factory=dict)
+    dropped: dict[str, bool] = field(default_factory=dict)
+    """Old name in lower case -> IF EXISTS."""
+    defaults: dict[str, DefaultSpec | None] = field(default_factory=dict)
+    visibility: dict[str, bool] = field(default_factory=dict)
+    """Column in lower case -> invisible."""
+    dropped_indexes: set[str] = field(default_factory=set)
+    renamed_indexes: dict[str, str] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
+    convert: Options | None = None
+    new_name: TableId | None = None
+    others: list[Change] = field(default_factory=list)
+    """What the statement does to other tables (a partition converted to a table)."""
+
+
+PARTITION_VERBS = ("COALESCE", "REORGANIZE", "ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "REMOVE", "PARTITION")
+
+
+def parse_alteration(cursor: Cursor, context: Context, table_name: TableNames) -> Alteration:
+    """Read all clauses up to the statement's end. Raises NotUnderstood."""
+    alteration = Alteration()
+    while not cursor.ended:
+        _clause(cursor, context, alteration, table_name)
+        if not cursor.take_op(",") and not cursor.ended and not _follows_without_comma(cursor):
+            raise NotUnderstood(f"an unknown clause at {cursor.place}")
+    return alteration
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    """How a table's name is read in this statement."""
+
+    context: Context
+
+    def read(self, cursor: Cursor) -> TableId:
+        """``t``, ``db.t`` or ``.t``."""
+        if cursor.take_op("."):
+            return self.make(self.context.default_database, cursor.name())
+        first = cursor.name()
+        if cursor.take_op("."):
+            return self.make(first, cursor.name())
+        return self.make(self.context.default_database, first)
+
+    def make(self, database: str, name: str) -> TableId:
+        """Lower case where the server stores names so."""
+        return TableId(database.lower(), name.lower()) if self.context.lower_case_names else TableId(database, name)
+
+
+def _follows_without_comma(cursor: Cursor) -> bool:
+    """Table options need no comma between them, and PARTITION BY stands behind all."""
+    return cursor.is_any("PARTITION", "REMOVE") or cursor.is_name
+
+
+def _clause(cursor: Cursor, context: Context, into: Alteration, names: TableNames) -> None:  # noqa: C901, PLR0912 - one line a clause
+    if cursor.take("ADD"):
+        _add(cursor, context, into)
+    elif cursor.take("DROP"):
+        _drop(cursor, into)
+    elif cursor.take("CHANGE"):
+        cursor.take("COLUMN")
+        if_exists = cursor.take("IF", "EXISTS")
+        old = cursor.name().lower()
+        _change(into, old, parse_column(cursor, context), if_exists=if_exists)
+    elif cursor.take("MODIFY"):
+        cursor.take("COLUMN")
+        if_exists = cursor.take("IF", "EXISTS")
+        spec = parse_column(cursor, context)
+        _change(into, spec.name.lower(), spec, if_exists=if_exists)
+    elif cursor.take("ALTER"):
+        _alter_column(cursor, into)
+    elif cursor.take("RENAME"):
+        _rename(cursor, into, names)
+    elif cursor.take("CONVERT", "TO"):
+        options = Options()
+        if not (cursor.take("CHARACTER", "SET") or cursor.take("CHARSET") or cursor.take("CHAR", "SET")):
+            raise NotUnderstood(f"CHARACTER SET expected at {cursor.place}")
+        options.charset = charset_name(cursor)
+        if cursor.take("COLLATE"):
+            options.collation = collation_name(cursor)
+        into.convert = options
+    elif cursor.take("CONVERT", "PARTITION"):
+        cursor.name()
+        cursor.expect("TO", "TABLE")
+        made = names.read(cursor)
+        into.others.append(Unknown((made,), "made of a partition"))
+        _skip_rest(cursor)
+    elif cursor.take("CONVERT", "TABLE"):
+        into.others.append(DropTable((names.read(cursor),)))
+        _skip_rest(cursor)
+    elif cursor.is_any(*PARTITION_VERBS):
+        _skip_rest(cursor)
+    elif cursor.take("ORDER", "BY"):
+        while not (cursor.ended or (cursor.is_op(",") and cursor.ahead(1).upper in ("ADD", "DROP", "MODIFY", "CHANGE"))):
+            cursor.skip_one()
+    elif cursor.take_any("FORCE", "NOWAIT"):
+        pass
+    elif cursor.take("WAIT"):
+        cursor.step()
+    elif cursor.take_any("ENABLE", "DISABLE"):
+        cursor.expect("KEYS")
+    elif cursor.take_any("WITH", "WITHOUT"):
+        if not cursor.take("VALIDATION"):
+            cursor.expect("SYSTEM", "VERSIONING")
+    elif not parse_option(cursor, into.options):
+        skip_option(cursor)
+
+
+def skip_option(cursor: Cursor) -> None:
+    """Pass ``NAME [=] value``, whatever it is."""
+    cursor.take("DEFAULT")
+    if cursor.take("DATA", "DIRECTORY") or cursor.take("INDEX", "DIRECTORY"):
+        pass
+    elif cursor.take("START", "TRANSACTION"):
+        return
+    else:
+        cursor.name()
+    cursor.take_op("=")
+    if cursor.is_op("("):
+        cursor.skip_group()
+    elif not (cursor.ended or cursor.is_op(",")):
+        cursor.step()
+        if cursor.tokens[cursor.at - 1].text in "+-":
+            cursor.step()
+
+
+def _skip_rest(cursor: Cursor) -> None:
+    while not cursor.ended:
+        cursor.skip_one()
+
+
+def _add(cursor: Cursor, context: Context, into: Alteration) -> None:
+    if cursor.is_word("PARTITION"):
+        _skip_rest(cursor)
+        return
+    if cursor.take("SYSTEM", "VERSIONING"):
+        return
+    if parse_constraint(cursor, into.definition.indexes):
+        return
+    cursor.take("COLUMN")
+    if_absent = cursor.take("IF", "NOT", "EXISTS")
+    first = len(into.definition.columns)
+    if cursor.take_op("("):
+        while True:
+            parse_element(cursor, context, into.definition)
+            if not cursor.take_op(","):
+                break
+        cursor.expect_op(")")
+    else:
+        add_column(into.definition, parse_column(cursor, context))
+    if if_absent:
+        into.added_if_absent.update(spec.name.lower() for spec in into.definition.columns[first:])
+
+
+def _change(into: Alteration, old: str, spec: ColumnSpec, *, if_exists: bool) -> None:
+    add_column(into.definition, spec)
+    into.changed[old] = spec
+    if if_exists:
+        into.changed_if_exists.add(old)
+
+
+def _drop(cursor: Cursor, into: Alteration) -> None:  # noqa: PLR0911 - one line a kind
+    if cursor.take("PRIMARY", "KEY"):
+        into.dropped_indexes.add(PRIMARY.lower())
+        return
+    if cursor.is_word("PARTITION"):
+        _skip_rest(cursor)
+        return
+    if cursor.take("SYSTEM", "VERSIONING"):
+        return
+    if cursor.take("PERIOD", "FOR"):
+        cursor.take("IF", "EXISTS")
+        cursor.name()
+        return
+    if cursor.take("FOREIGN", "KEY") or cursor.take("CHECK"):
+        cursor.take("IF", "EXISTS")
+        cursor.name()
+        return
+    if cursor.take_any("INDEX", "KEY", "CONSTRAINT"):
+        cursor.take("IF", "EXISTS")
+        into.dropped_indexes.add(cursor.name().lower())
+        return
+    cursor.take("COLUMN")
+    if_exists = cursor.take("IF", "EXISTS")
+    into.dropped[cursor.name().lower()] = if_exists
+    cursor.take_any("RESTRICT", "CASCADE")
+
+
+def _alter_column(cursor: Cursor, into: Alteration) -> None:
+    if cursor.take_any("INDEX", "KEY", "CHECK", "CONSTRAINT"):
+        cursor.take("IF", "EXISTS")
+        cursor.name()
+        while not (cursor.ended or cursor.is_op(",")):
+            cursor.skip_one()
+        return
+    cursor.take("COLUMN")
+    cursor.take("IF", "EXISTS")
+    name = cursor.name().lower()
+    if cursor.take("SET", "DEFAULT"):
+        into.defaults[name] = parse_default(cursor)
+    elif cursor.take("DROP", "DEFAULT"):
+        into.defaults[name] = None
+    elif cursor.take("SET"):
+        into.visibility[name] = cursor.take("INVISIBLE")
+        if not into.visibility[name]:
+            cursor.expect("VISIBLE")
+    else:
+        raise NotUnderstood(f"SET or DROP expected at {cursor.place}")
+
+
+def _rename(cursor: Cursor, into: Alteration, names: TableNames) -> None:
+    if cursor.take("COLUMN"):
+        cursor.take("IF", "EXISTS")
+        old = cursor.name().lower()
+        cursor.expect("TO")
+        into.renamed[old] = cursor.name()
+    elif cursor.take_any("INDEX", "KEY"):
+        cursor.take("IF", "EXISTS")
+        old = cursor.name().lower()
+        cursor.expect("TO")
+        into.renamed_indexes[old] = cursor.name()
+    else:
+        if not cursor.take_any("TO", "AS"):
+            cursor.take_op("=")
+        into.new_name = names.read(cursor)
+
+
+# -- carried out --------------------------------------------------------------------------------------------------------------------------
+
+
+def carry_out(alteration: Alteration, table: Table, context: Context) -> tuple[Change, ...]:
+    """The table after the statement. Raises NotUnderstood where the table is not the one the statement was written for."""
+    base = Charset(table.charset or "utf8mb4", table.collation or context.flavor.default_collation(table.charset or "utf8mb4") or "")
+    if table.charset is None:
+        base = context.database_base(table.id.database)
+    if alteration.convert is not None:
+        options = alteration.convert
+        inherited = context.database_base(table.id.database) if options.charset == "default" else base
+        base = resolve_charset(options.charset, options.collation, inherited, context.flavor)
+        if base.charset == "binary":
+            raise NotUnderstood("CONVERT TO CHARACTER SET binary")
+    elif alteration.options.charset == "default":
+        base = context.database_base(table.id.database)
+    else:
+        base = base_charset(alteration.options, base, context)
+    columns = _columns(alteration, table, base, context)
+    indexes = _indexes(alteration, table, columns)
+    comment = table.comment if alteration.options.comment is None else alteration.options.comment
+    after = assemble(alteration.new_name or table.id, columns, indexes, base, comment)
+    return (AlterTable(table.id, after), *alteration.others)
+
+
+def _columns(alteration: Alteration, table: Table, base: Charset, context: Context) -> list[Column]:  # noqa: C901, PLR0912 - the server's own walk
+    known = {column.name.lower() for column in table.columns}
+    missing = [name for name, if_exists in alteration.dropped.items() if name not in known and not if_exists]
+    missing += [name for name in (*alteration.renamed, *alteration.defaults, *alteration.visibility) if name not in known]
+    missing += [name for name in alteration.changed if name not in known and name not in alteration.changed_if_exists]
+    if missing:
+        raise NotUnderstood(f"{table.id} as we know it has no column {missing[0]}")
+    specs = [spec for spec in alteration.definition.columns if not (spec.name.lower() in alteration.added_if_absent and spec.name.lower() in known)]
+    absent = [alteration.changed[name] for name in alteration.changed_if_exists if name not in known]
+    specs = [spec for spec in specs if not any(spec is other for other in absent)]
+    if alteration.convert is not None:
+        for spec in specs:
+            if spec.type.type in WITH_CHARSET and spec.type.charset != "binary":
+                spec.type = replace(spec.type, charset=base.charset, collation=base.collation, binary=False)
+    made = dict(zip(map(id, specs), make_columns(specs, base, context), strict=True))
+    columns: list[Column] = []
+    placed: set[int] = set()
+    for column in table.columns:
+        name = column.name.lower()
+        if name in alteration.dropped:
+            continue
+        changed = alteration.changed.get(name)
+        if changed is None:
+            columns.append(_kept(column, alteration, base, context))
+            continue
+        columns.append(made[id(changed)])
+        if changed.position is None:
+            placed.add(id(changed))  # the others are moved below
+    for spec in specs:
+        if id(spec) in placed:
+            continue
+        new = made[id(spec)]
+        columns = [column for column in columns if column is not new]
+        if any(column.name.lower() == new.name.lower() for column in columns):
+            raise NotUnderstood(f"{table.id} as we know it has a column {new.name} already")
+        if spec.position is None:
+            columns.append(new)
+        elif spec.position[0] == "first":
+            columns.insert(0, new)
+        else:
+            after = spec.position[1].lower()
+            at = next((at for at, column in enumerate(columns) if column.name.lower() == after), None)
+            if at is None:
+                raise NotUnderstood(f"{table.id} as we know it has no column {spec.position[1]}")
+            columns.insert(at + 1, new)
+    if not columns or len({column.name.lower() for column in columns}) < len(columns):
+        raise NotUnderstood(f"{table.id} as we know it does not fit the statement")
+    return columns
+
+
+def _kept(column: Column, alteration: Alteration, base: Charset, context: Context) -> Column:
+    """An old column without a new definition: maybe another name, default, visibility, charset."""
+    name = column.name.lower()
+    if alteration.convert is not None and column.charset is not None and column.type in WITH_CHARSET:
+        column = _converted(column, base)
+    if name in alteration.defaults:
+        default = alteration.defaults[name]
+        if default is None or default.null:
+            column = replace(column, has_default=default is not None and column.nullable, default=None, default_is_expression=False)
+        else:
+            finished = FinishedType(
+                type=column.type,
+                type_text=column.type_text,
+                length=column.length,
+                scale=column.scale,
+                unsigned=column.unsigned,
+                charset=column.charset,
+                collation=column.collation,
+                members=column.members,
+            )
+            text = normal_default(default, finished, zerofill=column.type_text.endswith(" zerofill"), context=context)
+            column = replace(column, has_default=True, default=text, default_is_expression=default.expression)
+    if name in alteration.visibility:
+        column = replace(column, invisible=alteration.visibility[name])
+    return replace(column, name=alteration.renamed[name]) if name in alteration.renamed else column
+
+
+def _converted(column: Column, to: Charset) -> Column:
+    """CONVERT TO: a text grows to a kind that holds as many characters as before in the new charset (Create_field's constructor from a Field)."""
+    if column.type not in TEXTS:
+        return replace(column, charset=to.charset, collation=to.collation)
+    old_bytes = BYTES_MAX.get(column.charset or "", 4)
+    characters = (LOB_BYTES[TEXTS.index(column.type)] + old_bytes - 1) // old_bytes
+    kind = TEXTS[lob_size(characters * BYTES_MAX.get(to.charset, 4))]
+    return replace(column, type=kind, type_text=column.type_text.replace(column.type, kind, 1), charset=to.charset, collation=to.collation)
+
+
+def _indexes(alteration: Alteration, table: Table, columns: list[Column]) -> list[Index]:
+    new_names = {old: spec.name for old, spec in alteration.changed.items()} | alteration.renamed
+    kept = []
+    for index in table.indexes:
+        if index.name.lower() in alteration.dropped_indexes:
+            continue
+        parts = tuple(new_names.get(part.lower(), part) for part in index.columns if part.lower() not in alteration.dropped)
+        if not parts and index.columns:
+            continue
+        name = alteration.renamed_indexes.get(index.name.lower(), index.name)
+        kept.append(replace(index, name=name, columns=parts))
+    specs = [spec for spec in alteration.definition.indexes if not _of_skipped_column(spec, alteration, table)]
+    return make_indexes(kept, specs, columns)
+
+
+def _of_skipped_column(spec: IndexSpec, alteration: Alteration, table: Table) -> bool:
+    """An index asked for by the attribute of a column that IF NOT EXISTS left out."""
+    return (
+        len(spec.columns) == 1
+        and spec.columns[0].lower() in alteration.added_if_absent
+        and table.column(spec.columns[0]) is not None
+        and any(column.name == spec.columns[0] for column in alteration.definition.columns)
+    )

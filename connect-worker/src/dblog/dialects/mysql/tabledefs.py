@@ -1,0 +1,236 @@
+"""The body of CREATE TABLE and what it shares with ALTER TABLE: indexes, constraints, table options, and the table they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from dblog.dialects.mysql.catalog import make_table
+from dblog.dialects.mysql.columndefs import ColumnSpec, make_column, parse_column, skip_references
+from dblog.dialects.mysql.coltypes import Charset, charset_name, collation_name, resolve_charset
+from dblog.dialects.mysql.context import Context
+from dblog.dialects.mysql.keys import PRIMARY, server_order
+from dblog.dialects.mysql.lexer import Cursor, NotUnderstood
+from dblog.model import Column, Index, Table, TableId
+
+
+@dataclass(slots=True, kw_only=True)
+class IndexSpec:
+    """An index as written; ``name`` None lets the server choose one. ``foreign``: the index a foreign key needs, if no other serves."""
+
+    name: str | None
+    columns: tuple[str, ...]
+    unique: bool = False
+    primary: bool = False
+    partial: bool = False
+    functional: bool = False
+    foreign: bool = False
+    if_absent: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Options:
+    """Table options that matter for a row's shape or a later column."""
+
+    charset: str | None = None
+    collation: str | None = None
+    comment: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Definition:
+    """The elements between the parentheses of CREATE TABLE."""
+
+    columns: list[ColumnSpec] = field(default_factory=list)
+    indexes: list[IndexSpec] = field(default_factory=list)
+
+
+def parse_element(cursor: Cursor, context: Context, into: Definition) -> None:
+    """One element of a CREATE TABLE list, or of ADD (...): a column, an index, a constraint."""
+    if not parse_constraint(cursor, into.indexes):
+        add_column(into, parse_column(cursor, context))
+
+
+def add_column(into: Definition, spec: ColumnSpec) -> None:
+    """A column and the indexes its attributes ask for."""
+    into.columns.append(spec)
+    if spec.primary:
+        into.indexes.append(IndexSpec(name=PRIMARY, columns=(spec.name,), unique=True, primary=True))
+    if spec.unique:
+        into.indexes.append(IndexSpec(name=None, columns=(spec.name,), unique=True))
+    if spec.references:
+        into.indexes.append(IndexSpec(name=None, columns=(spec.name,), foreign=True))
+
+
+def parse_constraint(cursor: Cursor, into: list[IndexSpec]) -> bool:  # noqa: C901, PLR0912 - one line a kind
+    """An index, a key or a constraint, if one begins here. False: it is a column."""
+    symbol = None
+    if cursor.take("CONSTRAINT"):
+        if not cursor.is_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
+            cursor.take("IF", "NOT", "EXISTS")  # MariaDB: ADD CONSTRAINT IF NOT EXISTS name
+            symbol = cursor.name()
+    elif cursor.is_word("PERIOD", "FOR"):
+        cursor.at += 2
+        cursor.name()
+        cursor.skip_group()
+        return True
+    if cursor.take("PRIMARY", "KEY"):
+        cursor.take("IF", "NOT", "EXISTS")
+        into.append(_index(cursor, IndexSpec(name=PRIMARY, columns=(), unique=True, primary=True), named=False))
+    elif cursor.take("UNIQUE"):
+        cursor.take_any("INDEX", "KEY")
+        into.append(_index(cursor, IndexSpec(name=symbol, columns=(), unique=True)))
+    elif cursor.is_any("INDEX", "KEY"):
+        cursor.step()
+        into.append(_index(cursor, IndexSpec(name=None, columns=())))
+    elif cursor.is_any("FULLTEXT", "SPATIAL") or cursor.is_word("VECTOR", "INDEX") or cursor.is_word("VECTOR", "KEY"):
+        cursor.step()
+        cursor.take_any("INDEX", "KEY")
+        into.append(_index(cursor, IndexSpec(name=None, columns=())))
+    elif cursor.take("FOREIGN", "KEY"):
+        cursor.take("IF", "NOT", "EXISTS")
+        name = symbol or (cursor.name() if not cursor.is_op("(") else None)
+        if not cursor.is_op("("):
+            cursor.name()
+        columns, _, _ = _parts(cursor)
+        cursor.expect("REFERENCES")
+        skip_references(cursor)
+        into.append(IndexSpec(name=name, columns=columns, foreign=True))
+    elif cursor.take("CHECK"):
+        cursor.skip_group()
+        if not cursor.take("NOT", "ENFORCED"):
+            cursor.take("ENFORCED")
+    elif symbol is not None:
+        raise NotUnderstood(f"an unknown constraint at {cursor.place}")
+    else:
+        return False
+    return True
+
+
+def _index(cursor: Cursor, spec: IndexSpec, *, named: bool = True) -> IndexSpec:
+    """What stands behind INDEX, KEY, UNIQUE or PRIMARY KEY."""
+    spec.if_absent = cursor.take("IF", "NOT", "EXISTS")
+    if not cursor.is_op("(") and not cursor.is_any("USING", "TYPE"):
+        name = cursor.name()
+        spec.name = name if named else spec.name
+    if cursor.take_any("USING", "TYPE"):
+        cursor.step()
+    spec.columns, spec.partial, spec.functional = _parts(cursor)
+    skip_index_options(cursor)
+    return spec
+
+
+def parse_index_body(cursor: Cursor, *, name: str, unique: bool) -> IndexSpec:
+    """The column list and options of CREATE INDEX."""
+    spec = IndexSpec(name=name, columns=(), unique=unique)
+    spec.columns, spec.partial, spec.functional = _parts(cursor)
+    return spec
+
+
+def _parts(cursor: Cursor) -> tuple[tuple[str, ...], bool, bool]:
+    cursor.expect_op("(")
+    columns: list[str] = []
+    partial = functional = False
+    while True:
+        if cursor.is_op("("):
+            cursor.skip_group()
+            functional = True
+        else:
+            columns.append(cursor.name())
+            if cursor.take_op("("):
+                cursor.number()
+                cursor.expect_op(")")
+                partial = True
+        if cursor.take("WITHOUT", "OVERLAPS"):  # MariaDB: the name was a period's, whose columns the server adds
+            functional = True
+        cursor.take_any("ASC", "DESC")
+        if not cursor.take_op(","):
+            cursor.expect_op(")")
+            return tuple(columns), partial, functional
+
+
+def skip_index_options(cursor: Cursor) -> None:
+    """Pass USING, COMMENT, KEY_BLOCK_SIZE and the like, up to the comma, parenthesis or end behind them."""
+    while not (cursor.ended or cursor.is_op(",") or cursor.is_op(")")):
+        cursor.skip_one()
+
+
+def parse_option(cursor: Cursor, options: Options) -> bool:
+    """One table option that matters, if one begins here."""
+    at = cursor.at
+    cursor.take("DEFAULT")
+    if cursor.take("CHARACTER", "SET") or cursor.take("CHARSET") or cursor.take("CHAR", "SET"):
+        cursor.take_op("=")
+        options.charset = charset_name(cursor)
+        if options.collation and not options.collation.startswith((options.charset, "uca1400")):
+            options.collation = None
+    elif cursor.take("COLLATE"):
+        cursor.take_op("=")
+        options.collation = collation_name(cursor)
+    elif at == cursor.at and cursor.take("COMMENT"):
+        cursor.take_op("=")
+        options.comment = cursor.string()
+    else:
+        cursor.at = at
+        return False
+    return True
+
+
+def base_charset(options: Options, base: Charset, context: Context) -> Charset:
+    """A table's charset: its options over what it inherits."""
+    if options.charset == "default" and options.collation is None:
+        return base
+    return resolve_charset(options.charset, options.collation, base, context.flavor)
+
+
+def make_columns(specs: Sequence[ColumnSpec], base: Charset, context: Context) -> list[Column]:
+    """Columns of one statement, in the statement's order."""
+    columns = []
+    first_timestamp = True
+    for spec in specs:
+        columns.append(make_column(spec, base, context, first_timestamp=first_timestamp))
+        first_timestamp = first_timestamp and spec.type.type != "timestamp"
+    return columns
+
+
+def make_indexes(existing: Iterable[Index], specs: Iterable[IndexSpec], columns: Sequence[Column]) -> list[Index]:
+    """Name the new indexes and put them behind the existing ones. Raises NotUnderstood when one names a column that is not there."""
+    names = {column.name.lower(): column.name for column in columns}
+    indexes = list(existing)
+    taken = {index.name.lower() for index in indexes}
+    for spec in specs:
+        unknown = [name for name in spec.columns if name.lower() not in names]
+        if unknown and not spec.functional:
+            raise NotUnderstood(f"an index names the column {unknown[0]}, which the table does not have")
+        parts = tuple(names[name.lower()] for name in spec.columns if name.lower() in names)
+        if spec.foreign and any(tuple(part.lower() for part in index.columns[: len(parts)]) == tuple(p.lower() for p in parts) for index in indexes):
+            continue
+        if spec.if_absent and spec.name is not None and spec.name.lower() in taken:
+            continue
+        name = spec.name or _free_name(parts[0] if parts else "functional_index", taken)
+        if spec.foreign and name.lower() in taken:
+            continue
+        taken.add(name.lower())
+        indexes.append(Index(name=name, columns=parts, unique=spec.unique, partial=spec.partial, functional=spec.functional))
+    return indexes
+
+
+def _free_name(column: str, taken: set[str]) -> str:
+    """The server's own choice: the first column's name, with _2, _3, ... if that is taken (make_unique_key_name)."""
+    if column.lower() not in taken and column.upper() != PRIMARY:
+        return column
+    return next(f"{column}_{n}" for n in range(2, 100000) if f"{column}_{n}".lower() not in taken)
+
+
+def assemble(
+    id_: TableId, columns: Sequence[Column], indexes: Sequence[Index], base: Charset, comment: str | None
+) -> Table:
+    """The table: primary key columns NOT NULL, indexes in the server's order, the key chosen."""
+    primary = {name.lower() for index in indexes if index.name == PRIMARY for name in index.columns}
+    finished = [_not_null(column) if column.name.lower() in primary and column.nullable else column for column in columns]
+    nullable = {column.name.lower() for column in finished if column.nullable}
+    return make_table(id_, finished, server_order(indexes, nullable), collation=base.collation, comment=comment)
+
+
+def _not_null(column: Column) -> Column:
+    return replace(column, nullable=False, has_default=column.has_default and column.default is not None)
