@@ -1,0 +1,128 @@
+"""``python -m demo [mariadb|mysql]``: the whole pipeline on this machine, and an exit status that says whether both ends are identical."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.table import Table
+from stack import Kafka, MariaDb, MySql, StackError, Unavailable
+
+from demo.flow import Kill, Outcome, Run, RunFailedError, Scenario
+from demo.pipeline import ROOT
+from demo.progress import Progress
+from demo.rest import ConnectorFailedError
+from demo.shop import DEMO
+
+FOLDER = ROOT / "build" / "demo"
+LOCK = ROOT / "build" / "demo.lock"
+SOURCES = {"mariadb": MariaDb, "mysql": MySql}
+
+SCENARIO = Scenario(
+    name="demo",
+    sizes=DEMO,
+    kills=(Kill(target="task", dump_share=0.2), Kill(target="worker", log_s=6.0)),
+    rate_per_s=800.0,
+    changes_max=80_000,
+    log_s=10.0,
+)
+
+
+def main() -> int:
+    """Run, report, and leave nothing running."""
+    parser = argparse.ArgumentParser(prog="demo", description="A shop under writes, copied into Delta, compared row by row at the end.")
+    parser.add_argument("source", nargs="?", choices=sorted(SOURCES), default="mariadb", help="the database server (default: %(default)s)")
+    flavor: str = parser.parse_args().source
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    console = Console(highlight=False)
+    folder = FOLDER / flavor
+    try:
+        with only_one(LOCK):
+            began_s = time.monotonic()
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            with Progress(f"dblog demo: {flavor} to Delta", console=console) as progress:
+                progress.phase(f"starting {flavor} and Kafka")
+                with SOURCES[flavor](folder / flavor, durable=False) as source, Kafka(folder / "kafka") as kafka:
+                    outcome = Run(SCENARIO, source, kafka, folder, progress).run()
+                    progress.phase("stopping everything")
+            show(console, outcome, elapsed_s=time.monotonic() - began_s)
+            return 0 if outcome.identical else 1
+    except Unavailable as e:
+        console.print(f"This machine cannot run the demo: {e}", markup=False, soft_wrap=True)
+    except (StackError, RunFailedError, ConnectorFailedError, BusyError) as e:
+        console.print(f"The demo has failed: {e}", markup=False, soft_wrap=True)
+        say_logs(console, folder)
+    except KeyboardInterrupt:
+        console.print("Interrupted; everything has been stopped.")
+        return 130
+    except Exception:  # noqa: BLE001 - the edge of the program: shown, with where to look
+        console.print_exception()
+        say_logs(console, folder)
+    console.print("identical: no")
+    return 1
+
+
+def show(console: Console, outcome: Outcome, *, elapsed_s: float) -> None:
+    """The verdict: a row a table, the first differences, and the last line that scripts look for."""
+    table = Table(
+        title=f"{outcome.changes:,} changes during the run, {outcome.key_changes} primary keys changed; killed: {', '.join(outcome.kills)}"
+    )
+    table.add_column("table")
+    for heading in ("rows in source", "rows in lake", "differing"):
+        table.add_column(heading, justify="right")
+    table.add_column("identical")
+    for result in outcome.results:
+        verdict = "yes" if result.identical else "no"
+        table.add_row(result.table, f"{result.rows_source:,}", f"{result.rows_lake:,}", f"{result.rows_differing:,}", verdict)
+    console.print(table)
+    for result in outcome.results:
+        for text in (*(f"{result.table}: column {column}" for column in result.columns_differing), *map(str, result.examples)):
+            console.print(f"  {text}", markup=False, soft_wrap=True)
+    console.print(f"{sum(result.rows_source for result in outcome.results):,} rows compared; {elapsed_s:.0f} s in all")
+    console.print(f"identical: {'yes' if outcome.identical else 'no'}")
+
+
+def say_logs(console: Console, folder: Path) -> None:
+    """Where to look when something failed."""
+    for log in sorted(folder.rglob("*.log")):
+        if log.stat().st_size and "data" not in log.parts:
+            console.print(f"  log: {log}", markup=False, soft_wrap=True)
+
+
+class BusyError(Exception):
+    """Another demo runs on this clone."""
+
+
+@contextlib.contextmanager
+def only_one(lock: Path) -> Iterator[None]:
+    """Two runs at once would delete each other's files and share two cores; the kernel frees the lock of a killed run."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            raise BusyError(f"another run is at work here (process {file.read().strip()}); wait for its end or stop it") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _as_interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,298 @@
+"""A table with a column of every common type of MySQL and MariaDB, and rows that reach the ends of each type.
+
+Nullable and NOT NULL, signed and unsigned, with and without a default, text in three character sets, fractions of 0, 3 and 6 digits.
+The first rows are the extremes, the others come from a seeded generator, so a difference can be looked at again. Decimals stay within
+the 38 digits that Spark and Delta have.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from demo.shop import Connect
+
+Make = Callable[[random.Random], object]
+TABLE = "everything"
+ROWS_PER_INSERT = 250
+NULL_CHANCE = 0.15
+
+DAY_US = 86_400 * 1_000_000
+TIME_MAX_US = ((838 * 60 + 59) * 60 + 59) * 1_000_000
+UNICODE = "aZ09 äöüß éèñ Ωж 漢字かな 🚀👩‍👩‍👧 \t\n'\"\\%_ \u200b\u00ad"
+LATIN1 = "aZ09 äöüßéèñ£¥©÷ÿ'\"\\%_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A column: its type, values at the ends of it, and a generator for those between."""
+
+    name: str
+    type_text: str
+    ends: tuple[object, ...]
+    make: Make
+    nullable: bool = True
+    default: str | None = None
+
+    @property
+    def definition(self) -> str:
+        """The column in CREATE TABLE."""
+        null = "NULL" if self.nullable else "NOT NULL"
+        return f"{self.name} {self.type_text} {null}{'' if self.default is None else f' DEFAULT {self.default}'}"
+
+    def value(self, dice: random.Random) -> object:
+        """A value for one row."""
+        if self.nullable and dice.random() < NULL_CHANCE:
+            return None
+        return dice.choice(self.ends) if dice.random() < NULL_CHANCE else self.make(dice)
+
+
+def coin(dice: random.Random) -> bool:
+    """Yes one time in two."""
+    return dice.getrandbits(1) == 1
+
+
+def _between(low: int, high: int) -> Make:
+    return lambda dice: dice.randint(low, high)
+
+
+def _integer(name: str, type_text: str, bits: int, *, unsigned: bool = False) -> Kind:
+    low, high = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return Kind(name=name, type_text=f"{type_text} unsigned" if unsigned else type_text, ends=(low, high, 0, 1), make=_between(low, high))
+
+
+def _decimal(name: str, digits: int, scale: int) -> Kind:
+    high = 10**digits - 1
+
+    def exact(units: int) -> Decimal:
+        return Decimal(f"{units}E-{scale}")  # arithmetic would round to the context's 28 digits
+
+    ends = tuple(exact(units) for units in (high, -high, 1, -1, 0))
+    return Kind(name=name, type_text=f"decimal({digits},{scale})", ends=ends, make=lambda dice: exact(dice.randint(-high, high)))
+
+
+def _text(name: str, type_text: str, alphabet: str, length_max: int, *ends: str) -> Kind:
+    def make(dice: random.Random) -> str:
+        return "".join(dice.choices(alphabet, k=dice.randint(0, min(length_max, 40)))).rstrip(
+            " "
+        )  # CHAR loses trailing spaces on the way in
+
+    return Kind(name=name, type_text=type_text, ends=("", *ends), make=make)
+
+
+def _bytes(name: str, type_text: str, length_max: int, *ends: bytes) -> Kind:
+    return Kind(name=name, type_text=type_text, ends=(b"", *ends), make=lambda dice: dice.randbytes(dice.randint(0, min(length_max, 40))))
+
+
+def _round_us(microseconds: int, digits: int) -> int:
+    """Cut to the column's precision, so that what is written is what is stored."""
+    step = int(10 ** (6 - digits))
+    return microseconds // step * step
+
+
+def _datetime(name: str, type_text: str, digits: int, low: dt.datetime, high: dt.datetime) -> Kind:
+    span = int((high - low).total_seconds()) - 1
+
+    def make(dice: random.Random) -> dt.datetime:
+        return low + dt.timedelta(seconds=dice.randint(0, span), microseconds=_round_us(dice.randint(0, 999_999), digits))
+
+    top = high.replace(microsecond=_round_us(999_999, digits))
+    return Kind(name=name, type_text=type_text if digits == 0 else f"{type_text}({digits})", ends=(low, top), make=make)
+
+
+def _time_text(microseconds: int) -> str:
+    """A TIME as SQL text; PyMySQL's own conversion of a negative timedelta is wrong (it borrows from the days)."""
+    seconds, rest = divmod(abs(microseconds), 1_000_000)
+    return f"{'-' if microseconds < 0 else ''}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest:06}"
+
+
+def _time(name: str, digits: int) -> Kind:
+    def make(dice: random.Random) -> str:
+        return _time_text(_round_us(dice.randint(-TIME_MAX_US, TIME_MAX_US), digits))
+
+    tick = 10 ** (6 - digits)
+    ends = tuple(_time_text(us) for us in (TIME_MAX_US, -TIME_MAX_US, 0, -tick, tick, -DAY_US))
+    return Kind(name=name, type_text="time" if digits == 0 else f"time({digits})", ends=ends, make=make)
+
+
+def _json(dice: random.Random) -> str:
+    return json.dumps(
+        {
+            "n": dice.randint(-(2**53), 2**53),
+            "text": "".join(dice.choices(UNICODE, k=8)),
+            "list": [coin(dice), None, dice.randint(0, 9) / 8],
+            "deep": {"a": {"b": [1, [2, []]]}},
+        },
+        ensure_ascii=coin(dice),
+    )
+
+
+_MIDNIGHT = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a DATETIME has no zone
+_DATETIMES = (dt.datetime(1000, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59))  # noqa: DTZ001
+_TIMESTAMPS = (_MIDNIGHT.replace(second=1), dt.datetime(2038, 1, 19, 3, 14, 7))  # noqa: DTZ001
+_LONG_TEXT = "長い文 and long text. " * 3000
+
+KINDS: tuple[Kind, ...] = (
+    *(
+        _integer(f"{name}_s", name, bits)
+        for name, bits in (("tinyint", 8), ("smallint", 16), ("mediumint", 24), ("int", 32), ("bigint", 64))
+    ),
+    *(
+        _integer(f"{name}_u", name, bits, unsigned=True)
+        for name, bits in (("tinyint", 8), ("smallint", 16), ("mediumint", 24), ("int", 32), ("bigint", 64))
+    ),
+    Kind(name="flag", type_text="tinyint(1)", ends=(0, 1), make=_between(0, 1), nullable=False, default="1"),
+    _decimal("decimal_18_4", 18, 4),
+    _decimal("decimal_38_10", 38, 10),
+    _decimal("decimal_9_0", 9, 0),
+    Kind(
+        name="float_c",
+        type_text="float",
+        ends=(0.0, 1.5, -1.5, 3.0e38, -1.0e-37, 115340.77, 16777217.0),
+        make=lambda dice: dice.uniform(-1e6, 1e6),
+    ),
+    Kind(name="double_c", type_text="double", ends=(0.0, 0.1, -1.7e308, 2.3e-308, 1 / 3), make=lambda dice: dice.uniform(-1e15, 1e15)),
+    Kind(name="bit_1", type_text="bit(1)", ends=(0, 1), make=_between(0, 1)),
+    Kind(name="bit_12", type_text="bit(12)", ends=(0, 1, 256, 4095), make=_between(0, 4095)),
+    Kind(name="bit_64", type_text="bit(64)", ends=(0, 1, 2**63, 2**64 - 1), make=_between(0, 2**64 - 1)),
+    Kind(name="year_c", type_text="year", ends=(1901, 2155, 1970), make=_between(1901, 2155)),
+    Kind(
+        name="date_c",
+        type_text="date",
+        ends=(
+            dt.date(1000, 1, 1),
+            dt.date(9999, 12, 31),
+            dt.date(1969, 12, 31),
+            dt.date(1582, 10, 10),
+            dt.date(2024, 2, 29),
+        ),
+        make=lambda dice: dt.date(1000, 1, 1) + dt.timedelta(days=dice.randint(0, 3_000_000)),
+    ),
+    *(_time(f"time_{digits}", digits) for digits in (0, 3, 6)),
+    *(_datetime(f"datetime_{digits}", "datetime", digits, *_DATETIMES) for digits in (0, 3, 6)),
+    *(_datetime(f"timestamp_{digits}", "timestamp", digits, *_TIMESTAMPS) for digits in (0, 3, 6)),
+    _text("char_c", "char(10) CHARACTER SET utf8mb4", "aé漢🚀 b", 10, "🚀" * 10, "x"),
+    _text("varchar_c", "varchar(300) CHARACTER SET utf8mb4", UNICODE, 300, "ü" * 300, "NULL"),
+    _text("latin1_c", "varchar(50) CHARACTER SET latin1", LATIN1, 50, "ÿ" * 50),
+    _text("ascii_c", "varchar(50) CHARACTER SET ascii", "abc XYZ 019", 50, "~" * 50),
+    _text("tinytext_c", "tinytext CHARACTER SET utf8mb4", UNICODE, 60),
+    _text("text_c", "text CHARACTER SET utf8mb4", UNICODE, 1000, "é" * 20_000),
+    _text("longtext_c", "longtext CHARACTER SET utf8mb4", UNICODE, 1000, _LONG_TEXT),
+    Kind(name="binary_c", type_text="binary(8)", ends=(b"", b"\x00" * 8, b"\xff" * 8, b"ab\x00"), make=lambda dice: dice.randbytes(8)),
+    _bytes("varbinary_c", "varbinary(300)", 300, bytes(range(256)), b"\x00", b"a \x00"),
+    _bytes("blob_c", "blob", 1000, bytes(range(256)) * 80),
+    _bytes("mediumblob_c", "mediumblob", 1000, b"\x00\xff" * 40_000),
+    Kind(
+        name="enum_c",
+        type_text="enum('small','medium','größer','with,comma','it''s')",
+        ends=("small", "it's"),
+        make=lambda dice: dice.choice(("small", "medium", "größer", "with,comma")),
+    ),
+    Kind(
+        name="set_c",
+        type_text="set('a','b','c d','é')",
+        ends=("", "a,b,c d,é"),
+        make=lambda dice: ",".join(member for member in ("a", "b", "c d", "é") if coin(dice)),
+    ),
+    Kind(name="json_c", type_text="json", ends=("null", "[]", "{}", '"text"', "-12.5", "true"), make=_json),
+    Kind(name="int_d", type_text="int", ends=(-7,), make=_between(-1000, 1000), nullable=False, default="7"),
+    Kind(
+        name="decimal_d",
+        type_text="decimal(10,2)",
+        ends=(Decimal("-0.01"),),
+        make=lambda dice: Decimal(dice.randint(-99999, 99999)) / 100,
+        nullable=False,
+        default="1.50",
+    ),
+    Kind(
+        name="varchar_d",
+        type_text="varchar(40) CHARACTER SET utf8mb4",
+        ends=("",),
+        make=lambda dice: f"v{dice.randint(0, 999)}",
+        nullable=False,
+        default="'dé''fault'",
+    ),
+    Kind(name="nullable_d", type_text="int", ends=(0,), make=_between(-5, 5), default="42"),
+    Kind(name="enum_d", type_text="enum('x','y')", ends=("x",), make=lambda dice: dice.choice("xy"), nullable=False, default="'y'"),
+    Kind(
+        name="timestamp_d",
+        type_text="timestamp",
+        ends=(_TIMESTAMPS[1],),
+        make=lambda dice: _MIDNIGHT + dt.timedelta(days=dice.randint(1, 20_000)),
+        nullable=False,
+        default="CURRENT_TIMESTAMP",
+    ),
+    Kind(
+        name="datetime_d",
+        type_text="datetime(3)",
+        ends=(_DATETIMES[0],),
+        make=lambda dice: _MIDNIGHT + dt.timedelta(seconds=dice.randint(1, 10**9)),
+        nullable=False,
+        default="'2001-02-03 04:05:06.789'",
+    ),
+)
+"""The columns that both servers have; ``id`` comes before them."""
+
+MARIADB_KINDS: tuple[Kind, ...] = (
+    Kind(
+        name="uuid_c",
+        type_text="uuid",
+        ends=("00000000-0000-0000-0000-000000000000",),
+        make=lambda dice: str(uuid.UUID(int=dice.getrandbits(128), version=4)),
+    ),
+)
+
+
+def kinds(flavor: str) -> tuple[Kind, ...]:
+    """The columns of the table on that server."""
+    return KINDS + MARIADB_KINDS if flavor == "mariadb" else KINDS
+
+
+def create_everything(database: str, *, flavor: str) -> str:
+    """CREATE TABLE, with a generated column at the end: its values are in the log like any other."""
+    columns = ", ".join(kind.definition for kind in kinds(flavor))
+    generated = "twice bigint GENERATED ALWAYS AS (int_d * 2) STORED"
+    return f"CREATE TABLE {database}.{TABLE} (id bigint NOT NULL AUTO_INCREMENT, {columns}, {generated}, PRIMARY KEY (id)) ENGINE=InnoDB"
+
+
+def random_row(dice: random.Random, *, flavor: str) -> dict[str, object]:
+    """Values by column; a column with a default is sometimes left out, so that the server fills it."""
+    return {kind.name: kind.value(dice) for kind in kinds(flavor) if kind.default is None or dice.random() > NULL_CHANCE}
+
+
+def extreme_rows(*, flavor: str) -> list[dict[str, object]]:
+    """Rows that show every end of every type, one with all NULLs that can be NULL, and one with nothing but defaults."""
+    all_kinds = kinds(flavor)
+    depth = max(len(kind.ends) for kind in all_kinds)
+    rows: list[dict[str, object]] = [{kind.name: kind.ends[at % len(kind.ends)] for kind in all_kinds} for at in range(depth)]
+    rows.append({kind.name: None for kind in all_kinds if kind.nullable})
+    rows.append({"int_s": 0})
+    return rows
+
+
+def insert_text(database: str, names: list[str], rows: int) -> str:
+    """A multi-row INSERT with one placeholder a value."""
+    row = f"({', '.join(['%s'] * len(names))})"
+    return f"INSERT INTO {database}.{TABLE} ({', '.join(names)}) VALUES {', '.join([row] * rows)}"
+
+
+def fill_everything(connect: Connect, *, rows: int, database: str, flavor: str, seed: int = 1) -> None:
+    """Insert the extremes and then random rows, many to a statement."""
+    dice = random.Random(seed)
+    with connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SET SESSION time_zone = '+00:00'")
+        for row in extreme_rows(flavor=flavor):
+            cursor.execute(insert_text(database, list(row), 1), list(row.values()))
+        names = [kind.name for kind in kinds(flavor)]
+        for start in range(0, rows, ROWS_PER_INSERT):
+            count = min(ROWS_PER_INSERT, rows - start)
+            values = [kind.value(dice) for _ in range(count) for kind in kinds(flavor)]
+            cursor.execute(insert_text(database, names, count), values)
+        connection.commit()

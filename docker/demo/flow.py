@@ -1,0 +1,304 @@
+"""One whole run: a shop under writes is copied into Delta while parts of the pipeline are killed, and then both ends are compared.
+
+The steps stand in ``run`` in their order. Every wait is for a condition with a limit. The comparison may be made more than once, because
+"caught up" can only be seen from outside by what has arrived; the source no longer changes then, so a real difference stays one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import pymysql
+from stack import Kafka
+from stack.database import Database
+from stack.process import wait_until
+
+from demo import source
+from demo.compare import TableResult, compare_table
+from demo.lake import Lake
+from demo.load import SENTINELS, Load
+from demo.pipeline import Connector, Sink, Worker, create_connector_user
+from demo.progress import Numbers, Progress
+from demo.rest import Rest
+from demo.shop import DATABASE, TABLES, Sizes, create_shop
+from demo.topics import Topics
+
+LAKE_SAMPLE_INTERVAL_S = 4.0
+COMPARE_PAUSE_S = 5.0
+SINK_COLUMNS_PREFIX = "_dblog_"
+"""Columns that the sink adds to every table begin so."""
+
+
+class RunFailedError(Exception):
+    """The run could not come to its comparison; the text says at which step and where to look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """SIGKILL, either when this share of the rows has been dumped, or so many seconds after the end of the dump."""
+
+    target: Literal["task", "worker"]
+    dump_share: float | None = None
+    log_s: float | None = None
+
+    def __str__(self) -> str:
+        moment = f"at {self.dump_share:.0%} of the dump" if self.dump_share is not None else f"{self.log_s:.1f} s after the dump"
+        return f"{self.target} {moment}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What a run does. ``log_s`` is how long the writes go on after the dump and the last kill."""
+
+    name: str
+    sizes: Sizes
+    kills: tuple[Kill, ...]
+    rate_per_s: float
+    changes_max: int
+    log_s: float
+    seed: int = 1
+    alter_at_dump_share: float | None = 0.08
+    chunk_rows: int = 2000
+    dump_timeout_s: float = 180.0
+    catch_up_timeout_s: float = 240.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run found."""
+
+    results: list[TableResult] = field(default_factory=list)
+    kills: list[str] = field(default_factory=list)
+    kills_in_dump: int = 0
+    changes: int = 0
+    key_changes: int = 0
+    elapsed_s: float = 0.0
+
+    @property
+    def identical(self) -> bool:
+        """Every table of the source equals its Delta table; never true when nothing was compared."""
+        return len(self.results) == len(TABLES) and all(result.identical for result in self.results)
+
+
+@dataclass(slots=True)
+class Run:
+    """One run over servers that are up already; ``worker`` and ``sink`` belong to the run and are ended by it."""
+
+    scenario: Scenario
+    source: Database
+    kafka: Kafka
+    folder: Path
+    progress: Progress
+    outcome: Outcome = field(default_factory=Outcome)
+    began_s: float = field(default_factory=time.monotonic)
+
+    def connect(self) -> Any:
+        """A session at the source."""
+        return pymysql.connect(**self.source.login, charset="utf8mb4")
+
+    def run(self) -> Outcome:
+        """All steps; raises RunFailedError, or what a program of the run failed with."""
+        scenario, say = self.scenario, self.progress
+        say.numbers.rows_to_dump = scenario.sizes.total
+        say.phase(f"filling the shop: {scenario.sizes.total:,} rows")
+        create_shop(self.connect, sizes=scenario.sizes, flavor=self.source.flavor)
+        create_connector_user(self.source)
+        load = Load(
+            self.connect,
+            flavor=self.source.flavor,
+            sizes=scenario.sizes,
+            rate_per_s=scenario.rate_per_s,
+            changes_max=scenario.changes_max,
+            seed=scenario.seed,
+        )
+        worker = Worker(self.kafka, self.folder, name=scenario.name)
+        sink = Sink(self.kafka, self.folder, registry_url=worker.url, prefix=scenario.name, database=DATABASE, name=scenario.name)
+        lake = Lake(sink.lake, sink.jars)
+        topics = Topics(self.kafka.bootstrap, [f"{scenario.name}.{DATABASE}.{table}" for table in TABLES])
+        with contextlib.ExitStack() as ending:
+            ending.callback(topics.close)
+            say.phase("starting the worker")
+            ending.enter_context(worker.process)
+            ending.callback(load.stop)
+            say.sample = self._sampler(load, topics, lake, worker)
+            ending.callback(self._stop_sampling)
+            say.phase("the shop is open: writing, dumping and following the log")
+            load.start()
+            connector = Connector(
+                name=scenario.name,
+                prefix=scenario.name,
+                source=self.source,
+                kafka=self.kafka,
+                database=DATABASE,
+                options={"dblog.chunk.rows": str(scenario.chunk_rows)},
+            )
+            worker.rest.create(scenario.name, connector.config)
+            # Submitted now and busy with its own start, Spark leaves the dump the time to be interrupted.
+            ending.enter_context(sink.process)
+            self._dump(load, topics, worker)
+            self._follow(load, worker)
+            load.stop()
+            say.event(f"the shop has closed after {load.changes:,} changes, {load.key_changes} of them to primary keys")
+            if load.key_changes == 0:
+                raise RunFailedError("the load changed no primary key: it has not tested what it is for")
+            load.write_sentinels()
+            self.outcome.changes, self.outcome.key_changes = load.changes, load.key_changes
+            self._catch_up(lake, worker, sink)
+            self._compare(lake, worker, sink)
+        self.outcome.elapsed_s = time.monotonic() - self.began_s
+        return self.outcome
+
+    # -- steps ----------------------------------------------------------------------------------------------------------------------
+
+    def _dump(self, load: Load, topics: Topics, worker: Worker) -> None:
+        """Wait for the shares of the dump at which something happens, and then for its end."""
+        total = self.scenario.sizes.total
+        moments: list[tuple[float, Kill | None]] = [(kill.dump_share, kill) for kill in self.scenario.kills if kill.dump_share is not None]
+        if self.scenario.alter_at_dump_share is not None:
+            moments.append((self.scenario.alter_at_dump_share, None))
+        for share, kill in sorted(moments, key=lambda moment: moment[0]):
+            records = share * total
+            self._wait(partial(_reached, topics, load, records), worker, load, what=f"{share:.0%} of the dump")
+            if kill is None:
+                self._alter(load)
+            else:
+                self._kill(kill, worker)
+        self._wait(lambda: worker.rest.dump(self.scenario.name).done, worker, load, what="the end of the dump")
+        self.progress.phase("the dump is done; following the log")
+
+    def _follow(self, load: Load, worker: Worker) -> None:
+        """Go on in the log: kill at the given moments, then let the writes go on for a while."""
+        began_s = time.monotonic()
+        kills = sorted((kill for kill in self.scenario.kills if kill.log_s is not None), key=lambda kill: kill.log_s or 0)
+        for kill in kills:
+            self._wait(partial(_is_past, began_s + (kill.log_s or 0)), worker, load, what="the moment of a kill")
+            self._kill(kill, worker)
+        self._wait(lambda: worker.rest.state(self.scenario.name) == "RUNNING", worker, load, what="the task to run")
+        until_s = time.monotonic() + self.scenario.log_s
+        self._wait(lambda: load.ended or time.monotonic() >= until_s, worker, load, what="the end of the writes")
+
+    def _kill(self, kill: Kill, worker: Worker) -> None:
+        """SIGKILL now; a worker is started again by its supervisor, which is us, a task by the worker."""
+        dump = worker.rest.dump(self.scenario.name)
+        if kill.target == "worker":
+            worker.process.kill()
+            pid: int | None = worker.process.pid
+            worker.process.start()
+        else:
+            self._wait(lambda: worker.task_pid() is not None, worker, None, what="the task's process")
+            pid = worker.kill_task()
+        during = "log" if dump.done else "dump"
+        self.outcome.kills_in_dump += during == "dump"
+        self.outcome.kills.append(f"{kill.target} ({during})")
+        self.progress.kills.append(f"{kill.target} ({during})")
+        self.progress.event(f"kill -9 of the {kill.target}'s process {pid}, during the {during}")
+
+    def _alter(self, load: Load) -> None:
+        load.add_column()
+        self.progress.event("ALTER TABLE orders ADD COLUMN, under the dump and the writes")
+
+    def _catch_up(self, lake: Lake, worker: Worker, sink: Sink) -> None:
+        self.progress.phase("waiting until the lake has caught up")
+
+        def arrived() -> bool:
+            self._check(worker, None, sink)
+            return all(lake.count_rows(DATABASE, table, where) > 0 for table, (_, where) in SENTINELS.items())
+
+        wait_until(arrived, timeout_s=self.scenario.catch_up_timeout_s, what="the last row of every table to be in the lake", pause_s=0.5)
+
+    def _compare(self, lake: Lake, worker: Worker, sink: Sink) -> None:
+        """Compare all tables; those that differ once more, until they agree or time is up."""
+        self.progress.phase("comparing every row and column")
+        give_up_at_s = time.monotonic() + 45.0
+        found = {table: compare(self.connect, lake, table) for table in TABLES}
+        while time.monotonic() < give_up_at_s and (late := [table for table, result in found.items() if not result.identical]):
+            self._check(worker, None, sink)
+            self.progress.event(f"not the same yet: {', '.join(late)}; comparing again")
+            time.sleep(COMPARE_PAUSE_S)
+            found.update({table: compare(self.connect, lake, table) for table in late})
+        self.outcome.results = [found[table] for table in TABLES]
+
+    # -- waiting and watching -------------------------------------------------------------------------------------------------------
+
+    def _wait(self, condition: Callable[[], bool], worker: Worker, load: Load | None, *, what: str) -> None:
+        def holds() -> bool:
+            self._check(worker, load, None)
+            return condition()
+
+        wait_until(holds, timeout_s=self.scenario.dump_timeout_s, what=what, pause_s=0.1)
+
+    def _check(self, worker: Worker, load: Load | None, sink: Sink | None) -> None:
+        """Raise as soon as something has failed for good, instead of waiting for the limit."""
+        if not worker.process.running:
+            raise RunFailedError(f"the worker has ended by itself\n{worker.process.log_end()}")
+        worker.rest.state(self.scenario.name)
+        if sink is not None and not sink.process.running:
+            raise RunFailedError(f"the Spark job has ended by itself\n{sink.process.log_end()}")
+        if load is not None and load.error is not None:
+            raise RunFailedError(f"the load failed: {load.error}") from load.error
+
+    def _sampler(self, load: Load, topics: Topics, lake: Lake, worker: Worker) -> Callable[[Numbers], None]:
+        lake_at_s = 0.0
+
+        def sample(numbers: Numbers) -> None:
+            nonlocal lake_at_s
+            numbers.changes = load.changes
+            numbers.records = topics.records()
+            with contextlib.suppress(Exception):
+                numbers.task = _state(worker.rest, self.scenario.name)
+            dump = worker.rest.dump(self.scenario.name)
+            if dump.known:
+                numbers.rows_dumped = dump.rows
+            if time.monotonic() - lake_at_s > LAKE_SAMPLE_INTERVAL_S:
+                numbers.rows_lake = sum(lake.count_rows(DATABASE, table) for table in TABLES)
+                numbers.lag_s = _lag_s(lake) if numbers.rows_lake else None
+                lake_at_s = time.monotonic()
+
+        return sample
+
+    def _stop_sampling(self) -> None:
+        self.progress.sample = None
+
+
+def _reached(topics: Topics, load: Load, records: float) -> bool:
+    """The dump has written that many records; those of the load are in the same topics, at least one for each change."""
+    return topics.records() - load.changes >= records
+
+
+def _is_past(moment_s: float) -> bool:
+    return time.monotonic() >= moment_s
+
+
+def _state(rest: Rest, name: str) -> str:
+    try:
+        return rest.state(name)
+    except Exception:  # noqa: BLE001 - shown here, raised elsewhere
+        return "FAILED"
+
+
+def _lag_s(lake: Lake) -> float | None:
+    """Age of the newest order in the lake: orders are placed all the time while the shop is open."""
+    newest = lake.newest(DATABASE, "orders", "placed")
+    return None if newest is None else max(0.0, (dt.datetime.now(dt.UTC) - newest.replace(tzinfo=dt.UTC)).total_seconds())
+
+
+def compare(connect: Callable[[], Any], lake: Lake, table: str) -> TableResult:
+    """Compare one table of the source with its Delta table."""
+    described = source.describe(connect, DATABASE, table)
+    names = lake.column_names(DATABASE, table)
+    return compare_table(
+        table,
+        columns=described.columns,
+        key=described.key,
+        source_rows=source.read_rows(connect, DATABASE, table, described.columns),
+        lake_names=names,
+        lake_rows=lake.read_rows(DATABASE, table, names) if names else (),
+        ignored=frozenset(name for name in names if name.startswith(SINK_COLUMNS_PREFIX)),
+    )

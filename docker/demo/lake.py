@@ -1,0 +1,96 @@
+"""Reads Delta tables for the comparison with delta-rs, which shares no code with the Spark job that wrote them.
+
+A table whose protocol delta-rs does not know (type widening, for one) is read by a local Spark session of our own instead; the values and
+the comparison are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """The folder under which the sink keeps its tables, one Delta table a folder ``<database>/<table>``."""
+
+    base: Path
+    spark_jars: tuple[Path, ...] = ()
+
+    def path(self, database: str, table: str) -> Path:
+        """Where the sink puts the table (its default template)."""
+        return self.base / database / table
+
+    def column_names(self, database: str, table: str) -> list[str]:
+        """The columns of the table's newest version; none when there is no table."""
+        try:
+            return [field.name for field in DeltaTable(self.path(database, table)).schema().fields]
+        except TableNotFoundError:
+            return []
+
+    def count_rows(self, database: str, table: str, where: str = "1 = 1") -> int:
+        """Rows that fulfil an SQL condition, 0 when there is no table; deletion vectors are applied."""
+        if not (self.path(database, table) / "_delta_log").is_dir():
+            return 0
+        rows = next(iter(self._select(database, table, f"SELECT COUNT(*) AS n FROM t WHERE {where}")), (0,))
+        return int(rows[0])
+
+    def newest(self, database: str, table: str, column: str) -> Any:
+        """The greatest value of a column; None when there is no row."""
+        if not (self.path(database, table) / "_delta_log").is_dir():
+            return None
+        return next(iter(self._select(database, table, f"SELECT MAX({column}) AS n FROM t")), (None,))[0]
+
+    def read_rows(self, database: str, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """Every row in the order of ``names``."""
+        return self._select(database, table, f"SELECT {', '.join(_quoted(name) for name in names)} FROM t")
+
+    def _select(self, database: str, table: str, sql: str) -> Iterator[Sequence[Any]]:
+        delta = DeltaTable(self.path(database, table))
+        try:
+            batches = QueryBuilder().register("t", delta).execute(sql)
+        except DeltaError as e:
+            if "features" not in str(e) and "feature" not in str(e):
+                raise
+            yield from self._select_by_spark(database, table, sql)
+            return
+        for batch in batches:
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    def _select_by_spark(self, database: str, table: str, sql: str) -> Iterator[Sequence[Any]]:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - a JVM is started only when there is no other way
+
+        spark = (
+            SparkSession.builder.master("local[2]")
+            .appName("demo-comparison")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.log.level", "ERROR")
+            .config("spark.jars", ",".join(map(str, self.spark_jars)))
+            .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+            .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+            .getOrCreate()
+        )
+        view = f"compared_{table}"
+        spark.read.format("delta").load(str(self.path(database, table))).createOrReplaceTempView(view)
+        yield from spark.sql(sql.replace(" FROM t", f" FROM {view}").replace('"', "`")).toLocalIterator(prefetchPartitions=True)
+
+
+def stop_spark() -> None:
+    """End the comparison's own Spark session, if there is one."""
+    with suppress(ImportError):
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
+
+        if (spark := SparkSession.getActiveSession()) is not None:
+            spark.stop()
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

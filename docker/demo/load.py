@@ -1,0 +1,304 @@
+"""The shop's customers: steady inserts, updates and deletes while the shop is copied, until told to stop or a count is reached.
+
+The mix is made of what goes wrong in change capture: primary keys that change (also in letter case only, and to beyond the dumped range), a
+row deleted and inserted again in one transaction, many-row statements, updates that change nothing, transactions that are rolled back.
+"""
+
+# ruff: noqa: RUF001 - letters that look alike are data here
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+
+from demo.everything import TABLE as EVERYTHING
+from demo.everything import coin, insert_text, random_row
+from demo.shop import DATABASE
+
+if TYPE_CHECKING:
+    from demo.shop import Connect, Sizes
+
+Cursor = Any
+"""PyMySQL has no types of its own."""
+
+NOW = "UTC_TIMESTAMP()"
+ADDED_COLUMN = "gift_note"
+ADD_COLUMN = f"ALTER TABLE {{db}}.orders ADD COLUMN {ADDED_COLUMN} varchar(60) CHARACTER SET utf8mb4 NULL AFTER status"
+"""In the middle of the table, while it is dumped and written to."""
+
+SENTINELS = {
+    "countries": ("INSERT INTO {db}.countries (code, name) VALUES ('99', 'sentinel')", "code = '99'"),
+    "customers": (
+        "INSERT INTO {db}.customers (email, name, country, created) VALUES ('sentinel', 's', 'AA', UTC_TIMESTAMP(6))",
+        "email = 'sentinel'",
+    ),
+    "everything": ("INSERT INTO {db}.everything (int_d) VALUES (987654321)", "int_d = 987654321"),
+    "order_items": ("INSERT INTO {db}.order_items VALUES (9000000000000, 1, 'sentinel', 1, 1, NULL)", "order_id = 9000000000000"),
+    "orders": (
+        "INSERT INTO {db}.orders (customer_id, total, placed, comment) VALUES (1, 0, UTC_TIMESTAMP(), 'sentinel')",
+        "comment = 'sentinel'",
+    ),
+    "products": ("INSERT INTO {db}.products (code, title, price) VALUES ('sentinel', 's', 1)", "code = 'sentinel'"),
+}
+"""For each table, the last row that is written to it, and the condition that finds it in the lake."""
+
+
+class Load:
+    """One writer. ``run`` is the body of a thread; what it counts may be read from any thread."""
+
+    def __init__(
+        self, connect: Connect, *, flavor: str, sizes: Sizes, rate_per_s: float, changes_max: int, seed: int, database: str = DATABASE
+    ) -> None:
+        self._connect = connect
+        self._flavor = flavor
+        self._sizes = sizes
+        self._rate_per_s = rate_per_s
+        self._changes_max = changes_max
+        self._dice = random.Random(seed)
+        self._db = database
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._codes: list[str] = []
+        self._column_added = False
+        self.changes = 0
+        """Rows inserted, updated or deleted and committed so far."""
+        self.key_changes = 0
+        self.error: BaseException | None = None
+
+    @property
+    def ended(self) -> bool:
+        """It has written its last row, or failed."""
+        return self._thread is not None and not self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the transaction at hand, and raise what the writer failed with."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(60)
+        if self.error is not None:
+            raise self.error
+
+    def add_column(self) -> None:
+        """ALTER TABLE under the writer's and the dump's feet; rows written from now on fill the new column."""
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute(ADD_COLUMN.format(db=self._db))
+        self._column_added = True
+
+    def write_sentinels(self) -> None:
+        """One last row in every table; when they have arrived, so has everything before them."""
+        with self._connect() as connection, connection.cursor() as cursor:
+            for statement, _ in SENTINELS.values():
+                cursor.execute(statement.format(db=self._db))
+                connection.commit()
+
+    def _run(self) -> None:
+        try:
+            with self._connect() as connection, connection.cursor() as cursor:
+                cursor.execute("SET SESSION time_zone = '+00:00'")
+                cursor.execute(f"SELECT code FROM {self._db}.products ORDER BY code LIMIT 5000")
+                self._codes = [code for (code,) in cursor.fetchall()]
+                connection.commit()
+                self._write(connection, cursor)
+        except BaseException as e:  # noqa: BLE001 - handed to whoever stops the load
+            self.error = e
+
+    def _write(self, connection: Any, cursor: Cursor) -> None:
+        actions = (
+            (30, self._place_order),
+            (20, self._pay_orders),
+            (12, self._change_products),
+            (10, self._change_customer),
+            (8, self._new_customer),
+            (6, self._cancel_order),
+            (6, self._change_items),
+            (8, self._write_everything),
+            (3, self._change_everything),
+            (2, self._delete_everything),
+            (3, self._rename_product),
+            (2, self._move_item),
+            (2, self._move_customer),
+            (2, self._delete_and_insert),
+            (2, self._change_nothing),
+            (2, self._roll_back),
+            (1, self._mark_many),
+            (1, self._change_country),
+        )
+        weights = [weight for weight, _ in actions]
+        began_s = time.monotonic()
+        while not self._stop.is_set() and self.changes < self._changes_max:
+            action = self._dice.choices(actions, weights)[0][1]
+            with _again_after_a_lost_race(connection):
+                self.changes += action(cursor)
+                connection.commit()
+            ahead_s = self.changes / self._rate_per_s - (time.monotonic() - began_s)
+            if ahead_s > 0:
+                self._stop.wait(ahead_s)
+
+    # -- one transaction each; the result is the number of changed rows -------------------------------------------------------------
+
+    def _place_order(self, cursor: Cursor) -> int:
+        customer = self._customer()
+        names, values = "customer_id, total, placed, comment", [customer, self._dice.randint(100, 99999) / 100, self._comment()]
+        added = ""
+        if self._column_added:
+            names, added = f"{names}, {ADDED_COLUMN}", ", %s"
+            values.append(f"🎁 {self._dice.randint(0, 999)}" if coin(self._dice) else None)
+        cursor.execute(f"INSERT INTO {self._db}.orders ({names}) VALUES (%s, %s, {NOW}, %s{added})", values)
+        order = cursor.lastrowid
+        lines = self._dice.randint(1, 4)
+        items = [
+            part
+            for line in range(lines)
+            for part in (order, line, self._code(), self._dice.randint(1, 9), self._dice.randint(1, 9999) / 100, self._dice.random())
+        ]
+        cursor.execute(f"INSERT INTO {self._db}.order_items VALUES {', '.join(['(%s, %s, %s, %s, %s, %s)'] * lines)}", items)
+        return 1 + lines
+
+    def _pay_orders(self, cursor: Cursor) -> int:
+        first = self._order()
+        cursor.execute(
+            f"UPDATE {self._db}.orders SET status = %s, comment = %s WHERE id BETWEEN %s AND %s",
+            (self._dice.choice(("paid", "sent", "returned")), self._comment(), first, first + 2),
+        )
+        return int(cursor.rowcount)
+
+    def _change_products(self, cursor: Cursor) -> int:
+        cursor.execute(
+            f"UPDATE {self._db}.products SET stock = stock - 1, price = price + 0.01, tags = %s, changed = NOW(3) WHERE code IN (%s, %s)",
+            (self._dice.choice(("", "new", "sale,heavy", "new,sale,heavy,fragile")), self._code(), self._code()),
+        )
+        return int(cursor.rowcount)
+
+    def _change_customer(self, cursor: Cursor) -> int:
+        cursor.execute(
+            f"UPDATE {self._db}.customers SET credit = credit - 1.25, vip = 1 - vip, born = NULL WHERE id = %s", (self._customer(),)
+        )
+        return int(cursor.rowcount)
+
+    def _new_customer(self, cursor: Cursor) -> int:
+        cursor.execute(
+            f"INSERT INTO {self._db}.customers (email, name, country, created) VALUES (%s, %s, 'FR', UTC_TIMESTAMP(6))",
+            (f"new{self._dice.getrandbits(40)}@example.com", "Nouvelle 客户 🙂"),
+        )
+        return 1
+
+    def _cancel_order(self, cursor: Cursor) -> int:
+        order = self._order()
+        cursor.execute(f"DELETE FROM {self._db}.order_items WHERE order_id = %s", (order,))
+        items = int(cursor.rowcount)
+        cursor.execute(f"DELETE FROM {self._db}.orders WHERE id = %s", (order,))
+        return items + int(cursor.rowcount)
+
+    def _change_items(self, cursor: Cursor) -> int:
+        cursor.execute(f"UPDATE {self._db}.order_items SET quantity = quantity + 1, weight = NULL WHERE order_id = %s", (self._order(),))
+        return int(cursor.rowcount)
+
+    def _write_everything(self, cursor: Cursor) -> int:
+        row = random_row(self._dice, flavor=self._flavor)
+        cursor.execute(insert_text(self._db, list(row), 1), list(row.values()))
+        return 1
+
+    def _change_everything(self, cursor: Cursor) -> int:
+        row = random_row(self._dice, flavor=self._flavor)
+        some = dict(self._dice.sample(sorted(row.items(), key=lambda item: item[0]), 5))
+        assignments = ", ".join(f"{name} = %s" for name in some)
+        cursor.execute(f"UPDATE {self._db}.{EVERYTHING} SET {assignments} WHERE id = %s", [*some.values(), self._everything()])
+        return int(cursor.rowcount)
+
+    def _delete_everything(self, cursor: Cursor) -> int:
+        cursor.execute(f"DELETE FROM {self._db}.{EVERYTHING} WHERE id = %s", (self._everything(),))
+        return int(cursor.rowcount)
+
+    def _rename_product(self, cursor: Cursor) -> int:
+        """A text key changes; one time in two only in the case of its letters, which the server's collation calls the same key."""
+        at = self._dice.randrange(len(self._codes))
+        old = self._codes[at]
+        new = old.swapcase() if coin(self._dice) else f"{old[:30]}~{self._dice.randint(0, 99999)}"
+        cursor.execute(f"UPDATE {self._db}.products SET code = %s WHERE code = %s", (new, old))
+        self._codes[at] = new
+        self.key_changes += cursor.rowcount
+        return int(cursor.rowcount)
+
+    def _move_item(self, cursor: Cursor) -> int:
+        """Part of a composite key changes."""
+        cursor.execute(
+            f"UPDATE {self._db}.order_items SET line = line + 100 WHERE order_id = %s AND line < 100 ORDER BY line DESC LIMIT 1",
+            (self._order(),),
+        )
+        self.key_changes += cursor.rowcount
+        return int(cursor.rowcount)
+
+    def _move_customer(self, cursor: Cursor) -> int:
+        """A number key jumps ahead of the dump."""
+        cursor.execute(f"UPDATE {self._db}.customers SET id = id + 100000000 WHERE id = %s", (self._customer(),))
+        self.key_changes += cursor.rowcount
+        return int(cursor.rowcount)
+
+    def _delete_and_insert(self, cursor: Cursor) -> int:
+        order = self._order()
+        cursor.execute(f"DELETE FROM {self._db}.order_items WHERE order_id = %s AND line = 0", (order,))
+        deleted = cursor.rowcount
+        if deleted:
+            cursor.execute(f"INSERT INTO {self._db}.order_items VALUES (%s, 0, 'again', 1, 0.5, 0.25)", (order,))
+        return 2 * int(deleted)
+
+    def _change_nothing(self, cursor: Cursor) -> int:
+        cursor.execute(f"UPDATE {self._db}.customers SET name = name WHERE id = %s", (self._customer(),))
+        return 0
+
+    def _roll_back(self, cursor: Cursor) -> int:
+        cursor.execute(f"UPDATE {self._db}.customers SET name = 'never' WHERE id = %s", (self._customer(),))
+        cursor.execute("ROLLBACK")
+        return 0
+
+    def _mark_many(self, cursor: Cursor) -> int:
+        """Rows events of many rows."""
+        first = self._order()
+        cursor.execute(f"UPDATE {self._db}.orders SET comment = %s WHERE id BETWEEN %s AND %s", (self._comment(), first, first + 150))
+        return int(cursor.rowcount)
+
+    def _change_country(self, cursor: Cursor) -> int:
+        cursor.execute(f"UPDATE {self._db}.countries SET vat = %s WHERE code IN ('AA', 'AD', 'AG')", (self._dice.randint(0, 9999) / 100,))
+        return int(cursor.rowcount)
+
+    def _customer(self) -> int:
+        return self._dice.randint(1, self._sizes.customers)
+
+    def _order(self) -> int:
+        return self._dice.randint(1, self._sizes.orders)
+
+    def _everything(self) -> int:
+        return self._dice.randint(1, max(2, self._sizes.everything))
+
+    def _code(self) -> str:
+        return self._dice.choice(self._codes)
+
+    def _comment(self) -> str | None:
+        return None if self._dice.random() < 0.3 else f"changed {self._dice.getrandbits(50)} – ж"  # noqa: PLR2004 - a share
+
+
+DEADLOCK, LOCK_WAIT, TABLE_CHANGED = 1213, 1205, 1412
+
+
+@contextlib.contextmanager
+def _again_after_a_lost_race(connection: Any) -> Iterator[None]:
+    """The server may refuse a transaction that meets the ALTER or another writer; it is then dropped, as an application would retry."""
+    try:
+        yield
+    except pymysql.err.OperationalError as e:
+        if e.args[0] not in {DEADLOCK, LOCK_WAIT, TABLE_CHANGED}:
+            raise
+        connection.rollback()
+    except pymysql.err.IntegrityError:  # a moved key met another one
+        connection.rollback()

@@ -1,0 +1,184 @@
+"""The programs between a source and the lake, started the way a user starts them: a broker, the worker, the Spark job.
+
+The worker gets a properties file and is talked to by REST; its task process is found among its children, to be killed. All files lie in
+one folder. Whoever holds these objects is the operator's supervisor: a killed worker is started again by it, with the same file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stack import GuardedProcess, Kafka, spark_jars
+from stack.database import Database
+from stack.process import free_port
+
+from demo.rest import Rest
+
+ROOT = Path(__file__).resolve().parents[2]
+CONNECTOR_CLASSES = {"mariadb": "io.debezium.connector.mariadb.MariaDbConnector", "mysql": "io.debezium.connector.mysql.MySqlConnector"}
+CONNECTOR_USER = "dblog"
+CONNECTOR_PASSWORD = "dblog-demo"  # noqa: S105 - of a server that lives for minutes on the loopback interface
+AVRO_CONVERTER = "io.confluent.connect.avro.AvroConverter"
+
+
+class Worker:
+    """A dblog worker on a free port."""
+
+    def __init__(self, kafka: Kafka, folder: Path, *, name: str = "demo", options: dict[str, str] | None = None) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self.rest = Rest(self.url)
+        folder.mkdir(parents=True, exist_ok=True)
+        properties = {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": f"dblog-{name}",
+            "listeners": self.url,
+            **{f"{kind}.storage.topic": f"dblog-{name}-{kind}" for kind in ("config", "offset", "status")},
+            **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
+            "dblog.registry.replication.factor": "1",
+            # No schema.registry.url: the worker's own registry serves worker and sink.
+            "key.converter": AVRO_CONVERTER,
+            "value.converter": AVRO_CONVERTER,
+            "offset.flush.interval.ms": "2000",
+            **(options or {}),
+        }
+        file = folder / "worker.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        self.process = GuardedProcess(
+            "dblog worker",
+            [sys.executable, "-m", "dblog", "worker", str(file)],
+            log=folder / "worker.log",
+            env={"PYTHONPATH": str(ROOT / "connect-worker" / "src")},
+            ready=self.rest.healthy,
+        )
+
+    @property
+    def log(self) -> Path:
+        """What the worker and its tasks wrote."""
+        return self.process.log
+
+    def task_pid(self) -> int | None:
+        """The process of the (only) task, if it runs now."""
+        for child in _children(self.process.pid):
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+                if b"task" in words:
+                    return child
+        return None
+
+    def kill_task(self) -> int | None:
+        """SIGKILL the task's process; its number, or None when there was none."""
+        pid = self.task_pid()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return pid
+
+
+def _children(pid: int | None) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found += [int(child) for child in (thread / "children").read_text().split()]
+    return found
+
+
+class Sink:
+    """The Spark job, submitted with a YAML file; two cores of this machine are its cluster."""
+
+    def __init__(self, kafka: Kafka, folder: Path, *, registry_url: str, prefix: str, database: str, name: str = "demo") -> None:
+        self.lake = folder / "lake"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.jars = tuple(spark_jars())
+        self.progress_file = folder / "sink-progress.jsonl"
+        config = {
+            "name": name,
+            "topics.pattern": rf"{prefix}\.{database}\..*",
+            "registry.url": registry_url,
+            "registry.wait.max.s": 120,
+            "kafka.bootstrap.servers": kafka.bootstrap,
+            # Topics that appear later are found this soon.
+            "kafka.metadata.max.age.ms": 5000,
+            "target.path": str(self.lake),
+            "trigger.interval.s": 1,
+            "progress.file": str(self.progress_file),
+        }
+        file = folder / "sink.yaml"
+        file.write_text(json.dumps(config, indent=2))  # JSON is YAML
+        submit = Path(sys.executable).with_name("spark-submit")
+        conf = {
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.extraJavaOptions": "-Dderby.system.home=" + str(folder),
+            "spark.sql.warehouse.dir": str(folder / "spark-warehouse"),
+        }
+        self.process = GuardedProcess(
+            "Spark sink",
+            [
+                str(submit),
+                *("--master", "local[2]", "--driver-memory", "3g"),
+                *(word for key, value in conf.items() for word in ("--conf", f"{key}={value}")),
+                *("--jars", ",".join(map(str, self.jars))),
+                str(ROOT / "spark-sink" / "run.py"),
+                *("--config", str(file)),
+            ],
+            log=folder / "sink.log",
+            env={"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": "", "SPARK_LOCAL_DIRS": str(folder / "spark-local")},
+            cwd=folder,
+            grace_s=20.0,
+        )
+
+    @property
+    def log(self) -> Path:
+        """What Spark wrote."""
+        return self.process.log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connector:
+    """A source connector's configuration as one would take it from Debezium's tutorial; only the last lines are ours."""
+
+    name: str
+    prefix: str
+    source: Database
+    kafka: Kafka
+    database: str
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def config(self) -> dict[str, str]:
+        """The body of the POST."""
+        return {
+            "connector.class": CONNECTOR_CLASSES[self.source.flavor],
+            "tasks.max": "1",
+            "database.hostname": self.source.host,
+            "database.port": str(self.source.port),
+            "database.user": CONNECTOR_USER,
+            "database.password": CONNECTOR_PASSWORD,
+            "database.server.id": "184054",
+            "topic.prefix": self.prefix,
+            "database.include.list": self.database,
+            "schema.history.internal.kafka.bootstrap.servers": self.kafka.bootstrap,
+            "schema.history.internal.kafka.topic": f"{self.prefix}.schema-history",
+            # The whole range of BIGINT UNSIGNED, and not Debezium's wrapped default.
+            "bigint.unsigned.handling.mode": "precise",
+            **self.options,
+        }
+
+
+def create_connector_user(source: Database) -> None:
+    """The account and the privileges that a connector needs; nothing more."""
+    import pymysql  # noqa: PLC0415 - the only statement here that talks to the source
+
+    account = f"'{CONNECTOR_USER}'@'%'"
+    monitor = "BINLOG MONITOR" if source.flavor == "mariadb" else "REPLICATION CLIENT"
+    with pymysql.connect(**source.login) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE USER IF NOT EXISTS {account} IDENTIFIED BY '{CONNECTOR_PASSWORD}'")
+        cursor.execute(f"GRANT SELECT, REPLICATION SLAVE, {monitor} ON *.* TO {account}")
+        cursor.execute(f"GRANT CREATE, SELECT, INSERT, UPDATE ON dblog.* TO {account}")

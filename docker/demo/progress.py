@@ -1,0 +1,132 @@
+"""Shows a run while it goes on: a panel that is redrawn on a terminal, a line every few seconds elsewhere.
+
+A thread takes the numbers from a callback, so that a slow answer of a server that was just killed delays the picture and not the run.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+
+LINE_INTERVAL_S = 5.0
+SAMPLE_INTERVAL_S = 1.0
+
+
+@dataclass(slots=True)
+class Numbers:
+    """What is shown; None is not known (yet)."""
+
+    rows_dumped: int | None = None
+    rows_to_dump: int = 0
+    records: int | None = None
+    changes: int = 0
+    rows_lake: int | None = None
+    lag_s: float | None = None
+    task: str = "-"
+
+
+@dataclass(slots=True)
+class _Rate:
+    """Changes a second since the sample before."""
+
+    value: int = 0
+    at_s: float = field(default_factory=time.monotonic)
+
+    def update(self, value: int) -> float:
+        now_s = time.monotonic()
+        rate = (value - self.value) / max(now_s - self.at_s, 0.001)
+        self.value, self.at_s = value, now_s
+        return max(rate, 0.0)
+
+
+class Progress:
+    """``phase`` and ``event`` say what the run does; the numbers come from ``sample`` about once a second."""
+
+    def __init__(self, title: str, *, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False)
+        self.sample: Callable[[Numbers], None] | None = None
+        self.numbers = Numbers()
+        self.kills: list[str] = []
+        self._title = title
+        self._phase = "starting"
+        self._began_s = time.monotonic()
+        self._changes, self._records = _Rate(), _Rate()
+        self._changes_per_s = self._records_per_s = 0.0
+        self._live: Live | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self._live = Live(self._panel(), console=self.console, refresh_per_second=4, transient=True)
+            self._live.start()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join(10)
+        if self._live is not None:
+            self._live.stop()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._began_s
+
+    def phase(self, text: str) -> None:
+        """What goes on from now on; also a line of its own."""
+        self._phase = text
+        self.event(text)
+
+    def event(self, text: str) -> None:
+        """Something that happened, kept above the panel."""
+        self.console.print(f"{self.elapsed_s:6.1f} s  {text}", markup=False, soft_wrap=True)
+
+    def _watch(self) -> None:
+        line_at_s = time.monotonic() + LINE_INTERVAL_S
+        while not self._stop.wait(SAMPLE_INTERVAL_S):
+            if self.sample is not None:
+                with suppress(Exception):  # a server that is down now is asked again in a second
+                    self.sample(self.numbers)
+            self._changes_per_s = self._changes.update(self.numbers.changes)
+            self._records_per_s = self._records.update(self.numbers.records or 0)
+            if self._live is not None:
+                self._live.update(self._panel())
+            elif time.monotonic() >= line_at_s:
+                line_at_s = time.monotonic() + LINE_INTERVAL_S
+                cells = "  ".join(f"{name} {value}" for name, value in self._cells() if name != "phase")
+                self.console.print(f"{self.elapsed_s:6.1f} s  | {cells}", markup=False, soft_wrap=True)
+
+    def _cells(self) -> list[tuple[str, str]]:
+        n = self.numbers
+        return [
+            ("phase", self._phase),
+            ("rows dumped", f"{_count(n.rows_dumped)} of {_count(n.rows_to_dump)}"),
+            ("changes", f"{_count(n.changes)} ({self._changes_per_s:,.0f}/s)"),
+            ("records in Kafka", f"{_count(n.records)} ({self._records_per_s:,.0f}/s)"),
+            ("rows in the lake", _count(n.rows_lake)),
+            ("lag", "-" if n.lag_s is None else f"{n.lag_s:.0f} s"),
+            ("task", n.task),
+            ("kills", ", ".join(self.kills) or "none yet"),
+        ]
+
+    def _panel(self) -> Panel:
+        grid = Table.grid(padding=(0, 2))
+        for name, value in self._cells():
+            grid.add_row(f"[dim]{name}[/dim]", value)
+        return Panel(grid, title=f"{self._title}, {self.elapsed_s:.0f} s", expand=False)
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

@@ -1,0 +1,79 @@
+"""What the demo asks of the worker's REST API: post a connector, look at its state and its offsets. Plain Kafka Connect calls.
+
+Every call gives up quickly and says nothing when the worker is away: it is killed on purpose here, and the caller asks again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+TIMEOUT_S = 5.0
+
+
+class ConnectorFailedError(Exception):
+    """The connector or its task is FAILED; the text is its trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpState:
+    """The dump as the stored offset tells it."""
+
+    known: bool
+    done: bool
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A worker at ``url``."""
+
+    url: str
+
+    def healthy(self) -> bool:
+        """The worker takes requests."""
+        try:
+            return httpx.get(f"{self.url}/health", timeout=TIMEOUT_S).is_success
+        except httpx.HTTPError:
+            return False
+
+    def create(self, name: str, config: dict[str, str]) -> None:
+        """POST the connector; raises with the worker's own words when it is refused."""
+        answer = httpx.post(f"{self.url}/connectors", json={"name": name, "config": config}, timeout=60)
+        if answer.is_error:
+            raise ConnectorFailedError(f"the worker refused the connector: {answer.text}")
+
+    def delete(self, name: str) -> None:
+        """DELETE the connector; its offsets and topics stay."""
+        httpx.delete(f"{self.url}/connectors/{name}", timeout=60).raise_for_status()
+
+    def state(self, name: str) -> str:
+        """The task's state in one word, ``-`` while there is none; raises ConnectorFailedError when it or the connector has FAILED."""
+        status = self._get(f"/connectors/{name}/status")
+        if status is None:
+            return "-"
+        parts = [status.get("connector", {}), *status.get("tasks", [])]
+        for part in parts:
+            if part.get("state") == "FAILED":
+                raise ConnectorFailedError(part.get("trace") or "FAILED without a trace")
+        return str(parts[1]["state"]) if len(parts) > 1 else "-"
+
+    def dump(self, name: str) -> DumpState:
+        """How far the dump is by the offsets that the worker has stored."""
+        answer = self._get(f"/connectors/{name}/offsets")
+        for entry in (answer or {}).get("offsets", []):
+            text = (entry.get("offset") or {}).get("dblog_dump")
+            if text is not None:
+                tables = json.loads(text)["tables"]
+                return DumpState(known=True, done=all(table.get("done") for table in tables), rows=sum(table["rows"] for table in tables))
+        return DumpState(known=False, done=False)
+
+    def _get(self, path: str) -> Any:
+        try:
+            answer = httpx.get(f"{self.url}{path}", timeout=TIMEOUT_S)
+        except httpx.HTTPError:
+            return None
+        return answer.json() if answer.is_success else None

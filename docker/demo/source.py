@@ -1,0 +1,63 @@
+"""Reads a table of the source for the comparison: its columns, its key, and every row, by plain SELECT.
+
+FLOAT is asked for as a double: the server's text of a FLOAT has six digits, less than what is stored. The session's time zone is UTC, so
+TIMESTAMP comes as the instant that the log carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pymysql.cursors
+
+from demo.canonical import SourceColumn
+
+if TYPE_CHECKING:
+    from demo.shop import Connect
+
+FETCH_ROWS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """What the comparison needs to know about a table."""
+
+    columns: tuple[SourceColumn, ...]
+    key: tuple[str, ...]
+
+
+def describe(connect: Connect, database: str, table: str) -> SourceTable:
+    """Columns in order, and the primary key's columns in key order."""
+    with connect() as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COALESCE(DATETIME_PRECISION, 0) FROM information_schema.COLUMNS"
+            " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
+            (database, table),
+        )
+        columns = tuple(SourceColumn(name, kind.lower(), text, int(digits)) for name, kind, text, digits in cursor.fetchall())
+        cursor.execute(
+            "SELECT COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE"
+            " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND CONSTRAINT_NAME = 'PRIMARY' ORDER BY ORDINAL_POSITION",
+            (database, table),
+        )
+        return SourceTable(columns, tuple(name for (name,) in cursor.fetchall()))
+
+
+def count_rows(connect: Connect, database: str, table: str) -> int:
+    """Rows of the table now."""
+    with connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT COUNT(*) FROM {database}.{table}")
+        row = cursor.fetchone()
+        return int(row[0]) if row is not None else 0
+
+
+def read_rows(connect: Connect, database: str, table: str, columns: tuple[SourceColumn, ...]) -> Iterator[tuple[object, ...]]:
+    """Every row in the order of ``columns``, streamed."""
+    names = ", ".join(f"`{column.name}` + 0e0" if column.type == "float" else f"`{column.name}`" for column in columns)
+    with connect() as connection, connection.cursor(pymysql.cursors.SSCursor) as cursor:
+        cursor.execute("SET SESSION time_zone = '+00:00'")
+        cursor.execute(f"SELECT {names} FROM {database}.{table}")
+        while rows := cursor.fetchmany(FETCH_ROWS):
+            yield from rows
