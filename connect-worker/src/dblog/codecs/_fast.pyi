@@ -1,0 +1,72 @@
+"""Types of the compiled hot path. See _fast.pyx for how, rowplan.py and logdecoder.py for the slow twins with the same results."""
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from typing import Literal
+
+from dblog.codecs.logitems import LogEvent, LogOffset, LogRows
+from dblog.codecs.plan import RowContext, TablePlan
+from dblog.codecs.rowplan import Chunk, Image, Op, Records, RowEncoder
+
+class FastPlan:
+    """The compiled RowEncoder of one table version; Avro only."""
+
+    def __init__(self, plan: TablePlan, image: Image) -> None: ...
+    @property
+    def plan(self) -> TablePlan: ...
+    def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records: ...
+    def encode_chunk(self, rows: bytes | bytearray | memoryview, context: RowContext, struck: AbstractSet[bytes]) -> Chunk: ...
+    def check_table_map(self, body: bytes) -> None: ...
+
+def compile_plan(plan: TablePlan, image: Image) -> FastPlan:
+    """The fast encoder of a table version; ``image`` is the dialect's image module."""
+
+class LogDecoder:
+    """Bytes of a binlog connection to finished records and the events that need a decision. Pure: it never blocks and does no I/O.
+
+    ``resolve(table map body, place)`` gives the encoder of a table's rows, None for a table that is not captured; asked once for each table
+    map's bytes until ``forget_tables``. ``pass_through`` names (database, table) whose rows events come out as LogEvents. ``keep_query`` puts
+    the statement's text (ROWS_QUERY, ANNOTATE_ROWS) into ``source.query``.
+    """
+
+    def __init__(
+        self,
+        *,
+        flavor: Literal["mysql", "mariadb"],
+        resolve: Callable[[bytes, LogOffset], RowEncoder | None],
+        checksum: bool = True,
+        records_max: int = 1000,
+        bytes_max: int = 1 << 20,
+        pass_through: AbstractSet[tuple[str, str]] = frozenset(),
+        keep_query: bool = False,
+    ) -> None: ...
+    def start(
+        self, file: str, pos: int, *, skip_events: int = 0, skip_rows: int = 0, epoch: int = 0, now_us: Callable[[], int]
+    ) -> None:
+        """Begin at a place, as after connecting. The first transaction's first ``skip_events`` events, and then ``skip_rows`` rows, give nothing."""
+
+    def feed(self, data: bytes) -> list[LogRows | LogEvent]:
+        """Take more bytes; give what is finished.
+
+        Stops behind a LogEvent that may change schemas, so that the reader can act before the next table is resolved, and before an event that
+        cannot be handled: while ``held``, call ``feed(b"")`` again. The error of such an event is raised when nothing precedes it.
+        """
+
+    def flush(self) -> list[LogRows | LogEvent]:
+        """Give out what is pending; an item without segments when only the position has moved."""
+
+    def forget_tables(self) -> None:
+        """Every table map asks ``resolve`` anew."""
+
+    @property
+    def held(self) -> bool:
+        """Whether the last call stopped early and ``feed(b"")`` would go on."""
+
+def scan_rows(buffer: bytes | bytearray | memoryview, start: int = 0) -> tuple[bool, int, int, int]:
+    """(complete, rows, place of the last row's packet or -1, place up to which the buffer is used) from ``start`` on.
+
+    Ends at an EOF or OK packet (first byte 0xFE; with and without CLIENT_DEPRECATE_EOF); ERR raises TransientError.
+    """
+
+def crc32(data: bytes | bytearray | memoryview, seed: int = 0) -> int:
+    """zlib's crc32."""

@@ -1,0 +1,80 @@
+"""What a log decoder gives: places in the log, batches of finished rows, and events that need a decision.
+
+Values only, shared by the compiled decoder and its slow twin, so that tests can compare them with ``==``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dblog.codecs.rowplan import RowEncoder
+    from dblog.model import Headers
+
+MysqlGtids = list[tuple[str, str, int, int]]
+"""(uuid, tag or "", first, last) of finished transactions, in log order, joined where they follow each other."""
+MariadbGtids = list[tuple[int, int, int]]
+"""(domain, server id, sequence number): the last finished one of each domain."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LogOffset:
+    """Where reading would go on: Debezium's offset fields, and the transactions finished since the item before.
+
+    ``pos`` is where the open transaction begins (its GTID event if it has one), else the place after the last finished one. ``event`` counts
+    the open transaction's events already consumed, from and with BEGIN (MariaDB: its GTID event); 0 outside. ``gtids_delta`` leaves the
+    open transaction out until it commits.
+    """
+
+    file: str
+    pos: int
+    event: int = 0
+    row: int = 0
+    ts_sec: int = 0
+    server_id: int = 0
+    in_transaction: bool = False
+    gtids_delta: MysqlGtids | MariadbGtids = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class LogRows:
+    """Finished records of a stretch of the log: one segment for each encoder, in the order of first use.
+
+    Rows of one table keep their order; rows of different tables within an item do not say who came first. ``position`` is the place after
+    the last event of the stretch. An item without segments only moves the position.
+    """
+
+    segments: list[tuple[RowEncoder, list[bytes | None], list[bytes | None], dict[int, Headers]]]
+    records: int
+    bytes: int
+    source_ts_us: int | None
+    position: LogOffset
+
+
+@dataclass(slots=True, kw_only=True)
+class LogEvent:
+    """An event that the reader must decide on: DDL, pass-through rows, rotation, an incident, a type nobody knows.
+
+    ``type_code`` -1 is an ERR packet and -2 an EOF packet, with the packet as ``body``. ``body`` is without header and checksum. ``table``
+    is the table map's body in front of pass-through rows, ``flags`` are the header's. ``position`` is the place after the event.
+    """
+
+    type_code: int
+    timestamp_s: int
+    server_id: int
+    body: bytes
+    file: str
+    start_pos: int
+    next_pos: int
+    position: LogOffset
+    gtid: str | None = None
+    source_ts_us: int = 0
+    sequence_high: int = 0
+    sequence_low: int = 0
+    table: bytes | None = None
+    flags: int = 0
+
+
+ERR_PACKET = -1
+EOF_PACKET = -2

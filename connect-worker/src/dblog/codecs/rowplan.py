@@ -1,0 +1,375 @@
+"""A table version's rows become finished records: the contract of both row encoders, and the slow one.
+
+``SlowPlan`` goes through a Python value for every column and a converter's plain writer for every record, so it is easy to trust; the
+extension (_fast.pyx) makes the same bytes without objects, and property tests hold the two together. Records are Debezium's: envelope
+version 2, tombstones after deletes, an update of the key as delete and create with ``__debezium.newkey`` and ``__debezium.oldkey`` headers
+(debezium contract 1.3 to 1.6). Both share one source block; a row adds its number to D7's low half.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal
+from typing import Any, Literal, Protocol
+from zlib import crc32
+
+from dblog.codecs import avro
+from dblog.codecs.plan import RowContext, TablePlan
+from dblog.codecs.schema import Kind, Schema
+from dblog.errors import DefiniteError
+from dblog.model import Headers
+
+Op = Literal["c", "u", "d"]
+Row = tuple[Any, ...]
+Records = tuple[list[bytes | None], list[bytes | None], dict[int, Headers]]
+"""Keys, values, and the headers of the few records that have any, by index."""
+Chunk = tuple[list[bytes | None], list[bytes | None], int, int]
+"""Keys, values, rows dropped, digest."""
+
+NEW_KEY_HEADER = "__debezium.newkey"
+OLD_KEY_HEADER = "__debezium.oldkey"
+_DIGEST_MASK = (1 << 64) - 1
+
+
+class RowEncoder(Protocol):
+    """Turns images of one table version into records; made once, called for each rows event or chunk."""
+
+    @property
+    def plan(self) -> TablePlan:
+        """What it was made from."""
+
+    def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records:
+        """Records of a rows event's body (table id first, no checksum).
+
+        ``version`` is the event's, 1 or 2; None asks the body. The first ``skip_rows`` rows give no records (they were sent before a restart).
+        Raises DefiniteError for partial images and for bytes that do not fit the plan.
+        """
+
+    def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes]) -> Chunk:
+        """Records (op ``r``) of the binary result-set row packets ``rows``, headers included; a row whose key is in ``struck`` is dropped.
+
+        The digest is the sum modulo 2^64 of the crc32 of every row's Avro bytes (the row struct, without union index), dropped ones too.
+        """
+
+    def check_table_map(self, body: bytes) -> None:
+        """Raise DefiniteError when the log stores the table otherwise than the plan expects."""
+
+
+class LogRowsReader(Protocol):
+    """Takes rows events apart into (before, after)."""
+
+    def __call__(self, op: str, body: bytes, *, version: int | None = None) -> Iterator[tuple[Row | None, Row | None]]:
+        """Both images of each row, whichever the operation has."""
+
+
+class Layout(Protocol):
+    """How long a field is in a row image."""
+
+    @property
+    def prefix(self) -> int:
+        """Length bytes in front, little-endian; 0 for a fixed size."""
+
+    @property
+    def size(self) -> int:
+        """The fixed size."""
+
+
+class Image(Protocol):
+    """A dialect's ``image`` module: all that the encoders ask it. Codecs import no dialect, so it is handed in."""
+
+    def LogRows(self, plan: TablePlan, /) -> LogRowsReader:  # noqa: N802 - a class there
+        """A reader of rows events."""
+
+    def ResultRows(self, plan: TablePlan, /) -> Callable[[bytes], Iterator[Row]]:  # noqa: N802
+        """A reader of result-set row packets."""
+
+    def check_table_map(self, plan: TablePlan, body: bytes, /) -> None:
+        """Refuse a table map that does not fit the plan."""
+
+    def column_layout(self, plan: TablePlan, index: int, /) -> Layout:
+        """The layout of a column's field in a row image."""
+
+    def log_reader(self, plan: TablePlan, index: int, /) -> Callable[[bytes], Any]:
+        """From a field of a row image to the value."""
+
+    def result_reader(self, plan: TablePlan, index: int, /) -> Callable[[bytes], Any]:
+        """From a field of a result set to the value."""
+
+    def text_table(self, plan: TablePlan, index: int, /) -> tuple[str, ...] | None:
+        """The 256 characters of a text column in a one-byte character set; () when its bytes are UTF-8; None for all others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writers:
+    """A converter, for one table: the finished bytes, frame included, of a key struct and of an envelope."""
+
+    key: Callable[[Mapping[str, Any]], bytes]
+    value: Callable[[Mapping[str, Any]], bytes]
+
+
+def avro_writers(plan: TablePlan) -> Writers:
+    """The Avro converter's writers of a table."""
+    return Writers(
+        key=_framed(plan.key_prefix, plan.key_schema) if plan.key_schema is not None else lambda _: b"",
+        value=_framed(plan.value_prefix, plan.value_schema),
+    )
+
+
+def _framed(prefix: bytes, schema: Schema) -> Callable[[Mapping[str, Any]], bytes]:
+    write = avro.writer(schema)
+
+    def framed(value: Mapping[str, Any]) -> bytes:
+        out = bytearray(prefix)
+        write(out, value)
+        return bytes(out)
+
+    return framed
+
+
+class SlowPlan:
+    """The slow twin. ``image`` is the dialect's image module; ``writers`` the converter, Avro if not given."""
+
+    def __init__(self, plan: TablePlan, image: Image, writers: Writers | None = None) -> None:
+        self.plan = plan
+        self._image = image
+        self._log_rows = image.LogRows(plan)
+        self._result_rows = image.ResultRows(plan)
+        self._writers = avro_writers(plan) if writers is None else writers
+        after = next(f.schema for f in plan.value_schema.fields if f.name == "after")
+        self._write_row = avro.writer(_required(after))
+
+    def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records:
+        """See RowEncoder."""
+        plan = self.plan
+        records = _Records()
+        if op in plan.skipped_operations:
+            return records.keys, records.values, records.headers
+        for number, (before, after) in enumerate(self._log_rows(op, body, version=version)):
+            if number < skip_rows:
+                continue
+            source = source_block(plan, context, row=number)
+            if op == "u":
+                assert before is not None
+                assert after is not None
+                self._update(records, self._struct(before), self._struct(after), source, context)
+            elif op == "c":
+                assert after is not None
+                row = self._struct(after)
+                records.add(self._key(row), self._value("c", None, row, source, context))
+            else:
+                assert before is not None
+                self._delete(records, self._struct(before), source, context, headers=None)
+        return records.keys, records.values, records.headers
+
+    def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes]) -> Chunk:
+        """See RowEncoder. All rows of a chunk stand at one place, the low mark: their row number is 0."""
+        keys: list[bytes | None] = []
+        values: list[bytes | None] = []
+        dropped = digest = 0
+        source = source_block(self.plan, context, row=0)
+        for image_row in self._result_rows(rows):
+            row = self._struct(image_row)
+            digest = digest + crc32(self._row_bytes(row)) & _DIGEST_MASK
+            key = self._key(row)
+            if key is not None and key in struck:
+                dropped += 1
+                continue
+            keys.append(key)
+            values.append(self._value("r", None, row, source, context))
+        return keys, values, dropped, digest
+
+    def check_table_map(self, body: bytes) -> None:
+        """See RowEncoder."""
+        self._image.check_table_map(self.plan, body)
+
+    def _update(
+        self, records: _Records, before: dict[str, Any], after: dict[str, Any], source: Mapping[str, Any], context: RowContext
+    ) -> None:
+        if self.plan.skip_unchanged and self._row_bytes(before) == self._row_bytes(after):
+            return
+        old, new = self._key(before), self._key(after)
+        if old == new:
+            records.add(new, self._value("u", before, after, source, context))
+            return
+        self._delete(records, before, source, context, headers=[(NEW_KEY_HEADER, key_text(self.plan, after).encode())])
+        headers: Headers = [(OLD_KEY_HEADER, key_text(self.plan, before).encode())]
+        records.add(new, self._value("c", None, after, source, context), headers)
+
+    def _delete(
+        self, records: _Records, before: dict[str, Any], source: Mapping[str, Any], context: RowContext, *, headers: Headers | None
+    ) -> None:
+        key = self._key(before)
+        records.add(key, self._value("d", before, None, source, context), headers)
+        if self.plan.tombstones and key is not None:
+            records.add(key, None, headers)
+
+    def _struct(self, row: Row) -> dict[str, Any]:
+        return {c.name: _or_zero(self.plan, i, row[i]) for i, c in enumerate(self.plan.columns) if c.included}
+
+    def _key(self, row: Mapping[str, Any]) -> bytes | None:
+        plan = self.plan
+        return self._writers.key({plan.columns[i].name: row[plan.columns[i].name] for i in plan.key}) if plan.key else None
+
+    def _row_bytes(self, row: Mapping[str, Any]) -> bytes:
+        out = bytearray()
+        self._write_row(out, row)
+        return bytes(out)
+
+    def _value(self, op: str, before: Any, after: Any, source: Mapping[str, Any], context: RowContext) -> bytes:
+        now = context.now_us
+        return self._writers.value(
+            {
+                "before": before,
+                "after": after,
+                "source": source,
+                "transaction": None,
+                "op": op,
+                "ts_ms": now // 1000,
+                "ts_us": now,
+                "ts_ns": now * 1000,
+            }
+        )
+
+
+class _Records:
+    """Keys, values and headers as they grow."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.headers: dict[int, Headers] = {}
+
+    def add(self, key: bytes | None, value: bytes | None, headers: Headers | None = None) -> None:
+        if headers:
+            self.headers[len(self.keys)] = headers
+        self.keys.append(key)
+        self.values.append(value)
+
+
+def _required(schema: Schema) -> Schema:
+    from dataclasses import replace  # noqa: PLC0415
+
+    return replace(schema, optional=False)
+
+
+def _or_zero(plan: TablePlan, index: int, value: Any) -> Any:
+    """What the record gets: the zero where there is no value and the schema wants one."""
+    column = plan.columns[index]
+    if value is not None or column.schema is None or column.schema.optional:
+        return value
+    if column.zero is None:
+        raise no_value(plan, index)
+    return column.zero
+
+
+def no_value(plan: TablePlan, index: int) -> DefiniteError:
+    """A NULL in a column that the schema says has none."""
+    return DefiniteError(
+        f"{plan.table.id}, column {plan.table.columns[index].name}: the log has NULL where the known schema allows none; "
+        "the schema is out of sync, take a new schema snapshot (snapshot.mode=recovery)"
+    )
+
+
+def other_width(plan: TablePlan, width: int) -> DefiniteError:
+    """A rows event of another table version."""
+    return DefiniteError(
+        f"{plan.table.id}: the log has rows of {width} columns where the known schema has {len(plan.columns)}; "
+        "the schema is out of sync, take a new schema snapshot (snapshot.mode=recovery)"
+    )
+
+
+def partial_image(plan: TablePlan) -> DefiniteError:
+    """A row image that leaves columns out."""
+    return DefiniteError(
+        f"{plan.table.id}: the log has row images without all columns; "
+        "run SET GLOBAL binlog_row_image=FULL on the source, let its sessions reconnect, and take a new snapshot of the table"
+    )
+
+
+def source_block(plan: TablePlan, context: RowContext, *, row: int) -> dict[str, Any]:
+    """The envelope's ``source`` of one row. ``snapshot`` is left out for log rows: its schema default says ``false``."""
+    source: dict[str, Any] = {
+        "version": plan.version,
+        "connector": plan.connector,
+        "name": plan.server_name,
+        "ts_ms": context.source_ts_us // 1000,
+        "db": plan.table.id.database,
+        "sequence": f'["{context.sequence_high}","{context.sequence_low + row}"]',
+        "ts_us": context.source_ts_us,
+        "ts_ns": context.source_ts_us * 1000,
+        "table": plan.table.id.name,
+        "server_id": context.server_id,
+        "gtid": context.gtid,
+        "file": context.file,
+        "pos": context.pos,
+        "row": row,
+        "thread": context.thread,
+        "query": context.query,
+    }
+    if context.snapshot is not None:
+        source["snapshot"] = context.snapshot
+    return source
+
+
+# --- keys in headers -------------------------------------------------------------------------------------------------
+
+
+def key_text(plan: TablePlan, row: Mapping[str, Any]) -> str:
+    """The key struct as Connect's default SimpleHeaderConverter writes it (org.apache.kafka.connect.data.Values.append)."""
+    assert plan.key_schema is not None
+    return _struct_text(plan.key_schema, row)
+
+
+def _struct_text(schema: Schema, value: Mapping[str, Any]) -> str:
+    members = (f"{_quoted(f.name)}:{_member_text(f.schema, value.get(f.name))}" for f in schema.fields)
+    return "{" + ",".join(members) + "}"
+
+
+def _member_text(schema: Schema, value: Any) -> str:  # noqa: C901, PLR0911 - one case a kind
+    if value is None:
+        return "null"
+    if schema.name in _DATE_UNITS:
+        return _java_date(int(value) * _DATE_UNITS[schema.name])
+    match schema.kind:
+        case Kind.BOOLEAN:
+            return "true" if value else "false"
+        case Kind.STRING:
+            return _quoted(value)
+        case Kind.BYTES if schema.name == avro.DECIMAL:
+            scale = int(dict(schema.parameters).get("scale", "0"))
+            return str(Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, Context(prec=100)))
+        case Kind.BYTES:
+            return f'"{b64encode(value).decode()}"'
+        case Kind.FLOAT32:
+            return avro.java_float_text(value)
+        case Kind.FLOAT64:
+            return avro.java_double_text(value)
+        case Kind.ARRAY:
+            assert schema.items is not None
+            return "[" + ",".join(_member_text(schema.items, item) for item in value) + "]"
+        case Kind.STRUCT:
+            return _struct_text(schema, value)
+        case _:
+            return str(value)
+
+
+_MILLIS_PER_DAY = 86_400_000
+_DATE_UNITS = {avro.DATE: _MILLIS_PER_DAY, avro.TIME: 1, avro.TIMESTAMP: 1}
+
+
+def _java_date(millis: int) -> str:
+    """``Values.dateFormatFor``: anything before 1970-01-02 as a time, a whole day as a date, the rest as both."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
+    clock = f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    if millis < _MILLIS_PER_DAY:
+        return clock
+    day = f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
+    return day if millis % _MILLIS_PER_DAY == 0 else f"{day}T{clock}"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,187 @@
+"""A MySQL or MariaDB binlog stream as a server would send it: events with headers and checksums, in protocol packets.
+
+Written from the protocol's description alone, so that tests of the decoders do not check our code against itself.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass, field
+
+QUERY, STOP, ROTATE, FORMAT, XID, TABLE_MAP = 2, 3, 4, 15, 16, 19
+WRITE_V1, UPDATE_V1, DELETE_V1, WRITE, UPDATE, DELETE = 23, 24, 25, 30, 31, 32
+HEARTBEAT, ROWS_QUERY, GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS, XA_PREPARE = 27, 29, 33, 34, 35, 38
+TRANSACTION_PAYLOAD, GTID_TAGGED = 40, 42
+ANNOTATE, CHECKPOINT, MARIADB_GTID, GTID_LIST = 160, 161, 162, 163
+ARTIFICIAL = 0x20
+PACKET_MAX = 0xFFFFFF
+
+
+@dataclass
+class Stream:
+    """Appends events at a growing log position."""
+
+    flavor: str = "mysql"
+    file: str = "binlog.000007"
+    pos: int = 4
+    checksum: bool = True
+    server_id: int = 11
+    timestamp: int = 1_700_000_000
+    sequence: int = 0
+    out: list[bytes] = field(default_factory=list)
+    starts: list[tuple[int, int, int]] = field(default_factory=list)
+    """(type, start, next) of each logged event."""
+
+    def event(self, type_code: int, body: bytes, *, flags: int = 0, artificial: bool = False, pos: int | None = None) -> Stream:
+        """Append one event."""
+        size = 19 + len(body) + (4 if self.checksum or type_code == FORMAT else 0)
+        if artificial:
+            next_pos = 0
+            flags |= ARTIFICIAL
+        else:
+            self.starts.append((type_code, self.pos, self.pos + size))
+            self.pos += size
+            next_pos = self.pos
+        if pos is not None:
+            next_pos = pos
+        head = struct.pack("<IBIIIH", 0 if artificial else self.timestamp, type_code, self.server_id, size, next_pos & 0xFFFFFFFF, flags)
+        raw = head + body
+        if self.checksum or type_code == FORMAT:
+            raw += struct.pack("<I", zlib.crc32(raw))
+        self.packet(b"\x00" + raw)
+        return self
+
+    def packet(self, payload: bytes) -> Stream:
+        """Append a payload as one packet, or as several when it is too long for one."""
+        at = 0
+        while True:
+            part = payload[at : at + PACKET_MAX]
+            self.out.append(len(part).to_bytes(3, "little") + bytes([self.sequence & 0xFF]) + part)
+            self.sequence += 1
+            at += len(part)
+            if len(part) < PACKET_MAX:
+                return self
+
+    def hello(self) -> Stream:
+        """What a dump begins with: an artificial rotate and the format description."""
+        self.event(ROTATE, struct.pack("<Q", self.pos) + self.file.encode(), artificial=True)
+        return self.format()
+
+    def format(self) -> Stream:
+        body = struct.pack("<H50sIB", 4, b"9.7.0", 0, 19) + bytes(40) + bytes([1 if self.checksum else 0])
+        return self.event(FORMAT, body)
+
+    def rotate(self, file: str) -> Stream:
+        self.event(ROTATE, struct.pack("<Q", 4) + file.encode())
+        self.file, self.pos = file, 4
+        self.event(ROTATE, struct.pack("<Q", 4) + file.encode(), artificial=True)
+        return self.format()
+
+    def query(self, text: str, *, thread: int = 77, database: str = "shop") -> Stream:
+        status = b"\x00\x00\x00\x00\x00"
+        head = struct.pack("<IIBHH", thread, 0, len(database), 0, len(status))
+        return self.event(QUERY, head + status + database.encode() + b"\x00" + text.encode())
+
+    def gtid(self, uuid: str, number: int, *, commit_us: int = 1_700_000_000_123_456, original_us: int | None = None) -> Stream:
+        sid = bytes.fromhex(uuid.replace("-", ""))
+        body = b"\x01" + sid + struct.pack("<qBqq", number, 2, 0, 1)
+        if original_us is None:
+            body += commit_us.to_bytes(7, "little")
+        else:
+            body += (commit_us | 1 << 55).to_bytes(7, "little") + original_us.to_bytes(7, "little")
+        return self.event(GTID, body + b"\xfa" + struct.pack("<I", 90700))
+
+    def anonymous_gtid(self, *, commit_us: int) -> Stream:
+        body = b"\x01" + bytes(16) + struct.pack("<qBqq", 0, 2, 0, 1) + commit_us.to_bytes(7, "little")
+        return self.event(ANONYMOUS_GTID, body + b"\xfa" + struct.pack("<I", 90700))
+
+    def tagged_gtid(self, uuid: str, tag: str, number: int, *, commit_us: int, original_us: int | None = None) -> Stream:
+        sid = b"".join(varlen(byte) for byte in bytes.fromhex(uuid.replace("-", "")))
+        fields = varlen(0) + varlen(1) + varlen(1) + sid + varlen(2) + varlen(number << 1)
+        fields += varlen(3) + varlen(len(tag)) + tag.encode() + varlen(4) + varlen(0) + varlen(5) + varlen(2)
+        fields += varlen(6) + varlen(commit_us)
+        if original_us is not None:
+            fields += varlen(7) + varlen(original_us)
+        fields += varlen(8) + varlen(300) + varlen(9) + varlen(90700)
+        size = len(fields) + 4
+        return self.event(GTID_TAGGED, varlen(1) + size_varlen(size) + varlen(9) + fields)
+
+    def mariadb_gtid(self, domain: int, number: int, *, standalone: bool = False) -> Stream:
+        return self.event(MARIADB_GTID, struct.pack("<QIB", number, domain, 1 if standalone else 12) + bytes(6))
+
+    def xid(self) -> Stream:
+        return self.event(XID, struct.pack("<Q", 9))
+
+    def begin(self, *, number: int = 1, uuid: str = "11111111-2222-3333-4444-555555555555", domain: int = 0) -> Stream:
+        """The frame's beginning in the stream's flavor."""
+        if self.flavor == "mariadb":
+            return self.mariadb_gtid(domain, number)
+        return self.gtid(uuid, number).query("BEGIN")
+
+    def table_map(self, table_id: int, database: str, table: str, types: bytes, meta: bytes, *, optional: bytes = b"") -> Stream:
+        return self.event(TABLE_MAP, table_map_body(table_id, database, table, types, meta, optional=optional))
+
+    def rows(self, type_code: int, table_id: int, columns: int, images: bytes) -> Stream:
+        return self.event(type_code, rows_body(type_code, table_id, columns, images))
+
+    def bytes(self) -> bytes:
+        return b"".join(self.out)
+
+
+def varlen(value: int) -> bytes:
+    """An unsigned integer of MySQL's serialization library: the first byte's trailing ones count the bytes that follow."""
+    for more in range(8):
+        if value < 1 << (7 * (more + 1)):
+            return ((value << (more + 1)) | ((1 << more) - 1)).to_bytes(more + 1, "little")
+    return b"\xff" + value.to_bytes(8, "little")
+
+
+def size_varlen(size: int) -> bytes:
+    """The message size in two bytes, whatever it is."""
+    return ((size << 2) | 1).to_bytes(2, "little")
+
+
+def lenenc(value: int) -> bytes:
+    if value < 0xFB:
+        return bytes([value])
+    if value < 1 << 16:
+        return b"\xfc" + value.to_bytes(2, "little")
+    if value < 1 << 24:
+        return b"\xfd" + value.to_bytes(3, "little")
+    return b"\xfe" + value.to_bytes(8, "little")
+
+
+def table_map_body(table_id: int, database: str, table: str, types: bytes, meta: bytes, *, optional: bytes = b"") -> bytes:
+    head = table_id.to_bytes(6, "little") + b"\x01\x00"
+    names = b"".join(bytes([len(name.encode())]) + name.encode() + b"\x00" for name in (database, table))
+    nulls = b"\xff" * ((len(types) + 7) // 8)
+    return head + names + lenenc(len(types)) + types + lenenc(len(meta)) + meta + nulls + optional
+
+
+def rows_body(type_code: int, table_id: int, columns: int, images: bytes, *, extra: bytes = b"", present: bytes | None = None) -> bytes:
+    """Body of a rows event with full images."""
+    head = table_id.to_bytes(6, "little") + b"\x01\x00"
+    if type_code >= WRITE:
+        head += (2 + len(extra)).to_bytes(2, "little") + extra
+    full = ((1 << columns) - 1).to_bytes((columns + 7) // 8, "little") if present is None else present
+    return head + lenenc(columns) + full * (2 if type_code in (UPDATE, UPDATE_V1) else 1) + images
+
+
+def image(fields: list[bytes | None]) -> bytes:
+    """One row image: null bitmap, then the fields that are not NULL."""
+    bits = sum(1 << i for i, f in enumerate(fields) if f is None)
+    return bits.to_bytes((len(fields) + 7) // 8, "little") + b"".join(f for f in fields if f is not None)
+
+
+def result_row(fields: list[bytes | None], *, sequence: int = 0) -> bytes:
+    """One row of a binary result set in its packet or packets."""
+    bits = sum(1 << (i + 2) for i, f in enumerate(fields) if f is None)
+    payload = b"\x00" + bits.to_bytes((len(fields) + 9) // 8, "little") + b"".join(f for f in fields if f is not None)
+    out, at = b"", 0
+    while True:
+        part = payload[at : at + PACKET_MAX]
+        out += len(part).to_bytes(3, "little") + bytes([sequence & 0xFF]) + part
+        at += len(part)
+        if len(part) < PACKET_MAX:
+            return out
