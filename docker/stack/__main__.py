@@ -1,7 +1,7 @@
 """`python -m stack`: the servers of the project by hand.
 
 up [kafka] [mariadb] [mysql]   start them (all by default) in the foreground, print their addresses as JSON, stop them on Ctrl-C
-install [...]                  download what they and Spark need, and start nothing
+setup                          make this clone ready to run and download what they and Spark need; starts nothing
 """
 
 import json
@@ -14,36 +14,26 @@ from pathlib import Path
 from typing import NoReturn
 
 from stack.database import Database
+from stack.environment import BUILD, set_up
 from stack.errors import StackError
 from stack.kafka import Kafka
 from stack.mariadb import MariaDb
-from stack.maven import jars
 from stack.mysql import MySql
-from stack.spark import spark_jars
 
-SERVERS: dict[str, type[Kafka] | type[Database]] = {"kafka": Kafka, "mariadb": MariaDb, "mysql": MySql}
-
-
-def install(names: list[str]) -> None:
-    """Download what is not in the cache yet."""
-    unused = Path("unused")
-    steps: dict[str, Callable[[], object]] = {
-        "kafka": lambda: jars("kafka"),
-        "spark": spark_jars,
-        "mariadb": MariaDb(unused).program,
-        "mysql": MySql(unused).program,
-    }
-    for name in names or list(steps):
-        steps[name]()
+SERVERS: dict[str, Callable[[Path], Kafka | Database]] = {"kafka": Kafka, "mariadb": MariaDb, "mysql": MySql}
 
 
-def up(names: list[str], folder: Path) -> None:
-    """Run servers until a signal ends them."""
-    with ExitStack() as running:
+def up(names: list[str]) -> None:
+    """Run servers until a signal ends them, then remove their data."""
+    parent = BUILD / "servers"
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="up-", dir=parent, ignore_cleanup_errors=True) as made, ExitStack() as running:
+        folder = Path(made)
         addresses: dict[str, object] = {"folder": str(folder)}
         for name in names or list(SERVERS):
-            server = running.enter_context(SERVERS[name](folder / name))
-            addresses[name] = {"bootstrap": server.bootstrap} if isinstance(server, Kafka) else server.login
+            server = SERVERS[name](folder / name)
+            running.enter_context(server)
+            addresses[name] = server.login if isinstance(server, Database) else {"bootstrap": server.bootstrap}
         print(json.dumps(addresses, indent=2), flush=True)
         signal.pause()
 
@@ -54,19 +44,17 @@ def _stop(*_: object) -> NoReturn:
 
 def main(arguments: list[str]) -> int:
     """Run one command; the exit status."""
-    known = {"up": SERVERS.keys(), "install": {*SERVERS, "spark"}}
+    known: dict[str, set[str]] = {"up": set(SERVERS), "setup": set()}
     command, names = (arguments[0], arguments[1:]) if arguments else ("", [])
-    if command not in known or not set(names) <= set(known[command]):
+    if command not in known or not set(names) <= known[command]:
         print(__doc__, file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, _stop)
     try:
-        if command == "install":
-            install(names)
+        if command == "setup":
+            set_up()
         else:
-            build = Path(__file__).parents[2] / "build" / "servers"
-            build.mkdir(parents=True, exist_ok=True)
-            up(names, Path(tempfile.mkdtemp(prefix="up-", dir=build)))
+            up(names)
     except KeyboardInterrupt:
         return 130
     except StackError as error:

@@ -11,7 +11,9 @@ from stack.errors import StackError, Unavailable
 _SHOWN_LINES = 25
 
 
-def run(argv: Sequence[str], *, what: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, stdin: bytes | None = None) -> str:
+def run(
+    argv: Sequence[str], *, what: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, stdin: bytes | None = None
+) -> str:
     """Standard output of `argv`. Raises StackError naming `what` and showing the end of the output when it fails."""
     done = subprocess.run(
         argv,

@@ -20,6 +20,9 @@ from stack.errors import StackError
 from stack.process import GuardedProcess, free_port
 
 HOST = "127.0.0.1"
+SYSTEM_FOLDERS = "/usr/sbin:/usr/local/sbin"
+"""Where packaged servers are; a user's PATH often lacks these."""
+
 _GREETING_PROTOCOL = 10
 """First byte of the packet that a server sends to a new connection (MySQL Internals, Protocol::HandshakeV10)."""
 
@@ -41,7 +44,7 @@ class Database(ABC):
     def __init__(self, folder: Path, *, options: Mapping[str, object] | None = None, durable: bool = True) -> None:
         """`options` are server options by their names in a defaults file, added to or replacing those of this class; None removes one.
 
-        `durable=False` gives up the disk flush of every commit: several times faster writes where no server is ever killed.
+        `durable=False` gives up the disk flush of every commit: faster, and a commit survives `kill` but not a power cut.
         """
         self.folder = folder.absolute()
         self.host = HOST
@@ -135,7 +138,6 @@ class Database(ABC):
         return self.folder / "server.cnf"
 
     def _write_files(self, program: Program) -> None:
-        flush = 1 if self.durable else 0
         options: dict[str, object] = {
             "user": self.owner,
             "basedir": program.basedir,
@@ -153,8 +155,8 @@ class Database(ABC):
             "binlog_row_image": "FULL",
             "binlog_row_metadata": "FULL",
             "character_set_server": "utf8mb4",
-            "innodb_flush_log_at_trx_commit": flush,
-            "sync_binlog": flush,
+            "innodb_flush_log_at_trx_commit": 1 if self.durable else 2,
+            "sync_binlog": 1 if self.durable else 0,
             "innodb_buffer_pool_size": "128M",
             # io_uring and the kernel's limit on asynchronous I/O are out of reach in many containers.
             "innodb_use_native_aio": 0,

@@ -31,7 +31,11 @@ class Unpacked:
 
     def command(self, path: str) -> list[str]:
         """The words that start the program `path` (relative to the root) with the libraries of this folder."""
-        loader = next(path for pattern in ("usr/lib64/ld-*.so.*", "lib64/ld-*.so.*", "lib/ld-linux-*.so.*", "usr/lib/ld-linux-*.so.*") for path in self.root.glob(pattern))
+        loader = next(
+            path
+            for pattern in ("usr/lib64/ld-*.so.*", "lib64/ld-*.so.*", "lib/ld-linux-*.so.*", "usr/lib/ld-linux-*.so.*")
+            for path in self.root.glob(pattern)
+        )
         libraries = [folder for pattern in ("lib/*-linux-gnu*", "usr/lib/*-linux-gnu*") for folder in sorted(self.root.glob(pattern))]
         return [str(loader), "--library-path", ":".join(map(str, libraries)), str(self.root / path)]
 
@@ -58,7 +62,9 @@ def unpacked(name: str, *, package: str, suite: str) -> Unpacked:
 def _unpack(folder: Path, *, package: str, suite: str) -> None:
     archive = mirror()
     if archive is None or not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-        raise Unavailable(f"{package} comes from a Debian archive and this machine has no apt set up for one (DBLOG_DEBIAN_MIRROR can name one)")
+        raise Unavailable(
+            f"{package} comes from a Debian archive and this machine has no apt set up for one (DBLOG_DEBIAN_MIRROR can name one)"
+        )
     state = folder / "apt"
     for part in ("lists/partial", "archives/partial", "none"):
         (state / part).mkdir(parents=True)
@@ -66,7 +72,7 @@ def _unpack(folder: Path, *, package: str, suite: str) -> None:
     signed = f"Signed-By: {_KEYRING}\n" if _KEYRING.exists() else ""
     (state / "archive.sources").write_text(f"Types: deb\nURIs: {archive}\nSuites: {suite}\nComponents: main\n{signed}")
     (state / "apt.conf").write_text(
-        f'''Dir::State "{state}";
+        f"""Dir::State "{state}";
 Dir::State::Lists "{state}/lists";
 Dir::State::Status "{state}/status";
 Dir::Cache "{state}";
@@ -79,7 +85,7 @@ Acquire::Retries "3";
 APT::Install-Recommends "false";
 APT::Sandbox::User "";
 Debug::NoLocking "true";
-'''
+"""
     )
     env = {"APT_CONFIG": str(state / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "--error-on=any"], what=f"Reading the package list of Debian {suite}", env=env)
@@ -93,7 +99,9 @@ Debug::NoLocking "true";
 def _source_addresses() -> Iterator[str]:
     """Archive addresses of apt's sources in both of its formats, in the order of the files."""
     try:
-        listed = subprocess.run(["apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI)"], capture_output=True, text=True, check=False).stdout  # noqa: S607
+        listed = subprocess.run(
+            ["apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI)"], capture_output=True, text=True, check=False
+        ).stdout
     except FileNotFoundError:
         return
     yield from dict.fromkeys(line.strip() for line in listed.splitlines())

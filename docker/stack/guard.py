@@ -49,7 +49,7 @@ def main(parent: int, grace_s: float, log_path: str, argv: list[str]) -> int:
 
     with Path(log_path).open("ab") as log:
         try:
-            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_the_guard)
+            child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_the_guard)  # noqa: PLW1509  no threads here
         except OSError as error:
             print(f"error: {argv[0]}: {error.strerror}", flush=True)
             return 127

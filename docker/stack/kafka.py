@@ -57,7 +57,19 @@ class Kafka:
         if not (self.folder / "data" / "meta.properties").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             run(
-                [java(), *_SMALL_JVM, "-cp", class_path, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties)],
+                [
+                    java(),
+                    *_SMALL_JVM,
+                    "-cp",
+                    class_path,
+                    "kafka.tools.StorageTool",
+                    "format",
+                    "--standalone",
+                    "-t",
+                    cluster,
+                    "-c",
+                    str(properties),
+                ],
                 what="Formatting the broker's data folder",
             )
         read_from = log.stat().st_size if log.exists() else 0

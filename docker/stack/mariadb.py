@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from stack.commands import run
-from stack.database import Database, Program
+from stack.database import SYSTEM_FOLDERS, Database, Program
 from stack.debian import unpacked
 from stack.errors import Unavailable
 
@@ -41,7 +41,11 @@ class MariaDb(Database):
         statements += [(scripts / name).read_bytes() for name in _SYSTEM_TABLES]
         options = [f"--basedir={program.basedir}", f"--datadir={data}", "--user=" + self.owner, "--innodb_use_native_aio=0"]
         options += ["--enforce_storage_engine=", "--max_allowed_packet=8M", "--net_buffer_length=16K", "--innodb_log_file_size=48M"]
-        run([*program.command, "--no-defaults", *options, "--bootstrap"], what="Initialising MariaDB's data folder", stdin=b"".join(statements))
+        run(
+            [*program.command, "--no-defaults", *options, "--bootstrap"],
+            what="Initialising MariaDB's data folder",
+            stdin=b"".join(statements),
+        )
 
     def default_options(self) -> dict[str, object]:
         return {
@@ -52,7 +56,9 @@ class MariaDb(Database):
 
 
 def _installed(missing: Unavailable) -> Program:
-    found = shutil.which("mariadbd") or shutil.which("mariadbd", path="/usr/sbin:/usr/local/sbin")
+    found = shutil.which("mariadbd") or shutil.which("mariadbd", path=SYSTEM_FOLDERS)
     if found is None:
-        raise Unavailable(f"MariaDB cannot be had here: {missing}. Install MariaDB server 10.6 or later so that mariadbd is on the PATH") from missing
+        raise Unavailable(
+            f"MariaDB cannot be had here: {missing}. Install MariaDB server 10.6 or later so that mariadbd is on the PATH"
+        ) from missing
     return Program([found], Path(found).resolve().parent.parent)

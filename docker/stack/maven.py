@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from stack.cache import cached
+from stack.cache import cached, locked
 from stack.commands import program, run
 
 POMS = Path(__file__).parent / "poms"
@@ -24,18 +24,12 @@ def jars(name: str, *, only: tuple[str, ...] = ()) -> Path:
 
     def fill(folder: Path) -> None:
         java()  # Maven's own words without a JDK are hard to read
-        run(
-            [
-                program("mvn", install=_INSTALL_MAVEN),
-                "--batch-mode",
-                "--quiet",
-                f"--file={pom}",
-                f"{_DEPENDENCY_PLUGIN}:copy-dependencies",
-                f"-DoutputDirectory={folder}",
-                "-DincludeScope=runtime",
-                f"-DincludeArtifactIds={','.join(only)}",
-            ],
-            what=f"Downloading the jars of {pom.name} with Maven",
-        )
+        maven = program("mvn", install=_INSTALL_MAVEN)
+        goal = [f"{_DEPENDENCY_PLUGIN}:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
+        with locked("maven"):  # two Mavens at once can spoil the local repository that they share
+            run(
+                [maven, "--batch-mode", "--quiet", f"--file={pom}", *goal, f"-DincludeArtifactIds={','.join(only)}"],
+                what=f"Downloading the jars of {pom.name} with Maven",
+            )
 
     return cached(f"{name}-jars-{digest}", fill)

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from stack.commands import run
-from stack.database import Database, Program
+from stack.database import SYSTEM_FOLDERS, Database, Program
 from stack.debian import unpacked
 from stack.errors import Unavailable
 
@@ -36,7 +36,9 @@ class MySql(Database):
 
 
 def _installed(missing: Unavailable) -> Program:
-    found = shutil.which("mysqld") or shutil.which("mysqld", path="/usr/sbin:/usr/local/sbin")
+    found = shutil.which("mysqld") or shutil.which("mysqld", path=SYSTEM_FOLDERS)
     if found is None or "MariaDB" in run([found, "--no-defaults", "--version"], what="Asking mysqld for its version"):
-        raise Unavailable(f"MySQL cannot be had here: {missing}. Install MySQL server 8.4 or later so that mysqld is on the PATH") from missing
+        raise Unavailable(
+            f"MySQL cannot be had here: {missing}. Install MySQL server 8.4 or later so that mysqld is on the PATH"
+        ) from missing
     return Program([found], Path(found).resolve().parent.parent)

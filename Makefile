@@ -1,0 +1,58 @@
+# A bare `make` explains itself. Every target sets up what it needs; a second run reuses everything.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench setup clean
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+SOURCE ?= mariadb
+TESTS ?= tests
+BIN := build/venv/bin
+export PYTHONPATH := docker
+export PYTHONDONTWRITEBYTECODE := 1
+
+help:
+	@echo 'dblog: change data capture from MySQL and MariaDB through Kafka into Delta Lake'
+	@echo
+	@echo '  make demo [SOURCE=mariadb|mysql]   a database under writes into Delta, with kills on the way and a proof at the end'
+	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers'
+	@echo '  make lint                          style, types and import contracts'
+	@echo '  make format                        repair what lint can repair'
+	@echo '  make bench                         speed and memory of the worker; writes build/bench'
+	@echo '  make setup                         only the virtual environment, the extension and the downloads'
+	@echo '  make clean                         remove build/ and compiled files (downloads stay in the cache folder)'
+	@echo
+	@echo '  PYTHON=/path/to/python3.11   another Python than the first one found'
+	@echo '  DBLOG_CACHE=/path            where downloads are kept, default ~/.cache/dblog'
+
+setup:
+	@$(PYTHON) -m stack setup
+
+demo: setup
+	@$(BIN)/python -m demo $(SOURCE)
+
+# Tests run even when lint fails, and their summary is the last thing to be seen.
+test: setup
+	@status=0; $(MAKE) --no-print-directory lint || status=1; \
+	$(BIN)/python -m pytest $(TESTS) || status=1; exit $$status
+
+lint: setup
+	@status=0; \
+	echo 'ruff check'; $(BIN)/ruff check --quiet . || status=1; \
+	echo 'ruff format'; $(BIN)/ruff format --quiet --diff . || status=1; \
+	for package in dblog dblog_sink stack demo; do echo "mypy $$package"; $(BIN)/mypy --package $$package || status=1; done; \
+	echo 'import contracts'; $(BIN)/lint-imports --config .importlinter || status=1; \
+	exit $$status
+
+format: setup
+	@$(BIN)/ruff check --quiet --fix . || true
+	@$(BIN)/ruff format .
+
+bench: setup
+	@$(BIN)/python tests/bench/worker.py
+
+clean:
+	rm -rf build .mypy_cache .ruff_cache .pytest_cache connect-worker/build spark-sink/build
+	find . -path ./.git -prune -o \( -name '__pycache__' -o -name '*.egg-info' \) -print0 | xargs -0 rm -rf
+	rm -f connect-worker/src/dblog/codecs/_fast.*.so connect-worker/src/dblog/codecs/_fast.c

@@ -1,0 +1,182 @@
+"""Makes a clone ready to run: virtual environment, pinned packages, compiled extension, downloads of the servers.
+
+Every step notes what it was made from (a hash, in build/stamps) and is skipped while that is unchanged, so that `make demo`
+and `make test` can always call this first. Runs with the system's Python and the standard library only.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from stack.commands import run
+from stack.errors import StackError, Unavailable
+from stack.mariadb import MariaDb
+from stack.maven import jars
+from stack.mysql import MySql
+from stack.spark import spark_jars
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build"
+PYTHON = BUILD / "venv" / "bin" / "python"
+_STAMPS = BUILD / "stamps"
+_WORKER = ROOT / "connect-worker"
+_SINK = ROOT / "spark-sink"
+_EXTENSION = _WORKER / "src" / "dblog" / "codecs"
+_EXTENSION_SOURCES = ("*.pyx", "*.pxi", "*.pxd", "*.h")
+_PYTHON_MIN = (3, 11)
+
+
+def set_up() -> None:
+    """Everything, one run at a time per clone. Raises StackError naming the step that failed and what to do."""
+    if sys.version_info < _PYTHON_MIN:
+        raise StackError(f"this is Python {sys.version.split()[0]}; dblog needs 3.11 or later (make PYTHON=/path/to/python3.11 ...)")
+    _STAMPS.mkdir(parents=True, exist_ok=True)
+    with (_STAMPS / "lock").open("w") as lock, ThreadPoolExecutor() as pool:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        downloads = [pool.submit(_download, what, get) for what, get in _DOWNLOADS.items()]
+        pins = [_WORKER / "pyproject.toml", _SINK / "pyproject.toml", *(ROOT / "tests").glob("*.txt")]
+        compiled_from = [_WORKER / "pyproject.toml", *_extension_sources()]
+        _step("virtual environment", [], make=_make_environment, there=PYTHON.exists)
+        if _step("Python packages", pins, make=_install_packages):
+            _note("extension", compiled_from)  # installing the worker has compiled it
+        _step("extension", compiled_from, make=_build_extension, there=_extension_is_there)
+        for download in downloads:
+            download.result()
+
+
+def _step(name: str, sources: Sequence[Path], *, make: Callable[[], None], there: Callable[[], bool] = lambda: True) -> bool:
+    """Call `make` unless it was done from the same content of `sources` and its result is still there; whether it was called."""
+    stamp = _stamp(name)
+    if there() and stamp.exists() and stamp.read_text() == _digest(sources):
+        return False
+    stamp.unlink(missing_ok=True)
+    started = time.monotonic()
+    make()
+    _note(name, sources)
+    print(f"setup: {name} ({time.monotonic() - started:.0f} s)", flush=True)
+    return True
+
+
+def _note(name: str, sources: Sequence[Path]) -> None:
+    _stamp(name).write_text(_digest(sources))
+
+
+def _stamp(name: str) -> Path:
+    return _STAMPS / name.replace(" ", "-")
+
+
+def _digest(sources: Sequence[Path]) -> str:
+    digest = hashlib.sha256(f"{sys.executable} {sys.version}".encode())
+    for source in sorted(sources):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def _make_environment() -> None:
+    folder = PYTHON.parents[1]
+    if PYTHON.exists():
+        return
+    if _has_module("ensurepip"):
+        run([sys.executable, "-m", "venv", str(folder)], what="Making the virtual environment")
+        return
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    _install_with_apt(f"python{version}-venv", why="Python's venv module is incomplete")
+    shutil.rmtree(folder, ignore_errors=True)
+    run([sys.executable, "-m", "venv", str(folder)], what="Making the virtual environment")
+
+
+def _install_packages() -> None:
+    pip = [
+        str(PYTHON),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        f"--constraint={ROOT / 'tests' / 'constraints.txt'}",
+    ]
+    run([*pip, f"--requirement={ROOT / 'tests' / 'requirements.txt'}"], what="Installing tests/requirements.txt")
+    _need_compiler()
+    # The build tools are the ones just installed: the extension is the same whether pip or the next step builds it.
+    run(
+        [*pip, "--no-build-isolation", "--editable", str(_WORKER), "--editable", str(_SINK)],
+        what="Installing connect-worker and spark-sink",
+    )
+
+
+def _build_extension() -> None:
+    _need_compiler()
+    run(
+        [
+            str(PYTHON),
+            "-c",
+            "import setuptools; setuptools.setup()",
+            "--quiet",
+            "build_ext",
+            "--inplace",
+            "--force",
+            f"--build-temp={BUILD / 'extension'}",
+        ],
+        what="Compiling the extension",
+        cwd=_WORKER,
+    )
+
+
+def _extension_sources() -> list[Path]:
+    return [path for pattern in _EXTENSION_SOURCES for path in _EXTENSION.glob(pattern)]
+
+
+def _extension_is_there() -> bool:
+    return any(_EXTENSION.glob("_fast.*.so"))
+
+
+def _need_compiler() -> None:
+    if shutil.which("gcc") is None and shutil.which("cc") is None:
+        _install_with_apt("gcc", "libc6-dev", why="there is no C compiler")
+    if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
+        _install_with_apt(f"libpython{sys.version_info.major}.{sys.version_info.minor}-dev", why="Python's C headers are missing")
+
+
+def _install_with_apt(*packages: str, why: str) -> None:
+    """Install build tools where that is possible without asking; they start no service."""
+    command = f"apt-get install --yes --no-install-recommends {' '.join(packages)}"
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise Unavailable(f"{why}. Install {' and '.join(packages)} (as root: {command}), then run make again")
+    env = {"DEBIAN_FRONTEND": "noninteractive"}
+    wait = "-oDPkg::Lock::Timeout=300"
+    run(["apt-get", "update", "--quiet", wait], what="apt-get update", env=env)
+    run([*command.split(), "--quiet", wait], what=command, env=env)
+
+
+def _has_module(name: str) -> bool:
+    return subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, check=False).returncode == 0
+
+
+def _download(what: str, get: Callable[[], object]) -> None:
+    """Get one download. A machine that cannot have one server can still use the others: tests skip, CI refuses."""
+    started = time.monotonic()
+    try:
+        get()
+    except Unavailable as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        print(f"setup: no {what} here. {missing}", file=sys.stderr, flush=True)
+    else:
+        if (taken_s := time.monotonic() - started) >= 1:
+            print(f"setup: {what} ({taken_s:.0f} s)", flush=True)
+
+
+_DOWNLOADS: dict[str, Callable[[], object]] = {
+    "Kafka": lambda: jars("kafka"),
+    "MariaDB": MariaDb(BUILD).program,
+    "MySQL": MySql(BUILD).program,
+    "jars for Spark": spark_jars,
+}

@@ -1,0 +1,67 @@
+"""What all tests share: real servers, one of each per run, and hypothesis as it should be on a small machine."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+from stack import Kafka, MariaDb, MySql
+from stack.database import Database
+from support.servers import started
+
+_BUILD = Path(__file__).parents[1] / "build"
+
+settings.register_profile(
+    "dblog",
+    # Two busy cores and real servers beside: how long one example takes says nothing.
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+    database=DirectoryBasedExampleDatabase(_BUILD / "hypothesis"),
+)
+settings.load_profile("dblog")
+
+
+@pytest.fixture(scope="session")
+def servers_folder() -> Iterator[Path]:
+    """Where the servers of this run keep their data."""
+    parent = _BUILD / "servers"
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tests-", dir=parent, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def own_folder(servers_folder: Path) -> Path:
+    """A folder for a server of one test: for tests that stop, kill or configure it."""
+    return Path(tempfile.mkdtemp(prefix="own-", dir=servers_folder))
+
+
+@pytest.fixture(scope="session")
+def kafka(servers_folder: Path) -> Iterator[Kafka]:
+    """The run's broker. Tests use topics of their own, and leave it running."""
+    with started(Kafka(servers_folder / "kafka")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb(servers_folder: Path) -> Iterator[MariaDb]:
+    """The run's MariaDB. Tests use databases of their own (`support.servers.new_database`), and leave it running."""
+    with started(MariaDb(servers_folder / "mariadb", durable=False)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mysql(servers_folder: Path) -> Iterator[MySql]:
+    """The run's MySQL. Tests use databases of their own (`support.servers.new_database`), and leave it running."""
+    with started(MySql(servers_folder / "mysql", durable=False)) as server:
+        yield server
+
+
+@pytest.fixture(params=["mariadb", "mysql"])
+def source(request: pytest.FixtureRequest) -> Database:
+    """Each of the source databases in turn: a test that takes it runs once per server."""
+    server: Database = request.getfixturevalue(request.param)
+    return server

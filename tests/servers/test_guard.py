@@ -1,0 +1,130 @@
+"""A guarded program ends when it is told to, and with its parent, however the parent ends; so does what the program started."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import stack
+from stack import GuardedProcess, StackError
+from stack.process import wait_until
+
+_LONG = [sys.executable, "-c", "import signal; signal.pause()"]
+_STUBBORN = [sys.executable, "-c", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); signal.pause()"]
+_WITH_CHILD = [
+    sys.executable,
+    "-c",
+    "import subprocess; child = subprocess.Popen(['sleep', '1000'], start_new_session=True); print(child.pid, flush=True); child.wait()",
+]
+_PARENT = """\
+import os, signal, sys
+from pathlib import Path
+from stack import GuardedProcess
+process = GuardedProcess("sleeper", [sys.executable, "-c", "import signal; signal.pause()"], log=Path(sys.argv[1]))
+process.start()
+print(process.pid, flush=True)
+signal.pause()
+"""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_stop_asks_the_program_and_gives_its_status(tmp_path: Path):
+    with GuardedProcess("long", _LONG, log=tmp_path / "log") as process:
+        assert process.pid is not None
+        assert _alive(process.pid)
+
+        status = process.stop()
+
+    assert status == 128 + signal.SIGTERM
+    assert not _alive(process.pid)
+
+
+def test_a_program_that_ignores_the_request_is_killed_after_its_grace(tmp_path: Path):
+    log = tmp_path / "log"
+    process = GuardedProcess("stubborn", _STUBBORN, log=log, grace_s=0.2, ready=lambda: log.read_text() == "on\n")
+    process.start()
+
+    assert process.stop() == 128 + signal.SIGKILL
+
+
+def test_a_killed_program_can_be_started_again(tmp_path: Path):
+    with GuardedProcess("long", _LONG, log=tmp_path / "log") as process:
+        first = process.pid
+
+        process.kill()
+        assert not process.running
+        process.start()
+
+        assert process.running
+        assert process.pid != first
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_parent_that_ends_takes_the_program_along(how: signal.Signals, tmp_path: Path):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", _PARENT, str(tmp_path / "log")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(stack.__file__).parents[1])},
+    )
+    with parent:
+        assert parent.stdout is not None
+        program = int(parent.stdout.readline())
+        assert _alive(program)
+
+        parent.send_signal(how)
+
+    wait_until(lambda: not _alive(program), timeout_s=20, what="the program to end with its parent")
+
+
+def test_a_killed_guard_takes_the_program_along(tmp_path: Path):
+    with GuardedProcess("long", _LONG, log=tmp_path / "log") as process:
+        program = process.pid
+        assert program is not None
+        guard = int(Path(f"/proc/{program}/stat").read_text().rpartition(")")[2].split()[1])
+
+        os.kill(guard, signal.SIGKILL)
+
+        wait_until(lambda: not _alive(program), timeout_s=20, what="the program to end with its guard")
+
+
+def test_what_the_program_left_behind_is_killed(tmp_path: Path):
+    log = tmp_path / "log"
+    with GuardedProcess("family", _WITH_CHILD, log=log, ready=lambda: log.read_text().endswith("\n")):
+        left = int(log.read_text())
+
+    wait_until(lambda: not _alive(left), timeout_s=20, what="the orphan to end")
+
+
+def test_a_program_that_ends_while_starting_is_an_error_with_its_last_words(tmp_path: Path):
+    process = GuardedProcess(
+        "short", [sys.executable, "-c", "print('no such table'); raise SystemExit(3)"], log=tmp_path / "log", ready=lambda: False
+    )
+
+    with pytest.raises(StackError, match=r"short ended while starting \(exit status 3\)[\s\S]*no such table"):
+        process.start()
+
+
+def test_a_program_that_is_never_ready_is_stopped(tmp_path: Path):
+    process = GuardedProcess("slow", _LONG, log=tmp_path / "log", ready=lambda: False, ready_timeout_s=0.3)
+
+    with pytest.raises(StackError, match=r"waited 0\.3 s for slow to be ready"):
+        process.start()
+
+    assert process.pid is not None
+    assert not _alive(process.pid)
+
+
+def test_a_program_that_does_not_exist_is_an_error(tmp_path: Path):
+    with pytest.raises(StackError, match="/no/such/program: No such file"):
+        GuardedProcess("nothing", ["/no/such/program"], log=tmp_path / "log").start()

@@ -1,0 +1,72 @@
+"""The servers that docker/stack starts: they answer, they are what the connector needs, they keep their data and their port."""
+
+from pathlib import Path
+
+import pymysql
+import pytest
+from confluent_kafka import Consumer, Producer
+from stack import Kafka, MariaDb, MySql
+from stack.database import Database
+from support.servers import execute, new_database, started
+
+
+def test_a_source_has_a_binary_log_as_the_connector_needs_it(source: Database):
+    facts = execute(source, "SELECT @@log_bin, @@binlog_format, @@binlog_row_image, @@binlog_row_metadata, @@server_id > 0")
+
+    assert facts == [(1, "ROW", "FULL", "FULL", 1)]
+
+
+def test_mysql_is_9_7_with_gtids(mysql: MySql):
+    assert execute(mysql, "SELECT @@version LIKE '9.7.%', @@gtid_mode") == [(1, "ON")]
+
+
+def test_mariadb_is_10_11_with_strict_gtids(mariadb: MariaDb):
+    assert execute(mariadb, "SELECT @@version LIKE '10.11.%', @@gtid_strict_mode") == [(1, 1)]
+
+
+def test_the_administrator_is_not_in_the_binary_log(source: Database):
+    first = execute(source, "SHOW BINARY LOGS")[0][0]
+
+    events = execute(source, f"SHOW BINLOG EVENTS IN '{first}' LIMIT 20")
+
+    assert not [event for event in events if "IDENTIFIED" in str(event)]
+
+
+def test_another_password_is_refused(source: Database):
+    with pytest.raises(pymysql.OperationalError, match="1045"):
+        pymysql.connect(**{**source.login, "password": "guess"})
+
+
+@pytest.mark.parametrize("kind", [MariaDb, MySql])
+def test_a_killed_source_comes_back_with_its_rows_on_its_port(kind: type[Database], own_folder: Path):
+    with started(kind(own_folder, options={"server_id": 77})) as server:
+        database = new_database(server)
+        execute(server, "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)", database=database)
+        port = server.port
+
+        server.kill()
+        with pytest.raises(pymysql.OperationalError):
+            pymysql.connect(**server.login)
+        server.start()
+
+        assert server.port == port
+        assert execute(server, "SELECT id, @@server_id FROM a", database=database) == [(1, 77)]
+        server.restart(options={"binlog_row_image": "MINIMAL"})
+        assert execute(server, "SELECT id, @@binlog_row_image FROM a", database=database) == [(1, "MINIMAL")]
+
+
+def test_a_stopped_broker_comes_back_with_its_records_on_its_port(own_folder: Path):
+    with started(Kafka(own_folder, options={"num.partitions": 1}, heap="512m")) as kafka:
+        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        producer.produce("a", b"kept")
+        assert producer.flush(30) == 0
+
+        kafka.stop()
+        kafka.start()
+
+        consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["a"])
+        record = consumer.poll(30)
+        consumer.close()
+        assert record is not None
+        assert record.value() == b"kept"

@@ -1,0 +1,54 @@
+"""Real servers in tests: skipped where the machine cannot have them, refused on CI, and a fresh database for each test that wants one."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import TypeVar
+
+import pymysql
+import pytest
+from pymysql.connections import Connection
+from stack import Kafka, Unavailable
+from stack.database import Database
+
+Server = TypeVar("Server", Kafka, Database)
+
+
+@contextlib.contextmanager
+def started(server: Server) -> Iterator[Server]:
+    """The server, running. Skips the test with the reason when this machine cannot have it; with CI=true that is a failure."""
+    try:
+        server.start()
+    except Unavailable as reason:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(reason))
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def connected(server: Database, *, database: str | None = None) -> Iterator[Connection]:
+    """An administrator's connection that commits every statement."""
+    with contextlib.closing(pymysql.connect(**server.login, database=database, autocommit=True, charset="utf8mb4")) as connection:
+        yield connection
+
+
+def execute(server: Database, *statements: str, database: str | None = None) -> list[tuple[object, ...]]:
+    """Run statements one by one; the rows of the last one."""
+    with connected(server, database=database) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+def new_database(server: Database, name: str = "t") -> str:
+    """Make an empty database whose name starts with `name` and that no other test uses; its name."""
+    with connected(server) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT schema_name FROM information_schema.schemata")
+        taken = {row[0] for row in cursor.fetchall()}
+        number = next(number for number in range(1, 10_000) if f"{name}_{number}" not in taken)
+        cursor.execute(f"CREATE DATABASE `{name}_{number}`")
+    return f"{name}_{number}"
