@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from stack import Kafka, MariaDb, MySql, StackError, Unavailable
 
-from demo.flow import Kill, Outcome, Run, RunFailedError, Scenario
+from demo.destination import DeltaLake, RunFailedError
+from demo.flow import Kill, Outcome, Run, Scenario
 from demo.pipeline import ROOT
 from demo.progress import Progress
 from demo.rest import ConnectorFailedError
@@ -54,7 +55,8 @@ def main() -> int:
             with Progress(f"dblog demo: {flavor} to Delta", console=console) as progress:
                 progress.phase(f"starting {flavor} and Kafka")
                 with SOURCES[flavor](folder / flavor, durable=False) as source, Kafka(folder / "kafka") as kafka:
-                    outcome = Run(SCENARIO, source, kafka, folder, progress).run()
+                    lake = DeltaLake(kafka, folder, prefix=SCENARIO.name)
+                    outcome = Run(SCENARIO, source, kafka, lake, folder, progress).run()
                     progress.phase("stopping everything")
             show(console, outcome, elapsed_s=time.monotonic() - began_s)
             return 0 if outcome.identical else 1

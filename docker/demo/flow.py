@@ -7,7 +7,6 @@ The steps stand in ``run`` in their order. Every wait is for a condition with a 
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,24 +19,16 @@ from stack import Kafka
 from stack.database import Database
 from stack.process import wait_until
 
-from demo import source
-from demo.compare import TableResult, compare_table
-from demo.lake import Lake
-from demo.load import SENTINELS, Load
-from demo.pipeline import Connector, Sink, Worker, create_connector_user
+from demo.compare import TableResult
+from demo.destination import Destination, RunFailedError
+from demo.load import Load
+from demo.pipeline import Connector, Worker, create_connector_user
 from demo.progress import Numbers, Progress
-from demo.rest import Rest
+from demo.rest import ConnectorFailedError, Rest
 from demo.shop import DATABASE, TABLES, Sizes, create_shop
 from demo.topics import Topics
 
-LAKE_SAMPLE_INTERVAL_S = 4.0
 COMPARE_PAUSE_S = 5.0
-SINK_COLUMNS_PREFIX = "_dblog_"
-"""Columns that the sink adds to every table begin so."""
-
-
-class RunFailedError(Exception):
-    """The run could not come to its comparison; the text says at which step and where to look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +85,7 @@ class Run:
     scenario: Scenario
     source: Database
     kafka: Kafka
+    destination: Destination
     folder: Path
     progress: Progress
     outcome: Outcome = field(default_factory=Outcome)
@@ -119,15 +111,13 @@ class Run:
             seed=scenario.seed,
         )
         worker = Worker(self.kafka, self.folder, name=scenario.name)
-        sink = Sink(self.kafka, self.folder, registry_url=worker.url, prefix=scenario.name, database=DATABASE, name=scenario.name)
-        lake = Lake(sink.lake, sink.jars)
         topics = Topics(self.kafka.bootstrap, [f"{scenario.name}.{DATABASE}.{table}" for table in TABLES])
         with contextlib.ExitStack() as ending:
             ending.callback(topics.close)
             say.phase("starting the worker")
             ending.enter_context(worker.process)
             ending.callback(load.stop)
-            say.sample = self._sampler(load, topics, lake, worker)
+            say.sample = self._sampler(load, topics, worker)
             ending.callback(self._stop_sampling)
             say.phase("the shop is open: writing, dumping and following the log")
             load.start()
@@ -141,7 +131,7 @@ class Run:
             )
             worker.rest.create(scenario.name, connector.config)
             # Submitted now and busy with its own start, Spark leaves the dump the time to be interrupted.
-            ending.enter_context(sink.process)
+            self.destination.start(ending, worker)
             self._dump(load, topics, worker)
             self._follow(load, worker)
             load.stop()
@@ -150,8 +140,8 @@ class Run:
                 raise RunFailedError("the load changed no primary key: it has not tested what it is for")
             load.write_sentinels()
             self.outcome.changes, self.outcome.key_changes = load.changes, load.key_changes
-            self._catch_up(lake, worker, sink)
-            self._compare(lake, worker, sink)
+            self._catch_up(worker)
+            self._compare(worker)
         self.outcome.elapsed_s = time.monotonic() - self.began_s
         return self.outcome
 
@@ -204,62 +194,55 @@ class Run:
         load.add_column()
         self.progress.event("ALTER TABLE orders ADD COLUMN, under the dump and the writes")
 
-    def _catch_up(self, lake: Lake, worker: Worker, sink: Sink) -> None:
+    def _catch_up(self, worker: Worker) -> None:
         self.progress.phase("waiting until the lake has caught up")
 
         def arrived() -> bool:
-            self._check(worker, None, sink)
-            return all(lake.count_rows(DATABASE, table, where) > 0 for table, (_, where) in SENTINELS.items())
+            self._check(worker, None)
+            self.destination.check()
+            return self.destination.arrived()
 
         wait_until(arrived, timeout_s=self.scenario.catch_up_timeout_s, what="the last row of every table to be in the lake", pause_s=0.5)
 
-    def _compare(self, lake: Lake, worker: Worker, sink: Sink) -> None:
+    def _compare(self, worker: Worker) -> None:
         """Compare all tables; those that differ once more, until they agree or time is up."""
         self.progress.phase("comparing every row and column")
         give_up_at_s = time.monotonic() + 45.0
-        found = {table: compare(self.connect, lake, table) for table in TABLES}
+        found = {table: self.destination.compare(self.connect, table) for table in TABLES}
         while time.monotonic() < give_up_at_s and (late := [table for table, result in found.items() if not result.identical]):
-            self._check(worker, None, sink)
+            self._check(worker, None)
+            self.destination.check()
             self.progress.event(f"not the same yet: {', '.join(late)}; comparing again")
             time.sleep(COMPARE_PAUSE_S)
-            found.update({table: compare(self.connect, lake, table) for table in late})
+            found.update({table: self.destination.compare(self.connect, table) for table in late})
         self.outcome.results = [found[table] for table in TABLES]
 
     # -- waiting and watching -------------------------------------------------------------------------------------------------------
 
     def _wait(self, condition: Callable[[], bool], worker: Worker, load: Load | None, *, what: str) -> None:
         def holds() -> bool:
-            self._check(worker, load, None)
+            self._check(worker, load)
             return condition()
 
         wait_until(holds, timeout_s=self.scenario.dump_timeout_s, what=what, pause_s=0.1)
 
-    def _check(self, worker: Worker, load: Load | None, sink: Sink | None) -> None:
+    def _check(self, worker: Worker, load: Load | None) -> None:
         """Raise as soon as something has failed for good, instead of waiting for the limit."""
         if not worker.process.running:
             raise RunFailedError(f"the worker has ended by itself\n{worker.process.log_end()}")
         worker.rest.state(self.scenario.name)
-        if sink is not None and not sink.process.running:
-            raise RunFailedError(f"the Spark job has ended by itself\n{sink.process.log_end()}")
         if load is not None and load.error is not None:
             raise RunFailedError(f"the load failed: {load.error}") from load.error
 
-    def _sampler(self, load: Load, topics: Topics, lake: Lake, worker: Worker) -> Callable[[Numbers], None]:
-        lake_at_s = 0.0
-
+    def _sampler(self, load: Load, topics: Topics, worker: Worker) -> Callable[[Numbers], None]:
         def sample(numbers: Numbers) -> None:
-            nonlocal lake_at_s
             numbers.changes = load.changes
             numbers.records = topics.records()
-            with contextlib.suppress(Exception):
-                numbers.task = _state(worker.rest, self.scenario.name)
+            numbers.task = _state(worker.rest, self.scenario.name)
             dump = worker.rest.dump(self.scenario.name)
             if dump.known:
                 numbers.rows_dumped = dump.rows
-            if time.monotonic() - lake_at_s > LAKE_SAMPLE_INTERVAL_S:
-                numbers.rows_lake = sum(lake.count_rows(DATABASE, table) for table in TABLES)
-                numbers.lag_s = _lag_s(lake) if numbers.rows_lake else None
-                lake_at_s = time.monotonic()
+            self.destination.sample(numbers)
 
         return sample
 
@@ -279,26 +262,5 @@ def _is_past(moment_s: float) -> bool:
 def _state(rest: Rest, name: str) -> str:
     try:
         return rest.state(name)
-    except Exception:  # noqa: BLE001 - shown here, raised elsewhere
+    except ConnectorFailedError:  # shown here, raised by the step at hand
         return "FAILED"
-
-
-def _lag_s(lake: Lake) -> float | None:
-    """Age of the newest order in the lake: orders are placed all the time while the shop is open."""
-    newest = lake.newest(DATABASE, "orders", "placed")
-    return None if newest is None else max(0.0, (dt.datetime.now(dt.UTC) - newest.replace(tzinfo=dt.UTC)).total_seconds())
-
-
-def compare(connect: Callable[[], Any], lake: Lake, table: str) -> TableResult:
-    """Compare one table of the source with its Delta table."""
-    described = source.describe(connect, DATABASE, table)
-    names = lake.column_names(DATABASE, table)
-    return compare_table(
-        table,
-        columns=described.columns,
-        key=described.key,
-        source_rows=source.read_rows(connect, DATABASE, table, described.columns),
-        lake_names=names,
-        lake_rows=lake.read_rows(DATABASE, table, names) if names else (),
-        ignored=frozenset(name for name in names if name.startswith(SINK_COLUMNS_PREFIX)),
-    )

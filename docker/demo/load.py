@@ -38,7 +38,7 @@ SENTINELS = {
         "INSERT INTO {db}.customers (email, name, country, created) VALUES ('sentinel', 's', 'AA', UTC_TIMESTAMP(6))",
         "email = 'sentinel'",
     ),
-    "everything": ("INSERT INTO {db}.everything (int_d) VALUES (987654321)", "int_d = 987654321"),
+    "everything": ("INSERT INTO {db}.everything (varchar_d) VALUES ('sentinel')", "varchar_d = 'sentinel'"),
     "order_items": ("INSERT INTO {db}.order_items VALUES (9000000000000, 1, 'sentinel', 1, 1, NULL)", "order_id = 9000000000000"),
     "orders": (
         "INSERT INTO {db}.orders (customer_id, total, placed, comment) VALUES (1, 0, UTC_TIMESTAMP(), 'sentinel')",

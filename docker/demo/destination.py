@@ -1,0 +1,98 @@
+"""Where the changes end up: the run only asks whether everything has arrived and whether a table is the same there.
+
+The lake, behind the Spark job, is the demo's; tests of the worker alone put the topics themselves in its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import time
+from pathlib import Path
+from typing import Protocol
+
+from stack import Kafka
+
+from demo import source
+from demo.compare import TableResult, compare_table
+from demo.lake import Lake
+from demo.load import SENTINELS
+from demo.pipeline import Sink, Worker
+from demo.progress import Numbers
+from demo.shop import DATABASE, TABLES, Connect
+
+SAMPLE_INTERVAL_S = 4.0
+SINK_COLUMNS_PREFIX = "_dblog_"
+"""Columns that the sink adds to every table begin so."""
+
+
+class RunFailedError(Exception):
+    """The run could not come to its comparison; the text says at which step and where to look."""
+
+
+class Destination(Protocol):
+    """The far end of a run."""
+
+    def start(self, ending: contextlib.ExitStack, worker: Worker) -> None:
+        """Begin to receive; what is started is ended by ``ending``."""
+
+    def check(self) -> None:
+        """Raise RunFailedError when nothing will arrive any more."""
+
+    def arrived(self) -> bool:
+        """The last row of every table is here."""
+
+    def compare(self, connect: Connect, table: str) -> TableResult:
+        """Compare one table of the source with what is here."""
+
+    def sample(self, numbers: Numbers) -> None:
+        """Fill in what can be shown."""
+
+
+class DeltaLake:
+    """Delta tables, written by the Spark job that this starts."""
+
+    def __init__(self, kafka: Kafka, folder: Path, *, prefix: str) -> None:
+        self._kafka, self._folder, self._prefix = kafka, folder, prefix
+        self._sink: Sink | None = None
+        self._lake = Lake(folder / "lake")
+        self._sampled_at_s = 0.0
+
+    def start(self, ending: contextlib.ExitStack, worker: Worker) -> None:
+        """Submit the Spark job."""
+        sink = Sink(self._kafka, self._folder, registry_url=worker.url, prefix=self._prefix, database=DATABASE, name=self._prefix)
+        ending.enter_context(sink.process)
+        self._sink, self._lake = sink, Lake(sink.lake, sink.jars)
+
+    def check(self) -> None:
+        """The job must not have ended."""
+        if self._sink is None or not self._sink.process.running:
+            raise RunFailedError(f"the Spark job has ended by itself\n{self._sink.process.log_end() if self._sink else ''}")
+
+    def arrived(self) -> bool:
+        """Look for the sentinels."""
+        return all(self._lake.count_rows(DATABASE, table, where) > 0 for table, (_, where) in SENTINELS.items())
+
+    def compare(self, connect: Connect, table: str) -> TableResult:
+        """Read the Delta table with delta-rs."""
+        described = source.describe(connect, DATABASE, table)
+        names = self._lake.column_names(DATABASE, table)
+        return compare_table(
+            table,
+            columns=described.columns,
+            key=described.key,
+            source_rows=source.read_rows(connect, DATABASE, table, described.columns),
+            lake_names=names,
+            lake_rows=self._lake.read_rows(DATABASE, table, names) if names else (),
+            ignored=frozenset(name for name in names if name.startswith(SINK_COLUMNS_PREFIX)),
+        )
+
+    def sample(self, numbers: Numbers) -> None:
+        """Rows in all tables, and the age of the newest order: orders are placed all the time while the shop is open."""
+        if time.monotonic() - self._sampled_at_s < SAMPLE_INTERVAL_S:
+            return
+        numbers.rows_lake = sum(self._lake.count_rows(DATABASE, table) for table in TABLES)
+        newest = self._lake.newest(DATABASE, "orders", "placed")
+        if newest is not None:
+            numbers.lag_s = max(0.0, (dt.datetime.now(dt.UTC) - newest.replace(tzinfo=dt.UTC)).total_seconds())
+        self._sampled_at_s = time.monotonic()

@@ -1,0 +1,131 @@
+"""Reads table topics as a consumer would, folds them by key and compares the result with the source (I2, I3).
+
+Independent of the worker's codecs: records are decoded by fastavro with the writer schema that the registry gives for the record's id. A
+kill makes the worker send records again (at least once), so going back in time is allowed for a record that was already there, and for
+no other.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import fastavro
+import httpx
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from demo import source
+from demo.compare import TableResult, compare_table
+
+WIRE_HEADER = struct.Struct(">bI")
+READ_TIMEOUT_S = 30.0
+VIOLATIONS_MAX = 10
+
+
+class Registry:
+    """Writer schemas by id, each asked for once."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._schemas: dict[int, Any] = {}
+
+    def decode(self, data: bytes) -> Any:
+        """A value in Confluent's wire format."""
+        magic, schema_id = WIRE_HEADER.unpack_from(data)
+        assert magic == 0, "not Confluent's wire format"
+        if schema_id not in self._schemas:
+            answer = httpx.get(f"{self._url}/schemas/ids/{schema_id}", timeout=10).raise_for_status().json()
+            self._schemas[schema_id] = fastavro.parse_schema(json.loads(answer["schema"]))
+        return fastavro.schemaless_reader(io.BytesIO(data[WIRE_HEADER.size :]), self._schemas[schema_id])
+
+
+@dataclass(slots=True)
+class Folded:
+    """A table topic, folded: the newest row of each key, what was counted, and every step back in time."""
+
+    rows: dict[tuple[object, ...], dict[str, Any]] = field(default_factory=dict)
+    records: int = 0
+    repeated: int = 0
+    ops: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+
+
+def fold(bootstrap: str, registry_url: str, topic: str) -> Folded:
+    """Read the topic to its present end and fold it; in topic order, as a consumer without knowledge of positions would."""
+    registry, folded = Registry(registry_url), Folded()
+    newest: dict[bytes, tuple[int, int]] = {}
+    seen: dict[bytes, set[tuple[tuple[int, int], str]]] = {}
+    for key_bytes, value_bytes, place in records(bootstrap, topic):
+        folded.records += 1
+        assert key_bytes is not None, f"{topic}: a table with a key has keyed records"
+        if value_bytes is None:
+            folded.ops["tombstone"] += 1
+            continue
+        key = tuple(registry.decode(key_bytes).values())
+        envelope = registry.decode(value_bytes)
+        op, position = envelope["op"], sequence_of(envelope)
+        folded.ops[op] += 1
+        if position < newest.get(key_bytes, position):
+            if (position, op) in seen[key_bytes]:
+                folded.repeated += 1
+            elif len(folded.violations) < VIOLATIONS_MAX:
+                folded.violations.append(f"{topic} key {key}: {op} at {position} after {newest[key_bytes]} ({place})")
+        else:
+            newest[key_bytes] = position
+        seen.setdefault(key_bytes, set()).add((position, op))
+        if op == "d":
+            folded.rows.pop(key, None)
+        else:
+            folded.rows[key] = envelope["after"]
+    return folded
+
+
+def sequence_of(envelope: dict[str, Any]) -> tuple[int, int]:
+    """The record's place in the source's one order (D7)."""
+    high, low = json.loads(envelope["source"]["sequence"])
+    return int(high), int(low)
+
+
+def records(bootstrap: str, topic: str) -> Iterator[tuple[bytes | None, bytes | None, str]]:
+    """Key, value and place of every record up to the present end, one partition after the other."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "topicfold", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 3}
+    )
+    try:
+        known = consumer.list_topics(topic, timeout=READ_TIMEOUT_S).topics[topic]
+        if known.error is not None:
+            return
+        for partition in known.partitions:
+            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+            ended = False
+            while not ended:
+                messages = consumer.consume(5000, timeout=READ_TIMEOUT_S)
+                assert messages, f"{topic}: no answer from the broker in {READ_TIMEOUT_S} s"
+                for message in messages:
+                    if (error := message.error()) is not None:
+                        if error.code() != KafkaError._PARTITION_EOF:
+                            raise KafkaException(error)
+                        ended = True
+                        continue
+                    yield message.key(), message.value(), f"{topic}-{partition} offset {message.offset()}"
+    finally:
+        consumer.close()
+
+
+def compare_topic(connect, database: str, table: str, folded: Folded) -> TableResult:
+    """Compare a folded topic with the table: every row and every column (I3)."""
+    described = source.describe(connect, database, table)
+    names = [column.name for column in described.columns]
+    return compare_table(
+        table,
+        columns=described.columns,
+        key=described.key,
+        source_rows=source.read_rows(connect, database, table, described.columns),
+        lake_names=names,
+        # A row written before a column was added does not have it: a reader of the topic sees NULL.
+        lake_rows=([row.get(name) for name in names] for row in folded.rows.values()),
+    )
