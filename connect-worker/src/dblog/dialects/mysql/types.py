@@ -173,7 +173,8 @@ def assemble(column: Column, typed: Typed, modes: TypeModes, table: TableId, *, 
         default = schema_default(column, typed)
         schema = replace(
             typed.schema,
-            optional=column.nullable,
+            # Debezium's schema of every geometry but POINT is optional, also on a NOT NULL column.
+            optional=column.nullable or typed.form is Form.GEOMETRY,
             default=default,
             doc=column.comment if modes.include_schema_comments and column.comment else typed.schema.doc,
             parameters=typed.schema.parameters + _propagated(column, modes, table),
@@ -316,7 +317,7 @@ def _binary(modes: TypeModes) -> Typed:
 
 
 def _members(source: Source, name: str, column: Column) -> Typed:
-    allowed = (("allowed", ",".join(column.members)),)
+    allowed = (("allowed", ",".join(member.replace(",", "\\,") for member in column.members)),)
     return Typed(source, Form.TEXT, Schema(kind=Kind.STRING, name=name, version=1, parameters=allowed), "")
 
 
@@ -374,14 +375,26 @@ def _propagated(column: Column, modes: TypeModes, table: TableId) -> tuple[tuple
     if not wanted:
         return ()
     parameters = [("__debezium.source.column.type", type_name)]
-    if column.length is not None:
-        parameters.append(("__debezium.source.column.length", str(column.length)))
+    length = _parser_length(column)
+    if length is not None:
+        parameters.append(("__debezium.source.column.length", str(length)))
     if column.scale is not None:
         parameters.append(("__debezium.source.column.scale", str(column.scale)))
     parameters.append(("__debezium.source.column.name", column.name))
-    if column.comment:
+    if column.comment and modes.include_schema_comments:
         parameters.append(("__debezium.source.column.comment", column.comment))
     return tuple(parameters)
+
+
+def _parser_length(column: Column) -> int | None:
+    """The length that Debezium's DDL parser notes: an ENUM has 1, a SET room for its members with commas."""
+    match canonical_type(column):
+        case "enum":
+            return 1
+        case "set":
+            return max(0, 2 * len(column.members) - 1)
+        case _:
+            return column.length
 
 
 def source_type_name(column: Column) -> str:
@@ -396,24 +409,26 @@ def source_type_name(column: Column) -> str:
 
 # --- defaults --------------------------------------------------------------------------------------------------------
 
-_NOW = re.compile(r"(current_timestamp|now|localtime|localtimestamp|current_date|current_time|curdate|curtime|utc_timestamp)\b", re.IGNORECASE)
+_NOW = re.compile(r"(current_timestamp|now|localtime|localtimestamp)\b", re.IGNORECASE)
 _DATETIME = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?)?.*")
 _TIME = re.compile(r"(-)?(?:(\d+) )?(\d+)(?::(\d{1,2}))?(?::(\d{1,2}))?(?:\.(\d{0,9}))?")
 EPOCH_DATE = date(1970, 1, 1)
-_INT64_BITS = 64
+_INT64_MAX = (1 << 63) - 1
+_YEAR_2069 = 69
+_DAY_NS = 86_400_000_000_000
 
 
 def schema_default(column: Column, typed: Typed) -> Any:
     """The DDL default as a schema default in Connect's value space, or None.
 
-    ``CURRENT_TIMESTAMP`` and a zero date become the zero of the form on a NOT NULL column and nothing on a nullable one; other
-    expressions have no default. A default that the type cannot hold is a bug of the caller's parse and gives none.
+    ``CURRENT_TIMESTAMP`` becomes the zero of the form (none on a nullable TIMESTAMP), a zero date the same on a NOT NULL column and
+    nothing on a nullable one; other expressions have no default. A default that the type cannot hold is a bug of the caller's parse and gives none.
     """
     if not column.has_default or column.default is None:
         return None
     text = column.default
-    if _NOW.match(text) and typed.source in (Source.DATE, Source.TIME, Source.DATETIME, Source.TIMESTAMP):
-        return None if column.nullable else typed.zero
+    if _NOW.match(text) and typed.source in (Source.DATETIME, Source.TIMESTAMP):
+        return None if column.nullable and typed.source is Source.TIMESTAMP else typed.zero
     if column.default_is_expression or column.generated:
         return None
     try:
@@ -426,21 +441,20 @@ def _converted(text: str, column: Column, typed: Typed) -> Any:  # noqa: PLR0911
     match typed.form:
         case Form.INT | Form.UNSIGNED_WRAPPED:
             number = int(_number(text).to_integral_value(rounding="ROUND_HALF_UP"))
-            if typed.form is Form.UNSIGNED_WRAPPED and number >= 1 << (_INT64_BITS - 1):
-                number -= 1 << _INT64_BITS
-            return number
+            if typed.source is Source.YEAR and len(text.strip()) <= 2:  # noqa: PLR2004 - two-digit years
+                number += 2000 if number <= _YEAR_2069 else 1900
+            # Debezium caps a default of BIGINT UNSIGNED, although it wraps the values.
+            return min(number, _INT64_MAX)
         case Form.BOOLEAN:
             return _bits(text) != 0
         case Form.FLOAT32 | Form.FLOAT64 | Form.DECIMAL_DOUBLE:
             return float(_number(text))
-        case Form.TEXT if typed.source is Source.SET:
-            return text
         case Form.TEXT:
             return text
         case Form.BYTES:
-            return _binary_default(text, column)
+            return _binary_default(text)
         case Form.BASE64 | Form.BASE64_URL | Form.HEX:
-            return binary_text(_binary_default(text, column), typed.form)
+            return binary_text(_binary_default(text), typed.form)
         case Form.DECIMAL:
             scale = int(dict(typed.schema.parameters)["scale"])
             return unscaled_bytes(_number(text), scale)
@@ -477,11 +491,10 @@ def _bits(text: str) -> int:
     return int(_number(lowered))
 
 
-def _binary_default(text: str, column: Column) -> bytes:
-    """information_schema shows a binary default as ``0x...``; statements have the text itself. BINARY(n) is padded to n."""
+def _binary_default(text: str) -> bytes:
+    """information_schema shows a binary default as ``0x...``; statements have the text itself (not padded, as in Debezium)."""
     match = re.fullmatch(r"0x([0-9a-fA-F]*)|[xX]'([0-9a-fA-F]*)'", text)
-    value = bytes.fromhex(match[1] or match[2] or "") if match else text.encode()
-    return value.ljust(column.length or 0, b"\x00") if canonical_type(column) == "binary" else value
+    return bytes.fromhex(match[1] or match[2] or "") if match else text.encode()
 
 
 def binary_text(value: bytes, form: Form) -> str:
@@ -540,6 +553,8 @@ def _time_default(text: str, typed: Typed) -> Any:
     else:
         hours, minutes, seconds = int(match[2] or 0) * 24 + int(match[3]), int(match[4] or 0), int(match[5] or 0)
     total = sign * (((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + nanos)
+    if typed.form in (Form.MILLIS, Form.ISO_TIME) and not 0 <= total < _DAY_NS:
+        return None  # a time of day cannot say it
     match typed.form:
         case Form.MILLIS:
             return total // 1_000_000
@@ -565,6 +580,9 @@ def _datetime_default(text: str, column: Column, typed: Typed) -> Any:
             return total // 1_000
         case Form.NANOS:
             return total
+        case Form.ISO_TIMESTAMP:
+            fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
+            return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
         case _:
             digits = column.length or 0
             fraction = f".{nanos:09d}"[: digits + 1] if digits else ""
