@@ -1,0 +1,163 @@
+"""Builds a worker's objects and ties them together; ``cli`` calls it, tests may too."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import structlog
+from starlette.applications import Starlette
+
+from dblog.clock import SystemClock
+from dblog.cluster.herder import Herder
+from dblog.cluster.validation import DatabaseCheck, Validator
+from dblog.config.options import Settings
+from dblog.config.plugins import find_connector
+from dblog.config.providers import build_providers
+from dblog.config.worker import WorkerConfig
+from dblog.kafka.admin import TopicWanted, admin_client, ensure_topics, wait_for_brokers
+from dblog.kafka.log import CompactedLog, LogRecord
+from dblog.kafka.registry_store import RegistryStore
+from dblog.observe.logs import TABLE
+from dblog.observe.metrics import TaskNumbers, WorkerNumbers, metrics_text
+from dblog.rest.api import Services
+from dblog.rest.app import build_app
+from dblog.rest.schemas import registry_routes
+
+_log = structlog.get_logger("dblog.cli")
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker ready to be started."""
+
+    herder: Herder
+    app: Starlette
+    registry: RegistryStore | None
+    checks: Executor
+
+    def stop(self) -> None:
+        """Stop the tasks, then everything else."""
+        self.herder.stop()
+        if self.registry is not None:
+            self.registry.stop()
+        self.checks.shutdown(wait=False, cancel_futures=True)
+
+
+def assemble(
+    worker: WorkerConfig,
+    texts: Mapping[str, str],
+    *,
+    task_command: Sequence[str],
+    task_environment: Mapping[str, str],
+    commit: str,
+    checks: Executor,
+    on_fatal: Callable[[BaseException], None],
+    check_database: DatabaseCheck | None = None,
+) -> Worker:
+    """Every object of the herder process."""
+    settings = worker.settings
+    consumer, producer = worker.client_settings("consumer"), worker.client_settings("producer")
+
+    def make_log(topic: str, on_record: Callable[[LogRecord], None]) -> CompactedLog:
+        return CompactedLog(topic=topic, consumer_settings=consumer, producer_settings=producer, on_record=on_record)
+
+    registry: RegistryStore | None = None
+    if settings.boolean("dblog.registry.enable"):
+        registry = RegistryStore(settings.text("dblog.registry.topic"), make_log)
+    providers = build_providers(settings.items_of("config.providers"), texts)
+
+    def prepare(stopped: threading.Event) -> str:
+        admin = admin_client(worker.client_settings("admin"))
+        cluster_id = wait_for_brokers(admin, servers=",".join(settings.items_of("bootstrap.servers")), stopped=stopped)
+        if not stopped.is_set():
+            create = settings.boolean("internal.topics.automatic.creation.enable")
+            ensure_topics(admin, internal_topics(settings), create=create)
+            if registry is not None:
+                registry.start()
+        return cluster_id
+
+    herder = Herder(
+        worker,
+        make_log=make_log,
+        prepare=prepare,
+        task_command=task_command,
+        task_environment=task_environment,
+        providers=providers,
+        clock=SystemClock(),
+        set_level=TABLE.set,
+        on_fatal=on_fatal,
+        properties=texts,
+    )
+    validator = Validator(
+        providers=providers, check_database=check_database, override_policy=settings.text("connector.client.config.override.policy")
+    )
+    services = Services(
+        worker=worker,
+        herder=herder,
+        validator=validator,
+        checks=checks,
+        metrics=metrics_text(lambda: worker_numbers(herder)),
+        commit=commit,
+    )
+    app = build_app(services, further_routes=registry_routes(registry) if registry is not None else ())
+    return Worker(herder, app, registry, checks)
+
+
+def internal_topics(settings: Settings) -> list[TopicWanted]:
+    """The worker's topics, as Connect makes them, and the registry's."""
+
+    def extra(kind: str) -> dict[str, str]:
+        own = {"topic", "partitions", "replication.factor"}
+        return {name: text for name, text in settings.under(f"{kind}.storage.").items() if name not in own and name != "cleanup.policy"}
+
+    topics = [
+        TopicWanted(
+            name=settings.text(f"{kind}.storage.topic"),
+            setting=f"{kind}.storage.topic",
+            partitions=1 if kind == "config" else settings.integer(f"{kind}.storage.partitions"),
+            partitions_exactly=1 if kind == "config" else None,
+            replication_factor=settings.integer(f"{kind}.storage.replication.factor"),
+            settings=extra(kind),
+        )
+        for kind in ("config", "offset", "status")
+    ]
+    if settings.boolean("dblog.registry.enable"):
+        factor = settings["dblog.registry.replication.factor"]
+        topics.append(
+            TopicWanted(
+                name=settings.text("dblog.registry.topic"),
+                setting="dblog.registry.topic",
+                partitions=1,
+                partitions_exactly=1,
+                replication_factor=factor if isinstance(factor, int) else settings.integer("config.storage.replication.factor"),
+            )
+        )
+    return topics
+
+
+def worker_numbers(herder: Herder) -> WorkerNumbers:
+    """What runs on this worker, for the metrics."""
+    now = herder.snapshot()
+    tasks = []
+    for task, state in now.tasks.items():
+        config = now.task_classes[task]
+        plugin = find_connector(config.get("connector.class"))
+        tasks.append(
+            TaskNumbers(
+                connector=task.connector,
+                task=task.task,
+                state=state.value.lower(),
+                plugin=plugin.flavor if plugin is not None else "unknown",
+                server=config.get("topic.prefix", ""),
+                kills=now.kills[task],
+                values=now.metrics[task],
+            )
+        )
+    return WorkerNumbers(
+        connectors={name: state.value.lower() for name, state in now.connectors.items()},
+        tasks=tuple(tasks),
+        startup_counts=herder.startup_counts(),
+    )

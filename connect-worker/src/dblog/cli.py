@@ -1,0 +1,173 @@
+"""The command line and the composition root: parse, build every object, run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dblog.errors import DblogError, DefiniteError
+from dblog.observe.logs import configure_logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dblog.config.worker import WorkerConfig
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="dblog: change data capture from MySQL and MariaDB to Kafka.")
+
+_FORMAT_VARIABLE = "DBLOG_LOG_FORMAT"
+_LEVEL_VARIABLE = "DBLOG_LOG_LEVEL"
+
+
+def main() -> None:
+    """Entry point of the ``dblog`` command."""
+    app()
+
+
+@app.command("version")
+def print_version() -> None:
+    """Print the version."""
+    typer.echo(own_version())
+
+
+@app.command("worker")
+def run_worker(properties: Annotated[Path, typer.Argument(help="A Kafka Connect worker properties file.")]) -> None:
+    """Run a worker until it gets SIGTERM or SIGINT."""
+    # Imported here so that a task process does not pay for the server.
+    from dblog.config.properties import read_properties  # noqa: PLC0415
+    from dblog.config.worker import read_worker_config  # noqa: PLC0415
+
+    try:
+        texts = read_properties(properties)
+        configure_logs(format=texts.get("dblog.log.format", "json"), level=texts.get("dblog.log.level", "INFO"))
+        worker = read_worker_config(texts)
+        listener = _listen(worker)
+        worker = read_worker_config(texts, port=listener.getsockname()[1])
+    except DblogError as e:
+        _refuse(f"dblog cannot start with {properties}: {e}")
+    raise typer.Exit(_serve(worker, texts, listener))
+
+
+@app.command("task", hidden=True)
+def run_task(control_fd: Annotated[int, typer.Option(help="The inherited control channel.")]) -> None:
+    """Run one task; started by a worker."""
+    configure_logs(format=os.environ.get(_FORMAT_VARIABLE, "json"), level=os.environ.get(_LEVEL_VARIABLE, "INFO"))
+    from dblog.runtime import supervisor  # noqa: PLC0415
+
+    raise typer.Exit(supervisor.main(control_fd))
+
+
+def own_version() -> str:
+    """The installed package's version, or a word for a source tree that is not installed."""
+    try:
+        return version("dblog")
+    except PackageNotFoundError:
+        return "0.0.0+source"
+
+
+def _refuse(message: str) -> None:
+    typer.echo(message, err=True)
+    raise typer.Exit(1)
+
+
+def _listen(worker: WorkerConfig) -> socket.socket:
+    """Bind first: a port in use is said at once, and port 0 becomes a number that others can be told."""
+    host = worker.listen_host
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, worker.listen_port))
+        listener.listen(256)
+    except OSError as e:
+        listener.close()
+        where = f"{host or '*'}:{worker.listen_port}"
+        raise DefiniteError(f"the listener {where} cannot be opened ({e.strerror}); choose another address in listeners") from e
+    listener.setblocking(False)
+    return listener
+
+
+def _serve(worker: WorkerConfig, texts: dict[str, str], listener: socket.socket) -> int:
+    """Build everything and serve until a signal or a fatal error; the exit status."""
+    import structlog  # noqa: PLC0415
+    import uvicorn  # noqa: PLC0415
+
+    from dblog.assembly import assemble  # noqa: PLC0415
+
+    log = structlog.get_logger("dblog.cli")
+    fatal: list[BaseException] = []
+    ended = threading.Event()
+    loop_stop: list[asyncio.AbstractEventLoop] = []
+
+    class Server(uvicorn.Server):
+        """uvicorn that leaves signals to us: tasks are stopped before the interface goes."""
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    def on_fatal(error: BaseException) -> None:
+        fatal.append(error)
+        ended.set()
+        for loop in loop_stop:
+            loop.call_soon_threadsafe(_wake.set)
+
+    settings = worker.settings
+    worker_parts = assemble(
+        worker,
+        texts,
+        task_command=[sys.executable, "-m", "dblog", "task"],
+        task_environment={
+            _FORMAT_VARIABLE: settings.text("dblog.log.format"),
+            _LEVEL_VARIABLE: settings.text("dblog.log.level"),
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        },
+        commit=f"dblog-{own_version()}",
+        checks=ThreadPoolExecutor(max_workers=8, thread_name_prefix="validation"),
+        on_fatal=on_fatal,
+    )
+    server = Server(
+        uvicorn.Config(
+            worker_parts.app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2, server_header=False
+        )
+    )
+    _wake = asyncio.Event()
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        loop_stop.append(loop)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, _wake.set)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        worker_parts.herder.start()
+        log.info("rest interface", url=worker.advertised_url, listener=f"{worker.listen_host or '*'}:{worker.listen_port}")
+        if ended.is_set():
+            _wake.set()
+        waking = asyncio.create_task(_wake.wait())
+        await asyncio.wait({serving, waking}, return_when=asyncio.FIRST_COMPLETED)
+        log.info("worker stops")
+        await asyncio.to_thread(worker_parts.stop)
+        server.should_exit = True
+        await serving
+
+    asyncio.run(serve())
+    if fatal:
+        error = fatal[0]
+        if isinstance(error, DblogError):
+            log.error("worker ended", reason=str(error))
+            typer.echo(f"dblog worker ended: {error}", err=True)
+        else:
+            log.error("worker ended by a fault of dblog", exc_info=error)
+        return 1
+    return 0

@@ -1,0 +1,53 @@
+"""The JSON bodies that more than one REST resource answers with. Pure; key order as Connect writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dblog.cluster.records import State, Status
+from dblog.cluster.state import ConnectorView
+from dblog.config.plugins import find_connector
+
+UNDEFINED = "undefined"
+
+
+def connector_type(config: Mapping[str, str] | None) -> str:
+    """``source``, or ``unknown`` for a class this worker does not have or a connector that is gone."""
+    plugin = find_connector(config.get("connector.class")) if config is not None else None
+    return "unknown" if plugin is None else plugin.type
+
+
+def info_answer(view: ConnectorView) -> dict[str, Any]:
+    """INFO."""
+    return {
+        "name": view.name,
+        "config": dict(view.config),
+        "tasks": [{"connector": view.name, "task": number} for number in range(len(view.tasks))],
+        "type": connector_type(view.config),
+    }
+
+
+def status_answer(name: str, connector: Status, tasks: Mapping[int, Status], type_name: str) -> dict[str, Any]:
+    """STATUS; tasks by number."""
+    return {
+        "name": name,
+        "connector": state_answer(connector),
+        "tasks": [{"id": number, **state_answer(status)} for number, status in sorted(tasks.items())],
+        "type": type_name,
+    }
+
+
+def state_answer(status: Status) -> dict[str, Any]:
+    """One part of STATUS: version is left out when undefined, trace when there is none."""
+    answer: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
+    if status.version != UNDEFINED:
+        answer["version"] = status.version
+    if status.trace:
+        answer["trace"] = status.trace
+    return answer
+
+
+def unassigned(worker_id: str, generation: int) -> Status:
+    """What is said of a connector or task that exists and has not been started yet."""
+    return Status(state=State.UNASSIGNED, worker_id=worker_id, generation=generation)

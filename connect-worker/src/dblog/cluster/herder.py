@@ -1,0 +1,809 @@
+"""The herder: carries out what users ask and keeps what runs equal to what is wanted.
+
+One thread owns all of it. A request writes to the config topic and is answered once its records have been read back; what follows from
+those records, also from records of other workers, happens in ``_reconcile``, which compares views with what runs here (``decisions``).
+Nothing in this thread waits for a database or a task: processes answer by events, slow checks run elsewhere. GETs never come here; they
+read the stores.
+"""
+
+from __future__ import annotations
+
+import heapq
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+import structlog
+
+from dblog.clock import Clock
+from dblog.cluster.answers import connector_type, info_answer, status_answer, unassigned
+from dblog.cluster.decisions import (
+    Command,
+    ConnectorActual,
+    Fail,
+    Phase,
+    RestartPlan,
+    RetargetConnector,
+    RetargetTask,
+    StartConnector,
+    StartTask,
+    StopConnector,
+    StopTask,
+    TaskActual,
+    WriteTasks,
+    after_death,
+    decide,
+    plan_restart,
+)
+from dblog.cluster.processes import Died, ProcessEvent, ProcessTable, Said
+from dblog.cluster.records import (
+    ConfigRecord,
+    LoggerRecord,
+    RestartRecord,
+    State,
+    Status,
+    Target,
+    TaskId,
+    TopicUse,
+    logger_record,
+    restart_record,
+)
+from dblog.cluster.requests import (
+    STALE,
+    AlterOffsets,
+    DeleteConnector,
+    Ping,
+    PutConnector,
+    Request,
+    RequestError,
+    ResetOffsets,
+    ResetTopics,
+    RestartConnector,
+    RestartTask,
+    SetClusterLevel,
+    SetTarget,
+    bad_request,
+    conflict,
+    not_found,
+)
+from dblog.cluster.state import ConnectorView, may_write
+from dblog.cluster.stores import WRITE_LIMIT_S, ConfigStore, MakeLog, OffsetStore, StatusStore
+from dblog.cluster.validation import connector_of, hider
+from dblog.config.connector import parse_connector
+from dblog.config.plugins import find_connector
+from dblog.config.providers import Provider, resolve
+from dblog.config.worker import WorkerConfig
+from dblog.core.backoff import Backoff
+from dblog.errors import ConfigError, DblogError, TransientError
+
+_log = structlog.get_logger("dblog.cluster.herder")
+
+_OFFSETS_READ_LIMIT_S = 10.0
+_OPEN_LIMIT_S = 30.0
+_RECONCILE_ROUNDS_MAX = 20
+_RETRY_S = 1.0
+_STABLE_S = 60.0
+"""A task that ran this long before it was killed counts as sound: its restarts are counted anew."""
+_START_BACKOFF = Backoff(first_s=0.5, max_s=15.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What the herder does, or last did, for the text of a request that timed out."""
+
+    what: str
+    began_us: int
+    ended_us: int | None = None
+
+    def __str__(self) -> str:
+        if self.ended_us is None:
+            return f"The worker is currently {self.what}, which began at {_iso(self.began_us)}"
+        return f"The last operation the worker completed was {self.what}, which began at {_iso(self.began_us)} and completed at {_iso(self.ended_us)}"
+
+
+@dataclass(slots=True, eq=False)
+class _Task:
+    """A task on this worker."""
+
+    id: TaskId
+    config: Mapping[str, str]
+    target: Target
+    phase: Phase
+    run: int | None = None
+    kills: int = 0
+    started_s: float = 0.0
+    hide: Callable[[str], str] = str
+    state: State = State.UNASSIGNED
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What runs on this worker, for metrics and the health of it: a copy."""
+
+    connectors: dict[str, State]
+    tasks: dict[TaskId, State]
+    metrics: dict[TaskId, dict[str, float]]
+    task_classes: dict[TaskId, Mapping[str, str]]
+    kills: dict[TaskId, int]
+
+
+class Herder:
+    """The worker's part in the cluster; ``start`` returns at once, ``ready`` is set when requests are taken."""
+
+    def __init__(
+        self,
+        worker: WorkerConfig,
+        *,
+        make_log: MakeLog,
+        prepare: Callable[[threading.Event], str],
+        task_command: Sequence[str],
+        providers: Mapping[str, Provider],
+        clock: Clock,
+        set_level: Callable[[str, str], object],
+        on_fatal: Callable[[BaseException], None],
+        task_environment: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        settings = worker.settings
+        self.worker = worker
+        self.configs = ConfigStore(settings.text("config.storage.topic"), make_log, on_change=self._on_config_record)
+        self.statuses = StatusStore(settings.text("status.storage.topic"), make_log)
+        self.offsets = OffsetStore(settings.text("offset.storage.topic"), make_log)
+        self.ready = threading.Event()
+        self.cluster_id = ""
+        self.generation = 1
+        self.stage = Stage("starting up", clock.now_us())
+        self._properties = dict(properties if properties is not None else settings.originals)
+        self._prepare = prepare
+        self._providers = providers
+        self._clock = clock
+        self._set_level = set_level
+        self._on_fatal = on_fatal
+        self._stop_limit_s = settings.integer("task.shutdown.graceful.timeout.ms") / 1000
+        self._restart_max = settings.integer("dblog.task.restart.max")
+        self._tracks_topics = settings.boolean("topic.tracking.enable")
+        self._connectors: dict[str, ConnectorActual] = {}
+        self._tasks: dict[TaskId, _Task] = {}
+        self._by_run: dict[int, _Task] = {}
+        self._restarting: set[TaskId] = set()
+        """Tasks whose status says RESTARTING until they run."""
+        self._mailbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timer_numbers = count()
+        self._dirty = False
+        self._stopping = threading.Event()
+        self._counts = {
+            "connector-startup-success": 0,
+            "connector-startup-failure": 0,
+            "task-startup-success": 0,
+            "task-startup-failure": 0,
+        }
+        self._processes = ProcessTable(command=task_command, on_event=self._on_process_event, environment=task_environment)
+        self._thread = threading.Thread(target=self._run, name="herder", daemon=True)
+
+    # Called from other threads.
+
+    def start(self) -> None:
+        """Begin; brokers are waited for in the herder's thread."""
+        self._thread.start()
+
+    def submit(self, request: Request) -> Future[Any]:
+        """Hand a request over; the future gives the answer, or a ``RequestError``."""
+        future: Future[Any] = Future()
+
+        def carry_out() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(self._handle(request))
+            except TransientError as e:
+                _log.warning("request failed", request=type(request).__name__, reason=str(e))
+                future.set_exception(RequestError(500, _write_failure(request)))
+            except Exception as e:  # noqa: BLE001  the caller gets it, whatever it is
+                future.set_exception(e)
+
+        self._mailbox.put(carry_out)
+        return future
+
+    def stop(self) -> None:
+        """Stop all tasks within their limit, say so in the status topic, and end."""
+        self._stopping.set()
+        self._mailbox.put(lambda: None)
+        if self._thread.is_alive():
+            self._thread.join(self._stop_limit_s + 20.0)
+        self._processes.close()
+
+    def status_of(self, name: str) -> dict[str, Any] | None:
+        """STATUS from the views, None when nothing is known."""
+        view = self.configs.view(name)
+        connector = self.statuses.connector(name)
+        tasks = self.statuses.tasks(name)
+        if view is None and connector is None:
+            return None
+        if connector is None:
+            # The moment between the configuration and the first status.
+            connector = unassigned(self.worker.worker_id, self.generation)
+        return status_answer(name, connector, tasks, connector_type(view.config if view is not None else None))
+
+    def snapshot(self) -> Snapshot:
+        """What runs here, copied without waiting for the herder's thread."""
+        tasks = list(self._tasks.values())
+        connectors = {name: State.FAILED if actual.failed else _state_of(actual.target) for name, actual in list(self._connectors.items())}
+        return Snapshot(
+            connectors=connectors,
+            tasks={task.id: task.state for task in tasks},
+            metrics={task.id: task.metrics for task in tasks},
+            task_classes={task.id: task.config for task in tasks},
+            kills={task.id: task.kills for task in tasks},
+        )
+
+    def startup_counts(self) -> dict[str, int]:
+        """How many starts went well or badly since this worker began."""
+        return dict(self._counts)
+
+    def process_ids(self) -> dict[TaskId, int]:
+        """The tasks' processes."""
+        return self._processes.pids()
+
+    def _on_config_record(self, record: ConfigRecord) -> None:
+        self._mailbox.put(lambda: self._heed(record))
+
+    def _on_process_event(self, event: ProcessEvent) -> None:
+        self._mailbox.put(lambda: self._on_said(event) if isinstance(event, Said) else self._on_died(event))
+
+    # The herder's thread.
+
+    def _run(self) -> None:
+        try:
+            self._open()
+            while not self._stopping.is_set():
+                self._turn()
+            self._shut_down()
+        except BaseException as e:  # noqa: BLE001  whatever it is ends the worker, with its reason
+            if not self._stopping.is_set():
+                self._on_fatal(e)
+        finally:
+            for store in (self.configs, self.statuses, self.offsets):
+                store.log.stop()
+
+    def _open(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                self.cluster_id = self._prepare(self._stopping)
+                if self._stopping.is_set():
+                    return
+                self._read_backlogs()
+            except TransientError as e:
+                failures += 1
+                wait_s = _START_BACKOFF.delay_s(failures, chance=random.random())  # noqa: S311  jitter
+                _log.warning("the worker cannot start yet; trying again", reason=str(e), next_try_s=round(wait_s, 1))
+                self._stopping.wait(wait_s)
+            else:
+                break
+        self.generation = self.statuses.generation_max() + 1
+        self._dirty = True
+        self.ready.set()
+        _log.info("worker ready", worker_id=self.worker.worker_id, connectors=len(self.configs.names()), generation=self.generation)
+
+    def _read_backlogs(self) -> None:
+        failures: list[BaseException] = []
+
+        def read(log_start: Callable[[], None]) -> None:
+            try:
+                log_start()
+            except BaseException as e:  # noqa: BLE001  handed to the herder's thread
+                failures.append(e)
+
+        logs = [store.log for store in (self.configs, self.statuses, self.offsets) if not store.log.is_open]
+        threads = [threading.Thread(target=read, args=(lambda log=log: log.start(limit_s=_OPEN_LIMIT_S),)) for log in logs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+
+    def _turn(self) -> None:
+        """Take what has come, then reconcile once for all of it."""
+        self._take_due()
+        for store in (self.configs, self.statuses, self.offsets):
+            if store.log.ended is not None:
+                raise TransientError(f"the topic {store.log.topic} is no longer followed: {store.log.ended}")
+        timeout_s = 5.0
+        if self._dirty:
+            timeout_s = 0.0
+        elif self._timers:
+            timeout_s = max(0.0, self._timers[0][0] - self._clock.monotonic_s())
+        try:
+            self._mailbox.get(timeout=timeout_s)() if timeout_s else self._mailbox.get_nowait()()
+            while True:
+                self._mailbox.get_nowait()()
+        except queue.Empty:
+            pass
+        if self._dirty and not self._stopping.is_set():
+            self._dirty = False
+            self._reconcile()
+
+    def _take_due(self) -> None:
+        while self._timers and self._timers[0][0] <= self._clock.monotonic_s():
+            heapq.heappop(self._timers)[2]()
+
+    def _later(self, delay_s: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._timers, (self._clock.monotonic_s() + delay_s, next(self._timer_numbers), action))
+
+    def _touch(self) -> None:
+        self._dirty = True
+
+    # Requests.
+
+    def _handle(self, request: Request) -> Any:
+        began_us = self._clock.now_us()
+        self.stage = Stage(_described(request), began_us)
+        try:
+            match request:
+                case PutConnector():
+                    return self._put(request)
+                case DeleteConnector(name):
+                    self._required(name, "Connector {} not found")
+                    self.configs.delete(name)
+                case SetTarget(name, target):
+                    return self._set_target(name, target)
+                case RestartConnector():
+                    return self._restart(request)
+                case RestartTask(task):
+                    return self._restart_task(task)
+                case AlterOffsets(name, changes):
+                    self._require_stopped(name)
+                    self.offsets.write(name, changes, limit_s=WRITE_LIMIT_S)
+                case ResetOffsets(name):
+                    self._require_stopped(name)
+                    self.offsets.refresh(limit_s=WRITE_LIMIT_S)
+                    self.offsets.write(name, [(partition, None) for partition, _ in self.offsets.of(name)], limit_s=WRITE_LIMIT_S)
+                case ResetTopics(name):
+                    self.statuses.forget_topics(name, limit_s=WRITE_LIMIT_S)
+                case SetClusterLevel(namespace, level):
+                    self.configs.write([logger_record(namespace, level)])
+                case Ping():
+                    pass
+            return None
+        finally:
+            self.stage = Stage(_described(request), began_us, self._clock.now_us())
+
+    def _put(self, request: PutConnector) -> tuple[bool, dict[str, Any]]:
+        """Whether the connector is new, and its INFO."""
+        view = self.configs.view(request.name)
+        if request.only_new and view is not None:
+            raise conflict(f"Connector {request.name} already exists")
+        if request.expected is not None and (view is None or dict(view.config) != dict(request.expected)):
+            raise conflict(STALE)
+        # An unchanged configuration is not written again: Connect would restart the connector for nothing.
+        if view is None or dict(view.config) != dict(request.config):
+            self.configs.write_connector(request.name, request.config, target=request.target if view is None else None)
+        written = self.configs.view(request.name)
+        if written is None:
+            raise conflict(STALE)
+        return view is None, info_answer(written)
+
+    def _set_target(self, name: str, target: Target) -> None:
+        view = self._required(name, "Unknown connector {}")
+        if target is Target.STOPPED and (view.tasks or not view.consistent):
+            self.configs.write_tasks(name, [])
+        self.configs.write_target(name, target)
+
+    def _restart(self, request: RestartConnector) -> dict[str, Any] | None:
+        """None: the connector has been restarted; else STATUS with what will be."""
+        self._required(request.name, "Unknown connector: {}")
+        if not request.include_tasks and not request.only_failed:
+            self._forget_connector(request.name)
+            self._start_connector(request.name)
+            actual = self._connectors.get(request.name)
+            if actual is not None and actual.failed:
+                status = self.statuses.connector(request.name)
+                reason = (status.trace if status is not None else None) or "see its status"
+                raise RequestError(500, f"Failed to start connector: {request.name}: {reason}")
+            self._touch()
+            return None
+        plan = self._plan(request.name, include_tasks=request.include_tasks, only_failed=request.only_failed)
+        status = self.statuses.connector(request.name) or unassigned(self.worker.worker_id, self.generation)
+        tasks = self.statuses.tasks(request.name)
+        self.configs.write([restart_record(request.name, include_tasks=request.include_tasks, only_failed=request.only_failed)])
+        view = self.configs.view(request.name)
+        shown = {number: _restarting(task) if number in plan.tasks else task for number, task in tasks.items()}
+        return status_answer(
+            request.name,
+            _restarting(status) if plan.connector else status,
+            shown,
+            connector_type(view.config if view is not None else None),
+        )
+
+    def _restart_task(self, task: TaskId) -> None:
+        view = self._required(task.connector, "Unknown connector: {}")
+        if task.task >= len(view.tasks):
+            raise not_found(f"Unknown task: {task}")
+        self._begin_again(task)
+
+    def _required(self, name: str, text: str) -> ConnectorView:
+        view = self.configs.view(name)
+        if view is None:
+            raise not_found(text.format(name))
+        return view
+
+    def _require_stopped(self, name: str) -> None:
+        view = self._required(name, "Connector {} not found")
+        running = any(task.connector == name for task in self._tasks)
+        if view.target is not Target.STOPPED or view.tasks or running:
+            raise bad_request(
+                "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the specified connector "
+                f"by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
+            )
+
+    # Records of the config topic.
+
+    def _heed(self, record: ConfigRecord) -> None:
+        match record:
+            case RestartRecord(name, include_tasks, only_failed):
+                if self.configs.view(name) is not None:
+                    self._carry_out_restart(self._plan(name, include_tasks=include_tasks, only_failed=only_failed))
+            case LoggerRecord(namespace, level):
+                self._set_level(namespace, level)
+            case _:
+                self._touch()
+
+    def _plan(self, name: str, *, include_tasks: bool, only_failed: bool) -> RestartPlan:
+        return plan_restart(
+            name,
+            connector=self.statuses.connector(name),
+            tasks=self.statuses.tasks(name),
+            include_tasks=include_tasks,
+            only_failed=only_failed,
+        )
+
+    def _carry_out_restart(self, plan: RestartPlan) -> None:
+        if plan.connector:
+            self._say_connector(plan.name, State.RESTARTING)
+            self._forget_connector(plan.name)
+        for number in plan.tasks:
+            task = TaskId(plan.name, number)
+            self._restarting.add(task)
+            self._say_task(task, State.RESTARTING)
+            self._begin_again(task)
+        self._touch()
+
+    # Wanted against actual.
+
+    def _reconcile(self) -> None:
+        for _ in range(_RECONCILE_ROUNDS_MAX):
+            wanted = self.configs.views()
+            commands = decide(wanted, self._connectors, self._actual_tasks(), _make_tasks)
+            if not commands:
+                break
+            try:
+                if any(isinstance(command, StartTask) for command in commands):
+                    self.offsets.refresh(limit_s=_OFFSETS_READ_LIMIT_S)
+                for command in commands:
+                    self._carry_out(command, wanted)
+            except TransientError as e:
+                _log.warning("the brokers do not answer; trying again", reason=str(e), next_try_s=_RETRY_S)
+                self._later(_RETRY_S, self._touch)
+                return
+        else:
+            raise AssertionError("wanted and actual do not come together")
+        self._sweep_statuses()
+
+    def _actual_tasks(self) -> dict[TaskId, TaskActual]:
+        return {task.id: TaskActual(config=task.config, target=task.target, phase=task.phase) for task in self._tasks.values()}
+
+    def _carry_out(self, command: Command, wanted: Mapping[str, ConnectorView]) -> None:
+        match command:
+            case StartConnector(name):
+                self._start_connector(name)
+            case RetargetConnector(name, target):
+                self._retarget_connector(name, target)
+            case StopConnector(name):
+                self._forget_connector(name)
+                if any(task.connector == name for task in self._tasks):
+                    self._say_connector(name, State.UNASSIGNED)
+            case WriteTasks(name, configs):
+                self.configs.write_tasks(name, configs)
+            case StartTask(task):
+                view = wanted[task.connector]
+                unit = _Task(task, view.tasks[task.task], view.target, Phase.ALIVE)
+                self._tasks[task] = unit
+                self._launch(unit)
+            case StopTask(task):
+                self._stop_task(self._tasks[task])
+            case RetargetTask(task, target):
+                unit = self._tasks[task]
+                unit.target = target
+                if unit.run is not None:
+                    self._processes.send(unit.run, {"type": "pause" if target is Target.PAUSED else "resume"})
+
+    def _start_connector(self, name: str) -> None:
+        view = self.configs.view(name)
+        if view is None:
+            return
+        failed = False
+        if view.target is Target.STOPPED:
+            self._say_connector(name, State.STOPPED)
+        else:
+            trace = self._why_not(view)
+            failed = trace is not None
+            self._counts["connector-startup-failure" if failed else "connector-startup-success"] += 1
+            self._say_connector(name, State.FAILED if failed else _state_of(view.target), trace)
+        self._connectors[name] = ConnectorActual(config=view.config, target=view.target, failed=failed)
+
+    def _why_not(self, view: ConnectorView) -> str | None:
+        """Why the connector cannot run, in words for its status; None if it can."""
+        try:
+            plugin = connector_of(view.config)
+            resolution = resolve(view.config, self._providers)
+            if resolution.errors:
+                raise ConfigError(resolution.errors)
+            hide = hider(resolution, view.config, plugin)
+            try:
+                parse_connector(plugin.options, resolution.values)
+            except DblogError as e:
+                return hide(f"The configuration of connector {view.name} cannot be used: {e}")
+        except DblogError as e:
+            return f"The configuration of connector {view.name} cannot be used: {e}"
+        return None
+
+    def _retarget_connector(self, name: str, target: Target) -> None:
+        actual = self._connectors[name]
+        if actual.failed and target is not Target.STOPPED:
+            # FAILED stays FAILED; the target is remembered for the restart.
+            self._connectors[name] = ConnectorActual(config=actual.config, target=target, failed=True)
+            return
+        self._start_connector(name)
+
+    def _forget_connector(self, name: str) -> None:
+        self._connectors.pop(name, None)
+
+    def _sweep_statuses(self) -> None:
+        """Remove the status of what no longer exists, once it no longer runs here."""
+        views = self.configs.views()
+        for name, numbers in self.statuses.known().items():
+            view = views.get(name)
+            running = {task.task for task in self._tasks if task.connector == name}
+            lawful = set(range(len(view.tasks))) if view is not None else set()
+            for number in numbers - running - lawful:
+                if view is None or view.consistent:
+                    self.statuses.write_task(TaskId(name, number), None)
+            if view is None and not running:
+                self.statuses.write_connector(name, None)
+
+    # Tasks.
+
+    def _launch(self, unit: _Task) -> None:
+        """Start the process of a task; its offsets have just been read."""
+        if unit.id in self._restarting:
+            self._restarting.discard(unit.id)
+        else:
+            self._say_task(unit.id, State.UNASSIGNED)
+        unit.state = State.UNASSIGNED
+        unit.phase = Phase.ALIVE
+        plugin = find_connector(unit.config.get("connector.class"))
+        resolution = resolve(unit.config, self._providers)
+        if plugin is None or resolution.errors:
+            reason = str(ConfigError(resolution.errors)) if resolution.errors else f"unknown class {unit.config.get('connector.class')}"
+            self._fail(unit, f"The configuration of task {unit.id} cannot be used: {reason}")
+            return
+        unit.hide = hider(resolution, unit.config, plugin)
+        unit.started_s = self._clock.monotonic_s()
+        unit.run = self._processes.start(
+            unit.id,
+            {
+                "type": "start",
+                "connector": unit.id.connector,
+                "task": unit.id.task,
+                "config": resolution.values,
+                "worker": self._properties,
+                "worker_url": self.worker.advertised_url,
+                "offsets": [{"partition": partition, "offset": offset} for partition, offset in self.offsets.of(unit.id.connector)],
+                "target": unit.target.value,
+                "generation": self.generation,
+            },
+        )
+        self._by_run[unit.run] = unit
+
+    def _stop_task(self, unit: _Task) -> None:
+        if unit.run is None:
+            del self._tasks[unit.id]
+            self._touch()
+            return
+        unit.phase = Phase.STOPPING
+        self._processes.stop(unit.run, limit_s=self._stop_limit_s)
+
+    def _begin_again(self, task: TaskId) -> None:
+        """Stop the task if it runs; the next reconcile starts it."""
+        unit = self._tasks.get(task)
+        if unit is not None and unit.phase is not Phase.STOPPING:
+            self._stop_task(unit)
+        self._touch()
+
+    def _fail(self, unit: _Task, trace: str) -> None:
+        unit.phase = Phase.FAILED
+        unit.state = State.FAILED
+        self._counts["task-startup-failure"] += 1
+        _log.error("task failed", task=str(unit.id), trace=unit.hide(trace))
+        self._say_task(unit.id, State.FAILED, unit.hide(trace))
+
+    def _on_said(self, said: Said) -> None:
+        unit = self._by_run.get(said.run)
+        if unit is None:
+            return
+        match said.message:
+            case {"type": "state", "state": str(state)} if unit.phase is Phase.ALIVE:
+                self._on_state(unit, state, said.message.get("trace"))
+            case {"type": "topic", "topic": str(topic)}:
+                if self._tracks_topics:
+                    use = TopicUse(topic=topic, connector=unit.id.connector, task=unit.id.task, discovered_ms=self._clock.now_us() // 1000)
+                    self.statuses.note_topic(use)
+            case {"type": "metrics", "values": dict(values)}:
+                unit.metrics = {str(name): float(value) for name, value in values.items() if isinstance(value, int | float)}
+
+    def _on_state(self, unit: _Task, state: str, trace: object) -> None:
+        match state:
+            case "RUNNING" | "PAUSED":
+                if unit.state is State.UNASSIGNED:
+                    self._counts["task-startup-success"] += 1
+                unit.state = State(state)
+                self._say_task(unit.id, unit.state)
+            case "FAILED":
+                self._fail(
+                    unit, trace if isinstance(trace, str) and trace else "The task failed without giving a reason; see the worker's log."
+                )
+                if unit.run is not None:
+                    self._processes.stop(unit.run, limit_s=self._stop_limit_s)
+
+    def _on_died(self, died: Died) -> None:
+        unit = self._by_run.pop(died.run, None)
+        if unit is None:
+            return
+        unit.run = None
+        unit.metrics = {}
+        match unit.phase:
+            case Phase.STOPPING:
+                self._tasks.pop(unit.id, None)
+                self._touch()
+            case Phase.ALIVE:
+                self._after_death(unit, died)
+            case Phase.WAITING | Phase.FAILED:
+                pass
+
+    def _after_death(self, unit: _Task, died: Died) -> None:
+        sound = self._clock.monotonic_s() - unit.started_s >= _STABLE_S
+        unit.kills = 1 if sound else unit.kills + 1
+        outcome = after_death(
+            unit.id,
+            exit_code=died.exit_code,
+            signal_number=died.signal_number,
+            kills=unit.kills,
+            restart_max=self._restart_max,
+            chance=random.random(),  # noqa: S311  jitter
+            last_words=died.last_words,
+        )
+        if isinstance(outcome, Fail):
+            self._fail(unit, outcome.trace)
+            return
+        _log.warning("task killed", task=str(unit.id), reason=unit.hide(outcome.reason))
+        unit.phase = Phase.WAITING
+        unit.state = State.RESTARTING
+        self._restarting.add(unit.id)
+        self._say_task(unit.id, State.RESTARTING, unit.hide(outcome.reason))
+        self._later(outcome.delay_s, lambda: self._relaunch(unit))
+
+    def _relaunch(self, unit: _Task) -> None:
+        if self._tasks.get(unit.id) is not unit or unit.phase is not Phase.WAITING or self._stopping.is_set():
+            return
+        try:
+            self.offsets.refresh(limit_s=_OFFSETS_READ_LIMIT_S)
+        except TransientError as e:
+            _log.warning("the brokers do not answer; the task waits", task=str(unit.id), reason=str(e), next_try_s=_RETRY_S)
+            self._later(_RETRY_S, lambda: self._relaunch(unit))
+            return
+        self._launch(unit)
+
+    # Status topic.
+
+    def _say_connector(self, name: str, state: State, trace: str | None = None) -> None:
+        view = self.configs.view(name)
+        plugin = find_connector(view.config.get("connector.class")) if view is not None else None
+        status = self._status(state, trace, plugin.version if plugin is not None else None)
+        if may_write(status, self.statuses.connector(name)):
+            self.statuses.write_connector(name, status)
+        _log.info("connector state", connector=name, state=state.value, **({"trace": trace} if trace else {}))
+
+    def _say_task(self, task: TaskId, state: State, trace: str | None = None) -> None:
+        unit = self._tasks.get(task)
+        plugin = find_connector(unit.config.get("connector.class")) if unit is not None else None
+        status = self._status(state, trace, plugin.version if plugin is not None else None)
+        if may_write(status, self.statuses.task(task)):
+            self.statuses.write_task(task, status)
+        _log.info("task state", task=str(task), state=state.value)
+
+    def _status(self, state: State, trace: str | None, version: str | None) -> Status:
+        return Status(state=state, worker_id=self.worker.worker_id, generation=self.generation, trace=trace, version=version)
+
+    # End.
+
+    def _shut_down(self) -> None:
+        """Stop every task in order; whatever outlives its limit is killed by the process table."""
+        self.stage = Stage("shutting down", self._clock.now_us())
+        for unit in list(self._tasks.values()):
+            if unit.run is not None and unit.phase is not Phase.FAILED:
+                unit.phase = Phase.STOPPING
+                self._processes.stop(unit.run, limit_s=self._stop_limit_s)
+        stopped = [unit.id for unit in self._tasks.values() if unit.phase in (Phase.STOPPING, Phase.WAITING)]
+        deadline_s = time.monotonic() + self._stop_limit_s + 5.0
+        while any(unit.run is not None for unit in self._tasks.values()) and time.monotonic() < deadline_s:
+            try:
+                self._mailbox.get(timeout=0.1)()
+            except queue.Empty:
+                continue
+        if not self.ready.is_set():
+            return
+        for task in stopped:
+            self._say_task(task, State.UNASSIGNED)
+        for name, actual in self._connectors.items():
+            if not actual.failed and actual.target is not Target.STOPPED:
+                self._say_connector(name, State.UNASSIGNED)
+        self.statuses.log.flush(limit_s=5.0)
+        _log.info("worker stopped")
+
+
+def _make_tasks(view: ConnectorView) -> list[dict[str, str]] | None:
+    """One task for a log, with the connector's configuration and Connect's ``task.class``; None for a class this worker lacks."""
+    plugin = find_connector(view.config.get("connector.class"))
+    return None if plugin is None else [{**view.config, "task.class": plugin.task_class}]
+
+
+def _state_of(target: Target) -> State:
+    return {Target.STARTED: State.RUNNING, Target.PAUSED: State.PAUSED, Target.STOPPED: State.STOPPED}[target]
+
+
+def _restarting(status: Status) -> Status:
+    return Status(state=State.RESTARTING, worker_id=status.worker_id, generation=status.generation, version=status.version)
+
+
+def _described(request: Request) -> str:
+    match request:
+        case PutConnector(name=name):
+            return f"writing the configuration of connector {name}"
+        case DeleteConnector(name):
+            return f"removing connector {name}"
+        case SetTarget(name, target):
+            return f"setting the target state of connector {name} to {target.value}"
+        case RestartConnector(name=name):
+            return f"restarting connector {name}"
+        case RestartTask(task):
+            return f"restarting task {task}"
+        case AlterOffsets(name) | ResetOffsets(name):
+            return f"changing the offsets of connector {name}"
+        case ResetTopics(name):
+            return f"resetting the topics of connector {name}"
+        case SetClusterLevel(namespace):
+            return f"setting the level of logger {namespace}"
+        case Ping():
+            return "performing a health check"
+
+
+def _write_failure(request: Request) -> str:
+    if isinstance(request, DeleteConnector):
+        return "Error removing connector configuration from Kafka"
+    if isinstance(request, AlterOffsets | ResetOffsets):
+        return "Error writing connector offsets to Kafka"
+    return "Error writing connector configuration to Kafka"
+
+
+def _iso(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us / 1_000_000, UTC).isoformat().replace("+00:00", "Z")

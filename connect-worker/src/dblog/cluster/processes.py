@@ -1,0 +1,308 @@
+"""Task processes: one child for each task, talked to by JSON lines over a socket pair (D3).
+
+One thread starts, watches and ends them all. Children must be started by a thread that lives as long as they do: their parent-death
+signal (set by the child first thing, ``dblog task``) fires when that *thread* ends. A second guard is the socket itself: end of file means
+the herder is gone. Children get a session of their own, so that Ctrl-C in a terminal reaches the worker alone, which stops them in order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from dblog.cluster.records import TaskId
+
+_log = structlog.get_logger("dblog.cluster.processes")
+
+_LINE_BYTES_MAX = 16 << 20
+_READ_BYTES = 1 << 16
+_LAST_LINES = 40
+_IDLE_S = 5.0
+_ENDING_POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of a child."""
+
+    run: int
+    message: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Died:
+    """A child's end: its exit code or the signal that ended it."""
+
+    run: int
+    exit_code: int | None
+    signal_number: int | None
+    last_words: str
+    forced: bool
+    """It did not stop in time and was killed by us."""
+
+
+ProcessEvent = Said | Died
+
+
+@dataclass(slots=True, eq=False)
+class _Child:
+    run: int
+    task: TaskId
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+    incoming: bytearray = field(default_factory=bytearray)
+    outgoing: bytearray = field(default_factory=bytearray)
+    last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
+    error_rest: bytearray = field(default_factory=bytearray)
+    control_open: bool = True
+    kill_at_s: float | None = None
+    forced: bool = False
+
+
+class ProcessTable:
+    """All task processes of this worker.
+
+    ``start``, ``send``, ``stop`` may be called from any thread and return at once; ``on_event`` is called in the table's own thread.
+    """
+
+    def __init__(
+        self, *, command: Sequence[str], on_event: Callable[[ProcessEvent], None], environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._command = list(command)
+        self._on_event = on_event
+        self._environment = dict(environment or {})
+        self._orders: deque[Callable[[], None]] = deque()
+        self._children: dict[int, _Child] = {}
+        self._next_run = 0
+        self._run_lock = threading.Lock()
+        self._wake_receive, self._wake_send = socket.socketpair()
+        self._wake_receive.setblocking(False)
+        self._wake_send.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._wake_receive, selectors.EVENT_READ, None)
+        self._closing = False
+        self._thread = threading.Thread(target=self._watch, name="task-processes", daemon=True)
+        self._thread.start()
+
+    def start(self, task: TaskId, message: Mapping[str, Any]) -> int:
+        """Start a process and hand it its first message; the number names this run in all events."""
+        with self._run_lock:
+            self._next_run += 1
+            run = self._next_run
+        self._order(lambda: self._spawn(run, task, message))
+        return run
+
+    def send(self, run: int, message: Mapping[str, Any]) -> None:
+        """Say something to a child; nothing happens if it is gone."""
+        self._order(lambda: self._say(run, message))
+
+    def stop(self, run: int, *, limit_s: float) -> None:
+        """Ask a child to stop, and kill it after ``limit_s``; its ``Died`` follows."""
+
+        def order() -> None:
+            child = self._children.get(run)
+            if child is not None and child.kill_at_s is None:
+                child.kill_at_s = time.monotonic() + limit_s
+                self._say(run, {"type": "stop"})
+
+        self._order(order)
+
+    def pids(self) -> dict[TaskId, int]:
+        """Process ids by task, for operators and tests."""
+        return {child.task: child.process.pid for child in list(self._children.values())}
+
+    def close(self) -> None:
+        """Kill whatever still runs, and end the thread."""
+
+        def order() -> None:
+            self._closing = True
+            for child in self._children.values():
+                self._kill(child)
+
+        self._order(order)
+        self._thread.join(10.0)
+
+    def _order(self, order: Callable[[], None]) -> None:
+        self._orders.append(order)
+        # A full pipe means a wake-up is already on its way.
+        with contextlib.suppress(BlockingIOError, OSError):
+            self._wake_send.send(b"\0")
+
+    def _watch(self) -> None:
+        while not (self._closing and not self._children and not self._orders):
+            for key, mask in self._selector.select(self._wait_s()):
+                if key.data is None:
+                    with contextlib.suppress(BlockingIOError):
+                        self._wake_receive.recv(_READ_BYTES)
+                else:
+                    key.data(mask)
+            while self._orders:
+                self._orders.popleft()()
+            self._reap()
+
+    def _wait_s(self) -> float:
+        if self._orders:
+            return 0.0
+        if any(not child.control_open for child in self._children.values()):
+            return _ENDING_POLL_S
+        deadlines = [child.kill_at_s for child in self._children.values() if child.kill_at_s is not None]
+        return min([_IDLE_S, *(max(0.0, at_s - time.monotonic()) for at_s in deadlines)])
+
+    def _spawn(self, run: int, task: TaskId, message: Mapping[str, Any]) -> None:
+        ours, theirs = socket.socketpair()
+        try:
+            process = subprocess.Popen(  # noqa: S603  our own program
+                [*self._command, "--control-fd", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                env={**os.environ, **self._environment},
+            )
+        except OSError as e:
+            ours.close()
+            _log.error("a task's process cannot be started", task=str(task), reason=str(e))
+            words = f"the process could not be started: {e}"
+            self._on_event(Died(run=run, exit_code=-1, signal_number=None, last_words=words, forced=False))
+            return
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        child = _Child(run, task, process, ours)
+        self._children[run] = child
+        self._selector.register(ours, selectors.EVENT_READ, lambda mask: self._converse(child, mask))
+        if process.stderr is not None:
+            os.set_blocking(process.stderr.fileno(), False)
+            self._selector.register(process.stderr, selectors.EVENT_READ, lambda _mask: self._listen(child))
+        _log.info("task process started", task=str(task), pid=process.pid)
+        self._say(run, message)
+
+    def _say(self, run: int, message: Mapping[str, Any]) -> None:
+        child = self._children.get(run)
+        if child is None or not child.control_open:
+            return
+        child.outgoing += json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        self._converse(child, selectors.EVENT_WRITE)
+
+    def _converse(self, child: _Child, mask: int) -> None:
+        if not child.control_open:
+            return
+        if mask & selectors.EVENT_WRITE and child.outgoing:
+            try:
+                sent = child.control.send(child.outgoing)
+                del child.outgoing[:sent]
+            except BlockingIOError:
+                pass
+            except OSError:
+                # Closed at the other end: what it still said is read below, its end is seen by reap.
+                child.outgoing.clear()
+        if mask & selectors.EVENT_READ:
+            self._read(child)
+        if child.control_open:
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if child.outgoing else 0)
+            self._selector.modify(child.control, events, lambda m: self._converse(child, m))
+
+    def _read(self, child: _Child) -> None:
+        while True:
+            try:
+                data = child.control.recv(_READ_BYTES)
+            except BlockingIOError:
+                break
+            except OSError:
+                data = b""
+            if not data:
+                self._close_control(child)
+                break
+            child.incoming += data
+        *lines, rest = child.incoming.split(b"\n")
+        child.incoming = bytearray(rest)
+        if len(rest) > _LINE_BYTES_MAX:
+            _log.error("a task's process sends a line without end; it is killed", task=str(child.task))
+            self._kill(child)
+        for line in lines:
+            try:
+                message = json.loads(line)
+            except ValueError:
+                _log.warning("a task's process said what is not JSON", task=str(child.task))
+                continue
+            if isinstance(message, dict):
+                self._on_event(Said(child.run, message))
+
+    def _close_control(self, child: _Child) -> None:
+        if child.control_open:
+            child.control_open = False
+            self._selector.unregister(child.control)
+            child.control.close()
+
+    def _listen(self, child: _Child) -> None:
+        stream = child.process.stderr
+        if stream is None or stream.closed:
+            return
+        while True:
+            try:
+                data = os.read(stream.fileno(), _READ_BYTES)
+            except BlockingIOError:
+                return
+            if not data:
+                self._selector.unregister(stream)
+                stream.close()
+                break
+            with contextlib.suppress(OSError):
+                os.write(2, data)
+            child.error_rest += data
+            *lines, rest = child.error_rest.split(b"\n")
+            child.error_rest = bytearray(rest[-_READ_BYTES:])
+            child.last_lines.extend(line.decode(errors="replace") for line in lines)
+
+    def _reap(self) -> None:
+        now_s = time.monotonic()
+        for child in list(self._children.values()):
+            if child.kill_at_s is not None and now_s >= child.kill_at_s and not child.forced and child.process.poll() is None:
+                _log.warning("a task did not stop in time; its process is killed", task=str(child.task), pid=child.process.pid)
+                child.forced = True
+                self._kill(child)
+            code = child.process.poll()
+            if code is None:
+                if not child.control_open and child.kill_at_s is None:
+                    # It closed its control channel and lives on: it can no longer be told anything.
+                    child.kill_at_s = now_s + _IDLE_S
+                continue
+            if child.control_open:
+                self._read(child)
+                self._close_control(child)
+            self._listen(child)
+            if child.process.stderr is not None and not child.process.stderr.closed:
+                self._selector.unregister(child.process.stderr)
+                child.process.stderr.close()
+            del self._children[child.run]
+            if child.error_rest:
+                child.last_lines.append(child.error_rest.decode(errors="replace"))
+            _log.info("task process ended", task=str(child.task), pid=child.process.pid, code=code)
+            self._on_event(
+                Died(
+                    run=child.run,
+                    exit_code=code if code >= 0 else None,
+                    signal_number=-code if code < 0 else None,
+                    last_words="\n".join(child.last_lines),
+                    forced=child.forced,
+                )
+            )
+
+    def _kill(self, child: _Child) -> None:
+        if child.process.poll() is None:
+            # Its own session: whatever it started goes with it.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.process.pid, signal.SIGKILL)

@@ -1,0 +1,408 @@
+"""The records of Kafka Connect's three internal topics, to and from bytes.
+
+Byte for shape as Connect 4 writes them (kafka-connect contract, section 4): values are JSON without schemas, keys UTF-8 text, offset keys a
+compact JSON array whose bytes identify the partition. Readers skip what they do not understand: these topics outlive versions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from dblog.model import OffsetMap
+
+TaskProperties = Mapping[str, str]
+
+
+class Target(StrEnum):
+    """What the user wants of a connector."""
+
+    STARTED = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+class State(StrEnum):
+    """What became of a connector or task."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+    RESTARTING = "RESTARTING"
+    DESTROYED = "DESTROYED"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TaskId:
+    """A connector's task; Connect writes it ``name-number``."""
+
+    connector: str
+    task: int
+
+    def __str__(self) -> str:
+        return f"{self.connector}-{self.task}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """The newest word on a connector or task, by the worker that runs it."""
+
+    state: State
+    worker_id: str
+    generation: int
+    trace: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicUse:
+    """A topic that a connector has written to."""
+
+    topic: str
+    connector: str
+    task: int
+    discovered_ms: int
+
+
+# The alternatives of a config-topic record.
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRecord:
+    """``connector-<name>``: its configuration, None when deleted."""
+
+    name: str
+    properties: dict[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """``task-<name>-<i>``: a task's configuration, not applied before its commit."""
+
+    id: TaskId
+    properties: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """``commit-<name>``: the task records before it are complete."""
+
+    name: str
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRecord:
+    """``target-state-<name>``: None is a tombstone."""
+
+    name: str
+    target: Target | None
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRecord:
+    """``restart-connector-<name>``."""
+
+    name: str
+    include_tasks: bool
+    only_failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FencingRecord:
+    """``tasks-fencing-<name>``: how many producers the last fencing round covered."""
+
+    name: str
+    task_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeyRecord:
+    """``session-key``: what internal calls are signed with."""
+
+    key: str
+    algorithm: str
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerRecord:
+    """``logger-cluster-<namespace>``: a level for all workers."""
+
+    namespace: str
+    level: str
+
+
+ConfigRecord = ConnectorRecord | TaskRecord | CommitRecord | TargetRecord | RestartRecord | FencingRecord | SessionKeyRecord | LoggerRecord
+
+KeyValue = tuple[bytes, bytes | None]
+
+_CONNECTOR, _TASK, _COMMIT, _TARGET = "connector-", "task-", "commit-", "target-state-"
+_RESTART, _FENCING, _SESSION_KEY, _LOGGER = "restart-connector-", "tasks-fencing-", "session-key", "logger-cluster-"
+_STATUS_CONNECTOR, _STATUS_TASK, _STATUS_TOPIC = "status-connector-", "status-task-", "status-topic-"
+
+
+def compact_json(value: object) -> bytes:
+    """JSON as Connect's converter writes it: no blanks, no escapes that are not needed."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def connector_record(name: str, properties: Mapping[str, str] | None) -> KeyValue:
+    """A configuration, or a tombstone."""
+    return f"{_CONNECTOR}{name}".encode(), None if properties is None else compact_json({"properties": dict(properties)})
+
+
+def task_record(task: TaskId, properties: TaskProperties) -> KeyValue:
+    """One task's configuration."""
+    return f"{_TASK}{task}".encode(), compact_json({"properties": dict(properties)})
+
+
+def commit_record(name: str, tasks: int) -> KeyValue:
+    """The end of a set of task configurations."""
+    return f"{_COMMIT}{name}".encode(), compact_json({"tasks": tasks})
+
+
+def target_record(name: str, target: Target | None) -> KeyValue:
+    """``state`` speaks to old workers, which do not know STOPPED; ``state.v2`` to all others."""
+    key = f"{_TARGET}{name}".encode()
+    if target is None:
+        return key, None
+    old = Target.PAUSED if target is Target.STOPPED else target
+    return key, compact_json({"state": old.value, "state.v2": target.value})
+
+
+def restart_record(name: str, *, include_tasks: bool, only_failed: bool) -> KeyValue:
+    """A restart for every worker to act on its share of."""
+    return f"{_RESTART}{name}".encode(), compact_json({"include-tasks": include_tasks, "only-failed": only_failed})
+
+
+def session_key_record(key: str, *, algorithm: str, created_ms: int) -> KeyValue:
+    """The key that internal calls are signed with."""
+    return _SESSION_KEY.encode(), compact_json({"key": key, "algorithm": algorithm, "creation-timestamp": created_ms})
+
+
+def logger_record(namespace: str, level: str) -> KeyValue:
+    """A level for all workers."""
+    return f"{_LOGGER}{namespace}".encode(), compact_json({"level": level})
+
+
+def read_config_record(key: bytes | None, value: bytes | None) -> ConfigRecord | None:
+    """What a record of the config topic says; None for what cannot be read or is not known."""
+    text = _text(key)
+    body = _map(value)
+    if text is None or (value is not None and body is None):
+        return None
+    if text.startswith(_TARGET):
+        return _read_target(text.removeprefix(_TARGET), body)
+    if text.startswith(_CONNECTOR):
+        name = text.removeprefix(_CONNECTOR)
+        if body is None:
+            return ConnectorRecord(name, None)
+        properties = _properties(body)
+        return None if properties is None else ConnectorRecord(name, properties)
+    if body is None:
+        return None
+    if text.startswith(_FENCING):
+        count = body.get("task-count")
+        return FencingRecord(text.removeprefix(_FENCING), count) if isinstance(count, int) else None
+    if text.startswith(_TASK):
+        task, properties = _task_id(text.removeprefix(_TASK)), _properties(body)
+        return None if task is None or properties is None else TaskRecord(task, properties)
+    if text.startswith(_COMMIT):
+        count = body.get("tasks")
+        return CommitRecord(text.removeprefix(_COMMIT), count) if isinstance(count, int) else None
+    if text.startswith(_RESTART):
+        return RestartRecord(text.removeprefix(_RESTART), body.get("include-tasks") is True, body.get("only-failed") is True)
+    return _read_cluster_record(text, body)
+
+
+def _read_cluster_record(text: str, body: Mapping[str, Any]) -> SessionKeyRecord | LoggerRecord | None:
+    if text == _SESSION_KEY:
+        match body:
+            case {"key": str(secret), "algorithm": str(algorithm), "creation-timestamp": int(created_ms)}:
+                return SessionKeyRecord(secret, algorithm, created_ms)
+    if text.startswith(_LOGGER) and isinstance(level := body.get("level"), str):
+        return LoggerRecord(text.removeprefix(_LOGGER), level)
+    return None
+
+
+def _read_target(name: str, body: Mapping[str, Any] | None) -> TargetRecord | None:
+    if body is None:
+        return TargetRecord(name, None)
+    for field in ("state.v2", "state"):
+        if isinstance(text := body.get(field), str) and text in Target.__members__:
+            return TargetRecord(name, Target(text))
+    return None
+
+
+# Status topic.
+
+
+def connector_status_record(name: str, status: Status | None) -> KeyValue:
+    """A connector's status, or its tombstone."""
+    return f"{_STATUS_CONNECTOR}{name}".encode(), None if status is None else _status_value(status)
+
+
+def task_status_record(task: TaskId, status: Status | None) -> KeyValue:
+    """A task's status, or its tombstone."""
+    return f"{_STATUS_TASK}{task}".encode(), None if status is None else _status_value(status)
+
+
+def topic_use_record(topic: str, connector: str, use: TopicUse | None) -> KeyValue:
+    """A topic in use, or its tombstone."""
+    key = f"{_STATUS_TOPIC}{topic}:{_CONNECTOR}{connector}".encode()
+    if use is None:
+        return key, None
+    inner = {"name": use.topic, "connector": use.connector, "task": use.task, "discoverTimestamp": use.discovered_ms}
+    return key, compact_json({"topic": inner})
+
+
+def _status_value(status: Status) -> bytes:
+    return compact_json(
+        {
+            "state": status.state.value,
+            "trace": status.trace,
+            "worker_id": status.worker_id,
+            "generation": status.generation,
+            "version": status.version,
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatusRecord:
+    """``status-connector-<name>``."""
+
+    name: str
+    status: Status | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatusRecord:
+    """``status-task-<name>-<i>``."""
+
+    id: TaskId
+    status: Status | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicUseRecord:
+    """``status-topic-<topic>:connector-<name>``."""
+
+    topic: str
+    connector: str
+    use: TopicUse | None
+
+
+StatusRecord = ConnectorStatusRecord | TaskStatusRecord | TopicUseRecord
+
+
+def read_status_record(key: bytes | None, value: bytes | None) -> StatusRecord | None:
+    """What a record of the status topic says; None for what cannot be read or is not known."""
+    text = _text(key)
+    body = _map(value)
+    if text is None or (value is not None and body is None):
+        return None
+    if text.startswith(_STATUS_TOPIC):
+        topic, colon, rest = text.removeprefix(_STATUS_TOPIC).partition(":")
+        if not topic or not colon or not rest.startswith(_CONNECTOR):
+            return None
+        connector = rest.removeprefix(_CONNECTOR)
+        if body is None:
+            return TopicUseRecord(topic, connector, None)
+        match body.get("topic"):
+            case {"name": str(name), "connector": str(owner), "task": int(task), "discoverTimestamp": int(at_ms)}:
+                return TopicUseRecord(topic, connector, TopicUse(topic=name, connector=owner, task=task, discovered_ms=at_ms))
+        return None
+    status = None if body is None else _read_status(body)
+    if body is not None and status is None:
+        return None
+    if text.startswith(_STATUS_TASK):
+        task_id = _task_id(text.removeprefix(_STATUS_TASK))
+        return None if task_id is None else TaskStatusRecord(task_id, status)
+    if text.startswith(_STATUS_CONNECTOR) and len(text) > len(_STATUS_CONNECTOR):
+        return ConnectorStatusRecord(text.removeprefix(_STATUS_CONNECTOR), status)
+    return None
+
+
+def _read_status(body: Mapping[str, Any]) -> Status | None:
+    match body:
+        case {"state": str(state), "worker_id": str(worker_id), "generation": int(generation)} if state in State.__members__:
+            trace, version = body.get("trace"), body.get("version")
+            return Status(
+                state=State(state),
+                worker_id=worker_id,
+                generation=generation,
+                trace=trace if isinstance(trace, str) else None,
+                version=version if isinstance(version, str) else None,
+            )
+    return None
+
+
+# Offset topic.
+
+
+def offset_key(connector: str, partition: Mapping[str, Any]) -> bytes:
+    """The key of one source partition; its bytes are its identity, so the map's order is kept."""
+    return compact_json([connector, dict(partition)])
+
+
+def offset_record(connector: str, partition: Mapping[str, Any], offset: OffsetMap | None) -> KeyValue:
+    """An offset, or its tombstone."""
+    return offset_key(connector, partition), None if offset is None else compact_json(dict(offset))
+
+
+def read_offset_key(key: bytes | None) -> tuple[str, dict[str, Any]] | None:
+    """Connector name and source partition; None for a key that is not Connect's."""
+    if key is None:
+        return None
+    try:
+        match json.loads(key):
+            case [str(name), dict(partition)]:
+                return name, partition
+    except ValueError:
+        return None
+    return None
+
+
+def read_offset_value(value: bytes) -> dict[str, Any] | None:
+    """The offset map; None for what is not one."""
+    return _map(value)
+
+
+def _text(key: bytes | None) -> str | None:
+    if key is None:
+        return None
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _map(value: bytes | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    try:
+        loaded = json.loads(value)
+    except ValueError:
+        return None
+    return loaded if isinstance(loaded, dict) else None
+
+
+def _properties(body: Mapping[str, Any]) -> dict[str, str] | None:
+    properties = body.get("properties")
+    if not isinstance(properties, dict):
+        return None
+    return {str(name): text for name, text in properties.items() if isinstance(text, str)}
+
+
+def _task_id(text: str) -> TaskId | None:
+    name, dash, number = text.rpartition("-")
+    if not dash or not name or not number.isascii() or not number.isdigit():
+        return None
+    return TaskId(name, int(number))

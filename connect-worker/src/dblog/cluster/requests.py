@@ -1,0 +1,137 @@
+"""What the REST interface asks of the herder, as values, and how it is refused.
+
+Each request is carried out by the herder's own thread, one at a time and in order; its answer comes back through a future. Whatever can be
+slow for reasons of others (checking a configuration against a database) is done before, outside that thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from dblog.cluster.records import Target, TaskId
+from dblog.errors import DblogError
+from dblog.model import OffsetMap
+
+
+class RequestError(DblogError):
+    """A request that is refused; status and text are Connect's, and go to the client as they are."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = HTTPStatus(status)
+        self.message = message
+        super().__init__(message)
+
+
+def not_found(message: str) -> RequestError:
+    """404."""
+    return RequestError(HTTPStatus.NOT_FOUND, message)
+
+
+def bad_request(message: str) -> RequestError:
+    """400."""
+    return RequestError(HTTPStatus.BAD_REQUEST, message)
+
+
+def conflict(message: str) -> RequestError:
+    """409; clients try again."""
+    return RequestError(HTTPStatus.CONFLICT, message)
+
+
+STALE = "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutConnector:
+    """Create or change a connector whose configuration has been validated.
+
+    ``only_new``: an existing one is a 409. ``expected``: refuse if the stored configuration is no longer this one (PATCH).
+    """
+
+    name: str
+    config: Mapping[str, str]
+    only_new: bool = False
+    target: Target | None = None
+    expected: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteConnector:
+    """Remove a connector; its offsets stay."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetTarget:
+    """Pause, resume or stop."""
+
+    name: str
+    target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartConnector:
+    """Restart the connector, and what the flags add."""
+
+    name: str
+    include_tasks: bool = False
+    only_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RestartTask:
+    """Restart one task."""
+
+    id: TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class AlterOffsets:
+    """Set or (None) remove offsets of a stopped connector."""
+
+    name: str
+    changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOffsets:
+    """Remove all offsets of a stopped connector."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResetTopics:
+    """Forget which topics a connector has written to."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetClusterLevel:
+    """Set a logger's level on every worker."""
+
+    namespace: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Nothing: answered when the herder's thread is free."""
+
+
+Request = (
+    PutConnector
+    | DeleteConnector
+    | SetTarget
+    | RestartConnector
+    | RestartTask
+    | AlterOffsets
+    | ResetOffsets
+    | ResetTopics
+    | SetClusterLevel
+    | Ping
+)

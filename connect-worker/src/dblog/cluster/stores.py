@@ -1,0 +1,215 @@
+"""The three internal topics as views that never block a reader.
+
+A store folds its topic in the log's thread and answers from memory under a short lock. A write returns when it has been read back, so
+the writer sees its own change in the view (and so does every GET that follows).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from dblog.cluster.records import (
+    ConfigRecord,
+    KeyValue,
+    Status,
+    Target,
+    TaskId,
+    TopicUse,
+    commit_record,
+    connector_record,
+    connector_status_record,
+    offset_record,
+    read_config_record,
+    read_offset_key,
+    read_offset_value,
+    read_status_record,
+    target_record,
+    task_record,
+    task_status_record,
+    topic_use_record,
+)
+from dblog.cluster.state import ConfigState, ConnectorView, StatusState
+from dblog.kafka.log import CompactedLog, LogRecord, Write
+from dblog.model import OffsetMap
+
+_log = structlog.get_logger("dblog.cluster.stores")
+
+WRITE_LIMIT_S = 30.0
+"""Connect's limit for reading back a write to the config topic."""
+
+MakeLog = Callable[[str, Callable[[LogRecord], None]], CompactedLog]
+"""Builds the log of a topic, with the callback for its records."""
+
+
+class ConfigStore:
+    """Connector and task configurations, and what the user wants."""
+
+    def __init__(self, topic: str, make_log: MakeLog, *, on_change: Callable[[ConfigRecord], None]) -> None:
+        self._lock = threading.Lock()
+        self._state = ConfigState()
+        self._on_change = on_change
+        self.log = make_log(topic, self._take)
+
+    def _take(self, record: LogRecord) -> None:
+        known = read_config_record(record.key, record.value)
+        with self._lock:
+            self._state.next_offset = record.offset + 1
+            if known is not None:
+                self._state.apply(known)
+        if known is None:
+            _log.warning("config record skipped", offset=record.offset, key=_shown(record.key))
+        elif record.live:
+            self._on_change(known)
+
+    def names(self) -> list[str]:
+        """All connectors."""
+        with self._lock:
+            return list(self._state.configs)
+
+    def view(self, name: str) -> ConnectorView | None:
+        """One connector."""
+        with self._lock:
+            return self._state.view(name)
+
+    def views(self) -> dict[str, ConnectorView]:
+        """All connectors with their configurations, targets and tasks, as of now."""
+        with self._lock:
+            return self._state.views()
+
+    def write_connector(self, name: str, config: Mapping[str, str], *, target: Target | None) -> None:
+        """Create or change; a target given goes first, so that nobody starts what should be paused."""
+        records = [] if target is None else [target_record(name, target)]
+        self.write([*records, connector_record(name, config)])
+
+    def write_tasks(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
+        """All task configurations of a connector, then their commit."""
+        tasks = [task_record(TaskId(name, number), config) for number, config in enumerate(configs)]
+        self.write([*tasks, commit_record(name, len(configs))])
+
+    def write_target(self, name: str, target: Target) -> None:
+        """What the user wants."""
+        self.write([target_record(name, target)])
+
+    def delete(self, name: str) -> None:
+        """Connect's two tombstones; everything else of the connector stays."""
+        self.write([connector_record(name, None), target_record(name, None)])
+
+    def write(self, records: Iterable[KeyValue]) -> None:
+        """Any records, in order, read back before this returns."""
+        self.log.put_all([Write(key, value) for key, value in records], limit_s=WRITE_LIMIT_S)
+
+
+class StatusStore:
+    """What became of connectors and tasks, and which topics they write to."""
+
+    def __init__(self, topic: str, make_log: MakeLog) -> None:
+        self._lock = threading.Lock()
+        self._state = StatusState()
+        self.log = make_log(topic, self._take)
+
+    def _take(self, record: LogRecord) -> None:
+        known = read_status_record(record.key, record.value)
+        if known is None:
+            _log.warning("status record skipped", offset=record.offset, key=_shown(record.key))
+            return
+        with self._lock:
+            self._state.apply(known)
+
+    def connector(self, name: str) -> Status | None:
+        """The newest status of a connector."""
+        with self._lock:
+            return self._state.connectors.get(name)
+
+    def task(self, task: TaskId) -> Status | None:
+        """The newest status of a task."""
+        with self._lock:
+            return self._state.tasks.get(task.connector, {}).get(task.task)
+
+    def tasks(self, name: str) -> dict[int, Status]:
+        """Statuses of all tasks of a connector, by number."""
+        with self._lock:
+            return dict(sorted(self._state.tasks.get(name, {}).items()))
+
+    def known(self) -> dict[str, set[int]]:
+        """Every connector that has a status, with the numbers of its tasks that have one."""
+        with self._lock:
+            names = set(self._state.connectors) | {name for name, tasks in self._state.tasks.items() if tasks}
+            return {name: set(self._state.tasks.get(name, {})) for name in names}
+
+    def topics(self, name: str) -> list[str]:
+        """Topics that a connector has written to, in the order they were first seen."""
+        with self._lock:
+            uses = self._state.topics.get(name, {})
+            return [use.topic for use in sorted(uses.values(), key=lambda use: (use.discovered_ms, use.topic))]
+
+    def generation_max(self) -> int:
+        """The newest generation in the topic."""
+        with self._lock:
+            return self._state.generation_max()
+
+    def write_connector(self, name: str, status: Status | None) -> None:
+        """Send without waiting; None removes."""
+        self.log.put_later(*connector_status_record(name, status))
+
+    def write_task(self, task: TaskId, status: Status | None) -> None:
+        """Send without waiting; None removes."""
+        self.log.put_later(*task_status_record(task, status))
+
+    def note_topic(self, use: TopicUse) -> None:
+        """Send without waiting, once for each topic and connector."""
+        with self._lock:
+            if use.topic in self._state.topics.get(use.connector, {}):
+                return
+        self.log.put_later(*topic_use_record(use.topic, use.connector, use))
+
+    def forget_topics(self, name: str, *, limit_s: float) -> None:
+        """Remove all topics in use of a connector."""
+        with self._lock:
+            topics = list(self._state.topics.get(name, {}))
+        if topics:
+            records = [topic_use_record(topic, name, None) for topic in topics]
+            self.log.put_all([Write(key, value) for key, value in records], limit_s=limit_s)
+
+
+class OffsetStore:
+    """Source offsets of all connectors, by connector and source partition."""
+
+    def __init__(self, topic: str, make_log: MakeLog) -> None:
+        self._lock = threading.Lock()
+        self._offsets: dict[str, dict[bytes, tuple[dict[str, Any], dict[str, Any]]]] = {}
+        self.log = make_log(topic, self._take)
+
+    def _take(self, record: LogRecord) -> None:
+        known = read_offset_key(record.key)
+        value = None if record.value is None else read_offset_value(record.value)
+        if known is None or record.key is None or (record.value is not None and value is None):
+            _log.warning("offset record skipped", partition=record.partition, offset=record.offset)
+            return
+        name, partition = known
+        with self._lock:
+            if value is None:
+                self._offsets.get(name, {}).pop(record.key, None)
+            else:
+                self._offsets.setdefault(name, {})[record.key] = (partition, value)
+
+    def of(self, name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Partition and offset pairs of a connector."""
+        with self._lock:
+            return list(self._offsets.get(name, {}).values())
+
+    def refresh(self, *, limit_s: float) -> None:
+        """Read to the end: a task that starts must see what the last one stored."""
+        self.log.read_to_end(limit_s=limit_s)
+
+    def write(self, name: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]], *, limit_s: float) -> None:
+        """Set or (None) remove offsets; returns when they are in the view."""
+        records = [offset_record(name, partition, offset) for partition, offset in changes]
+        self.log.put_all([Write(key, value) for key, value in records], limit_s=limit_s)
+
+
+def _shown(key: bytes | None) -> str:
+    return "none" if key is None else key[:120].decode(errors="replace")

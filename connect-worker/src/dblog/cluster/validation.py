@@ -1,0 +1,132 @@
+"""Whether a connector's configuration can be accepted: its keys, its secrets, and the database it names.
+
+The database check is handed in, since only the composition root knows the dialects. It may take as long as the database does, so this
+runs in REST's worker threads and never in the herder's. No resolved secret leaves this module: texts are scrubbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dblog.cluster.requests import RequestError, bad_request
+from dblog.config.connector import check_connector
+from dblog.config.infos import config_infos
+from dblog.config.options import HIDDEN, Kind, Properties, Settings
+from dblog.config.plugins import CONNECTORS, Plugin, find_connector
+from dblog.config.providers import Provider, Resolution, resolve
+from dblog.errors import ConfigError, DefiniteError, TransientError
+
+DatabaseCheck = Callable[[str, Settings], None]
+"""Given the flavor and the settings, connects and checks; raises ``ConfigError`` to name keys, else ``DefiniteError`` or ``TransientError``."""
+
+_DATABASE_KEY = "database.hostname"
+"""Where Debezium reports what the database says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """The outcome: what the validate endpoint answers, and every message by key."""
+
+    infos: dict[str, Any]
+    errors: dict[str, list[str]]
+
+
+class Validator:
+    """Validates configurations against this worker's plugins and providers."""
+
+    def __init__(self, *, providers: Mapping[str, Provider], check_database: DatabaseCheck | None, override_policy: str = "All") -> None:
+        self._providers = providers
+        self._check_database = check_database
+        self._override_policy = override_policy
+
+    def validate(self, properties: Properties) -> Validation:
+        """Every message for a configuration; 400 for one without a known class."""
+        plugin = connector_of(properties)
+        resolution = resolve(properties, self._providers)
+        # Nulls are kept for the checks to complain about.
+        resolved: dict[str, str | None] = {name: resolution.values.get(name) for name in properties}
+        checked = check_connector(plugin.options, resolved, shown=resolution.placeholders)
+        errors = {name: list(texts) for name, texts in checked.errors.items() if name not in resolution.errors}
+        for name, texts in resolution.errors.items():
+            errors.setdefault(name, []).extend(texts)
+        for name in properties:
+            if (text := self._override_error(name)) is not None:
+                errors.setdefault(name, []).append(text)
+        if not errors and self._check_database is not None:
+            errors = self._database_errors(self._check_database, plugin, Settings(checked.values, resolution.values))
+        hide = hider(resolution, properties, plugin)
+        errors = {name: [hide(text) for text in texts] for name, texts in errors.items()}
+        infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, properties, errors)
+        return Validation(infos, errors)
+
+    def require_valid(self, properties: Properties) -> None:
+        """Refuse (400) a configuration with errors, in Connect's words."""
+        errors = self.validate(properties).errors
+        count = sum(len(texts) for texts in errors.values())
+        if count:
+            lines = [f"Connector configuration is invalid and contains the following {count} error(s):"]
+            lines += [text for texts in errors.values() for text in texts]
+            lines.append("You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`")
+            raise bad_request("\n".join(lines))
+
+    def _override_error(self, name: str) -> str | None:
+        prefix = next((p for p in ("producer.override.", "consumer.override.", "admin.override.") if name.startswith(p)), None)
+        if prefix is None or self._override_policy == "All":
+            return None
+        key = name.removeprefix(prefix)
+        if self._override_policy == "Principal" and key in ("sasl.jaas.config", "sasl.mechanism", "security.protocol"):
+            return None
+        return f"The '{self._override_policy}' policy does not allow '{key}' to be overridden in the connector configuration."
+
+    @staticmethod
+    def _database_errors(check: DatabaseCheck, plugin: Plugin, settings: Settings) -> dict[str, list[str]]:
+        try:
+            check(plugin.flavor, settings)
+        except ConfigError as e:
+            return {name: list(texts) for name, texts in e.errors.items()}
+        except (DefiniteError, TransientError) as e:
+            return {_DATABASE_KEY: [f"Error while validating connector config: {e}"]}
+        return {}
+
+
+def connector_of(properties: Properties) -> Plugin:
+    """The connector that a configuration names, or Connect's 400."""
+    name = properties.get("connector.class")
+    if name is None or not name.strip():
+        raise bad_request("Connector config contains no connector type")
+    plugin = find_connector(name)
+    if plugin is None:
+        raise unknown_class(name)
+    return plugin
+
+
+def unknown_class(name: str) -> RequestError:
+    """The 400 for a class this worker does not have."""
+    known = ", ".join(
+        f"PluginDesc{{klass=class {plugin.class_name}, name='{plugin.class_name}', version='{plugin.version}', encodedVersion={plugin.version}, "
+        f"type={plugin.type}, typeName='{plugin.type}', location='dblog'}}"
+        for plugin in CONNECTORS
+    )
+    return bad_request(
+        f"Failed to find any class that implements Connector and which name matches {name}, available connectors are: {known}"
+    )
+
+
+def hider(resolution: Resolution, properties: Mapping[str, str | None], plugin: Plugin) -> Callable[[str], str]:
+    """A function that takes every secret of a configuration out of a text: provider values become placeholders, passwords ``[hidden]``."""
+    secrets = [
+        value
+        for option in plugin.options
+        if option.kind is Kind.PASSWORD and (value := properties.get(option.name)) and option.name not in resolution.placeholders
+    ]
+
+    def hide(text: str) -> str:
+        text = resolution.scrub(text)
+        for secret in secrets:
+            if len(secret) >= 4:  # noqa: PLR2004  shorter ones would blank out half of any text
+                text = text.replace(secret, HIDDEN)
+        return text
+
+    return hide

@@ -1,0 +1,291 @@
+"""The keys that Kafka Connect itself reads in a source connector's configuration, in Connect's order.
+
+Kafka's own system test asserts this set; clients build forms from it. Names, types, defaults, importance and groups are Connect 4.3's
+(``ConnectorConfig``, ``SourceConnectorConfig``); the words are ours. Where a value asks for something this worker does not have, the
+key is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import count
+
+from dblog.config.options import Check, Importance, Kind, Option, Value, Width, at_least, only
+
+COMMON = "Common"
+TRANSFORMS = "Transforms"
+PREDICATES = "Predicates"
+ERRORS = "Error Handling"
+TOPIC_CREATION = "Topic Creation"
+EXACTLY_ONCE = "Exactly Once Support"
+OFFSETS_TOPIC = "offsets.topic"
+
+GROUPS = (COMMON, TRANSFORMS, PREDICATES, ERRORS, TOPIC_CREATION, EXACTLY_ONCE, OFFSETS_TOPIC)
+
+CONVERTER_CLASSES = ("org.apache.kafka.connect.json.JsonConverter", "io.confluent.connect.avro.AvroConverter")
+"""Key and value converters that a task can run."""
+
+HEADER_CONVERTER_CLASSES = ("org.apache.kafka.connect.storage.SimpleHeaderConverter",)
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_ONE_VERSION = "this worker has exactly one version of every plugin; remove the key"
+
+
+def class_known(known: tuple[str, ...], suffix: str) -> Check:
+    """A class given by its full name, its simple name, or that without its usual suffix (Connect's aliases)."""
+    names = {name for full in known for name in (full, full.rsplit(".", 1)[1], full.rsplit(".", 1)[1].removesuffix(suffix))}
+
+    def check(value: Value, _all: Mapping[str, Value]) -> str | None:
+        return None if value in names else f"Class {{value}} could not be found; this worker has {', '.join(known)}."
+
+    return check
+
+
+def full_class_name(name: str, known: tuple[str, ...], suffix: str) -> str:
+    """The full name behind an alias that ``class_known`` accepted."""
+    for full in known:
+        simple = full.rsplit(".", 1)[1]
+        if name in (full, simple, simple.removesuffix(suffix)):
+            return full
+    return name
+
+
+def _connector_name(value: Value, _all: Mapping[str, Value]) -> str | None:
+    if not isinstance(value, str) or not value.strip():
+        return "String may not be empty"
+    if found := _CONTROL.findall(value):
+        return f"String may not contain control sequences but had the following ASCII chars: {', '.join(str(ord(c)) for c in found)}"
+    return None
+
+
+def _unique_aliases(value: Value, _all: Mapping[str, Value]) -> str | None:
+    return "Duplicate alias provided." if isinstance(value, tuple) and len(set(value)) < len(value) else None
+
+
+def _framework_options() -> tuple[Option, ...]:
+    return (
+        Option(
+            name="name",
+            doc="Globally unique name of this connector.",
+            required=True,
+            importance=Importance.HIGH,
+            group=COMMON,
+            label="Connector name",
+            check=_connector_name,
+        ),
+        Option(
+            name="connector.class",
+            doc="Class of this connector: the full name, the simple name, or the simple name without the suffix Connector.",
+            required=True,
+            importance=Importance.HIGH,
+            group=COMMON,
+            width=Width.LONG,
+            label="Connector class",
+        ),
+        Option(
+            name="connector.plugin.version",
+            doc="Version range of the connector plugin.",
+            group=COMMON,
+            label="Connector version",
+            refused=only(because=_ONE_VERSION),
+        ),
+        Option(
+            name="tasks.max",
+            doc="Maximum number of tasks of this connector. A log is read by one task; more has no effect.",
+            kind=Kind.INT,
+            default="1",
+            importance=Importance.HIGH,
+            group=COMMON,
+            width=Width.SHORT,
+            label="Tasks max",
+            check=at_least(1),
+        ),
+        Option(
+            name="tasks.max.enforce",
+            doc="Whether a connector that makes more tasks than tasks.max fails (deprecated in Connect).",
+            kind=Kind.BOOLEAN,
+            default="true",
+            importance=Importance.LOW,
+            group=COMMON,
+            width=Width.SHORT,
+            label="Enforce tasks max",
+        ),
+        _converter("key.converter", "Converter of record keys; absent: the worker's, with its settings.", "Key converter class"),
+        _version("key.converter.plugin.version", "Version range of the key converter.", "Key converter version"),
+        _converter("value.converter", "Converter of record values; absent: the worker's, with its settings.", "Value converter class"),
+        _version("value.converter.plugin.version", "Version range of the value converter.", "Value converter version"),
+        Option(
+            name="header.converter",
+            doc="Converter of record headers; absent: the worker's.",
+            kind=Kind.CLASS,
+            importance=Importance.LOW,
+            group=COMMON,
+            width=Width.SHORT,
+            label="Header converter class",
+            choices=(),
+            check=class_known(HEADER_CONVERTER_CLASSES, "Converter"),
+        ),
+        _version("header.converter.plugin.version", "Version range of the header converter.", "Header converter version"),
+        Option(
+            name="transforms",
+            doc="Aliases of the transformations that records pass through.",
+            kind=Kind.LIST,
+            default="",
+            importance=Importance.LOW,
+            group=TRANSFORMS,
+            width=Width.LONG,
+            label="Transforms",
+            check=_unique_aliases,
+            refused=only(because="this worker does not run transformations yet; remove transforms and its transforms.* keys"),
+        ),
+        Option(
+            name="predicates",
+            doc="Aliases of the predicates that transformations use.",
+            kind=Kind.LIST,
+            default="",
+            importance=Importance.LOW,
+            group=PREDICATES,
+            width=Width.LONG,
+            label="Predicates",
+            check=_unique_aliases,
+            refused=only(because="this worker does not run transformations yet; remove predicates and its predicates.* keys"),
+        ),
+        Option(
+            name="config.action.reload",
+            doc="What happens when a config provider's value ends its life: restart the connector, or none.",
+            default="restart",
+            importance=Importance.LOW,
+            group=COMMON,
+            label="Reload Action",
+            choices=("none", "restart"),
+        ),
+        Option(
+            name="errors.retry.timeout",
+            doc="How long a failed operation is tried again; 0 means not, -1 for ever.",
+            kind=Kind.LONG,
+            default="0",
+            unit="ms",
+            group=ERRORS,
+            label="Retry Timeout for Errors",
+        ),
+        Option(
+            name="errors.retry.delay.max.ms",
+            doc="Longest pause between two tries.",
+            kind=Kind.LONG,
+            default="60000",
+            unit="ms",
+            group=ERRORS,
+            label="Maximum Delay Between Retries for Errors",
+        ),
+        Option(
+            name="errors.tolerance",
+            doc="none: a record that cannot be written fails the task. all: it is logged, counted and left out.",
+            default="none",
+            group=ERRORS,
+            width=Width.SHORT,
+            label="Error Tolerance",
+            choices=("none", "all"),
+        ),
+        Option(
+            name="errors.log.enable",
+            doc="Log every error, also the tolerated ones.",
+            kind=Kind.BOOLEAN,
+            default="false",
+            group=ERRORS,
+            width=Width.SHORT,
+            label="Log Errors",
+        ),
+        Option(
+            name="errors.log.include.messages",
+            doc="Add topic, partition, offset and time to those lines; row values are never logged.",
+            kind=Kind.BOOLEAN,
+            default="false",
+            group=ERRORS,
+            width=Width.SHORT,
+            label="Log Error Details",
+        ),
+        Option(
+            name="topic.creation.groups",
+            doc="Groups of topics that the worker creates with settings of their own (topic.creation.<group>.*).",
+            kind=Kind.LIST,
+            default="",
+            importance=Importance.LOW,
+            group=TOPIC_CREATION,
+            width=Width.LONG,
+            label="Topic Creation Groups",
+            check=_unique_aliases,
+        ),
+        Option(
+            name="exactly.once.support",
+            doc="requested: exactly once where the worker has it; required: refuse a worker that has it not.",
+            default="requested",
+            group=EXACTLY_ONCE,
+            width=Width.SHORT,
+            label="Exactly once support",
+            choices=("requested", "required"),
+            refused=only("requested", because="This worker does not have exactly-once source support enabled."),
+        ),
+        Option(
+            name="transaction.boundary",
+            doc="Where transactions end when exactly once is on: each poll, an interval, or the connector's choice.",
+            default="poll",
+            group=EXACTLY_ONCE,
+            width=Width.SHORT,
+            label="Transaction Boundary",
+            choices=("poll", "connector", "interval"),
+            refused=only(
+                "poll",
+                "interval",
+                because="The connector does not support connector-defined transaction boundaries with the provided configuration.",
+            ),
+        ),
+        Option(
+            name="transaction.boundary.interval.ms",
+            doc="Length of a transaction when transaction.boundary=interval; absent: offset.flush.interval.ms of the worker.",
+            kind=Kind.LONG,
+            unit="ms",
+            importance=Importance.LOW,
+            group=EXACTLY_ONCE,
+            label="Transaction boundary interval",
+            check=at_least(0),
+        ),
+        Option(
+            name="offsets.storage.topic",
+            doc="An offsets topic of this connector alone.",
+            importance=Importance.LOW,
+            group=OFFSETS_TOPIC,
+            width=Width.LONG,
+            label="Offsets topic",
+            refused=only(because="this worker keeps offsets in its own offset.storage.topic only; remove the key"),
+        ),
+    )
+
+
+def _converter(name: str, doc: str, label: str) -> Option:
+    return Option(
+        name=name,
+        doc=doc,
+        kind=Kind.CLASS,
+        importance=Importance.LOW,
+        group=COMMON,
+        width=Width.SHORT,
+        label=label,
+        check=class_known(CONVERTER_CLASSES, "Converter"),
+    )
+
+
+def _version(name: str, doc: str, label: str) -> Option:
+    return Option(name=name, doc=doc, importance=Importance.LOW, group=COMMON, label=label, refused=only(because=_ONE_VERSION))
+
+
+FRAMEWORK_OPTIONS = _framework_options()
+"""Connect's keys of a source connector, in its order."""
+
+FRAMEWORK_NAMES = frozenset(option.name for option in FRAMEWORK_OPTIONS)
+
+
+def orders_in_groups(options: tuple[Option, ...]) -> dict[str, int]:
+    """Each option's place within its group, counted from 1, as the validate answer numbers them."""
+    counters: dict[str | None, count[int]] = {}
+    return {option.name: next(counters.setdefault(option.group, count(1))) for option in options}

@@ -1,0 +1,92 @@
+"""Kafka Connect's answer to a validation (ConfigInfos), made from options and their outcome.
+
+The shape is the contract (section 2): every declared key with its definition and value, framework keys first; keys nobody declares are left
+out. Both ``order`` (up to 4.1) and ``order_in_group`` (since 4.2) are written. Values shown are the given texts: placeholders stay
+placeholders, passwords are hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dblog.config.framework import FRAMEWORK_OPTIONS, GROUPS, orders_in_groups
+from dblog.config.options import HIDDEN, Kind, Option, Properties, raw_text
+from dblog.config.plugins import CONNECTORS, CONVERTERS, HEADER_CONVERTERS
+
+_CLIENT_OVERRIDES = ("producer.override.", "consumer.override.", "admin.override.")
+
+
+def definition(option: Option, order: int) -> dict[str, Any]:
+    """One option as Connect describes it."""
+    return {
+        "name": option.name,
+        "type": option.kind.value,
+        "required": option.required,
+        "default_value": option.default,
+        "importance": option.importance.value,
+        "documentation": option.doc,
+        "group": option.group,
+        "order": order,
+        "order_in_group": order,
+        "width": option.width.value,
+        "display_name": option.label or option.name,
+        "dependents": list(option.dependents),
+    }
+
+
+def definitions(options: tuple[Option, ...]) -> list[dict[str, Any]]:
+    """All definitions in order."""
+    orders = orders_in_groups(options)
+    return [definition(option, orders[option.name]) for option in options if option.listed]
+
+
+def config_infos(class_name: str, options: tuple[Option, ...], properties: Properties, errors: Mapping[str, list[str]]) -> dict[str, Any]:
+    """The whole answer; ``properties`` are the unresolved ones."""
+    everything = (*FRAMEWORK_OPTIONS, *options)
+    orders = orders_in_groups(everything)
+    configs: list[dict[str, Any]] = [
+        {"definition": definition(option, orders[option.name]), "value": _value(option, properties, errors.get(option.name, []))}
+        for option in everything
+        if option.listed
+    ]
+    declared = {option.name for option in everything} | {alias for option in everything for alias in option.aliases}
+    # Keys with a complaint or a null, and client overrides, are shown although nobody declares them.
+    for name, text in properties.items():
+        if name not in declared and (name in errors or text is None or name.startswith(_CLIENT_OVERRIDES)):
+            shown = None if text is None else (HIDDEN if _is_secret(name) else text)
+            configs.append({"definition": None, "value": _value_info(name, shown, [], errors.get(name, []))})
+    configs.extend(
+        {"definition": None, "value": _value_info(name, None, [], errors[name])}
+        for name in errors
+        if name not in declared and name not in properties
+    )
+    groups = [*GROUPS, *dict.fromkeys(option.group for option in options if option.group is not None)]
+    return {"name": class_name, "error_count": sum(len(texts) for texts in errors.values()), "groups": groups, "configs": configs}
+
+
+def _value(option: Option, properties: Properties, errors: list[str]) -> dict[str, Any]:
+    text = raw_text(option, properties)
+    if text is not None and option.kind is Kind.PASSWORD:
+        text = HIDDEN
+    return _value_info(option.name, text, _recommended(option), errors)
+
+
+def _value_info(name: str, text: str | None, recommended: list[str], errors: list[str]) -> dict[str, Any]:
+    return {"name": name, "value": text, "recommended_values": recommended, "errors": list(errors), "visible": True}
+
+
+def _recommended(option: Option) -> list[str]:
+    match option.name:
+        case "key.converter" | "value.converter":
+            return [plugin.class_name for plugin in CONVERTERS]
+        case "header.converter":
+            return [plugin.class_name for plugin in HEADER_CONVERTERS]
+        case "connector.class":
+            return [plugin.class_name for plugin in CONNECTORS]
+        case _:
+            return list(option.choices)
+
+
+def _is_secret(name: str) -> bool:
+    return any(word in name for word in ("password", "secret", "jaas", "key.pem", "ssl.keystore.key"))

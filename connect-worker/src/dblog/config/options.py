@@ -1,0 +1,414 @@
+"""An option is declared once, as data; parsing, the validate answer, the reference page and the CLI help derive from it (D13).
+
+Values arrive as text (Connect stores every property as a string) and leave as a ``Settings`` mapping of typed values. Two voices exist
+because two families of keys exist: Connect words its errors one way (``ConfigDef`` in Kafka), Debezium another (``Field``), and
+operators search the web for exactly these texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dblog.errors import ConfigError
+
+Value = str | int | float | bool | tuple[str, ...] | None
+"""What an option's text becomes: lists are tuples of trimmed items, absent optional values None (absent lists the empty tuple)."""
+
+Properties = Mapping[str, str | None]
+"""Properties as they come from a file or a REST body; None is a null value, which Connect treats as an error."""
+
+Check = Callable[[Value, Mapping[str, Value]], str | None]
+"""Tells what is wrong with a parsed value, seeing all parsed values, or None. ``{value}`` in the text stands for the value shown."""
+
+HIDDEN = "[hidden]"
+"""How Connect shows a PASSWORD value."""
+
+
+class Kind(StrEnum):
+    """The types of Kafka's ConfigDef, by their names in the validate answer."""
+
+    STRING = "STRING"
+    INT = "INT"
+    SHORT = "SHORT"
+    LONG = "LONG"
+    DOUBLE = "DOUBLE"
+    BOOLEAN = "BOOLEAN"
+    LIST = "LIST"
+    CLASS = "CLASS"
+    PASSWORD = "PASSWORD"  # noqa: S105  the name of a type
+
+
+class Importance(StrEnum):
+    """How much a user should care."""
+
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"
+
+
+class Width(StrEnum):
+    """How wide a form should draw the field."""
+
+    NONE = "NONE"
+    SHORT = "SHORT"
+    MEDIUM = "MEDIUM"
+    LONG = "LONG"
+
+
+class Voice(StrEnum):
+    """Whose words an error uses."""
+
+    CONNECT = "connect"
+    DEBEZIUM = "debezium"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One key: name, type, default, unit, doc, check.
+
+    ``default`` is text as in a properties file, None means no default. ``unit`` is ``ms``, ``bytes``, ``rows``... and only documents.
+    ``choices`` are compared without case. ``refused`` tells, for a value that other implementations know, why this worker does not
+    take it: such a key is never silently ignored.
+    """
+
+    name: str
+    doc: str
+    kind: Kind = Kind.STRING
+    default: str | None = None
+    required: bool = False
+    importance: Importance = Importance.MEDIUM
+    group: str | None = None
+    unit: str | None = None
+    width: Width = Width.MEDIUM
+    label: str = ""
+    voice: Voice = Voice.CONNECT
+    choices: tuple[str, ...] = ()
+    check: Check | None = None
+    refused: Callable[[Value], str | None] | None = None
+    dependents: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    listed: bool = True
+    """False: accepted and parsed, but not part of the validate answer."""
+
+
+class Settings(Mapping[str, Value]):
+    """Parsed options by name, and the texts they came from."""
+
+    __slots__ = ("_values", "originals")
+
+    def __init__(self, values: Mapping[str, Value], originals: Mapping[str, str]) -> None:
+        self._values = dict(values)
+        self.originals: dict[str, str] = dict(originals)
+
+    def __getitem__(self, name: str) -> Value:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        # Values may be secrets; a settings object can end up in a log line or a trace.
+        return f"Settings({len(self._values)} values)"
+
+    def text(self, name: str) -> str:
+        """The value of a text option that always has one."""
+        value = self._values[name]
+        if not isinstance(value, str):
+            raise TypeError(f"option {name} has no text value")
+        return value
+
+    def text_or_none(self, name: str) -> str | None:
+        """The value of a text option, None when absent."""
+        value = self._values[name]
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"option {name} is not text")
+        return value
+
+    def integer(self, name: str) -> int:
+        """The value of an integer option that always has one."""
+        value = self._values[name]
+        if not isinstance(value, int):
+            raise TypeError(f"option {name} has no integer value")
+        return value
+
+    def boolean(self, name: str) -> bool:
+        """The value of a boolean option."""
+        value = self._values[name]
+        if not isinstance(value, bool):
+            raise TypeError(f"option {name} has no boolean value")
+        return value
+
+    def items_of(self, name: str) -> tuple[str, ...]:
+        """The items of a list option; empty when absent."""
+        value = self._values[name]
+        if value is None:
+            return ()
+        if not isinstance(value, tuple):
+            raise TypeError(f"option {name} is not a list")
+        return value
+
+    def under(self, prefix: str) -> dict[str, str]:
+        """The original properties whose names start with ``prefix``, without it (``producer.override.``)."""
+        return {name[len(prefix) :]: text for name, text in self.originals.items() if name.startswith(prefix)}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The outcome of reading properties: values where they could be read, and the messages for each key at fault."""
+
+    values: dict[str, Value]
+    errors: dict[str, list[str]]
+
+
+_INTEGER_RANGES = {Kind.INT: (-(2**31), 2**31 - 1), Kind.SHORT: (-(2**15), 2**15 - 1), Kind.LONG: (-(2**63), 2**63 - 1)}
+_DEBEZIUM_TYPE_TEXTS = {
+    Kind.INT: "An integer is expected",
+    Kind.SHORT: "A short value is expected",
+    Kind.LONG: "A long value is expected",
+    Kind.DOUBLE: "A double value is expected",
+    Kind.BOOLEAN: "Either 'true' or 'false' is expected",
+}
+_UNESCAPED_COMMA = re.compile(r"(?<!\\),")
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    r"""Items between commas, trimmed, empty ones dropped; ``\,`` is a comma inside an item (Debezium's rule for regex lists)."""
+    items = (item.strip().replace("\\,", ",") for item in _UNESCAPED_COMMA.split(text))
+    return tuple(item for item in items if item)
+
+
+def check_properties(options: Iterable[Option], properties: Properties, *, shown: Mapping[str, str] | None = None) -> Checked:
+    """Parse and check; never raises.
+
+    ``shown`` gives, for keys whose value came from a config provider, the placeholder to print instead: no secret reaches a message.
+    """
+    values: dict[str, Value] = {}
+    errors: dict[str, list[str]] = {}
+    declared = list(options)
+    unreadable: set[str] = set()
+    for option in declared:
+        text, name_given = _given(option, properties)
+        if name_given is not None and text is None:
+            errors.setdefault(option.name, []).append(_null_error(option.name))
+            unreadable.add(option.name)
+            values[option.name] = () if option.kind is Kind.LIST else None
+            continue
+        try:
+            values[option.name] = _parse(option, text if text is not None else option.default)
+        except ValueError as e:
+            errors.setdefault(option.name, []).append(_worded(option, str(e), _shown(option, text, shown)))
+            unreadable.add(option.name)
+            values[option.name] = () if option.kind is Kind.LIST else None
+    for option in declared:
+        if option.name in unreadable:
+            continue
+        text, _ = _given(option, properties)
+        problem = _problem(option, text, values)
+        if problem is None:
+            continue
+        if option.required and _is_blank(text) and option.voice is Voice.CONNECT and text is None:
+            message = f'Missing required configuration "{option.name}" which has no default value.'
+        else:
+            message = _worded(option, problem, _shown(option, text if text is not None else option.default, shown))
+        errors.setdefault(option.name, []).append(message)
+    return Checked(values, errors)
+
+
+def parse(options: Iterable[Option], properties: Mapping[str, str]) -> Settings:
+    """The typed settings, or a ``ConfigError`` with every message."""
+    checked = check_properties(options, properties)
+    if checked.errors:
+        raise ConfigError(checked.errors)
+    return Settings(checked.values, properties)
+
+
+def raw_text(option: Option, properties: Properties) -> str | None:
+    """The text given for an option under its name or an alias, else its default."""
+    text, name_given = _given(option, properties)
+    return text if name_given is not None else option.default
+
+
+def _given(option: Option, properties: Properties) -> tuple[str | None, str | None]:
+    for name in (option.name, *option.aliases):
+        if name in properties:
+            return properties[name], name
+    return None, None
+
+
+def _is_blank(text: str | None) -> bool:
+    return text is None or not text.strip()
+
+
+def _parse(option: Option, text: str | None) -> Value:
+    """The typed value; a ValueError's text is the reason in the option's own voice."""
+    if option.kind is Kind.LIST:
+        return split_list(text) if text is not None else ()
+    if text is None:
+        return None
+    if option.kind in (Kind.STRING, Kind.PASSWORD):
+        return text
+    trimmed = text.strip()
+    if option.kind is Kind.CLASS:
+        return trimmed or None
+    if option.kind is Kind.BOOLEAN:
+        lowered = trimmed.lower()
+        if lowered in ("true", "false"):
+            return lowered == "true"
+        raise ValueError(_type_reason(option, "Expected value to be either true or false"))
+    if not trimmed and option.voice is Voice.DEBEZIUM and not option.required:
+        # Debezium reads an empty number as an absent one.
+        return _parse(option, option.default) if option.default else None
+    if option.kind is Kind.DOUBLE:
+        try:
+            return float(trimmed)
+        except ValueError:
+            raise ValueError(_type_reason(option, "Not a number of type DOUBLE")) from None
+    low, high = _INTEGER_RANGES[option.kind]
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", trimmed) or not low <= int(trimmed) <= high:
+        raise ValueError(_type_reason(option, f"Not a number of type {option.kind}"))
+    return int(trimmed)
+
+
+def _type_reason(option: Option, connect_reason: str) -> str:
+    return connect_reason if option.voice is Voice.CONNECT else _DEBEZIUM_TYPE_TEXTS[option.kind]
+
+
+def _problem(option: Option, text: str | None, values: Mapping[str, Value]) -> str | None:
+    """The first thing wrong with a value that could be parsed."""
+    value = values[option.name]
+    if option.required and _is_blank(text) and option.default is None:
+        return "A value is required" if option.voice is Voice.DEBEZIUM else "Value must be non-empty"
+    if value is None:
+        return None
+    if option.choices:
+        given = value if isinstance(value, tuple) else (str(value),)
+        allowed = {choice.lower() for choice in option.choices}
+        if any(item.strip().lower() not in allowed for item in given):
+            listed = ", ".join(option.choices)
+            if option.voice is Voice.DEBEZIUM:
+                return f"Value must be one of {listed}"
+            return f"String must be one of: {listed}"
+    if option.check is not None and (problem := option.check(value, values)) is not None:
+        return problem
+    return option.refused(value) if option.refused is not None else None
+
+
+def _shown(option: Option, text: str | None, shown: Mapping[str, str] | None) -> str:
+    if shown is not None and option.name in shown:
+        return shown[option.name]
+    if option.kind is Kind.PASSWORD:
+        return HIDDEN
+    return "null" if text is None else text
+
+
+def _worded(option: Option, reason: str, shown: str) -> str:
+    reason = reason.replace("{value}", shown)
+    if option.voice is Voice.DEBEZIUM:
+        return f"The '{option.name}' value is invalid: {reason}"
+    return f"Invalid value {shown} for configuration {option.name}: {reason}"
+
+
+def _null_error(name: str) -> str:
+    return f"Invalid value null for configuration {name}: Null value can not be supplied as the configuration value."
+
+
+# Checks that several options share. Each is a value, so that a declaration reads as data.
+
+
+def at_least(low: int) -> Check:
+    """Connect's lower bound."""
+
+    def check(value: Value, _all: Mapping[str, Value]) -> str | None:
+        return f"Value must be at least {low}" if isinstance(value, int | float) and value < low else None
+
+    return check
+
+
+def between(low: int, high: int) -> Check:
+    """Connect's range."""
+
+    def check(value: Value, _all: Mapping[str, Value]) -> str | None:
+        if not isinstance(value, int | float) or low <= value <= high:
+            return None
+        return f"Value must be at least {low}" if value < low else f"Value must be no more than {high}"
+
+    return check
+
+
+def positive(value: Value, _all: Mapping[str, Value]) -> str | None:
+    """Debezium's bound for sizes."""
+    return "A positive, non-zero integer value is expected" if isinstance(value, int) and value <= 0 else None
+
+
+def positive_long(value: Value, _all: Mapping[str, Value]) -> str | None:
+    """Debezium's bound for ids and times."""
+    return "A positive, non-zero long value is expected" if isinstance(value, int) and value <= 0 else None
+
+
+def not_negative(value: Value, _all: Mapping[str, Value]) -> str | None:
+    """Debezium's bound for times where 0 means off."""
+    return "An non-negative integer is expected" if isinstance(value, int) and value < 0 else None
+
+
+def not_negative_long(value: Value, _all: Mapping[str, Value]) -> str | None:
+    """The same for longs."""
+    return "A non-negative long value is expected" if isinstance(value, int) and value < 0 else None
+
+
+def regexes(value: Value, _all: Mapping[str, Value]) -> str | None:
+    """Every item of a list must compile."""
+    if not isinstance(value, tuple):
+        return None
+    for item in value:
+        try:
+            re.compile(item)
+        except re.error as e:
+            return f"A comma-separated list of valid regular expressions is expected, but {e}"
+    return None
+
+
+def topic_name(value: Value, _all: Mapping[str, Value]) -> str | None:
+    """What Debezium allows in a topic prefix."""
+    if isinstance(value, str) and not re.fullmatch(r"[A-Za-z0-9_.\-]+", value):
+        return "{value} has invalid format (only the underscore, hyphen, dot and alphanumeric characters are allowed)"
+    return None
+
+
+def excludes(other: str) -> Check:
+    """An exclude list beside its include list, which Debezium refuses."""
+
+    def check(value: Value, everything: Mapping[str, Value]) -> str | None:
+        if value and everything.get(other):
+            return f'"{other}" is already specified'
+        return None
+
+    return check
+
+
+def all_of(*checks: Check) -> Check:
+    """The first problem that any of the checks finds."""
+
+    def check(value: Value, everything: Mapping[str, Value]) -> str | None:
+        for one in checks:
+            if (problem := one(value, everything)) is not None:
+                return problem
+        return None
+
+    return check
+
+
+def only(*accepted: Value, because: str) -> Callable[[Value], str | None]:
+    """Refuse every value but these, saying why; for keys whose other values this worker does not have yet."""
+    lowered = {item.lower() if isinstance(item, str) else item for item in accepted}
+
+    def refused(value: Value) -> str | None:
+        compared = value.strip().lower() if isinstance(value, str) else value
+        return None if value is None or value in ((), "") or compared in lowered else because
+
+    return refused

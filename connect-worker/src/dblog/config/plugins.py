@@ -1,0 +1,101 @@
+"""What this worker can run: its connectors, converters and header converters, under the names that Connect users write.
+
+The Debezium class names are the connectors' names here, since configurations, dashboards and records carry them (D1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS
+from dblog.config.framework import CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES
+from dblog.config.options import Importance, Kind, Option
+
+CONNECT_VERSION = "4.3.0"
+"""The Kafka Connect whose REST interface and topics this worker speaks; clients choose features by it."""
+
+PLUGIN_VERSION = "3.6.3.Final"
+"""The Debezium whose configuration and records the connectors speak; status and plugin answers carry it, as ``source.version`` does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """Something a configuration can name by class."""
+
+    class_name: str
+    type: str
+    version: str | None
+    options: tuple[Option, ...] = ()
+    flavor: str = ""
+    """``mysql`` or ``mariadb`` for connectors."""
+    task_class: str = ""
+    aliases: tuple[str, ...] = ()
+
+    def is_called(self, name: str) -> bool:
+        """Full name, simple name, or simple name without its suffix."""
+        simple = self.class_name.rsplit(".", 1)[1]
+        return name in (self.class_name, simple, simple.removesuffix("Connector"), simple.removesuffix("Converter"), *self.aliases)
+
+
+_JSON_OPTIONS = (
+    Option(
+        name="schemas.enable", doc="Write the schema beside every value.", kind=Kind.BOOLEAN, default="true", importance=Importance.HIGH
+    ),
+    Option(name="schemas.cache.size", doc="Schemas kept.", kind=Kind.INT, default="1000", importance=Importance.HIGH),
+    Option(
+        name="decimal.format", doc="How decimals are written.", default="BASE64", choices=("BASE64", "NUMERIC"), importance=Importance.LOW
+    ),
+    Option(
+        name="replace.null.with.default",
+        doc="Write a field's default instead of null.",
+        kind=Kind.BOOLEAN,
+        default="true",
+        importance=Importance.LOW,
+    ),
+)
+_AVRO_OPTIONS = (
+    Option(name="schema.registry.url", doc="Registry to use; absent: the worker's own.", kind=Kind.LIST, importance=Importance.HIGH),
+    Option(name="auto.register.schemas", doc="Register schemas that are new.", kind=Kind.BOOLEAN, default="true"),
+    Option(name="basic.auth.credentials.source", doc="Where the registry's login comes from.", default="URL", choices=("URL", "USER_INFO")),
+    Option(name="basic.auth.user.info", doc="The login, user:password.", kind=Kind.PASSWORD),
+)
+
+CONNECTORS = (
+    Plugin(
+        class_name="io.debezium.connector.mariadb.MariaDbConnector",
+        type="source",
+        version=PLUGIN_VERSION,
+        options=MARIADB_OPTIONS,
+        flavor="mariadb",
+        task_class="io.debezium.connector.mariadb.MariaDbConnectorTask",
+        aliases=("dblog.mariadb", "dblog.MariaDbConnector"),
+    ),
+    Plugin(
+        class_name="io.debezium.connector.mysql.MySqlConnector",
+        type="source",
+        version=PLUGIN_VERSION,
+        options=MYSQL_OPTIONS,
+        flavor="mysql",
+        task_class="io.debezium.connector.mysql.MySqlConnectorTask",
+        aliases=("dblog.mysql", "dblog.MySqlConnector"),
+    ),
+)
+
+CONVERTERS = (
+    Plugin(class_name=CONVERTER_CLASSES[1], type="converter", version=None, options=_AVRO_OPTIONS),
+    Plugin(class_name=CONVERTER_CLASSES[0], type="converter", version=CONNECT_VERSION, options=_JSON_OPTIONS),
+)
+HEADER_CONVERTERS = (Plugin(class_name=HEADER_CONVERTER_CLASSES[0], type="header_converter", version=CONNECT_VERSION),)
+
+PLUGINS = (*CONNECTORS, *CONVERTERS, *HEADER_CONVERTERS)
+"""All of them, in the order Connect lists types."""
+
+
+def find_connector(name: str | None) -> Plugin | None:
+    """The connector a ``connector.class`` means."""
+    return next((plugin for plugin in CONNECTORS if name is not None and plugin.is_called(name.strip())), None)
+
+
+def find_plugin(name: str) -> Plugin | None:
+    """The plugin a path segment means."""
+    return next((plugin for plugin in PLUGINS if plugin.is_called(name)), None)

@@ -1,0 +1,116 @@
+"""How topics are created: the ``topic.creation.*`` groups of a connector (KIP-158), as rules.
+
+Connect finds a bad group only when the task starts; here it is found when the connector is created (kafka-connect contract, section 2).
+Without any such key there are no rules, and topics are made by the broker's defaults.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dblog.config.options import split_list
+from dblog.errors import ConfigError
+
+_PREFIX = "topic.creation."
+_DEFAULT = "default"
+_OWN_KEYS = ("include", "exclude", "replication.factor", "partitions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRule:
+    """The settings for topics whose whole name matches; -1 leaves replication or partitions to the broker."""
+
+    group: str
+    include: tuple[re.Pattern[str], ...]
+    exclude: tuple[re.Pattern[str], ...]
+    replication_factor: int
+    partitions: int
+    settings: dict[str, str]
+
+    def matches(self, topic: str) -> bool:
+        """Whether the topic belongs to this group; an exclusion wins."""
+        if any(pattern.fullmatch(topic) for pattern in self.exclude):
+            return False
+        return any(pattern.fullmatch(topic) for pattern in self.include)
+
+
+def topic_rules(properties: Mapping[str, str]) -> tuple[TopicRule, ...]:
+    """Rules in the order they are tried, the default last; empty when the connector has no ``topic.creation`` keys."""
+    rules, errors = _read(properties)
+    if errors:
+        raise ConfigError(errors)
+    return rules
+
+
+def check_topic_creation(properties: Mapping[str, str]) -> dict[str, list[str]]:
+    """The messages for each key at fault."""
+    return _read(properties)[1]
+
+
+def _read(properties: Mapping[str, str]) -> tuple[tuple[TopicRule, ...], dict[str, list[str]]]:
+    errors: dict[str, list[str]] = {}
+    if (
+        not any(name.startswith(_PREFIX) and name != _PREFIX + "groups" for name in properties)
+        and not properties.get(_PREFIX + "groups", "").strip()
+    ):
+        return (), errors
+    fallback: dict[str, int] = {}
+    for key in ("replication.factor", "partitions"):
+        name = f"{_PREFIX}{_DEFAULT}.{key}"
+        if name not in properties:
+            errors[name] = [f'Missing required configuration "{name}" which has no default value.']
+        fallback[key] = _count(properties, name, errors, default=-1)
+    rules: list[TopicRule] = []
+    groups = [group for group in split_list(properties.get(_PREFIX + "groups", "")) if group != _DEFAULT]
+    for group in [*groups, _DEFAULT]:
+        prefix = f"{_PREFIX}{group}."
+        include: tuple[re.Pattern[str], ...] = (re.compile(".*"),)
+        exclude: tuple[re.Pattern[str], ...] = ()
+        if group != _DEFAULT:
+            if not properties.get(prefix + "include", "").strip():
+                errors[prefix + "include"] = [f'Missing required configuration "{prefix}include" which has no default value.']
+            include = _patterns(properties, prefix + "include", errors)
+            exclude = _patterns(properties, prefix + "exclude", errors)
+        rules.append(
+            TopicRule(
+                group=group,
+                include=include,
+                exclude=exclude,
+                replication_factor=_count(properties, prefix + "replication.factor", errors, default=fallback["replication.factor"]),
+                partitions=_count(properties, prefix + "partitions", errors, default=fallback["partitions"]),
+                settings={
+                    name[len(prefix) :]: text
+                    for name, text in properties.items()
+                    if name.startswith(prefix) and name[len(prefix) :] not in _OWN_KEYS
+                },
+            )
+        )
+    return tuple(rules), errors
+
+
+def _count(properties: Mapping[str, str], name: str, errors: dict[str, list[str]], *, default: int) -> int:
+    if name not in properties:
+        return default
+    text = properties[name].strip()
+    if not re.fullmatch(r"-?[0-9]{1,9}", text):
+        errors[name] = [f"Invalid value {text} for configuration {name}: Not a number of type INT"]
+    elif int(text) != -1 and int(text) < 1:
+        what = "Replication factor" if name.endswith("replication.factor") else "Number of partitions"
+        errors[name] = [
+            f"Invalid value {text} for configuration {name}: {what} must be positive and not larger than the cluster allows, or -1"
+        ]
+    else:
+        return int(text)
+    return default
+
+
+def _patterns(properties: Mapping[str, str], name: str, errors: dict[str, list[str]]) -> tuple[re.Pattern[str], ...]:
+    patterns: list[re.Pattern[str]] = []
+    for item in split_list(properties.get(name, "")):
+        try:
+            patterns.append(re.compile(item))
+        except re.error as e:
+            errors[name] = [f"Invalid value {item} for configuration {name}: Syntax error in regular expression: {e}"]
+    return tuple(patterns)

@@ -1,0 +1,333 @@
+"""A compacted topic as a dictionary: read to its end, then followed by a thread; a write returns once it has been read back.
+
+This is how Kafka Connect keeps its state (its ``KafkaBasedLog``): the topic is the truth, every view is a fold of it, and a writer learns
+the result of its own write in the same order as everybody else. End of a partition is taken from the broker's end offsets and
+from end-of-partition events, not from the last record seen: compaction and transaction markers leave gaps at the end.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from dblog.errors import DefiniteError, TransientError
+
+_log = structlog.get_logger("dblog.kafka.log")
+
+_POLL_S = 0.5
+_RECORDS_AT_ONCE = 1000
+_STOP_LIMIT_S = 5.0
+_SAID_AGAIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One record of the topic; ``value`` None is a tombstone."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    live: bool = True
+    """Whether the backlog had been read when it came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A record to write."""
+
+    key: bytes
+    value: bytes | None
+
+
+OnRecord = Callable[[LogRecord], None]
+"""Called in the log's own thread for each record, in order."""
+
+
+class CompactedLog:
+    """One topic, followed for the life of the process.
+
+    ``start`` and ``stop`` belong to one thread; ``put``, ``read_to_end`` and ``items`` may be called from any but the log's own.
+    """
+
+    def __init__(
+        self, *, topic: str, consumer_settings: Mapping[str, str], producer_settings: Mapping[str, str], on_record: OnRecord | None = None
+    ) -> None:
+        self.topic = topic
+        self._consumer_settings = consumer_settings
+        self._producer_settings = producer_settings
+        self._on_record = on_record
+        self._consumer: Consumer | None = None
+        self._producer: Producer | None = None
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._moved = threading.Condition()
+        self._reached: dict[int, int] = {}
+        self._items: dict[bytes, bytes] = {}
+        self._backlog_read = False
+        self._failure: BaseException | None = None
+
+    def start(self, *, limit_s: float) -> None:
+        """Read the whole topic, then keep following it; ``TransientError`` if that takes longer than ``limit_s``."""
+        try:
+            self._open(time.monotonic() + limit_s)
+        except BaseException:
+            # Whoever tries again starts afresh.
+            self.stop()
+            raise
+
+    def _open(self, deadline: float) -> None:
+        self._stopping = threading.Event()
+        self._failure = None
+        consumer = Consumer(
+            {
+                "group.id": "dblog-unused",
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": "100",
+                "fetch.queue.backoff.ms": "10",
+                "reconnect.backoff.max.ms": "2000",
+                "topic.metadata.refresh.interval.ms": "30000",
+                **self._consumer_settings,
+                "enable.auto.commit": "false",
+                "enable.partition.eof": "true",
+            },
+            logger=_ClientLog(self.topic),
+        )
+        self._consumer = consumer
+        self._producer = Producer(
+            {
+                "linger.ms": "0",
+                "delivery.timeout.ms": "30000",
+                "partitioner": "murmur2_random",
+                "reconnect.backoff.max.ms": "2000",
+                **self._producer_settings,
+                "acks": "all",
+                "enable.idempotence": "true",
+            },
+            logger=_ClientLog(self.topic),
+        )
+        partitions = self._partitions(consumer, deadline)
+        self._reached = dict.fromkeys(partitions, 0)
+        consumer.assign([TopicPartition(self.topic, p, 0) for p in partitions])
+        self._thread = threading.Thread(target=self._follow, name=f"log-{self.topic}", daemon=True)
+        self._thread.start()
+        self.read_to_end(limit_s=max(0.0, deadline - time.monotonic()))
+        with self._moved:
+            self._backlog_read = True
+
+    def stop(self) -> None:
+        """End the thread and close both clients; nothing may be put afterwards."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(_STOP_LIMIT_S)
+        if self._producer is not None:
+            self._producer.flush(_STOP_LIMIT_S)
+        if self._consumer is not None and (self._thread is None or not self._thread.is_alive()):
+            self._consumer.close()
+        self._consumer = None
+        self._producer = None
+        self._thread = None
+        with self._moved:
+            self._backlog_read = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the backlog has been read and the topic is followed."""
+        return self._backlog_read
+
+    def read_to_end(self, *, limit_s: float) -> None:
+        """Return when every record that is in the topic now has been seen."""
+        deadline = time.monotonic() + limit_s
+        for partition in list(self._reached):
+            self._wait_for(partition, self._end_offset(partition, deadline), deadline)
+
+    def put(self, key: bytes, value: bytes | None, *, limit_s: float) -> None:
+        """Write one record and wait until it has been read back."""
+        self.put_all([Write(key, value)], limit_s=limit_s)
+
+    def put_all(self, writes: Sequence[Write], *, limit_s: float) -> None:
+        """Write in order and wait until the last has been read back; ``TransientError`` when that is not known after ``limit_s``."""
+        producer = self._producer
+        if producer is None:
+            raise TransientError(f"the topic {self.topic} is not open")
+        deadline = time.monotonic() + limit_s
+        done: list[tuple[int, int]] = []
+        errors: list[str] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            partition, offset = message.partition(), message.offset()
+            if error is not None or partition is None or offset is None:
+                errors.append(str(error))
+            else:
+                done.append((partition, offset))
+
+        for write in writes:
+            try:
+                producer.produce(self.topic, key=write.key, value=write.value, on_delivery=delivered)
+            except (BufferError, KafkaException) as e:
+                raise TransientError(f"writing to the topic {self.topic} failed: {e}") from e
+        while len(done) + len(errors) < len(writes):
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
+                raise TransientError(f"writing to the topic {self.topic} took longer than {limit_s:.0f} s; are the brokers reachable?")
+            producer.poll(min(remaining_s, _POLL_S))
+        if errors:
+            raise TransientError(f"writing to the topic {self.topic} failed: {errors[0]}")
+        for partition, offset in done:
+            self._wait_for(partition, offset + 1, deadline)
+
+    def put_later(self, key: bytes, value: bytes | None) -> None:
+        """Write without waiting, for records whose loss is made good by the next one (status, topics in use)."""
+        producer = self._producer
+        if producer is None or self._stopping.is_set():
+            return
+        try:
+            producer.produce(self.topic, key=key, value=value, on_delivery=self._late)
+        except (BufferError, KafkaException) as e:
+            _log.warning("record not written", topic=self.topic, reason=str(e))
+        producer.poll(0)
+
+    def flush(self, *, limit_s: float) -> None:
+        """Wait until what was put has been acknowledged."""
+        if self._producer is not None:
+            self._producer.flush(limit_s)
+
+    def items(self) -> dict[bytes, bytes]:
+        """A copy of the dictionary."""
+        with self._moved:
+            return dict(self._items)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The newest value of a key."""
+        with self._moved:
+            return self._items.get(key)
+
+    @property
+    def ended(self) -> BaseException | None:
+        """Why the thread ended by itself, if it did."""
+        return self._failure
+
+    def _late(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            _log.warning("record not written", topic=self.topic, reason=str(error))
+
+    def _partitions(self, consumer: Consumer, deadline: float) -> list[int]:
+        while True:
+            reason = "it does not exist"
+            try:
+                metadata = consumer.list_topics(self.topic, timeout=max(0.1, min(5.0, deadline - time.monotonic())))
+                found = metadata.topics[self.topic]
+                if found.error is None and found.partitions:
+                    return sorted(found.partitions)
+                if found.error is not None:
+                    reason = str(found.error)
+                    if found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        raise DefiniteError(
+                            f"the topic {self.topic} may not be read: {reason}; grant the worker's principal READ and WRITE on it"
+                        )
+            except KafkaException as e:
+                reason = str(e)
+            if time.monotonic() >= deadline:
+                raise TransientError(f"the topic {self.topic} cannot be opened: {reason}")
+            self._stopping.wait(0.1)
+
+    def _end_offset(self, partition: int, deadline: float) -> int:
+        consumer = self._consumer
+        if consumer is None:
+            raise TransientError(f"the topic {self.topic} is not open")
+        try:
+            _, end = consumer.get_watermark_offsets(
+                TopicPartition(self.topic, partition), timeout=max(0.1, deadline - time.monotonic()), cached=False
+            )
+        except KafkaException as e:
+            raise TransientError(f"the end of the topic {self.topic} cannot be read: {e}") from e
+        return int(end)
+
+    def _wait_for(self, partition: int, end: int, deadline: float) -> None:
+        with self._moved:
+            while self._reached[partition] < end:
+                if self._failure is not None:
+                    raise TransientError(f"the topic {self.topic} is no longer followed: {self._failure}") from self._failure
+                remaining_s = deadline - time.monotonic()
+                if remaining_s <= 0:
+                    raise TransientError(f"the topic {self.topic} could not be read to its end in time")
+                self._moved.wait(remaining_s)
+
+    def _follow(self) -> None:
+        consumer = self._consumer
+        if consumer is None:
+            raise AssertionError("started without a consumer")
+        try:
+            while not self._stopping.is_set():
+                first = consumer.poll(_POLL_S)
+                if first is None:
+                    continue
+                # consume() waits for a full batch or its timeout; after a poll, what lies in the local queue comes at once.
+                self._take([first, *consumer.consume(_RECORDS_AT_ONCE, timeout=0)])
+        except BaseException as e:
+            with self._moved:
+                self._failure = e
+                self._moved.notify_all()
+            _log.error("following a topic ended", topic=self.topic, reason=repr(e))
+            raise
+
+    def _take(self, messages: list[Message]) -> None:
+        for message in messages:
+            error = message.error()
+            partition, offset = message.partition(), message.offset()
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF and partition is not None and offset is not None:  # noqa: SLF001  its public name
+                    self._advance(partition, offset)
+                elif error.fatal():
+                    raise TransientError(f"reading the topic {self.topic} failed: {error}")
+                else:
+                    _log.warning("reading a topic", topic=self.topic, reason=str(error))
+                continue
+            if partition is None or offset is None:
+                continue
+            key, value = _as_bytes(message.key()), _as_bytes(message.value())
+            record = LogRecord(partition, offset, key, value, int(message.timestamp()[1]), self._backlog_read)
+            if self._on_record is not None:
+                # Before the place is advanced: whoever waits for its own write finds the fold done.
+                self._on_record(record)
+            with self._moved:
+                if key is not None:
+                    if value is None:
+                        self._items.pop(key, None)
+                    else:
+                        self._items[key] = value
+            self._advance(partition, offset + 1)
+
+    def _advance(self, partition: int, place: int) -> None:
+        with self._moved:
+            if place > self._reached.get(partition, 0):
+                self._reached[partition] = place
+            self._moved.notify_all()
+
+
+def _as_bytes(data: str | bytes | None) -> bytes | None:
+    return data.encode() if isinstance(data, str) else data
+
+
+class _ClientLog:
+    """librdkafka's log lines, as ours: broker troubles are said once each, not at every retry."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._said: dict[str, float] = {}
+
+    def log(self, _level: int, text: str, *args: object) -> None:
+        """The logger protocol that confluent-kafka calls."""
+        line = text % args if args else text
+        kind = line.split("[thrd", 1)[0]
+        now = time.monotonic()
+        if now - self._said.get(kind, -_SAID_AGAIN_S) >= _SAID_AGAIN_S:
+            self._said[kind] = now
+            _log.warning("kafka client", topic=self._topic, line=line)

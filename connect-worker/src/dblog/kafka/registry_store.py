@@ -1,0 +1,478 @@
+"""The worker's own schema registry: Confluent's rules over a compacted topic in Confluent's record format (D10).
+
+The topic is the registry: any Confluent-compatible registry pointed at it goes on with the same ids, and the other way round. One
+writer at a time (a lock here; with several workers, the one that leads): it reads to the end, decides, writes, and reads back, so ids rise
+and a schema gets one id however many clients register it at once.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from dblog.codecs.avro_text import canonical_text
+from dblog.codecs.compatibility import Level, check_level
+from dblog.errors import DblogError, DefiniteError
+from dblog.kafka.log import CompactedLog, LogRecord, Write
+
+_log = structlog.get_logger("dblog.kafka.registry")
+
+_WRITE_LIMIT_S = 30.0
+_OPEN_LIMIT_S = 30.0
+MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
+
+
+class RegistryError(DblogError):
+    """A request that is refused, with Confluent's error code."""
+
+    def __init__(self, code: int, message: str) -> None:
+        self.code = code
+        self.message = message
+        super().__init__(message)
+
+    @property
+    def status(self) -> int:
+        """The HTTP status: the first three digits of the code."""
+        return int(str(self.code)[:3])
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A name that a schema uses and another subject's version defines."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """One version of a subject."""
+
+    subject: str
+    version: int
+    id: int
+    schema: str
+    type: str = "AVRO"
+    references: tuple[Reference, ...] = ()
+    deleted: bool = False
+
+
+class RegistryState:
+    """The fold of the topic. Not thread-safe: its store guards it."""
+
+    def __init__(self) -> None:
+        self.subjects: dict[str, dict[int, Registered]] = {}
+        self.by_id: dict[int, Registered] = {}
+        self.levels: dict[str | None, Level] = {}
+        self.modes: dict[str | None, str] = {}
+        self.id_max = 0
+
+    def apply(self, key: Mapping[str, Any], value: Mapping[str, Any] | None) -> bool:
+        """Take one record; False for one that is not understood."""
+        subject = key.get("subject")
+        match key.get("keytype"):
+            case "SCHEMA" if isinstance(subject, str) and isinstance(key.get("version"), int):
+                return self._apply_schema(subject, key["version"], value)
+            case "CONFIG":
+                level = None if value is None else value.get("compatibilityLevel")
+                if level is None:
+                    self.levels.pop(subject, None)
+                elif level in Level.__members__:
+                    self.levels[subject] = Level(level)
+            case "MODE":
+                if value is None or not isinstance(value.get("mode"), str):
+                    self.modes.pop(subject, None)
+                else:
+                    self.modes[subject] = value["mode"]
+            case "DELETE_SUBJECT" if isinstance(subject, str) and value is not None:
+                for version, entry in self.subjects.get(subject, {}).items():
+                    if version <= int(value.get("version", 0)):
+                        self.subjects[subject][version] = replace(entry, deleted=True)
+            case "CLEAR_SUBJECT" if isinstance(subject, str):
+                self.levels.pop(subject, None)
+                self.modes.pop(subject, None)
+            case "NOOP":
+                pass
+            case _:
+                return False
+        return True
+
+    def _apply_schema(self, subject: str, version: int, value: Mapping[str, Any] | None) -> bool:
+        if value is None:
+            self.subjects.get(subject, {}).pop(version, None)
+            if not self.subjects.get(subject):
+                self.subjects.pop(subject, None)
+            return True
+        if not isinstance(value.get("id"), int) or not isinstance(value.get("schema"), str):
+            return False
+        entry = Registered(
+            subject=subject,
+            version=version,
+            id=value["id"],
+            schema=value["schema"],
+            type=value.get("schemaType") or "AVRO",
+            references=tuple(Reference(r["name"], r["subject"], r["version"]) for r in value.get("references") or ()),
+            deleted=bool(value.get("deleted", False)),
+        )
+        self.subjects.setdefault(subject, {})[version] = entry
+        # An id outlives its subject: data written with it can still be read.
+        self.by_id.setdefault(entry.id, entry)
+        self.id_max = max(self.id_max, entry.id)
+        return True
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[Registered]:
+        """Versions of a subject, oldest first; with ``deleted`` also the soft-deleted ones."""
+        return [entry for _, entry in sorted(self.subjects.get(subject, {}).items()) if deleted or not entry.deleted]
+
+    def level(self, subject: str) -> Level:
+        """The level that holds for a subject."""
+        return self.levels.get(subject) or self.levels.get(None) or Level.BACKWARD
+
+    def mode(self, subject: str | None) -> str:
+        """The mode that holds for a subject."""
+        return self.modes.get(subject) or self.modes.get(None) or "READWRITE"
+
+
+MakeLog = Callable[[str, Callable[[LogRecord], None]], CompactedLog]
+
+
+class RegistryStore:
+    """The registry's operations. Reads answer from memory; writes take turns."""
+
+    def __init__(self, topic: str, make_log: MakeLog) -> None:
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._state = RegistryState()
+        self.log = make_log(topic, self._take)
+        self.ready = threading.Event()
+
+    def start(self) -> None:
+        """Read the topic; does nothing when that is done."""
+        if not self.log.is_open:
+            self.log.start(limit_s=_OPEN_LIMIT_S)
+            self.ready.set()
+
+    def stop(self) -> None:
+        """Close the topic."""
+        self.log.stop()
+
+    def _take(self, record: LogRecord) -> None:
+        try:
+            key = json.loads(record.key or b"")
+            value = None if record.value is None else json.loads(record.value)
+            with self._lock:
+                known = isinstance(key, dict) and self._state.apply(key, value)
+        except (ValueError, KeyError, TypeError):
+            known = False
+        if not known:
+            _log.warning("registry record skipped", offset=record.offset)
+
+    # Reading.
+
+    def subjects(self, *, deleted: bool = False, prefix: str = "") -> list[str]:
+        """Subjects that have a version."""
+        with self._lock:
+            return sorted(s for s in self._state.subjects if s.startswith(prefix) and self._state.versions(s, deleted=deleted))
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[Registered]:
+        """Versions of a subject; 40401 for one that has none."""
+        with self._lock:
+            found = self._state.versions(subject, deleted=deleted)
+        if not found:
+            raise RegistryError(40401, f"Subject '{subject}' not found.")
+        return found
+
+    def version(self, subject: str, version: str, *, deleted: bool = False) -> Registered:
+        """One version, or ``latest`` (also written -1)."""
+        number = _version_number(version)
+        found = self.versions(subject, deleted=deleted)
+        if number is None:
+            return found[-1]
+        entry = next((entry for entry in found if entry.version == number), None)
+        if entry is None:
+            raise RegistryError(40402, f"Version {number} not found.")
+        return entry
+
+    def schema(self, schema_id: int) -> Registered:
+        """The schema of an id."""
+        with self._lock:
+            entry = self._state.by_id.get(schema_id)
+        if entry is None:
+            raise RegistryError(40403, f"Schema {schema_id} not found")
+        return entry
+
+    def uses(self, schema_id: int, *, deleted: bool = False) -> list[Registered]:
+        """Every subject version with that id."""
+        self.schema(schema_id)
+        with self._lock:
+            return [e for s in sorted(self._state.subjects) for e in self._state.versions(s, deleted=deleted) if e.id == schema_id]
+
+    def all(self, *, deleted: bool = False, prefix: str = "", latest_only: bool = False) -> list[Registered]:
+        """Every version of every subject."""
+        with self._lock:
+            per_subject = [self._state.versions(s, deleted=deleted) for s in sorted(self._state.subjects) if s.startswith(prefix)]
+        return [entry for entries in per_subject for entry in (entries[-1:] if latest_only else entries)]
+
+    def level(self, subject: str | None, *, or_global: bool = False) -> Level:
+        """The level set for a subject (None: for all)."""
+        with self._lock:
+            if subject is None:
+                return self._state.levels.get(None) or Level.BACKWARD
+            own = self._state.levels.get(subject)
+            if own is None and or_global:
+                return self._state.level(subject)
+        if own is None:
+            raise RegistryError(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
+        return own
+
+    def mode(self, subject: str | None, *, or_global: bool = False) -> str:
+        """The mode set for a subject (None: for all)."""
+        with self._lock:
+            if subject is None or or_global:
+                return self._state.mode(subject)
+            own = self._state.modes.get(subject)
+        if own is None:
+            raise RegistryError(40409, f"Subject '{subject}' does not have subject-level mode configured")
+        return own
+
+    def lookup(self, subject: str, text: str, references: Sequence[Reference], type_name: str, *, deleted: bool = False) -> Registered:
+        """The version of a subject that has this schema."""
+        found = self.versions(subject, deleted=True)
+        canonical = self._canonical(text, references, type_name)
+        for entry in reversed(found):
+            if (deleted or not entry.deleted) and entry.references == tuple(references) and self._same(entry, canonical):
+                return entry
+        if not any(deleted or not entry.deleted for entry in found):
+            raise RegistryError(40401, f"Subject '{subject}' not found.")
+        raise RegistryError(40403, "Schema not found")
+
+    def problems(self, subject: str, text: str, references: Sequence[Reference], type_name: str, version: str | None) -> list[str]:
+        """What the subject's level says against a schema, beside one version or (None) those the level looks at."""
+        canonical = self._canonical(text, references, type_name)
+        if version is None:
+            with self._lock:
+                earlier = [entry.schema for entry in self._state.versions(subject)]
+        else:
+            earlier = [self.version(subject, version).schema]
+        with self._lock:
+            level = self._state.level(subject)
+        return check_level(canonical, earlier, level, names=self._names(references))
+
+    # Writing.
+
+    def register(self, subject: str, text: str, references: Sequence[Reference] = (), type_name: str = "AVRO") -> Registered:
+        """Register a schema under a subject; one that is there already keeps its id and version."""
+        canonical = self._canonical(text, references, type_name)
+        with self._lock:
+            known = self._known(subject, canonical, references)
+        if known is not None:
+            return known
+        with self._writing:
+            self._refresh()
+            with self._lock:
+                known = self._known(subject, canonical, references)
+                if known is not None:
+                    return known
+                self._require_writable(subject)
+                live = self._state.versions(subject)
+                level = self._state.level(subject)
+                schema_id = next(
+                    (e.id for e in self._state.by_id.values() if e.references == tuple(references) and self._same(e, canonical)), None
+                )
+                version = max(self._state.subjects.get(subject, {}), default=0) + 1
+                schema_id = self._state.id_max + 1 if schema_id is None else schema_id
+            problems = check_level(canonical, [entry.schema for entry in live], level, names=self._names(references))
+            if problems:
+                details = "; ".join(problems)
+                raise RegistryError(
+                    409,
+                    f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{details}, '
+                    f"{{compatibility: '{level}'}}]",
+                )
+            entry = Registered(
+                subject=subject, version=version, id=schema_id, schema=canonical, type=type_name, references=tuple(references)
+            )
+            self._write([schema_write(entry)])
+            return entry
+
+    def delete_subject(self, subject: str, *, permanent: bool) -> list[int]:
+        """Soft-delete all versions, or remove those already soft-deleted."""
+        with self._writing:
+            self._refresh()
+            with self._lock:
+                self._require_writable(subject)
+                everything = self._state.versions(subject, deleted=True)
+                live = self._state.versions(subject)
+            if not everything:
+                raise RegistryError(40401, f"Subject '{subject}' not found.")
+            if permanent:
+                if live:
+                    raise RegistryError(40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
+                self._write([*(Write(schema_key(e.subject, e.version), None) for e in everything), _clear_write(subject)])
+                return [entry.version for entry in everything]
+            if not live:
+                raise RegistryError(40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently")
+            self._require_unreferenced(live)
+            self._write([_delete_write(subject, live[-1].version)])
+            return [entry.version for entry in live]
+
+    def delete_version(self, subject: str, version: str, *, permanent: bool) -> int:
+        """Soft-delete one version, or remove one already soft-deleted."""
+        with self._writing:
+            self._refresh()
+            with self._lock:
+                self._require_writable(subject)
+            entry = self.version(subject, version, deleted=True) if _version_number(version) is not None else self.version(subject, version)
+            if permanent:
+                if not entry.deleted:
+                    raise RegistryError(
+                        40407, f"Subject '{subject}' Version {entry.version} was not deleted first before being permanently deleted"
+                    )
+                self._write([Write(schema_key(subject, entry.version), None)])
+                return entry.version
+            if entry.deleted:
+                raise RegistryError(
+                    40406, f"Subject '{subject}' Version {entry.version} was soft deleted.Set permanent=true to delete permanently"
+                )
+            self._require_unreferenced([entry])
+            self._write([schema_write(replace(entry, deleted=True))])
+            return entry.version
+
+    def set_level(self, subject: str | None, level: str) -> Level:
+        """Set the level of a subject (None: of all)."""
+        if level.upper() not in Level.__members__:
+            raise RegistryError(
+                42203,
+                "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, forward_transitive, "
+                "and full_transitive",
+            )
+        with self._writing:
+            self._write([Write(_key("CONFIG", subject, 0), _json({"compatibilityLevel": level.upper()}))])
+        return Level(level.upper())
+
+    def clear_level(self, subject: str | None) -> Level:
+        """Back to the level of all (None: to BACKWARD); the level that was."""
+        was = self.level(subject)
+        with self._writing:
+            self._write([Write(_key("CONFIG", subject, 0), None)])
+        return was
+
+    def set_mode(self, subject: str | None, mode: str) -> str:
+        """Set the mode of a subject (None: of all)."""
+        if mode.upper() not in MODES:
+            raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(MODES)}")
+        with self._writing:
+            self._write([Write(_key("MODE", subject, 0), _json({"mode": mode.upper()}))])
+        return mode.upper()
+
+    def clear_mode(self, subject: str) -> str:
+        """Back to the mode of all; the mode that was."""
+        was = self.mode(subject)
+        with self._writing:
+            self._write([Write(_key("MODE", subject, 0), None)])
+        return was
+
+    def _write(self, writes: Sequence[Write]) -> None:
+        self.log.put_all(writes, limit_s=_WRITE_LIMIT_S)
+
+    def _refresh(self) -> None:
+        self.log.read_to_end(limit_s=_WRITE_LIMIT_S)
+
+    def _known(self, subject: str, canonical: str, references: Sequence[Reference]) -> Registered | None:
+        for entry in reversed(self._state.versions(subject)):
+            if entry.references == tuple(references) and self._same(entry, canonical):
+                return entry
+        return None
+
+    @staticmethod
+    def _same(entry: Registered, canonical: str) -> bool:
+        return entry.schema == canonical or (entry.type == "AVRO" and _canonical_or_self(entry.schema) == canonical)
+
+    def _require_writable(self, subject: str) -> None:
+        mode = self._state.mode(subject)
+        if mode.startswith("READONLY"):
+            raise RegistryError(42205, f"Subject {subject} is in read-only mode")
+
+    def _require_unreferenced(self, entries: Sequence[Registered]) -> None:
+        gone = {(entry.subject, entry.version) for entry in entries}
+        users = [e for e in self.all() if any((r.subject, r.version) in gone for r in e.references) and (e.subject, e.version) not in gone]
+        if users:
+            raise RegistryError(
+                42206, f"One or more references exist to the schema {{subject={users[0].subject},version={users[0].version}}}."
+            )
+
+    def _canonical(self, text: str, references: Sequence[Reference], type_name: str) -> str:
+        if type_name.upper() != "AVRO":
+            raise RegistryError(42201, f"Invalid schema type {type_name}: this registry keeps AVRO schemas")
+        try:
+            return canonical_text(text, names=self._names(references))
+        except DefiniteError as e:
+            raise RegistryError(42201, f"Input schema is an invalid Avro schema: {e}") from e
+
+    def _names(self, references: Sequence[Reference]) -> dict[str, Any]:
+        names: dict[str, Any] = {}
+        for reference in references:
+            try:
+                entry = self.version(reference.subject, str(reference.version), deleted=True)
+            except RegistryError as e:
+                raise RegistryError(42201, f"Schema reference {reference.name} cannot be found: {e.message}") from e
+            names |= self._names(entry.references)
+            names[reference.name] = json.loads(entry.schema)
+        return names
+
+
+def schema_key(subject: str, version: int) -> bytes:
+    """The key of one version."""
+    return _json({"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1})
+
+
+def schema_write(entry: Registered) -> Write:
+    """The record of one version."""
+    value: dict[str, Any] = {"subject": entry.subject, "version": entry.version, "id": entry.id}
+    if entry.type != "AVRO":
+        value["schemaType"] = entry.type
+    if entry.references:
+        value["references"] = [{"name": r.name, "subject": r.subject, "version": r.version} for r in entry.references]
+    value |= {"schema": entry.schema, "deleted": entry.deleted}
+    return Write(schema_key(entry.subject, entry.version), _json(value))
+
+
+def _delete_write(subject: str, version: int) -> Write:
+    return Write(_key("DELETE_SUBJECT", subject, 0), _json({"subject": subject, "version": version}))
+
+
+def _clear_write(subject: str) -> Write:
+    return Write(_key("CLEAR_SUBJECT", subject, 0), _json({"subject": subject}))
+
+
+def _key(keytype: str, subject: str | None, magic: int) -> bytes:
+    return _json({"keytype": keytype, "subject": subject, "magic": magic})
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _version_number(version: str) -> int | None:
+    """None for the latest."""
+    if version in ("latest", "-1"):
+        return None
+    if version.isascii() and version.isdigit() and 1 <= int(version) < 2**31:
+        return int(version)
+    raise RegistryError(
+        42202,
+        f"The specified version '{version}' is not a valid version id. Allowed values are between [1, 2^31-1] and the string \"latest\"",
+    )
+
+
+def _canonical_or_self(text: str) -> str:
+    try:
+        return canonical_text(text)
+    except DefiniteError:
+        return text

@@ -1,0 +1,143 @@
+"""Log lines to stdout, one event a line: JSON for machines, plain for people. Levels can be set by logger while running.
+
+Row values and secrets are never handed to a logger (errors scrub theirs); as a second guard, fields whose names say that they are secret
+are hidden here. Levels are Connect's (OFF to ALL), looked up for the nearest ancestor of a logger's name, as log4j does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+import structlog
+
+LEVELS = {"ALL": 0, "TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50, "OFF": 100}
+ROOT = "root"
+
+_METHOD_LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "exception": 40, "critical": 50, "fatal": 50, "msg": 20}
+_SECRET_WORDS = ("password", "secret", "jaas", "token")
+_KNOWN_LOGGERS = (
+    "dblog",
+    "dblog.cluster",
+    "dblog.cluster.herder",
+    "dblog.cluster.processes",
+    "dblog.cluster.stores",
+    "dblog.kafka",
+    "dblog.readers",
+    "dblog.rest",
+    "dblog.runtime",
+)
+
+
+class LevelTable:
+    """Levels by logger name, and when each was last set through the worker's interface."""
+
+    def __init__(self, level: str = "INFO") -> None:
+        self._lock = threading.Lock()
+        self._levels: dict[str, str] = {ROOT: level}
+        self._modified_ms: dict[str, int | None] = {ROOT: None}
+
+    def set(self, name: str, level: str) -> list[str]:
+        """Set a logger and all below it; the sorted names changed."""
+        with self._lock:
+            names = {name} | {known for known in (*self._levels, *_KNOWN_LOGGERS) if known.startswith(f"{name}.")}
+            if name == ROOT:
+                names = {ROOT, *self._levels}
+            now_ms = time.time_ns() // 1_000_000
+            for changed in names:
+                self._levels[changed] = level
+                self._modified_ms[changed] = now_ms
+            return sorted(names)
+
+    def all(self) -> dict[str, tuple[str, int | None]]:
+        """Level and time of change of every logger that has a level of its own."""
+        with self._lock:
+            return {name: (level, self._modified_ms.get(name)) for name, level in sorted(self._levels.items())}
+
+    def get(self, name: str) -> tuple[str, int | None] | None:
+        """The same for one logger; one that exists without a level of its own has its ancestor's. None: no such logger."""
+        with self._lock:
+            if name in self._levels:
+                return self._levels[name], self._modified_ms.get(name)
+            return (self._effective(name), None) if name in _KNOWN_LOGGERS else None
+
+    def passes(self, name: str, level: int) -> bool:
+        """Whether a line of that level is written."""
+        return level >= LEVELS[self._effective(name)]
+
+    def _effective(self, name: str) -> str:
+        levels = self._levels
+        while name:
+            if name in levels:
+                return levels[name]
+            name = name.rpartition(".")[0]
+        return levels[ROOT]
+
+
+TABLE = LevelTable()
+"""The process's levels."""
+
+
+class _Line:
+    """The innermost logger: a name, and a stream that is looked up late so that tests can capture it."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def msg(self, text: str) -> None:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    debug = info = warning = warn = error = critical = fatal = exception = log = msg
+
+
+def _filter(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    name = getattr(logger, "name", "")
+    if not TABLE.passes(name, _METHOD_LEVELS.get(method, 20)):
+        raise structlog.DropEvent
+    event["logger"] = name
+    event["level"] = {"warn": "warning", "exception": "error", "msg": "info"}.get(method, method)
+    return event
+
+
+def _hide(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    for key in event:
+        if any(word in key.lower() for word in _SECRET_WORDS):
+            event[key] = "[hidden]"
+    return event
+
+
+def _json(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
+    ordered = {key: event.pop(key) for key in ("timestamp", "level", "logger", "event") if key in event}
+    return json.dumps({**ordered, **event}, ensure_ascii=False, default=str)
+
+
+def _plain(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
+    at, level, name, text = (event.pop(key, "") for key in ("timestamp", "level", "logger", "event"))
+    trace = event.pop("exception", None)
+    fields = " ".join(f"{key}={value}" for key, value in event.items())
+    return f"{at} {str(level).upper():7} {text}{' ' if fields else ''}{fields} [{name}]" + (f"\n{trace}" if trace else "")
+
+
+def configure_logs(*, format: str = "json", level: str = "INFO") -> None:  # noqa: A002  the option's name
+    """Set up structlog for this process; called once by the composition root, before the first line."""
+    TABLE.set(ROOT, level.upper())
+    structlog.configure(
+        processors=[
+            _filter,
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _hide,
+            _plain if format == "plain" else _json,
+        ],
+        wrapper_class=structlog.BoundLogger,
+        logger_factory=lambda *names: _Line(str(names[0]) if names else ""),
+        cache_logger_on_first_use=False,
+    )

@@ -1,0 +1,160 @@
+"""Metrics in Prometheus's text, under the names that dashboards for Kafka Connect and Debezium already read.
+
+Connect's JMX groups appear as ``kafka_connect_<group>_<metric>`` and Debezium's attributes as ``debezium_metrics_<Attribute>`` (the usual
+spelling of the JMX exporter; contracts: kafka-connect section 7, debezium section 6). Whatever else a task reports is
+``dblog_task_<name>``. A worker reports only what runs on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+TaskKey = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskNumbers:
+    """One task: who it is, how it is, and what it reported last."""
+
+    connector: str
+    task: int
+    state: str
+    plugin: str
+    server: str
+    kills: int
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerNumbers:
+    """One worker at one moment."""
+
+    connectors: Mapping[str, str]
+    tasks: tuple[TaskNumbers, ...]
+    startup_counts: Mapping[str, int]
+
+
+_CONNECT_NAMES = {
+    "records_sent_total": "source_task_source_record_write_total",
+    "records_polled_total": "source_task_source_record_poll_total",
+    "records_outstanding": "source_task_source_record_active_count",
+    "send_failures_total": "task_error_total_record_failures",
+}
+"""What a task reports, as Connect's metric of its task."""
+
+_DEBEZIUM_NAMES = {
+    "lag_ms": ("streaming", "MilliSecondsBehindSource"),
+    "connected": ("streaming", "Connected"),
+    "log_records_total": ("streaming", "TotalNumberOfEventsSeen"),
+    "log_reconnects_total": ("streaming", "NumberOfDisconnects"),
+    "log_pos": ("streaming", "BinlogPosition"),
+    "queue_bytes": ("streaming", "CurrentQueueSizeInBytes"),
+    "queue_records_max": ("streaming", "QueueTotalCapacity"),
+    "queue_records_free": ("streaming", "QueueRemainingCapacity"),
+    "queue_bytes_max": ("streaming", "MaxQueueSizeInBytes"),
+    "dump_tables_total": ("snapshot", "TotalTableCount"),
+    "dump_rows_total": ("snapshot", "RowsScanned"),
+    "dump_running": ("snapshot", "SnapshotRunning"),
+}
+"""What a task reports, as Debezium's attribute in its context."""
+
+_TASK_STATES = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
+
+
+class _Collector:
+    """Builds all families from one snapshot at each scrape."""
+
+    def __init__(self, take: Callable[[], WorkerNumbers]) -> None:
+        self._take = take
+
+    def collect(self) -> Iterable[Metric]:
+        """All families."""
+        now = self._take()
+        yield from _worker_families(now)
+        yield from _task_families(now)
+
+
+def metrics_text(take: Callable[[], WorkerNumbers]) -> Callable[[], bytes]:
+    """A function that gives the text of now."""
+    registry = CollectorRegistry()
+    registry.register(_Collector(take))
+    return lambda: generate_latest(registry)
+
+
+def _worker_families(now: WorkerNumbers) -> Iterable[Metric]:
+    yield GaugeMetricFamily("kafka_connect_worker_connector_count", "Connectors on this worker.", len(now.connectors))
+    yield GaugeMetricFamily("kafka_connect_worker_task_count", "Tasks on this worker.", len(now.tasks))
+    for kind in ("connector", "task"):
+        good, bad = now.startup_counts.get(f"{kind}-startup-success", 0), now.startup_counts.get(f"{kind}-startup-failure", 0)
+        prefix = f"kafka_connect_worker_{kind}_startup"
+        yield GaugeMetricFamily(f"{prefix}_attempts_total", f"Starts of {kind}s.", good + bad)
+        yield GaugeMetricFamily(f"{prefix}_success_total", f"Starts of {kind}s that went well.", good)
+        yield GaugeMetricFamily(f"{prefix}_failure_total", f"Starts of {kind}s that did not.", bad)
+        share = good / (good + bad) if good + bad else 0.0
+        yield GaugeMetricFamily(f"{prefix}_success_percentage", f"Share of starts of {kind}s that went well.", share)
+        yield GaugeMetricFamily(
+            f"{prefix}_failure_percentage", f"Share of starts of {kind}s that did not.", 1.0 - share if good + bad else 0.0
+        )
+    total = GaugeMetricFamily("kafka_connect_worker_connector_total_task_count", "Tasks of a connector here.", labels=["connector"])
+    for connector in now.connectors:
+        total.add_metric([connector], sum(task.connector == connector for task in now.tasks))
+    yield total
+    for state in _TASK_STATES:
+        family = GaugeMetricFamily(f"kafka_connect_worker_connector_{state}_task_count", f"Its {state} tasks.", labels=["connector"])
+        for connector in now.connectors:
+            family.add_metric([connector], sum(task.connector == connector and task.state == state for task in now.tasks))
+        yield family
+    status = GaugeMetricFamily("kafka_connect_connector_status", "1 for the state a connector is in.", labels=["connector", "status"])
+    for connector, state in now.connectors.items():
+        status.add_metric([connector, state], 1)
+    yield status
+
+
+def _task_families(now: WorkerNumbers) -> Iterable[Metric]:
+    labels = ["connector", "task"]
+    families: dict[str, GaugeMetricFamily] = {}
+
+    def add(name: str, doc: str, names: list[str], values: list[str], number: float) -> None:
+        if name not in families:
+            families[name] = GaugeMetricFamily(name, doc, labels=names)
+        families[name].add_metric(values, number)
+
+    for task in now.tasks:
+        who = [task.connector, str(task.task)]
+        add("kafka_connect_connector_task_status", "1 for the state a task is in.", [*labels, "status"], [*who, task.state], 1)
+        add("dblog_task_kills_in_a_row", "Times its process was killed without a quiet minute between.", labels, who, task.kills)
+        for name, number in task.values.items():
+            add(f"dblog_task_{_clean(name)}", "As the task reports it.", labels, who, number)
+            if name in _CONNECT_NAMES:
+                add(f"kafka_connect_{_CONNECT_NAMES[name]}", "Kafka Connect's metric of the task.", labels, who, number)
+            if name in _DEBEZIUM_NAMES:
+                context, attribute = _DEBEZIUM_NAMES[name]
+                _add_debezium(add, task, context, attribute, number)
+        _add_dump_rest(add, task)
+    yield from families.values()
+
+
+_Add = Callable[[str, str, list[str], list[str], float], None]
+
+
+def _add_debezium(add: _Add, task: TaskNumbers, context: str, attribute: str, number: float) -> None:
+    values = [task.plugin, task.server, str(task.task), context]
+    add(f"debezium_metrics_{attribute}", "Debezium's attribute.", ["plugin", "name", "task", "context"], values, number)
+
+
+def _add_dump_rest(add: _Add, task: TaskNumbers) -> None:
+    """Debezium's attributes that follow from others."""
+    total, done, running = (task.values.get(name) for name in ("dump_tables_total", "dump_tables_done", "dump_running"))
+    if total is not None and done is not None:
+        _add_debezium(add, task, "snapshot", "RemainingTableCount", total - done)
+    if running is not None:
+        _add_debezium(add, task, "snapshot", "SnapshotCompleted", float(not running))
+
+
+def _clean(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)

@@ -1,0 +1,86 @@
+"""``/``, ``/health``, ``/metrics`` and ``/admin/loggers`` (contract 1.1 and 1.9)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dblog.cluster.requests import Ping, RequestError, SetClusterLevel, bad_request, not_found
+from dblog.config.plugins import CONNECT_VERSION
+from dblog.observe.logs import LEVELS, TABLE
+from dblog.rest.api import Answer, ask, empty, json_body, ready, segment, services
+
+_HEALTH_LIMIT_S = 10.0
+
+
+async def root(request: HttpRequest) -> Response:
+    """Exactly Connect's three keys."""
+    found = services(request)
+    return Answer({"version": CONNECT_VERSION, "commit": found.commit, "kafka_cluster_id": found.herder.cluster_id})
+
+
+async def health(request: HttpRequest) -> Response:
+    """A no-op through the herder's thread: fails when that is stuck, not when connectors fail."""
+    herder = services(request).herder
+    if not herder.ready.is_set():
+        return _health(HTTPStatus.SERVICE_UNAVAILABLE, "starting", f"Worker is still starting up. {herder.stage}")
+    try:
+        await ask(request, Ping(), limit_s=_HEALTH_LIMIT_S)
+    except RequestError:
+        text = "Worker was unable to handle this request and may be unable to handle other requests."
+        return _health(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", f"{text} {herder.stage}")
+    return _health(HTTPStatus.OK, "healthy", "Worker has completed startup and is ready to handle requests.")
+
+
+def _health(code: HTTPStatus, word: str, message: str) -> Answer:
+    return Answer({"status": word, "message": message}, status_code=code)
+
+
+async def metrics(request: HttpRequest) -> Response:
+    """Prometheus text."""
+    return Response(services(request).metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def list_loggers(_request: HttpRequest) -> Response:
+    """Every logger that has a level of its own."""
+    return Answer({name: {"level": level, "last_modified": modified_ms} for name, (level, modified_ms) in TABLE.all().items()})
+
+
+async def get_logger(request: HttpRequest) -> Response:
+    """One logger."""
+    name = segment(request, "logger")
+    found = TABLE.get(name)
+    if found is None:
+        raise not_found(f"Logger {name} not found.")
+    return Answer({"level": found[0], "last_modified": found[1]})
+
+
+async def set_logger(request: HttpRequest) -> Response:
+    """200 with the loggers changed here, or 204 for all workers."""
+    body = await json_body(request)
+    level = body.get("level") if isinstance(body, dict) else None
+    if level is None:
+        raise bad_request("Desired 'level' parameter was not specified in request.")
+    if str(level).upper() not in LEVELS:
+        raise not_found(f"invalid log level '{level}'.")
+    name, wanted = segment(request, "logger"), str(level).upper()
+    if request.query_params.get("scope", "worker").lower() == "cluster":
+        await ready(request)
+        await ask(request, SetClusterLevel(name, wanted))
+        return empty(HTTPStatus.NO_CONTENT)
+    return Answer(TABLE.set(name, wanted))
+
+
+ROUTES = [
+    Route("/", root, methods=["GET"]),
+    Route("/health", health, methods=["GET"]),
+    Route("/metrics", metrics, methods=["GET"]),
+]
+LOGGER_ROUTES = [
+    Route("/admin/loggers", list_loggers, methods=["GET"]),
+    Route("/admin/loggers/{logger}", get_logger, methods=["GET"]),
+    Route("/admin/loggers/{logger}", set_logger, methods=["PUT"]),
+]

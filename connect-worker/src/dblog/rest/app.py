@@ -1,0 +1,150 @@
+"""The application: all resources on one listener, with Connect's rules for paths, types and errors (contract 1.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dblog.cluster.requests import RequestError
+from dblog.errors import DblogError
+from dblog.rest import admin, connectors, offsets, plugins, tasks, topics
+from dblog.rest.api import Services, error
+
+_log = structlog.get_logger("dblog.rest")
+
+_BODY_METHODS = {"POST", "PUT", "PATCH"}
+_CONNECT_PATHS = ("/connectors", "/connector-plugins", "/admin")
+
+
+def build_app(services: Services, *, further_routes: Sequence[BaseRoute] = ()) -> Starlette:
+    """The ASGI application; ``further_routes`` are the registry's."""
+    settings = services.worker.settings
+    routes: list[BaseRoute] = [
+        *admin.ROUTES,
+        *connectors.ROUTES,
+        *tasks.ROUTES,
+        *offsets.ROUTES,
+        *topics.ROUTES,
+        *plugins.ROUTES,
+        *further_routes,
+    ]
+    if settings["admin.listeners"] is None:
+        routes += admin.LOGGER_ROUTES
+    middleware = [Middleware(_Paths), Middleware(_Types)]
+    origin = settings.text("access.control.allow.origin").strip()
+    if origin:
+        methods = [item.strip() for item in settings.text("access.control.allow.methods").split(",") if item.strip()]
+        cors = Middleware(
+            CORSMiddleware, allow_origins=[o.strip() for o in origin.split(",")], allow_methods=methods or ["GET", "POST", "HEAD"]
+        )
+        middleware.insert(0, cors)
+    app = Starlette(
+        routes=[*routes, _Options(routes)],
+        middleware=middleware,
+        exception_handlers={HTTPException: _on_http_error, RequestError: _on_request_error, DblogError: _on_error, Exception: _on_error},
+    )
+    app.router.redirect_slashes = False
+    app.state.services = services
+    return app
+
+
+async def _on_http_error(_request: HttpRequest, raised: Exception) -> Response:
+    if not isinstance(raised, HTTPException):
+        raise raised
+    answer = error(raised.status_code, f"HTTP {raised.status_code} {HTTPStatus(raised.status_code).phrase}")
+    for name, value in (raised.headers or {}).items():
+        answer.headers[name] = value
+    return answer
+
+
+async def _on_request_error(_request: HttpRequest, raised: Exception) -> Response:
+    if not isinstance(raised, RequestError):
+        raise raised
+    return error(raised.status, raised.message)
+
+
+async def _on_error(request: HttpRequest, raised: Exception) -> Response:
+    _log.error("request failed", method=request.method, path=request.url.path, exc_info=raised)
+    return error(HTTPStatus.INTERNAL_SERVER_ERROR, str(raised) or type(raised).__name__)
+
+
+class _Paths:
+    """Routes by the encoded path, so that ``%2F`` can be part of a name, and takes a trailing slash away."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            raw = scope.get("raw_path") or scope["path"].encode()
+            path = raw.decode("ascii", "replace").partition("?")[0]
+            scope = {**scope, "path": path.rstrip("/") or "/"}
+        await self._app(scope, receive, send)
+
+
+class _Types:
+    """415 for a body of another type than JSON and 406 for a client that takes no JSON, on Connect's own paths."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (scope["path"] == "/" or scope["path"].startswith(_CONNECT_PATHS)):
+            request = HttpRequest(scope)
+            status = self._refused(request)
+            if status is not None:
+                await error(status, f"HTTP {status.value} {status.phrase}")(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    @staticmethod
+    def _refused(request: HttpRequest) -> HTTPStatus | None:
+        accepted = [item.partition(";")[0].strip().lower() for item in request.headers.get("accept", "*/*").split(",")]
+        if not any(item in ("*/*", "application/*", "application/json", "*", "") for item in accepted):
+            return HTTPStatus.NOT_ACCEPTABLE
+        has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+        if request.method in _BODY_METHODS and has_body:
+            given = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+            if given != "application/json" and not given.endswith("+json"):
+                return HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+        return None
+
+
+class _Options(BaseRoute):
+    """OPTIONS on every known path: 200 with Allow."""
+
+    def __init__(self, routes: Sequence[BaseRoute]) -> None:
+        self._routes = routes
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Full for OPTIONS on a path that some route knows."""
+        if scope["type"] == "http" and scope["method"] == "OPTIONS" and self._allowed(scope):
+            return Match.FULL, {}
+        return Match.NONE, {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The answer."""
+        allowed = ",".join(sorted({*self._allowed(scope), "OPTIONS"}))
+        await Response(status_code=HTTPStatus.OK, headers={"Allow": allowed})(scope, receive, send)
+
+    def url_path_for(self, name: str, /, **_path_params: Any) -> Any:
+        """No path of its own."""
+        raise LookupError(name)
+
+    def _allowed(self, scope: Scope) -> set[str]:
+        allowed: set[str] = set()
+        for route in self._routes:
+            if route.matches(scope)[0] is not Match.NONE:
+                allowed |= set(getattr(route, "methods", None) or ())
+        return allowed

@@ -1,0 +1,214 @@
+"""``/connectors``: list, create, change, delete, status, restart, pause, resume, stop (contract 1.2 to 1.5)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import structlog
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dblog.cluster.answers import info_answer
+from dblog.cluster.records import Target
+from dblog.cluster.requests import (
+    STALE,
+    DeleteConnector,
+    PutConnector,
+    RequestError,
+    RestartConnector,
+    SetTarget,
+    bad_request,
+    conflict,
+    not_found,
+)
+from dblog.cluster.state import ConnectorView
+from dblog.config.options import Properties
+from dblog.rest.api import Answer, Services, ask, check, config_map, empty, flag, json_body, location, ready, segment
+
+_log = structlog.get_logger("dblog.rest.connectors")
+
+_PATCH_TRIES = 3
+_CREATE_FIELDS = {"name", "config", "initial_state"}
+
+
+async def list_connectors(request: HttpRequest) -> Response:
+    """Names, or with ``expand`` each connector's status and info."""
+    found = await ready(request)
+    expands = request.query_params.getlist("expand")
+    if not expands:
+        return Answer(found.herder.configs.names())
+    answer: dict[str, dict[str, object]] = {}
+    for name, view in found.herder.configs.views().items():
+        parts: dict[str, object] = {}
+        if "status" in expands:
+            status = found.herder.status_of(name)
+            if status is None:
+                _log.info("connector left out of the list", connector=name, reason="no status yet")
+                continue
+            parts["status"] = status
+        if "info" in expands:
+            parts["info"] = info_answer(view)
+        answer[name] = parts
+    return Answer(answer)
+
+
+async def create(request: HttpRequest) -> Response:
+    """201 with INFO; 409 when it exists."""
+    body = await json_body(request)
+    if not isinstance(body, dict):
+        raise bad_request("The request body must be a JSON object with name and config")
+    if unknown := set(body) - _CREATE_FIELDS:
+        raise bad_request(f'Unrecognized field "{min(unknown)}"; a connector is created with name, config and initial_state')
+    name = str(body.get("name") or "").strip()
+    config = _named(name, config_map(body.get("config") or {}, what="config"))
+    target = _initial_target(body.get("initial_state"))
+    found = await ready(request)
+    await _require_valid(request, found, config)
+    _, info = await ask(request, PutConnector(name=name, config=_texts(config), only_new=True, target=target))
+    return Answer(info, status_code=HTTPStatus.CREATED, headers=location(request, name))
+
+
+async def get(request: HttpRequest) -> Response:
+    """INFO."""
+    return Answer(info_answer(await _view(request)))
+
+
+async def get_config(request: HttpRequest) -> Response:
+    """The configuration as stored: placeholders unresolved."""
+    return Answer(dict((await _view(request)).config))
+
+
+async def put_config(request: HttpRequest) -> Response:
+    """200 with INFO when it existed, 201 when new."""
+    name = segment(request, "connector")
+    config = _named(name, config_map(await json_body(request)))
+    found = await ready(request)
+    await _require_valid(request, found, config)
+    created, info = await ask(request, PutConnector(name=name, config=_texts(config)))
+    if created:
+        return Answer(info, status_code=HTTPStatus.CREATED, headers=location(request, name))
+    return Answer(info)
+
+
+async def patch_config(request: HttpRequest) -> Response:
+    """Merge into the configuration; null removes a key."""
+    name = segment(request, "connector")
+    changes = config_map(await json_body(request))
+    found = await ready(request)
+    for _ in range(_PATCH_TRIES):
+        view = await _view(request)
+        merged = {**view.config, **changes}
+        config = _named(name, {key: text for key, text in merged.items() if text is not None})
+        await _require_valid(request, found, config)
+        try:
+            # The check may have taken long: only what was merged into may be replaced.
+            _, info = await ask(request, PutConnector(name=name, config=_texts(config), expected=view.config))
+        except RequestError as e:
+            if e.status is not HTTPStatus.CONFLICT:
+                raise
+        else:
+            return Answer(info)
+    raise conflict(STALE)
+
+
+async def delete(request: HttpRequest) -> Response:
+    """204; what runs is stopped afterwards, its status goes last."""
+    await ready(request)
+    await ask(request, DeleteConnector(segment(request, "connector")))
+    return empty(HTTPStatus.NO_CONTENT)
+
+
+async def status(request: HttpRequest) -> Response:
+    """STATUS from the status topic's view."""
+    found = await ready(request)
+    name = segment(request, "connector")
+    answer = found.herder.status_of(name)
+    if answer is None:
+        raise not_found(f"No status found for connector {name}")
+    return Answer(answer)
+
+
+async def restart(request: HttpRequest) -> Response:
+    """204 after the connector alone was restarted; 202 with STATUS for the wider forms."""
+    found = await ready(request)
+    name = segment(request, "connector")
+    if found.herder.configs.view(name) is not None and found.herder.status_of(name) is None:
+        raise not_found(f"Status for connector {name} not found")
+    answer = await ask(
+        request, RestartConnector(name=name, include_tasks=flag(request, "includeTasks"), only_failed=flag(request, "onlyFailed"))
+    )
+    return empty(HTTPStatus.NO_CONTENT) if answer is None else Answer(answer, status_code=HTTPStatus.ACCEPTED)
+
+
+async def pause(request: HttpRequest) -> Response:
+    """202."""
+    return await _target(request, Target.PAUSED, HTTPStatus.ACCEPTED)
+
+
+async def resume(request: HttpRequest) -> Response:
+    """202."""
+    return await _target(request, Target.STARTED, HTTPStatus.ACCEPTED)
+
+
+async def stop(request: HttpRequest) -> Response:
+    """204."""
+    return await _target(request, Target.STOPPED, HTTPStatus.NO_CONTENT)
+
+
+async def _target(request: HttpRequest, target: Target, code: HTTPStatus) -> Response:
+    await ready(request)
+    await ask(request, SetTarget(segment(request, "connector"), target))
+    return empty(code)
+
+
+async def _view(request: HttpRequest) -> ConnectorView:
+    found = await ready(request)
+    name = segment(request, "connector")
+    view = found.herder.configs.view(name)
+    if view is None:
+        raise not_found(f"Connector {name} not found")
+    return view
+
+
+async def _require_valid(request: HttpRequest, found: Services, config: Properties) -> None:
+    await check(request, lambda: found.validator.require_valid(config))
+
+
+def _named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
+    """The configuration with its name; one that says another name is refused."""
+    included = config.get("name")
+    if included is not None and included.strip() != name:
+        raise bad_request(f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})")
+    return {**config, "name": name}
+
+
+def _texts(config: Properties) -> dict[str, str]:
+    """The configuration once no value can be null any more (the validation refuses nulls)."""
+    return {key: text for key, text in config.items() if text is not None}
+
+
+def _initial_target(state: object) -> Target | None:
+    if state is None:
+        return None
+    known = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
+    target = known.get(str(state).upper())
+    if target is None:
+        raise bad_request(f"Invalid initial_state {state}: it must be one of RUNNING, PAUSED, STOPPED")
+    return target
+
+
+ROUTES = [
+    Route("/connectors", list_connectors, methods=["GET"]),
+    Route("/connectors", create, methods=["POST"]),
+    Route("/connectors/{connector}", get, methods=["GET"]),
+    Route("/connectors/{connector}", delete, methods=["DELETE"]),
+    Route("/connectors/{connector}/config", get_config, methods=["GET"]),
+    Route("/connectors/{connector}/config", put_config, methods=["PUT"]),
+    Route("/connectors/{connector}/config", patch_config, methods=["PATCH"]),
+    Route("/connectors/{connector}/status", status, methods=["GET"]),
+    Route("/connectors/{connector}/restart", restart, methods=["POST"]),
+    Route("/connectors/{connector}/pause", pause, methods=["PUT"]),
+    Route("/connectors/{connector}/resume", resume, methods=["PUT"]),
+    Route("/connectors/{connector}/stop", stop, methods=["PUT"]),
+]

@@ -1,0 +1,79 @@
+"""``/connectors/{c}/offsets``: read, alter and reset source offsets (KIP-875, contract 1.6)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dblog.cluster.requests import AlterOffsets, ResetOffsets, bad_request, not_found
+from dblog.model import OffsetMap
+from dblog.rest.api import Answer, ask, ready, segment
+
+_DONE = (
+    "The Connect framework-managed offsets for this connector have been {} successfully. However, if this connector manages offsets "
+    "externally, they will need to be manually {} in the system that the connector uses."
+)
+
+
+async def get(request: HttpRequest) -> Response:
+    """All offsets, from the view that the writes of this worker have reached."""
+    found = await ready(request)
+    name = segment(request, "connector")
+    if found.herder.configs.view(name) is None:
+        raise not_found(f"Connector {name} not found")
+    return Answer({"offsets": [{"partition": partition, "offset": offset} for partition, offset in found.herder.offsets.of(name)]})
+
+
+async def alter(request: HttpRequest) -> Response:
+    """Set the given partitions' offsets; null removes one."""
+    await ready(request)
+    changes = _changes(await _plain_json(request))
+    await ask(request, AlterOffsets(segment(request, "connector"), changes))
+    return Answer({"message": _DONE.format("altered", "altered")})
+
+
+async def reset(request: HttpRequest) -> Response:
+    """Remove all of a connector's offsets."""
+    await ready(request)
+    await ask(request, ResetOffsets(segment(request, "connector")))
+    return Answer({"message": _DONE.format("reset", "reset")})
+
+
+async def _plain_json(request: HttpRequest) -> Any:
+    # Not json_body: here numbers are numbers.
+    try:
+        return json.loads(await request.body())
+    except ValueError as e:
+        raise bad_request(f"The request body is not valid JSON: {e}") from e
+
+
+def _changes(body: object) -> list[tuple[dict[str, Any], OffsetMap | None]]:
+    entries = body.get("offsets") if isinstance(body, dict) else None
+    if not isinstance(entries, list) or not entries:
+        raise bad_request("Partitions / offsets need to be provided for an alter offsets request")
+    changes: list[tuple[dict[str, Any], OffsetMap | None]] = []
+    for entry in entries:
+        partition = entry.get("partition") if isinstance(entry, dict) else None
+        if not isinstance(partition, dict):
+            raise bad_request("The partition for a source connector offset cannot be null or missing")
+        offset = entry.get("offset")
+        if offset is not None and not isinstance(offset, dict):
+            raise bad_request("The offset of a partition must be a JSON object, or null to remove it")
+        for what in (partition, offset or {}):
+            for field, value in what.items():
+                if isinstance(value, dict | list):
+                    kind = "MAP" if isinstance(value, dict) else "ARRAY"
+                    raise bad_request(f"Offsets may only contain primitive types as values, but field {field} contains {kind}")
+        changes.append((partition, offset))
+    return changes
+
+
+ROUTES = [
+    Route("/connectors/{connector}/offsets", get, methods=["GET"]),
+    Route("/connectors/{connector}/offsets", alter, methods=["PATCH"]),
+    Route("/connectors/{connector}/offsets", reset, methods=["DELETE"]),
+]

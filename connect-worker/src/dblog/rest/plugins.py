@@ -1,0 +1,59 @@
+"""``/connector-plugins``: what can be run, its keys, and whether a configuration is valid (contract 1.8 and 2)."""
+
+from __future__ import annotations
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dblog.cluster.requests import bad_request, not_found
+from dblog.config.framework import FRAMEWORK_OPTIONS
+from dblog.config.infos import definitions
+from dblog.config.plugins import CONNECTORS, PLUGINS, Plugin, find_plugin
+from dblog.rest.api import Answer, check, config_map, json_body, segment, services
+
+_LATEST = "latest"
+
+
+async def list_plugins(request: HttpRequest) -> Response:
+    """Connectors, or everything with ``connectorsOnly=false``."""
+    connectors_only = request.query_params.get("connectorsOnly", "true").lower() == "true"
+    return Answer([_described(plugin) for plugin in (CONNECTORS if connectors_only else PLUGINS)])
+
+
+async def plugin_config(request: HttpRequest) -> Response:
+    """The definitions of a plugin's keys."""
+    name = segment(request, "plugin")
+    plugin = find_plugin(name)
+    if plugin is None:
+        raise not_found(f"Unknown plugin {name}.")
+    version = request.query_params.get("version", _LATEST)
+    if version not in (_LATEST, plugin.version):
+        raise bad_request(f"Plugin {name} not found in version {version}; this worker has {plugin.version or 'one without a version'}")
+    # The framework's keys follow the plugin's, for connectors only.
+    own = definitions(plugin.options)
+    return Answer([*own, *definitions(FRAMEWORK_OPTIONS)] if plugin in CONNECTORS else own)
+
+
+async def validate(request: HttpRequest) -> Response:
+    """ConfigInfos: 200 also when there are errors."""
+    name = segment(request, "plugin")
+    config = config_map(await json_body(request))
+    included = config.get("connector.class")
+    if included is not None and not included.strip().removesuffix("Connector").endswith(name.removesuffix("Connector")):
+        raise bad_request(f"Included connector type {included} does not match request type {name}")
+    validator = services(request).validator
+    outcome = await check(request, lambda: validator.validate(config))
+    return Answer(outcome.infos)
+
+
+def _described(plugin: Plugin) -> dict[str, str]:
+    described = {"class": plugin.class_name, "type": plugin.type}
+    return described if plugin.version is None else {**described, "version": plugin.version}
+
+
+ROUTES = [
+    Route("/connector-plugins", list_plugins, methods=["GET"]),
+    Route("/connector-plugins/{plugin}/config", plugin_config, methods=["GET"]),
+    Route("/connector-plugins/{plugin}/config/validate", validate, methods=["PUT"]),
+]

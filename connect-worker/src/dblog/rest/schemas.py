@@ -1,0 +1,252 @@
+"""Confluent's registry interface over the worker's own registry: ``/subjects``, ``/schemas``, ``/config``, ``/mode``, ``/compatibility``.
+
+Paths, bodies and error codes are Confluent's, so its clients and converters work unchanged. Writes wait for Kafka and run in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from dblog.errors import TransientError
+from dblog.kafka.registry_store import Reference, Registered, RegistryError, RegistryStore
+
+_MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+_READY_LIMIT_S = 30.0
+
+Handler = Callable[[RegistryStore, HttpRequest], Awaitable[object]]
+
+
+def registry_routes(store: RegistryStore) -> list[BaseRoute]:
+    """All routes of the registry."""
+    table: list[tuple[str, str, Handler]] = [
+        ("GET", "/subjects", _subjects),
+        ("POST", "/subjects/{subject}", _lookup),
+        ("DELETE", "/subjects/{subject}", _delete_subject),
+        ("GET", "/subjects/{subject}/versions", _versions),
+        ("POST", "/subjects/{subject}/versions", _register),
+        ("GET", "/subjects/{subject}/versions/{version}", _version),
+        ("DELETE", "/subjects/{subject}/versions/{version}", _delete_version),
+        ("GET", "/subjects/{subject}/versions/{version}/schema", _version_schema),
+        ("GET", "/subjects/{subject}/versions/{version}/referencedby", _referenced_by),
+        ("GET", "/schemas", _schemas),
+        ("GET", "/schemas/types", _types),
+        ("GET", "/schemas/ids/{id}", _schema),
+        ("GET", "/schemas/ids/{id}/schema", _schema_text),
+        ("GET", "/schemas/ids/{id}/versions", _schema_versions),
+        ("GET", "/schemas/ids/{id}/subjects", _schema_subjects),
+        ("GET", "/config", _level),
+        ("PUT", "/config", _set_level),
+        ("DELETE", "/config", _clear_level),
+        ("GET", "/config/{subject}", _level),
+        ("PUT", "/config/{subject}", _set_level),
+        ("DELETE", "/config/{subject}", _clear_level),
+        ("GET", "/mode", _mode),
+        ("PUT", "/mode", _set_mode),
+        ("GET", "/mode/{subject}", _mode),
+        ("PUT", "/mode/{subject}", _set_mode),
+        ("DELETE", "/mode/{subject}", _clear_mode),
+        ("POST", "/compatibility/subjects/{subject}/versions", _compatibility),
+        ("POST", "/compatibility/subjects/{subject}/versions/{version}", _compatibility),
+    ]
+    return [Route(path, partial(_serve, store, handler), methods=[method]) for method, path, handler in table]
+
+
+async def _serve(store: RegistryStore, handler: Handler, request: HttpRequest) -> Response:
+    """Run a handler and put its answer, or its error, into Confluent's shape."""
+    try:
+        if not store.ready.is_set() and not await asyncio.to_thread(store.ready.wait, _READY_LIMIT_S):
+            raise RegistryError(50003, "The registry has not read its topic yet; are the brokers reachable?")
+        answer = await handler(store, request)
+    except RegistryError as e:
+        return _json({"error_code": e.code, "message": e.message}, status=e.status)
+    except TransientError as e:
+        return _json({"error_code": 50001, "message": f"Error in the backend data store: {e}"}, status=500)
+    return answer if isinstance(answer, Response) else _json(answer)
+
+
+def _json(content: object, *, status: int = 200) -> Response:
+    body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+    return Response(body, status_code=status, media_type=_MEDIA_TYPE)
+
+
+async def _subjects(store: RegistryStore, request: HttpRequest) -> object:
+    prefix = request.query_params.get("subjectPrefix", "")
+    return store.subjects(deleted=_deleted(request), prefix=prefix.removeprefix(":*:"))
+
+
+async def _lookup(store: RegistryStore, request: HttpRequest) -> object:
+    text, references, type_name = await _schema_body(request)
+    return _version_answer(store.lookup(_subject(request), text, references, type_name, deleted=_deleted(request)))
+
+
+async def _register(store: RegistryStore, request: HttpRequest) -> object:
+    text, references, type_name = await _schema_body(request)
+    entry = await asyncio.to_thread(store.register, _subject(request), text, references, type_name)
+    return {"id": entry.id}
+
+
+async def _delete_subject(store: RegistryStore, request: HttpRequest) -> object:
+    return await asyncio.to_thread(store.delete_subject, _subject(request), permanent=_flag(request, "permanent"))
+
+
+async def _versions(store: RegistryStore, request: HttpRequest) -> object:
+    return [entry.version for entry in store.versions(_subject(request), deleted=_deleted(request))]
+
+
+async def _version(store: RegistryStore, request: HttpRequest) -> object:
+    return _version_answer(store.version(_subject(request), request.path_params["version"], deleted=_deleted(request)))
+
+
+async def _version_schema(store: RegistryStore, request: HttpRequest) -> object:
+    return _text(store.version(_subject(request), request.path_params["version"], deleted=_deleted(request)).schema)
+
+
+async def _delete_version(store: RegistryStore, request: HttpRequest) -> object:
+    version = request.path_params["version"]
+    return await asyncio.to_thread(store.delete_version, _subject(request), version, permanent=_flag(request, "permanent"))
+
+
+async def _referenced_by(store: RegistryStore, request: HttpRequest) -> object:
+    entry = store.version(_subject(request), request.path_params["version"])
+    return [user.id for user in store.all() if any((r.subject, r.version) == (entry.subject, entry.version) for r in user.references)]
+
+
+async def _schemas(store: RegistryStore, request: HttpRequest) -> object:
+    found = store.all(
+        deleted=_deleted(request), prefix=request.query_params.get("subjectPrefix", ""), latest_only=_flag(request, "latestOnly")
+    )
+    return [_version_answer(entry) for entry in found]
+
+
+async def _types(_store: RegistryStore, _request: HttpRequest) -> object:
+    return ["AVRO"]
+
+
+async def _schema(store: RegistryStore, request: HttpRequest) -> object:
+    entry = store.schema(_id(request))
+    answer: dict[str, Any] = {"schema": entry.schema}
+    if entry.type != "AVRO":
+        answer["schemaType"] = entry.type
+    if entry.references:
+        answer["references"] = _references(entry)
+    if _flag(request, "fetchMaxId"):
+        answer["maxId"] = max((e.id for e in store.all(deleted=True)), default=entry.id)
+    return answer
+
+
+async def _schema_text(store: RegistryStore, request: HttpRequest) -> object:
+    return _text(store.schema(_id(request)).schema)
+
+
+async def _schema_versions(store: RegistryStore, request: HttpRequest) -> object:
+    return [{"subject": entry.subject, "version": entry.version} for entry in store.uses(_id(request), deleted=_deleted(request))]
+
+
+async def _schema_subjects(store: RegistryStore, request: HttpRequest) -> object:
+    return list(dict.fromkeys(entry.subject for entry in store.uses(_id(request), deleted=_deleted(request))))
+
+
+async def _level(store: RegistryStore, request: HttpRequest) -> object:
+    return {"compatibilityLevel": store.level(_subject_or_none(request), or_global=_flag(request, "defaultToGlobal")).value}
+
+
+async def _set_level(store: RegistryStore, request: HttpRequest) -> object:
+    level = (await _body(request)).get("compatibility")
+    return {"compatibility": (await asyncio.to_thread(store.set_level, _subject_or_none(request), str(level))).value}
+
+
+async def _clear_level(store: RegistryStore, request: HttpRequest) -> object:
+    return {"compatibilityLevel": (await asyncio.to_thread(store.clear_level, _subject_or_none(request))).value}
+
+
+async def _mode(store: RegistryStore, request: HttpRequest) -> object:
+    return {"mode": store.mode(_subject_or_none(request), or_global=_flag(request, "defaultToGlobal"))}
+
+
+async def _set_mode(store: RegistryStore, request: HttpRequest) -> object:
+    mode = (await _body(request)).get("mode")
+    return {"mode": await asyncio.to_thread(store.set_mode, _subject_or_none(request), str(mode))}
+
+
+async def _clear_mode(store: RegistryStore, request: HttpRequest) -> object:
+    return {"mode": await asyncio.to_thread(store.clear_mode, _subject(request))}
+
+
+async def _compatibility(store: RegistryStore, request: HttpRequest) -> object:
+    text, references, type_name = await _schema_body(request)
+    problems = store.problems(_subject(request), text, references, type_name, request.path_params.get("version"))
+    answer: dict[str, Any] = {"is_compatible": not problems}
+    if _flag(request, "verbose"):
+        answer["messages"] = problems
+    return answer
+
+
+async def _schema_body(request: HttpRequest) -> tuple[str, tuple[Reference, ...], str]:
+    body = await _body(request)
+    text = body.get("schema")
+    if not isinstance(text, str) or not text.strip():
+        raise RegistryError(42201, "Empty schema")
+    try:
+        references = tuple(Reference(str(r["name"]), str(r["subject"]), int(r["version"])) for r in body.get("references") or ())
+    except (KeyError, TypeError, ValueError) as e:
+        raise RegistryError(42201, "A schema reference needs name, subject and version") from e
+    return text, references, str(body.get("schemaType") or "AVRO")
+
+
+async def _body(request: HttpRequest) -> dict[str, Any]:
+    try:
+        body = json.loads(await request.body())
+    except ValueError as e:
+        raise RegistryError(400, f"The request body is not valid JSON: {e}") from e
+    if not isinstance(body, dict):
+        raise RegistryError(400, "The request body must be a JSON object")
+    return body
+
+
+def _version_answer(entry: Registered) -> dict[str, Any]:
+    answer: dict[str, Any] = {"subject": entry.subject, "version": entry.version, "id": entry.id}
+    if entry.type != "AVRO":
+        answer["schemaType"] = entry.type
+    if entry.references:
+        answer["references"] = _references(entry)
+    return {**answer, "schema": entry.schema}
+
+
+def _references(entry: Registered) -> list[dict[str, Any]]:
+    return [{"name": r.name, "subject": r.subject, "version": r.version} for r in entry.references]
+
+
+def _text(schema: str) -> Response:
+    return Response(schema.encode(), media_type=_MEDIA_TYPE)
+
+
+def _subject(request: HttpRequest) -> str:
+    return unquote(request.path_params["subject"])
+
+
+def _subject_or_none(request: HttpRequest) -> str | None:
+    return unquote(request.path_params["subject"]) if "subject" in request.path_params else None
+
+
+def _id(request: HttpRequest) -> int:
+    text = request.path_params["id"]
+    if not (text.isascii() and text.isdigit()):
+        raise RegistryError(404, "HTTP 404 Not Found")
+    return int(text)
+
+
+def _flag(request: HttpRequest, name: str) -> bool:
+    return request.query_params.get(name, "").lower() == "true"
+
+
+def _deleted(request: HttpRequest) -> bool:
+    return _flag(request, "deleted")

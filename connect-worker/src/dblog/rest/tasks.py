@@ -1,0 +1,60 @@
+"""``/connectors/{c}/tasks``: configurations, status, restart, and the internal calls between workers (contract 1.2, 1.4, 1.10)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dblog.cluster.answers import state_answer, unassigned
+from dblog.cluster.records import TaskId
+from dblog.cluster.requests import RequestError, RestartTask, bad_request, not_found
+from dblog.rest.api import Answer, ask, empty, ready, segment
+
+
+async def list_tasks(request: HttpRequest) -> Response:
+    """Task configurations as stored."""
+    found = await ready(request)
+    name = segment(request, "connector")
+    view = found.herder.configs.view(name)
+    if view is None:
+        raise not_found(f"Connector {name} not found")
+    return Answer([{"id": {"connector": name, "task": number}, "config": dict(config)} for number, config in enumerate(view.tasks)])
+
+
+async def task_status(request: HttpRequest) -> Response:
+    """One task's status."""
+    found = await ready(request)
+    task = TaskId(segment(request, "connector"), request.path_params["task"])
+    status = found.herder.statuses.task(task)
+    if status is None:
+        view = found.herder.configs.view(task.connector)
+        if view is None or task.task >= len(view.tasks):
+            raise not_found(f"No status found for task {task}")
+        status = unassigned(found.worker.worker_id, found.herder.generation)
+    return Answer({"id": task.task, **state_answer(status)})
+
+
+async def restart_task(request: HttpRequest) -> Response:
+    """204."""
+    await ready(request)
+    await ask(request, RestartTask(TaskId(segment(request, "connector"), request.path_params["task"])))
+    return empty(HTTPStatus.NO_CONTENT)
+
+
+async def internal(request: HttpRequest) -> Response:
+    """Calls between JVM workers: closed to whoever has no signature of the session key, which no one has here."""
+    if not request.headers.get("x-connect-authorization") or not request.headers.get("x-connect-request-signature-algorithm"):
+        raise bad_request("Internal request missing required signature")
+    raise RequestError(HTTPStatus.FORBIDDEN, "Internal request contained invalid signature.")
+
+
+ROUTES = [
+    Route("/connectors/{connector}/tasks", list_tasks, methods=["GET"]),
+    Route("/connectors/{connector}/tasks", internal, methods=["POST"]),
+    Route("/connectors/{connector}/fence", internal, methods=["PUT"]),
+    Route("/connectors/{connector}/tasks/{task:int}/status", task_status, methods=["GET"]),
+    Route("/connectors/{connector}/tasks/{task:int}/restart", restart_task, methods=["POST"]),
+]
