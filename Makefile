@@ -40,9 +40,9 @@ test: setup
 lint: setup
 	@status=0; \
 	echo 'ruff check'; $(BIN)/ruff check --quiet . || status=1; \
-	echo 'ruff format'; $(BIN)/ruff format --quiet --diff . || status=1; \
+	echo 'ruff format'; $(BIN)/ruff format --check --output-format concise . || status=1; \
 	for package in dblog dblog_sink stack demo; do echo "mypy $$package"; $(BIN)/mypy --package $$package || status=1; done; \
-	echo 'import contracts'; $(BIN)/lint-imports --config .importlinter || status=1; \
+	echo 'import contracts'; $(BIN)/lint-imports --no-logo --config .importlinter || status=1; \
 	exit $$status
 
 format: setup
