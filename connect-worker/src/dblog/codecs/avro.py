@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from struct import pack
 from typing import Any
 
+from dblog.codecs.javatext import as_float32, double_text, float_text, quoted
 from dblog.codecs.schema import Kind, Schema
 from dblog.errors import DefiniteError
 
@@ -81,7 +82,7 @@ class _Text:
                 if schema.name == DECIMAL:
                     decimal = (f'"scale":{_scale(schema)}', f'"precision":{_precision(schema)}')
                 properties = (*decimal, *self._properties(schema))
-                primitive = _quoted(_PRIMITIVES[schema.kind])
+                primitive = quoted(_PRIMITIVES[schema.kind])
                 return _object((f'"type":{primitive}', *properties)) if properties else primitive
 
     def _record(self, schema: Schema, namespace: str | None) -> str:
@@ -91,12 +92,12 @@ class _Text:
         if known is not None:
             if known.fields != schema.fields:
                 raise DefiniteError(f"{self._where()}two different structs share the Avro name {full}; rename one of the columns or tables")
-            return _quoted(name if space == namespace else full)
+            return quoted(name if space == namespace else full)
         self._defined[full] = schema
         fields = ",".join(self._field(f.name, f.schema, space) for f in schema.fields)
-        named = [f'"type":"record","name":{_quoted(name)}']
+        named = [f'"type":"record","name":{quoted(name)}']
         if space != namespace:
-            named.append(f'"namespace":{_quoted(space or "")}')
+            named.append(f'"namespace":{quoted(space or "")}')
         return _object((*named, f'"fields":[{fields}]', *self._properties(schema)))
 
     def _map(self, schema: Schema, namespace: str | None) -> str:
@@ -107,9 +108,9 @@ class _Text:
             return _object(('"type":"map"', f'"values":{values}', *self._properties(schema)))
         entry_space, entry_name = (NAMESPACE, "MapEntry") if schema.name is None else self._legal_name(schema.name)
         fields = f"{self._field('key', schema.keys, entry_space)},{self._field('value', schema.items, entry_space)}"
-        parts = [f'"type":"record","name":{_quoted(entry_name)}']
+        parts = [f'"type":"record","name":{quoted(entry_name)}']
         if entry_space != namespace:
-            parts.append(f'"namespace":{_quoted(entry_space or "")}')
+            parts.append(f'"namespace":{quoted(entry_space or "")}')
         parts.append(f'"fields":[{fields}]')
         if schema.name is not None:
             parts.append('"connect.internal.type":"MapEntry"')
@@ -121,7 +122,7 @@ class _Text:
                 f"{self._where()}the column name {name!r} is not legal in Avro; set field.name.adjustment.mode=avro (or avro_unicode) "
                 "in the connector's configuration, or use the JSON converter"
             )
-        parts = [f'"name":{_quoted(name)}', f'"type":{self.schema(schema, namespace=namespace)}']
+        parts = [f'"name":{quoted(name)}', f'"type":{self.schema(schema, namespace=namespace)}']
         if schema.default is not None:
             parts.append(f'"default":{_default(schema, schema.default, widened=True)}')
         elif schema.optional:
@@ -133,20 +134,20 @@ class _Text:
         out: list[str] = []
         if self._meta_data:
             if schema.doc is not None:
-                out.append(f'"connect.doc":{_quoted(schema.doc)}')
+                out.append(f'"connect.doc":{quoted(schema.doc)}')
             if schema.version is not None:
                 out.append(f'"connect.version":{schema.version}')
             if schema.parameters:
-                members = ",".join(f"{_quoted(k)}:{_quoted(v)}" for k, v in schema.parameters)
+                members = ",".join(f"{quoted(k)}:{quoted(v)}" for k, v in schema.parameters)
                 out.append(f'"connect.parameters":{{{members}}}')
             if schema.default is not None and schema.kind is not Kind.STRUCT:
                 out.append(f'"connect.default":{_default(schema, schema.default, widened=False)}')
             if schema.name is not None:
-                out.append(f'"connect.name":{_quoted(schema.name)}')
+                out.append(f'"connect.name":{quoted(schema.name)}')
             if schema.kind in (Kind.INT8, Kind.INT16):
-                out.append(f'"connect.type":{_quoted(schema.kind.value)}')
+                out.append(f'"connect.type":{quoted(schema.kind.value)}')
         if schema.name in _LOGICAL_TYPES:
-            out.append(f'"logicalType":{_quoted(_LOGICAL_TYPES[schema.name])}')
+            out.append(f'"logicalType":{quoted(_LOGICAL_TYPES[schema.name])}')
         return out
 
     def _legal_name(self, full: str) -> tuple[str | None, str]:
@@ -175,83 +176,29 @@ def _object(parts: tuple[str, ...] | list[str]) -> str:
     return "{" + ",".join(parts) + "}"
 
 
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-_TO_ESCAPE = re.compile(r'["\\\x00-\x1f]')
-
-
-def _quoted(text: str) -> str:
-    """A JSON string as Jackson writes it: only control characters escaped, with upper-case hex."""
-    return '"' + _TO_ESCAPE.sub(lambda m: _ESCAPES.get(m[0]) or f"\\u{ord(m[0]):04X}", text) + '"'
-
-
-def java_double_text(value: float) -> str:
-    """``Double.toString``: at least one fraction digit, scientific below 1e-3 and from 1e7 on."""
-    if value != value:  # noqa: PLR0124 - NaN is the only value unequal to itself
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    return _java_decimal_text(repr(value))
-
-
-def java_float_text(value: float) -> str:
-    """``Float.toString`` of a value that a 32-bit float can hold: the shortest digits that read back as the same float."""
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124
-        return java_double_text(value)
-    single = pack("<f", value)
-    for digits in range(1, 10):
-        text = f"{value:.{digits}g}"
-        if pack("<f", float(text)) == single:
-            return _java_decimal_text(text)
-    return _java_decimal_text(repr(value))
-
-
-def _java_decimal_text(text: str) -> str:
-    sign = "-" if text.startswith("-") else ""
-    mantissa, _, exponent_text = text.lstrip("-").partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    if not digits:
-        return sign + "0.0"
-    exponent = int(exponent_text or "0") + len(whole) - 1 - (len(whole + fraction) - len((whole + fraction).lstrip("0")))
-    digits = digits.rstrip("0") or "0"
-    if -3 <= exponent < 7:  # noqa: PLR2004 - the bounds of java.lang.Double.toString
-        if exponent < 0:
-            return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-        padded = digits.ljust(exponent + 1, "0")
-        return f"{sign}{padded[: exponent + 1]}.{padded[exponent + 1 :] or '0'}"
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
-
-
 def _default(schema: Schema, value: Any, *, widened: bool) -> str:
     """A default as JSON. ``widened``: Avro's Field constructor turns a float node into a double, the property keeps the float."""
     match schema.kind:
         case Kind.BOOLEAN:
             return "true" if value else "false"
         case Kind.STRING:
-            return _quoted(value)
+            return quoted(value)
         case Kind.BYTES:
-            return _quoted(bytes(value).decode("latin-1"))
+            return quoted(bytes(value).decode("latin-1"))
         case Kind.FLOAT64:
-            return java_double_text(float(value))
+            return double_text(float(value))
         case Kind.FLOAT32:
-            return java_double_text(_as_float32(float(value))) if widened else java_float_text(float(value))
+            return double_text(as_float32(float(value))) if widened else float_text(float(value))
         case Kind.ARRAY:
             assert schema.items is not None
             return "[" + ",".join(_default(schema.items, item, widened=widened) for item in value) + "]"
         case Kind.STRUCT:
-            return "{" + ",".join(f"{_quoted(f.name)}:{_default(f.schema, value[f.name], widened=widened)}" for f in schema.fields) + "}"
+            return "{" + ",".join(f"{quoted(f.name)}:{_default(f.schema, value[f.name], widened=widened)}" for f in schema.fields) + "}"
         case Kind.MAP:
             assert schema.items is not None
-            return "{" + ",".join(f"{_quoted(k)}:{_default(schema.items, v, widened=widened)}" for k, v in value.items()) + "}"
+            return "{" + ",".join(f"{quoted(k)}:{_default(schema.items, v, widened=widened)}" for k, v in value.items()) + "}"
         case _:
             return str(int(value))
-
-
-def _as_float32(value: float) -> float:
-    from struct import unpack  # noqa: PLC0415
-
-    single: float = unpack("<f", pack("<f", value))[0]
-    return single
 
 
 # --- values ----------------------------------------------------------------------------------------------------------

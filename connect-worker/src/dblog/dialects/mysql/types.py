@@ -380,9 +380,9 @@ def _propagated(column: Column, modes: TypeModes, table: TableId) -> tuple[tuple
         parameters.append(("__debezium.source.column.length", str(length)))
     if column.scale is not None:
         parameters.append(("__debezium.source.column.scale", str(column.scale)))
-    parameters.append(("__debezium.source.column.name", column.name))
     if column.comment and modes.include_schema_comments:
         parameters.append(("__debezium.source.column.comment", column.comment))
+    parameters.append(("__debezium.source.column.name", column.name))
     return tuple(parameters)
 
 
