@@ -5,7 +5,10 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format bench setup clean
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+ifndef PYTHON
+PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+endif
 SOURCE ?= mariadb
 TESTS ?= tests
 BIN := build/venv/bin
@@ -27,6 +30,7 @@ help:
 	@echo '  DBLOG_CACHE=/path            where downloads are kept, default ~/.cache/dblog'
 
 setup:
+	@if [ -z '$(PYTHON)' ]; then echo 'dblog needs Python 3.11 or later, and this machine has none. Install it, or name one: make PYTHON=/path/to/python3.11' >&2; exit 1; fi
 	@$(PYTHON) -m stack setup
 
 demo: setup

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from stack.commands import run
-from stack.errors import StackError, Unavailable
+from stack.errors import Unavailable
 from stack.mariadb import MariaDb
 from stack.maven import jars
 from stack.mysql import MySql
@@ -31,13 +31,10 @@ _WORKER = ROOT / "connect-worker"
 _SINK = ROOT / "spark-sink"
 _EXTENSION = _WORKER / "src" / "dblog" / "codecs"
 _EXTENSION_SOURCES = ("*.pyx", "*.pxi", "*.pxd", "*.h")
-_PYTHON_MIN = (3, 11)
 
 
 def set_up() -> None:
     """Everything, one run at a time per clone. Raises StackError naming the step that failed and what to do."""
-    if sys.version_info < _PYTHON_MIN:
-        raise StackError(f"this is Python {sys.version.split()[0]}; dblog needs 3.11 or later (make PYTHON=/path/to/python3.11 ...)")
     _STAMPS.mkdir(parents=True, exist_ok=True)
     with (_STAMPS / "lock").open("w") as lock, ThreadPoolExecutor() as pool:
         fcntl.flock(lock, fcntl.LOCK_EX)

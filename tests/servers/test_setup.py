@@ -1,0 +1,46 @@
+"""Setup does each step once per content of what it is made from, and says what to install where it may not do it itself."""
+
+from pathlib import Path
+
+import pytest
+from stack import StackError, Unavailable, environment
+
+
+@pytest.fixture(autouse=True)
+def stamps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_STAMPS", tmp_path)
+
+
+def test_a_step_is_done_again_only_when_its_sources_change(tmp_path: Path):
+    source, done = tmp_path / "a.pyx", []
+    for text in ("one", "one", "two", "two"):
+        source.write_text(text)
+        environment._step("extension", [source], make=lambda: done.append(source.read_text()))
+
+    assert done == ["one", "two"]
+
+
+def test_a_step_is_done_again_when_its_result_is_gone():
+    done = []
+    for there in (True, True, False):
+        environment._step("extension", [], make=lambda: done.append("made"), there=lambda there=there: there)
+
+    assert len(done) == 2
+
+
+def test_a_step_that_failed_is_done_again():
+    def broken() -> None:
+        raise StackError
+
+    with pytest.raises(StackError):
+        environment._step("extension", [], make=broken)
+
+    assert environment._step("extension", [], make=lambda: None)
+
+
+def test_without_a_compiler_and_without_root_the_packages_to_install_are_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(environment.shutil, "which", lambda name: None)
+    monkeypatch.setattr(environment.os, "geteuid", lambda: 1000)
+
+    with pytest.raises(Unavailable, match="there is no C compiler. Install gcc and libc6-dev"):
+        environment._need_compiler()
