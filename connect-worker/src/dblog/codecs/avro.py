@@ -2,8 +2,8 @@
 
 A registry matches schemas by text, so field order, property order and name handling follow Confluent's AvroData (7.x) and Avro 1.11's
 ``Schema.toString()``: id reuse next to an existing Debezium deployment depends on it. The writer here is the slow, obvious one: the
-compiled row plans are checked against it. One deliberate difference from AvroData: a null that arrives for an optional field with a default is
-written as null (AvroData goes through ``Struct.get`` and would put the default back, turning a stored NULL into another value).
+compiled row plans are checked against it. One deliberate difference from AvroData: a null that arrives for an optional field with a
+default is written as null (AvroData goes through ``Struct.get`` and would put the default back, turning a stored NULL into another value).
 A field *absent* from the value gets its default, as an unset field of a Connect Struct does.
 """
 
@@ -130,7 +130,7 @@ class _Text:
         return _object(parts)
 
     def _properties(self, schema: Schema) -> list[str]:
-        """``connect.*`` in AvroData's order, then the Avro logical type; AvroData skips them all without connect.meta.data but the logical type."""
+        """``connect.*`` in AvroData's order, then the Avro logical type, which stays also without connect.meta.data."""
         out: list[str] = []
         if self._meta_data:
             if schema.doc is not None:

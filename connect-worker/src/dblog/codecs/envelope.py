@@ -70,7 +70,9 @@ def _unicode_escape(char: str) -> str:
     return "".join(f"_u{int.from_bytes(units[i : i + 2], 'big'):04x}" for i in range(0, len(units), 2))
 
 
-def struct(name: str | None, *fields: tuple[str, Schema], optional: bool = False, version: int | None = None, doc: str | None = None) -> Schema:
+def struct(
+    name: str | None, *fields: tuple[str, Schema], optional: bool = False, version: int | None = None, doc: str | None = None
+) -> Schema:
     """A struct schema from (field name, schema) pairs in wire order."""
     return Schema(
         kind=Kind.STRUCT,

@@ -1,7 +1,7 @@
 """Strings and numbers as Java's libraries print them: Jackson's JSON strings, ``Double.toString``, ``BigDecimal.toString``.
 
-Schema text and JSON records are compared and stored as text, so the spelling counts. Numbers use the shortest digits that read back, which is
-what Java 19 and later print (older ones sometimes print a digit more).
+Schema text and JSON records are compared and stored as text, so the spelling counts. Numbers use the shortest digits that read back,
+which is what Java 19 and later print (older ones sometimes print a digit more).
 """
 
 from __future__ import annotations
@@ -28,13 +28,21 @@ def double_text(value: float) -> str:
     return _java_decimal_text(repr(value))
 
 
+_FLOAT_MAX = 3.4028235677973366e38
+"""From here on a double no longer rounds to a finite float."""
+
+
 def float_text(value: float) -> str:
     """``Float.toString`` of a value that a 32-bit float can hold: the shortest digits that read back as the same float."""
     if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124
         return double_text(value)
+    if value == 0.0:
+        return double_text(value)
     single = pack("<f", value)
     for digits in range(1, 10):
         text = f"{value:.{digits}g}"
+        if float(text) == 0.0 or abs(float(text)) > _FLOAT_MAX:
+            continue  # rounded out of range; pack would refuse it
         if pack("<f", float(text)) == single:
             return _java_decimal_text(text)
     return _java_decimal_text(repr(value))

@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 from zlib import crc32
 
 from dblog.codecs import avro
+from dblog.codecs.javatext import double_text, float_text
 from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.schema import Kind, Schema
 from dblog.errors import DefiniteError
@@ -345,9 +346,9 @@ def _member_text(schema: Schema, value: Any) -> str:  # noqa: C901, PLR0911 - on
         case Kind.BYTES:
             return f'"{b64encode(value).decode()}"'
         case Kind.FLOAT32:
-            return avro.java_float_text(value)
+            return float_text(value)
         case Kind.FLOAT64:
-            return avro.java_double_text(value)
+            return double_text(value)
         case Kind.ARRAY:
             assert schema.items is not None
             return "[" + ",".join(_member_text(schema.items, item) for item in value) + "]"

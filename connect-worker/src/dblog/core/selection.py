@@ -1,7 +1,7 @@
-"""Which databases, tables and columns a connector captures: Debezium's include and exclude lists as predicates.
+r"""Which databases, tables and columns a connector captures: Debezium's include and exclude lists as predicates.
 
-Rules (Debezium ``Predicates``, ``RelationalTableFilters``; debezium.md traps 17): a list is comma-separated regular expressions, a comma
-inside one is written ``\\,``; each must match the whole name and ignores case; of each pair only one list may be given. The server's own
+Rules (Debezium's ``Predicates`` and ``RelationalTableFilters``): a list is comma-separated regular expressions, a comma
+inside one is written ``\,``; each must match the whole name and ignores case; of each pair only one list may be given. The server's own
 schemas are never captured unless ``table.ignore.builtin=false``.
 """
 
@@ -124,7 +124,9 @@ def key_rules(text: str | None) -> tuple[KeyRule, ...]:
             raise ConfigError({"message.key.columns": [f"{part.strip()!r} has not the form <table regex>:<column>,<column>"]})
         try:
             rules.append(
-                KeyRule(re.compile(_from_java(table.strip()), re.IGNORECASE), tuple(re.compile(_from_java(n), re.IGNORECASE) for n in names))
+                KeyRule(
+                    re.compile(_from_java(table.strip()), re.IGNORECASE), tuple(re.compile(_from_java(n), re.IGNORECASE) for n in names)
+                )
             )
         except re.error as e:
             raise ConfigError({"message.key.columns": [f"{part.strip()!r} is not a regular expression: {e}"]}) from e

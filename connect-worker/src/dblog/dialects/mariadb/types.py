@@ -9,8 +9,7 @@ from __future__ import annotations
 from dblog.codecs.plan import ColumnPlan, Form, Source
 from dblog.codecs.schema import Kind, Schema
 from dblog.dialects.mysql import types as mysql
-from dblog.dialects.mysql.types import TypeModes, Typed
-from dblog.errors import DefiniteError
+from dblog.dialects.mysql.types import Typed, TypeModes
 from dblog.model import Column, TableId
 
 __all__ = ["TypeModes", "column_plan", "column_type"]
@@ -36,10 +35,4 @@ def column_type(column: Column, modes: TypeModes) -> Typed | None:
 
 def column_plan(column: Column, modes: TypeModes, table: TableId, *, included: bool = True) -> ColumnPlan:
     """The plan of one column of ``table``; see the MySQL dialect's function of this name."""
-    typed = column_type(column, modes)
-    if typed is None:
-        raise DefiniteError(
-            f"{table}: column {column.name} has type {column.type_text or column.type}, which this connector cannot capture; "
-            f"exclude it with column.exclude.list={table.database}.{table.name}.{column.name} or exclude the table"
-        )
-    return mysql.assemble(column, typed, modes, table, included=included)
+    return mysql.assemble(column, column_type(column, modes), modes, table, included=included)

@@ -156,17 +156,18 @@ def column_plan(column: Column, modes: TypeModes, table: TableId, *, included: b
     A column that is not ``included`` still needs its source form, for the image holds its bytes. Raises DefiniteError for a type that
     cannot be captured.
     """
-    typed = column_type(column, modes)
+    return assemble(column, column_type(column, modes), modes, table, included=included)
+
+
+def assemble(column: Column, typed: Typed | None, modes: TypeModes, table: TableId, *, included: bool) -> ColumnPlan:
+    """A plan from a column and its type, which is None when unknown; shared with the MariaDB dialect, which knows more types."""
     if typed is None:
-        raise DefiniteError(
-            f"{table}: column {column.name} has type {column.type_text or column.type}, which this connector cannot capture; "
-            f"exclude it with column.exclude.list={table.database}.{table.name}.{column.name} or exclude the table"
-        )
-    return assemble(column, typed, modes, table, included=included)
-
-
-def assemble(column: Column, typed: Typed, modes: TypeModes, table: TableId, *, included: bool) -> ColumnPlan:
-    """A plan from a column and its type; shared with the MariaDB dialect, which knows more types."""
+        if included:
+            raise DefiniteError(
+                f"{table}: column {column.name} has type {column.type_text or column.type}, which this connector cannot capture; "
+                f"exclude it with column.exclude.list={table.database}.{table.name}.{column.name} or exclude the table"
+            )
+        typed = _UNKNOWN
     schema: Schema | None = None
     zero: Any = typed.zero
     if included:
@@ -197,13 +198,17 @@ def assemble(column: Column, typed: Typed, modes: TypeModes, table: TableId, *, 
     )
 
 
+_UNKNOWN = Typed(Source.BINARY, Form.BYTES, Schema(kind=Kind.BYTES), b"")
+"""Types unknown here are stored as blobs by the servers that have them (MariaDB's XMLTYPE): enough to step over an excluded column."""
+
+
 def canonical_type(column: Column) -> str:
     """DATA_TYPE as information_schema spells it, whatever spelling a statement used."""
     name = column.type.lower()
     return ALIASES.get(name, name)
 
 
-def column_type(column: Column, modes: TypeModes) -> Typed | None:  # noqa: PLR0911 - one straight table of cases
+def column_type(column: Column, modes: TypeModes) -> Typed | None:
     """Source, form and bare schema of a column in these modes; None for a type that cannot be captured."""
     name = canonical_type(column)
     if name in _INTEGERS:
@@ -213,7 +218,7 @@ def column_type(column: Column, modes: TypeModes) -> Typed | None:  # noqa: PLR0
     if name in BINARIES:
         return _binary(modes)
     if name in GEOMETRIES:
-        return Typed(Source.GEOMETRY, Form.GEOMETRY, _GEOMETRY, {"wkb": EMPTY_GEOMETRY_WKB, "srid": None})
+        return Typed(Source.GEOMETRY, Form.GEOMETRY, _GEOMETRY, None)  # its schema is always optional
     match name:
         case "float":
             if column.scale is not None or re.match(r"float\s*\(\s*\d+\s*,", column.type_text, re.IGNORECASE):
@@ -252,8 +257,6 @@ def column_type(column: Column, modes: TypeModes) -> Typed | None:  # noqa: PLR0
 
 
 EPOCH_ZONED = "1970-01-01T00:00:00Z"
-EMPTY_GEOMETRY_WKB = bytes.fromhex("0107000000" "00000000")
-"""An empty GEOMETRYCOLLECTION, what Debezium puts where a required geometry is missing."""
 
 
 def _named(kind: Kind, name: str) -> Schema:
@@ -298,7 +301,7 @@ def _decimal(column: Column, modes: TypeModes) -> Typed:
 def _bit(column: Column) -> Typed:
     bits = column.length or 1
     if bits == 1:
-        return Typed(Source.BIT, Form.BOOLEAN, Schema(kind=Kind.BOOLEAN), False)  # noqa: FBT003 - the zero of a boolean
+        return Typed(Source.BIT, Form.BOOLEAN, Schema(kind=Kind.BOOLEAN), False)
     schema = Schema(kind=Kind.BYTES, name="io.debezium.data.Bits", version=1, parameters=(("length", str(bits)),))
     return Typed(Source.BIT, Form.BITS, schema, bytes((bits + 7) // 8))
 
@@ -419,10 +422,10 @@ _DAY_NS = 86_400_000_000_000
 
 
 def schema_default(column: Column, typed: Typed) -> Any:
-    """The DDL default as a schema default in Connect's value space, or None.
+    """Give the DDL default as a schema default in Connect's value space, or None.
 
     ``CURRENT_TIMESTAMP`` becomes the zero of the form (none on a nullable TIMESTAMP), a zero date the same on a NOT NULL column and
-    nothing on a nullable one; other expressions have no default. A default that the type cannot hold is a bug of the caller's parse and gives none.
+    nothing on a nullable one; other expressions have no default, nor has a text that the type cannot hold.
     """
     if not column.has_default or column.default is None:
         return None
@@ -437,7 +440,7 @@ def schema_default(column: Column, typed: Typed) -> Any:
         return None
 
 
-def _converted(text: str, column: Column, typed: Typed) -> Any:  # noqa: PLR0911, C901, PLR0912 - one case a form, in Form's order
+def _converted(text: str, column: Column, typed: Typed) -> Any:
     match typed.form:
         case Form.INT | Form.UNSIGNED_WRAPPED:
             number = int(_number(text).to_integral_value(rounding="ROUND_HALF_UP"))

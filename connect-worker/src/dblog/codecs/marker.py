@@ -1,0 +1,56 @@
+"""The chunk marker: what a closed window leaves behind, a range with a count and a digest at a position (D6).
+
+From markers follow the removal of ghost rows on a re-dump, arrival checks and the comparison of lake and source. The record is ours, not
+Debezium's; schemas/chunk_marker.avsc is its Avro text, and schemas/README.md says what each field means.
+"""
+
+from __future__ import annotations
+
+from dblog.codecs.envelope import INT32, INT64, OPTIONAL_STRING, STRING, struct
+from dblog.codecs.schema import Kind, Schema
+
+PLACE = struct(
+    "io.dblog.Place",
+    ("file", STRING),
+    ("pos", INT64),
+    ("gtid", OPTIONAL_STRING),
+    ("sequence_high", INT64),
+    ("sequence_low", INT64),
+    version=1,
+)
+"""A position in the log: file and byte, and the two numbers that sort (D7)."""
+
+PARTITION_OFFSETS = struct(
+    "io.dblog.PartitionOffsets",
+    ("partition", INT32),
+    ("first_offset", INT64),
+    ("last_offset", INT64),
+    version=1,
+)
+
+MARKER_KEY = struct("io.dblog.ChunkMarkerKey", ("table", STRING), version=1)
+MARKER_VALUE = struct(
+    "io.dblog.ChunkMarker",
+    ("version", STRING),
+    ("connector", STRING),
+    ("server", STRING),
+    ("table", STRING),
+    ("chunk_id", STRING),
+    ("range_after", OPTIONAL_STRING),
+    ("range_upto", OPTIONAL_STRING),
+    ("final", Schema(kind=Kind.BOOLEAN)),
+    ("low", PLACE),
+    ("high", PLACE),
+    ("rows_read", INT64),
+    ("rows_dropped", INT64),
+    ("digest", INT64),
+    ("topic", STRING),
+    ("offsets", Schema(kind=Kind.ARRAY, optional=True, items=PARTITION_OFFSETS)),
+    ("ts_ms", INT64),
+    version=1,
+)
+
+
+def signed(digest: int) -> int:
+    """An unsigned 64-bit digest as the long that carries it."""
+    return digest - (1 << 64) if digest >= 1 << 63 else digest

@@ -1,0 +1,224 @@
+"""Converters: which bytes a key or a value becomes, chosen by the worker's and the connector's properties as Kafka Connect does.
+
+A connector that names no converter takes the worker's class and its settings; one that names a class gets only its own settings below
+``key.converter.`` or ``value.converter.``. Avro rows go the compiled way: there a converter only gives the frame (``prefix``) of a schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from fastavro.schema import to_parsing_canonical_form
+
+from dblog.codecs import avro
+from dblog.codecs.json import JsonForm, value_writer
+from dblog.codecs.schema import Kind, Schema
+from dblog.codecs.text import string_text
+from dblog.errors import ConfigError, DefiniteError
+from dblog.kafka.registry import RegistryAccess, RegistryClient
+
+_SCHEMAS_MAX = 1000
+
+
+class Converter(Protocol):
+    """A key or value converter."""
+
+    is_avro: bool
+    """Records are frame and Avro binary, so that compiled row plans apply."""
+
+    def prefix(self, topic: str, schema: Schema) -> bytes:
+        """What stands before every record of this schema; may ask the registry, so once for each schema."""
+
+    def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """One record's bytes; None for a null without schema (a tombstone)."""
+
+
+class AvroConverter:
+    """Confluent's AvroConverter: zero byte, schema id, Avro binary."""
+
+    is_avro = True
+
+    def __init__(self, settings: Mapping[str, str], *, is_key: bool, registry: RegistryClient) -> None:
+        self._registry = registry
+        self._part = "key" if is_key else "value"
+        self._auto_register = _flag(settings, "auto.register.schemas", default=True)
+        self._use_latest = _flag(settings, "use.latest.version", default=False)
+        self._normalize = _flag(settings, "normalize.schemas", default=False)
+        self._meta_data = _flag(settings, "connect.meta.data", default=True)
+        strategy = settings.get(f"{self._part}.subject.name.strategy", "TopicNameStrategy")
+        self._strategy = strategy.rpartition(".")[2]
+        self._subject(topic="t", schema=Schema(kind=Kind.STRING, name="n"))  # an unknown strategy is refused at start
+        self._known = _Once[tuple[bytes, avro.Write]]()
+
+    def prefix(self, topic: str, schema: Schema) -> bytes:
+        """The frame with the schema's id."""
+        text = avro.avro_text(schema, subject=topic, connect_meta_data=self._meta_data)
+        subject = self._subject(topic=topic, schema=schema)
+        if self._auto_register:
+            return avro.frame(self._registry.register(subject, text, normalize=self._normalize))
+        if self._use_latest:
+            return avro.frame(self._latest(subject, text))
+        return avro.frame(self._registry.lookup(subject, text, normalize=self._normalize))
+
+    def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """Frame and Avro binary; null is null bytes."""
+        if schema is None or value is None:
+            return None
+        prefix, write = self._known.of(topic, schema, lambda: (self.prefix(topic, schema), avro.writer(schema)))
+        out = bytearray(prefix)
+        write(out, value)
+        return bytes(out)
+
+    def _latest(self, subject: str, text: str) -> int:
+        """The newest version's id; our bytes must be what that schema describes."""
+        schema_id, latest = self._registry.latest(subject)
+        if _layout(latest) != _layout(text):
+            raise DefiniteError(
+                f"subject {subject}: the newest registered schema (id {schema_id}) has other fields than the table; "
+                "register a fitting version, or set use.latest.version=false"
+            )
+        return schema_id
+
+    def _subject(self, *, topic: str, schema: Schema) -> str:
+        match self._strategy:
+            case "TopicNameStrategy":
+                return f"{topic}-{self._part}"
+            case "RecordNameStrategy":
+                return schema.name or topic
+            case "TopicRecordNameStrategy":
+                return f"{topic}-{schema.name}"
+            case _:
+                option = f"{self._part}.converter.{self._part}.subject.name.strategy"
+                raise ConfigError(
+                    {option: [f"{self._strategy} is not supported; use TopicNameStrategy, RecordNameStrategy or TopicRecordNameStrategy"]}
+                )
+
+
+class JsonConverter:
+    """Kafka's JsonConverter."""
+
+    is_avro = False
+
+    def __init__(self, settings: Mapping[str, str], *, option_prefix: str) -> None:
+        decimal_format = settings.get("decimal.format", "BASE64").upper()
+        if decimal_format not in ("BASE64", "NUMERIC"):
+            raise ConfigError({f"{option_prefix}decimal.format": [f"{decimal_format} is not one of BASE64, NUMERIC"]})
+        self._form = JsonForm(
+            schemas_enable=_flag(settings, "schemas.enable", default=True),
+            decimal_numeric=decimal_format == "NUMERIC",
+            replace_null_with_default=_flag(settings, "replace.null.with.default", default=True),
+        )
+        self._known = _Once[Callable[[Any], bytes]]()
+
+    def prefix(self, topic: str, schema: Schema) -> bytes:
+        """Nothing: the schema travels inside."""
+        del topic, schema
+        return b""
+
+    def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """JSON, with or without its schema."""
+        if schema is None:
+            if value is not None:
+                raise AssertionError("every value of ours has a schema")
+            return None
+        return self._known.of(topic, schema, lambda: value_writer(schema, self._form))(value)
+
+
+class StringConverter:
+    """Kafka's StringConverter: a value's text."""
+
+    is_avro = False
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._encoding = settings.get("converter.encoding", "UTF-8")
+
+    def prefix(self, topic: str, schema: Schema) -> bytes:
+        """Nothing."""
+        del topic, schema
+        return b""
+
+    def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """The text of ``String.valueOf``; null stays null."""
+        del topic
+        return None if schema is None or value is None else string_text(schema, value).encode(self._encoding)
+
+
+class ByteArrayConverter:
+    """Kafka's ByteArrayConverter: bytes only."""
+
+    is_avro = False
+
+    def prefix(self, topic: str, schema: Schema) -> bytes:
+        """Nothing."""
+        del topic, schema
+        return b""
+
+    def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """The bytes themselves."""
+        if schema is None or value is None:
+            return None
+        if schema.kind is not Kind.BYTES:
+            raise DefiniteError(f"topic {topic}: ByteArrayConverter cannot write a {schema.kind.value}; use the Avro or JSON converter")
+        return bytes(value)
+
+
+def converters_of(worker: Mapping[str, str], config: Mapping[str, str], *, own_registry_url: str | None) -> tuple[Converter, Converter]:
+    """The key and the value converter of a connector; ``worker`` and ``config`` are raw properties. Raises ConfigError."""
+    return (
+        converter_of(worker, config, is_key=True, own_registry_url=own_registry_url),
+        converter_of(worker, config, is_key=False, own_registry_url=own_registry_url),
+    )
+
+
+def converter_of(worker: Mapping[str, str], config: Mapping[str, str], *, is_key: bool, own_registry_url: str | None) -> Converter:
+    """One of the two; no request is made yet."""
+    option = "key.converter" if is_key else "value.converter"
+    source = config if config.get(option) else worker
+    name = source.get(option)
+    if not name:
+        raise ConfigError({option: ["is given neither by the connector nor by the worker"]})
+    settings = {k.removeprefix(f"{option}."): v for k, v in source.items() if k.startswith(f"{option}.")}
+    match name.strip().rpartition(".")[2].removesuffix("Converter"):
+        case "Avro":
+            access = RegistryAccess.from_settings(settings, option_prefix=f"{option}.", own_url=own_registry_url)
+            return AvroConverter(settings, is_key=is_key, registry=RegistryClient(access))
+        case "Json":
+            return JsonConverter(settings, option_prefix=f"{option}.")
+        case "String":
+            return StringConverter(settings)
+        case "ByteArray":
+            return ByteArrayConverter()
+        case _:
+            raise ConfigError({option: [f"{name} is not known; use AvroConverter, JsonConverter, StringConverter or ByteArrayConverter"]})
+
+
+Made = TypeVar("Made")
+
+
+class _Once(Generic[Made]):
+    """What was made for a schema object, by identity: hashing a deep schema for every record would cost more than writing it."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, int], tuple[Schema, Made]] = {}
+
+    def of(self, topic: str, schema: Schema, make: Callable[[], Made]) -> Made:
+        known = self._made.get((topic, id(schema)))
+        if known is not None and known[0] is schema:
+            return known[1]
+        made = make()
+        if len(self._made) >= _SCHEMAS_MAX:
+            self._made.clear()
+        self._made[(topic, id(schema))] = (schema, made)
+        return made
+
+
+def _layout(text: str) -> str:
+    """What of a schema decides bytes: Avro's parsing canonical form."""
+    return str(to_parsing_canonical_form(json.loads(text)))
+
+
+def _flag(settings: Mapping[str, str], name: str, *, default: bool) -> bool:
+    value = settings.get(name)
+    return default if value is None else str(value).strip().lower() == "true"

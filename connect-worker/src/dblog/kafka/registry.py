@@ -1,0 +1,203 @@
+"""A client of a Confluent-compatible schema registry: ids for schema texts, over HTTP.
+
+Several URLs are tried in turn. A registry that is away, overloaded or broken gives TransientError (trying again may help); a refusal gives
+DefiniteError with the subject and the registry's own reason. Ids never change, so answers are kept for good.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Self
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+import httpx
+
+from dblog.errors import ConfigError, DefiniteError, TransientError
+
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryAccess:
+    """Where a registry is and how to log in. Secrets stay out of ``repr``."""
+
+    urls: tuple[str, ...]
+    """Without user information."""
+    login: tuple[str, str] | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ca_file: str | None = None
+    certificate_file: str | None = None
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, str], *, option_prefix: str, own_url: str | None) -> Self:
+        """From a converter's settings (prefix already cut); ``own_url`` is the worker's own registry, used when none is named.
+
+        Raises ConfigError naming the full option.
+        """
+        given = settings.get("schema.registry.url") or own_url
+        if not given:
+            raise ConfigError({f"{option_prefix}schema.registry.url": ["is required by the Avro converter"]})
+        urls, from_url = _without_logins([u.strip().rstrip("/") for u in given.split(",") if u.strip()], option_prefix)
+        source = settings.get("basic.auth.credentials.source", "URL").upper()
+        login: tuple[str, str] | None
+        match source:
+            case "URL":
+                login = from_url
+            case "USER_INFO":
+                user, colon, password = settings.get(
+                    "basic.auth.user.info", settings.get("schema.registry.basic.auth.user.info", "")
+                ).partition(":")
+                if not colon:
+                    raise ConfigError({f"{option_prefix}basic.auth.user.info": ["has not the form user:password"]})
+                login = (user, password)
+            case _:
+                raise ConfigError({f"{option_prefix}basic.auth.credentials.source": [f"{source} is not supported; use URL or USER_INFO"]})
+        return cls(
+            urls=urls,
+            login=login,
+            token=settings.get("bearer.auth.token"),
+            headers={k.removeprefix("request.header."): v for k, v in settings.items() if k.startswith("request.header.")},
+            ca_file=_pem(settings, "truststore", option_prefix),
+            certificate_file=_pem(settings, "keystore", option_prefix),
+        )
+
+
+def _without_logins(urls: Sequence[str], option_prefix: str) -> tuple[tuple[str, ...], tuple[str, str] | None]:
+    bare = []
+    login: tuple[str, str] | None = None
+    for url in urls:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError({f"{option_prefix}schema.registry.url": ["has not the form http://host:port"]})
+        if parts.username is not None:
+            login = (unquote(parts.username), unquote(parts.password or ""))
+        bare.append(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")))
+    return tuple(bare), login
+
+
+def _pem(settings: Mapping[str, str], store: str, option_prefix: str) -> str | None:
+    location = settings.get(f"schema.registry.ssl.{store}.location")
+    if location is None:
+        return None
+    if settings.get(f"schema.registry.ssl.{store}.type", "JKS").upper() != "PEM":
+        option = f"{option_prefix}schema.registry.ssl.{store}.type"
+        raise ConfigError({option: ["only PEM is supported; convert the store with keytool and openssl and set the type to PEM"]})
+    return location
+
+
+class RegistryClient:
+    """One registry. Safe for several threads."""
+
+    def __init__(self, access: RegistryAccess, *, transport: httpx.BaseTransport | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        headers = {"Content-Type": CONTENT_TYPE, "Accept": f"{CONTENT_TYPE}, application/json", **access.headers}
+        if access.token:
+            headers["Authorization"] = f"Bearer {access.token}"
+        verify: ssl.SSLContext | bool = True
+        if access.ca_file or access.certificate_file:
+            verify = ssl.create_default_context(cafile=access.ca_file)
+            if access.certificate_file:
+                verify.load_cert_chain(access.certificate_file)
+        self._urls = list(access.urls)
+        self._client = httpx.Client(auth=access.login, headers=headers, timeout=timeout_s, transport=transport, verify=verify)
+        self._ids: dict[tuple[str, str, bool], int] = {}
+        self._texts: dict[int, str] = {}
+
+    def close(self) -> None:
+        """Give up the connections."""
+        self._client.close()
+
+    def register(self, subject: str, text: str, *, normalize: bool = False) -> int:
+        """The id of the schema under ``subject``, registered if it is new. 409 (not compatible) and 422 (not valid) are DefiniteErrors."""
+        return self._id("POST", f"/subjects/{_segment(subject)}/versions", subject, text, normalize=normalize)
+
+    def lookup(self, subject: str, text: str, *, normalize: bool = False) -> int:
+        """The id of a schema that must be registered under ``subject`` already."""
+        return self._id("POST", f"/subjects/{_segment(subject)}", subject, text, normalize=normalize)
+
+    def latest(self, subject: str) -> tuple[int, str]:
+        """Id and text of the subject's newest version."""
+        answer = self._call("GET", f"/subjects/{_segment(subject)}/versions/latest", subject)
+        return int(answer["id"]), str(answer["schema"])
+
+    def schema(self, schema_id: int) -> str:
+        """The text of a schema."""
+        text = self._texts.get(schema_id)
+        if text is None:
+            text = str(self._call("GET", f"/schemas/ids/{schema_id}", f"schema id {schema_id}")["schema"])
+            self._texts[schema_id] = text
+        return text
+
+    def _id(self, method: str, path: str, subject: str, text: str, *, normalize: bool) -> int:
+        cached = self._ids.get((path, text, normalize))
+        if cached is None:
+            query = "?normalize=true" if normalize else ""
+            cached = int(self._call(method, path + query, subject, body={"schema": text})["id"])
+            self._ids[(path, text, normalize)] = cached
+        return cached
+
+    def _call(self, method: str, path: str, subject: str, *, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """One request; the next URL when one is away. The URL that answered stays first."""
+        failure: Exception | None = None
+        reason = ""
+        for url in list(self._urls):
+            try:
+                response = self._client.request(method, url + path, json=body)
+            except httpx.HTTPError as e:
+                failure, reason = e, f"{url}: {type(e).__name__}"
+                self._urls.append(self._urls.pop(0))
+                continue
+            if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+                failure, reason = None, f"{url}: HTTP {response.status_code} {_message(response)}"
+                self._urls.append(self._urls.pop(0))
+                continue
+            if not response.is_success:
+                raise _refusal(response, subject, url)
+            try:
+                answer = response.json()
+            except ValueError as e:
+                raise DefiniteError(f"{url} does not answer like a schema registry; check schema.registry.url") from e
+            if not isinstance(answer, dict):
+                raise DefiniteError(f"{url} does not answer like a schema registry; check schema.registry.url")
+            return answer
+        raise TransientError(f"schema registry not available for {subject} ({reason})") from failure
+
+
+def _segment(subject: str) -> str:
+    return quote(subject, safe="")
+
+
+def _message(response: httpx.Response) -> str:
+    try:
+        answer = response.json()
+    except ValueError:
+        return ""
+    return str(answer.get("message", "")) if isinstance(answer, dict) else ""
+
+
+def _refusal(response: httpx.Response, subject: str, url: str) -> DefiniteError:
+    reason = _message(response) or f"HTTP {response.status_code}"
+    match response.status_code:
+        case HTTPStatus.CONFLICT:
+            return DefiniteError(
+                f"the schema registry refuses the new schema of subject {subject}: not compatible with the earlier version ({reason}); "
+                f"change the table compatibly, or set the subject's compatibility to NONE (PUT {url}/config/{_segment(subject)})"
+            )
+        case HTTPStatus.UNPROCESSABLE_ENTITY:
+            return DefiniteError(f"the schema registry calls the schema of subject {subject} invalid: {reason}")
+        case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
+            return DefiniteError(
+                f"the schema registry {url} refuses access to subject {subject} ({reason}); "
+                "check basic.auth.credentials.source and basic.auth.user.info of the converter"
+            )
+        case HTTPStatus.NOT_FOUND:
+            return DefiniteError(
+                f"the schema registry {url} does not know {subject} ({reason}); register the schema, or set auto.register.schemas=true, "
+                "or correct schema.registry.url"
+            )
+        case _:
+            return DefiniteError(f"the schema registry {url} refuses {subject}: {reason}")
