@@ -330,7 +330,7 @@ def _struct_text(schema: Schema, value: Mapping[str, Any]) -> str:
     return "{" + ",".join(members) + "}"
 
 
-def _member_text(schema: Schema, value: Any) -> str:  # noqa: C901, PLR0911 - one case a kind
+def _member_text(schema: Schema, value: Any) -> str:
     if value is None:
         return "null"
     if schema.name in _DATE_UNITS:

@@ -10,22 +10,21 @@ zeros, which are kept), and a quoted date or time is a plain string (the server 
 from __future__ import annotations
 
 import re
+import struct
 from base64 import b64encode
 from decimal import Context, Decimal
-from struct import Struct
-from struct import error as StructError
 from typing import Any
 
 from dblog.dialects.mysql.decimals import packed_decimal
 from dblog.errors import DefiniteError
 
-_U16 = Struct("<H").unpack_from
-_U32 = Struct("<I").unpack_from
-_I16 = Struct("<h").unpack_from
-_I32 = Struct("<i").unpack_from
-_I64 = Struct("<q").unpack_from
-_U64 = Struct("<Q").unpack_from
-_F64 = Struct("<d").unpack_from
+_U16 = struct.Struct("<H").unpack_from
+_U32 = struct.Struct("<I").unpack_from
+_I16 = struct.Struct("<h").unpack_from
+_I32 = struct.Struct("<i").unpack_from
+_I64 = struct.Struct("<q").unpack_from
+_U64 = struct.Struct("<Q").unpack_from
+_F64 = struct.Struct("<d").unpack_from
 
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = 0, 1, 2, 3, 4
 _INT16, _UINT16, _INT32, _UINT32, _STRING, _OPAQUE = 5, 6, 7, 8, 12, 15
@@ -42,7 +41,7 @@ def text_of_binary(raw: bytes) -> str:
     out: list[str] = []
     try:
         _value(raw, raw[0], 1, out, 0)
-    except (IndexError, ValueError, ArithmeticError, StructError) as error:
+    except (IndexError, ValueError, ArithmeticError, struct.error) as error:
         raise DefiniteError("a binary JSON document is damaged") from error
     return "".join(out)
 

@@ -40,7 +40,7 @@ class Layout:
     size: int
 
 
-def log_layout(column: ColumnPlan, declared: Column, *, where: str) -> Layout:  # noqa: PLR0911 - one case a source
+def log_layout(column: ColumnPlan, declared: Column, *, where: str) -> Layout:
     """The layout of a field in a row image. Raises DefiniteError for a character set of unknown width."""
     match column.source:
         case Source.INT8 | Source.YEAR:
@@ -98,15 +98,7 @@ def result_layout(column: ColumnPlan) -> int:
             return 4
         case Source.INT64 | Source.DOUBLE:
             return 8
-        case (
-            Source.DATE
-            | Source.TIME
-            | Source.DATETIME
-            | Source.TIMESTAMP
-            | Source.TIME_OLD
-            | Source.DATETIME_OLD
-            | Source.TIMESTAMP_OLD
-        ):
+        case Source.DATE | Source.TIME | Source.DATETIME | Source.TIMESTAMP | Source.TIME_OLD | Source.DATETIME_OLD | Source.TIMESTAMP_OLD:
             return DATE_PACKED
         case _:
             return LENGTH_ENCODED
@@ -354,7 +346,26 @@ _TYPE_CODES = {
 }
 """Binlog type codes of each source (binlog_event.h: enum_field_types)."""
 
-_META_BYTES = {4: 1, 5: 1, 252: 1, 255: 1, 245: 1, 242: 1, 19: 1, 18: 1, 17: 1, 140: 1, 16: 2, 15: 2, 246: 2, 253: 2, 254: 2, 247: 2, 248: 2, 141: 2}
+_META_BYTES = {
+    4: 1,
+    5: 1,
+    252: 1,
+    255: 1,
+    245: 1,
+    242: 1,
+    19: 1,
+    18: 1,
+    17: 1,
+    140: 1,
+    16: 2,
+    15: 2,
+    246: 2,
+    253: 2,
+    254: 2,
+    247: 2,
+    248: 2,
+    141: 2,
+}
 
 
 def check_table_map(plan: TablePlan, body: bytes) -> None:
@@ -399,7 +410,7 @@ def _table_map_columns(plan: TablePlan, body: bytes) -> tuple[bytes, list[bytes]
     return types, metas
 
 
-def _map_layout(code: int, meta: bytes) -> Layout | None:  # noqa: PLR0911 - one case a type
+def _map_layout(code: int, meta: bytes) -> Layout | None:
     """The layout that a table map's type and metadata mean; None where the type alone says it."""
     match code:
         case 246:

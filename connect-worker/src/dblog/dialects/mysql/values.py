@@ -150,14 +150,14 @@ def result_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
 
 
 def padded_width(declared: Column) -> int:
-    """n of BINARY(n), whose values lose their trailing zero bytes in the log; 0 for the kinds that are not padded."""
+    """N of BINARY(n), whose values lose their trailing zero bytes in the log; 0 for the kinds that are not padded."""
     return (declared.length or 1) if canonical_type(declared) == "binary" else 0
 
 
 # --- forms -----------------------------------------------------------------------------------------------------------
 
 
-def _form(column: ColumnPlan, where: str) -> Callable[[Any], Any]:  # noqa: C901, PLR0911, PLR0912 - one case a form
+def _form(column: ColumnPlan, where: str) -> Callable[[Any], Any]:
     """From the intermediate value (an int, a Moment, bytes) to Connect's value."""
     scale, digits = column.scale, column.length
     timelike = column.source in (Source.TIME, Source.TIME_OLD)
@@ -243,7 +243,9 @@ def _clock(micros: int, digits: int | None) -> str:
 
 def _member(members: tuple[str, ...], index: int, where: str) -> str:
     if index >= len(members):
-        raise DefiniteError(f"{where}: the log has ENUM member {index}, the known schema ends at {len(members) - 1}; the schema is out of sync")
+        raise DefiniteError(
+            f"{where}: the log has ENUM member {index}, the known schema ends at {len(members) - 1}; the schema is out of sync"
+        )
     return members[index]
 
 

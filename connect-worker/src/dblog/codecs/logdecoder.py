@@ -1,0 +1,647 @@
+"""The slow twin of the extension's LogDecoder: the same items from the same bytes, written for reading.
+
+A binlog connection sends packets; each holds one event, or a part of one when it is longer than 16 MiB. Events of a transaction lie between
+its GTID (and BEGIN) and its XID or COMMIT; the decoder follows that frame to know where reading could go on after a restart, and gives rows of captured
+tables as finished records. Rule sources: MySQL internals "Binary Log Event", libs/mysql/binlog/event, MariaDB knowledge base "Replication
+Protocol", Debezium's offset rules (debezium contract 5.2). Used by tests as the oracle, and to read what the fast one refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Literal
+from zlib import crc32
+
+from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, LogEvent, LogOffset, LogRows
+from dblog.codecs.plan import RowContext
+from dblog.codecs.rowplan import Op, RowEncoder
+from dblog.errors import DefiniteError
+
+_HEADER, _CHECKSUM, _PACKET_MAX = 19, 4, 0xFFFFFF
+_QUERY, _ROTATE, _FORMAT, _XID, _TABLE_MAP = 2, 4, 15, 16, 19
+_ROWS: dict[int, tuple[int, Op]] = {23: (1, "c"), 24: (1, "u"), 25: (1, "d"), 30: (2, "c"), 31: (2, "u"), 32: (2, "d")}
+_GTID, _ANONYMOUS_GTID, _GTID_TAGGED, _MARIADB_GTID = 33, 34, 42, 162
+_ROWS_QUERY, _ANNOTATE_ROWS = 29, 160
+_ENDS = frozenset({38, 40})
+"""XA_PREPARE and TRANSACTION_PAYLOAD: a decision is needed, and the transaction is over."""
+_OF_NO_MEANING = frozenset({3, 35, 36, 37, 161, 163})
+"""STOP, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE, BINLOG_CHECKPOINT, GTID_LIST."""
+_HEARTBEATS = frozenset({27, 41})
+_IN_USE, _ARTIFICIAL, _STANDALONE, _DUMMY_TABLE, _TAG_MAX = 0x01, 0x20, 1, 0xFFFFFF, 32
+_LAST_TAGGED_FIELD = 11
+_SILENCE_BYTES_MAX, _RANGES_MAX = 1 << 24, 4096
+
+
+@dataclass(slots=True)
+class _Event:
+    timestamp: int
+    type_code: int
+    server_id: int
+    flags: int
+    start: int
+    next: int
+    body: bytes
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table map without its number, and what its rows are for."""
+
+    body: bytes
+    passed: bool = False
+    encoder: RowEncoder | None = None
+
+
+@dataclass(slots=True)
+class _Gtid:
+    text: str
+    key: tuple[str, str] | int
+    number: int
+    server_id: int = 0
+
+
+class SlowLogDecoder:
+    """See ``_fast.pyi`` for the contract of each method."""
+
+    def __init__(
+        self,
+        *,
+        flavor: Literal["mysql", "mariadb"],
+        resolve: Callable[[bytes, LogOffset], RowEncoder | None],
+        checksum: bool = True,
+        records_max: int = 1000,
+        bytes_max: int = 1 << 20,
+        pass_through: AbstractSet[tuple[str, str]] = frozenset(),
+        keep_query: bool = False,
+    ) -> None:
+        self._mariadb = flavor == "mariadb"
+        self._resolve = resolve
+        self._checksum_at_start = checksum
+        self._records_max = records_max
+        self._bytes_max = bytes_max
+        self._pass_through = pass_through
+        self._keep_query = keep_query
+        self._tables: dict[bytes, _Table] = {}
+        self._by_id: dict[int, _Table] = {}
+        self.start("", 4, now_us=lambda: 0)
+
+    def start(self, file: str, pos: int, *, skip_events: int = 0, skip_rows: int = 0, epoch: int = 0, now_us: Callable[[], int]) -> None:
+        self._buffer = b""
+        self._stopped = False
+        self._checksum = self._checksum_at_start
+        self._epoch = epoch
+        self._now_us = now_us
+        self._now = 0
+        self._file = file
+        self._place = self._transaction = pos
+        self._event_count = 0
+        self._in_transaction = self._opened = False
+        self._first_transaction = True
+        self._skip_events, self._skip_rows = skip_events, skip_rows
+        self._last: tuple[int, int] = (0, 0)
+        self._gtid: _Gtid | None = None
+        self._commit_us = 0
+        self._thread: int | None = None
+        self._query: str | None = None
+        self._delta: list[list[Any]] = []
+        self._items: list[LogRows | LogEvent] = []
+        self._segments: list[tuple[RowEncoder, list[bytes | None], list[bytes | None], dict[int, Any]]] = []
+        self._records = self._bytes = self._silent = 0
+        self._source_ts_us: int | None = None
+        self._moved = False
+
+    def forget_tables(self) -> None:
+        self._tables.clear()
+        self._by_id.clear()
+
+    @property
+    def held(self) -> bool:
+        return self._stopped and bool(self._buffer)
+
+    def feed(self, data: bytes) -> list[LogRows | LogEvent]:
+        self._now = self._now_us()
+        self._stopped = False
+        self._buffer += data
+        try:
+            while not self._stopped and (packet := self._next_packet()) is not None:
+                payload, end = packet
+                self._packet(payload)
+                self._buffer = self._buffer[end:]
+        except BaseException:
+            self._stopped = True
+            self._cut()
+            if not self._items:
+                raise
+        return self._taken()
+
+    def flush(self) -> list[LogRows | LogEvent]:
+        self._cut(always=self._moved)
+        return self._taken()
+
+    def _taken(self) -> list[LogRows | LogEvent]:
+        items, self._items = self._items, []
+        return items
+
+    def _next_packet(self) -> tuple[bytes, int] | None:
+        """The next whole payload, and where the buffer goes on after it."""
+        parts, at = [], 0
+        while at + 4 <= len(self._buffer):
+            length = int.from_bytes(self._buffer[at : at + 3], "little")
+            if at + 4 + length > len(self._buffer):
+                return None
+            parts.append(self._buffer[at + 4 : at + 4 + length])
+            at += 4 + length
+            if length < _PACKET_MAX:
+                return b"".join(parts), at
+        return None
+
+    # --- packets and events ------------------------------------------------------------------------------------------
+
+    def _packet(self, payload: bytes) -> None:
+        if not payload:
+            raise self._damaged("an empty packet")
+        if payload[0] == 0xFF or (payload[0] == 0xFE and len(payload) < 9):  # noqa: PLR2004 - ERR; EOF is short
+            self._put_packet(ERR_PACKET if payload[0] == 0xFF else EOF_PACKET, payload)  # noqa: PLR2004
+            return
+        if payload[0] != 0:
+            raise self._damaged(f"a packet of kind {payload[0]} in the stream of events")
+        raw = payload[1:]
+        self._handle(self._event(raw))
+        self._silent += len(raw)
+        if self._silent > _SILENCE_BYTES_MAX or len(self._delta) >= _RANGES_MAX - 2:
+            self._cut(always=True)
+
+    def _event(self, raw: bytes) -> _Event:
+        size = len(raw)
+        if size < _HEADER:
+            raise self._damaged("an event shorter than its header")
+        type_code, length, log_pos = raw[4], _int(raw[9:13]), _int(raw[13:17])
+        flags = _int(raw[17:19])
+        if length != size:
+            raise self._damaged(f"an event of {size} bytes that says it has {length}")
+        checked = self._checksum
+        if type_code == _FORMAT:
+            if size < _HEADER + 57 + 5:
+                raise self._damaged("a format description that is too short")
+            checked = raw[size - 5] == 1
+        elif type_code == _ROTATE and flags & _ARTIFICIAL:
+            checked = size >= _HEADER + _CHECKSUM and _sound(raw, type_code, flags)
+        if checked:
+            if size < _HEADER + _CHECKSUM:
+                raise self._damaged("an event without room for its checksum")
+            if not _sound(raw, type_code, flags):
+                raise self._damaged(f"an event of type {type_code} whose checksum is wrong")
+        body = raw[_HEADER : size - _CHECKSUM] if checked or type_code == _FORMAT else raw[_HEADER:]
+        start = after = self._place
+        if log_pos and not flags & _ARTIFICIAL:
+            after = (self._place & ~0xFFFFFFFF) | log_pos
+            if after + 0x80000000 < self._place:  # the header's field has 32 bits, a file may be longer
+                after += 1 << 32
+            start = after - size
+        return _Event(_int(raw[:4]), type_code, _int(raw[5:9]), flags, start, after, body)
+
+    def _handle(self, e: _Event) -> None:
+        match e.type_code:
+            case 19:
+                self._table_map(e)
+                self._inside(e)
+            case code if code in _ROWS:
+                self._rows(e, *_ROWS[code])
+            case 2:
+                self._query_event(e)
+            case 16:
+                self._finish(e)
+            case 33 | 34:
+                self._gtid_event(e)
+            case 42:
+                self._tagged_gtid_event(e)
+            case 162:
+                self._mariadb_gtid_event(e)
+            case 4:
+                self._rotate(e)
+            case 15:
+                self._format_description(e)
+            case code if code in _HEARTBEATS:
+                pass
+            case 29 | 160:
+                if self._keep_query:
+                    text = e.body[1:] if e.type_code == _ROWS_QUERY else e.body
+                    self._query = text.decode("utf-8", "replace")
+                self._inside(e)
+            case code if code in _OF_NO_MEANING:
+                self._inside(e)
+            case code if code in _ENDS:
+                self._cut()
+                gtid = self._gtid_text()
+                self._finish(e)
+                self._put_event(e, gtid)
+                self._stopped = True
+            case _ if self._sent_before():
+                self._inside(e)
+            case _:
+                self._cut()
+                gtid = self._gtid_text()
+                self._inside(e)
+                self._put_event(e, gtid)
+                self._stopped = True
+
+    def _sent_before(self) -> bool:
+        """Whether the next event of the open transaction was given out before the restart."""
+        return self._first_transaction and self._in_transaction and self._event_count < self._skip_events
+
+    def _pass(self, e: _Event) -> None:
+        self._place = e.next
+        self._last = e.timestamp, e.server_id
+        self._moved = True
+
+    def _inside(self, e: _Event) -> None:
+        """An event that neither begins nor ends a transaction has passed."""
+        self._pass(e)
+        if self._in_transaction:
+            self._event_count += 1
+        elif not self._opened:
+            self._transaction = self._place
+
+    def _begin(self, e: _Event) -> None:
+        if not self._opened:
+            self._transaction = e.start
+        self._pass(e)
+        self._in_transaction = True
+        self._event_count = 1
+
+    def _finish(self, e: _Event) -> None:
+        """The transaction ends with this event."""
+        self._pass(e)
+        if self._gtid is not None:
+            self._note_finished(self._gtid)
+        self._gtid = self._thread = self._query = None
+        self._commit_us = self._event_count = 0
+        self._in_transaction = self._opened = self._first_transaction = False
+        self._transaction = self._place
+
+    def _note_finished(self, gtid: _Gtid) -> None:
+        if self._mariadb:
+            for known in self._delta:
+                if known[0] == gtid.key:
+                    known[1:] = gtid.server_id, gtid.number
+                    return
+            self._delta.append([gtid.key, gtid.server_id, gtid.number])
+        elif self._delta and self._delta[-1][0] == gtid.key and self._delta[-1][2] + 1 == gtid.number:
+            self._delta[-1][2] = gtid.number
+        else:
+            self._delta.append([gtid.key, gtid.number, gtid.number])
+
+    # --- kinds of events ---------------------------------------------------------------------------------------------
+
+    def _format_description(self, e: _Event) -> None:
+        algorithm = e.body[-1]
+        if algorithm not in (0, 1, 255):
+            raise self._damaged(f"checksums of kind {algorithm}; run SET GLOBAL binlog_checksum=CRC32 on the source")
+        self._checksum = algorithm == 1
+        self._inside(e)
+
+    def _rotate(self, e: _Event) -> None:
+        if len(e.body) < 9:  # noqa: PLR2004 - position and a name
+            raise self._damaged("a rotate event that is too short")
+        pos, name = _signed(_int(e.body[:8])), e.body[8:].rstrip(b"\0").decode("utf-8", "replace")
+        if name == self._file and e.flags & _ARTIFICIAL:
+            if not self._in_transaction and not self._opened:
+                self._place = self._transaction = pos
+            return
+        if self._file:
+            self._cut()
+        self._file, self._place = name, pos
+        self._moved = True
+        if not self._in_transaction:
+            self._opened = False
+            self._transaction = pos
+        e.start = e.next = pos
+        self._put_event(e, None)
+
+    def _query_event(self, e: _Event) -> None:
+        if len(e.body) < 13:  # noqa: PLR2004 - the fixed part
+            raise self._damaged("a query event that is too short")
+        skip = 13 + _int(e.body[11:13]) + e.body[8] + 1
+        if skip > len(e.body):
+            raise self._damaged("a query event that is too short")
+        text = e.body[skip:]
+        if text == b"BEGIN":
+            self._begin(e)
+            self._thread = None if self._mariadb else _int(e.body[:4])
+            return
+        word = text[:40].upper().strip()
+        if word == b"COMMIT":
+            self._finish(e)
+            return
+        if self._in_transaction and word.startswith((b"SAVEPOINT ", b"RELEASE SAVEPOINT ")):
+            self._inside(e)
+            return
+        if self._sent_before() and word != b"ROLLBACK":
+            self._inside(e)
+            return
+        self._cut()
+        gtid = self._gtid_text()
+        if word.startswith((b"XA START", b"XA BEGIN")):
+            self._begin(e)
+        elif self._in_transaction and word != b"ROLLBACK":
+            self._inside(e)
+        else:
+            self._finish(e)
+        self._put_event(e, gtid)
+        self._stopped = True
+
+    def _open(self, e: _Event, commit_us: int) -> None:
+        self._commit_us = commit_us
+        self._transaction = e.start
+        self._pass(e)
+        self._opened = True
+        self._in_transaction = False
+        self._event_count = 0
+
+    def _gtid_event(self, e: _Event) -> None:
+        if len(e.body) < 25:  # noqa: PLR2004 - flags, uuid, number
+            raise self._damaged("a GTID event that is too short")
+        commit = 0
+        if len(e.body) >= 49 and e.body[25] == 2:  # noqa: PLR2004 - logical timestamps, then the commit times
+            commit = _int(e.body[42:49])
+            if commit >> 55:
+                commit = _int(e.body[49:56]) if len(e.body) >= 56 else 0  # noqa: PLR2004
+        if e.type_code == _GTID:
+            number = _signed(_int(e.body[17:25]))
+            self._gtid = _mysql_gtid(e.body[1:17], "", number)
+        else:
+            self._gtid = None
+        self._open(e, commit)
+
+    def _tagged_gtid_event(self, e: _Event) -> None:
+        reader = _Varlen(e.body, lambda: self._damaged("a tagged GTID event that is too short"))
+        reader.integer()
+        size, last_field = reader.integer(), reader.integer()
+        if size > len(e.body):
+            raise self._damaged("a tagged GTID event that is too short")
+        reader.end = size
+        sid: bytes | None = None
+        tag, number, immediate, original = b"", -1, 0, 0
+        while reader.at < reader.end:
+            field = reader.integer()
+            if field == 1:
+                sid = bytes(reader.integer() & 0xFF for _ in range(16))
+            elif field == 3:  # noqa: PLR2004 - the tag
+                length = reader.integer()
+                if length > _TAG_MAX or reader.at + length > reader.end:
+                    raise self._damaged("a GTID tag that is too long")
+                tag = reader.take(length)
+            elif field <= _LAST_TAGGED_FIELD:
+                value = reader.integer()
+                if field == 2:  # noqa: PLR2004 - the number, zigzag
+                    number = value >> 1
+                elif field == 6:  # noqa: PLR2004 - immediate commit time
+                    immediate = _signed(value)
+                elif field == 7:  # noqa: PLR2004 - original commit time
+                    original = _signed(value)
+            elif field <= last_field:
+                raise self._damaged(f"a tagged GTID event with the unknown field {field}")
+            else:
+                break
+        if sid is None or number < 0:
+            raise self._damaged("a tagged GTID event without GTID")
+        self._gtid = _mysql_gtid(sid, tag.decode("ascii", "replace"), number)
+        self._open(e, original or immediate)
+
+    def _mariadb_gtid_event(self, e: _Event) -> None:
+        if len(e.body) < 13:  # noqa: PLR2004 - number, domain, flags
+            raise self._damaged("a GTID event that is too short")
+        number, domain = _int(e.body[:8]), _int(e.body[8:12])
+        self._gtid = _Gtid(f"{domain}-{e.server_id}-{number}", domain, _signed(number), e.server_id)
+        self._open(e, 0)
+        if not e.body[12] & _STANDALONE:
+            self._in_transaction = True
+            self._event_count = 1
+
+    # --- tables and rows ---------------------------------------------------------------------------------------------
+
+    def _table_map(self, e: _Event) -> None:
+        if len(e.body) < 8:  # noqa: PLR2004 - number and flags
+            raise self._damaged("a table map that is too short")
+        key = e.body[6:]
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = self._new_table(e, key)
+        self._by_id[_int(e.body[:6])] = table
+
+    def _new_table(self, e: _Event, key: bytes) -> _Table:
+        at, names = 8, []
+        for _ in range(2):
+            if at >= len(e.body) or at + e.body[at] + 2 > len(e.body):
+                raise self._damaged("a table map that is too short")
+            names.append(e.body[at + 1 : at + 1 + e.body[at]].decode("utf-8", "replace"))
+            at += e.body[at] + 2
+        if (names[0], names[1]) in self._pass_through:
+            return _Table(key, passed=True)
+        try:
+            encoder = self._resolve(e.body, self._offset())
+            if encoder is not None:
+                encoder.check_table_map(e.body)
+        except DefiniteError as error:
+            raise self._located(error, e) from error
+        return _Table(key, encoder=encoder)
+
+    def _rows(self, e: _Event, version: int, op: Op) -> None:
+        if len(e.body) < 8:  # noqa: PLR2004 - number and flags
+            raise self._damaged("a rows event that is too short")
+        table_id = _int(e.body[:6])
+        table = self._by_id.get(table_id)
+        if table is None:
+            if table_id == _DUMMY_TABLE:
+                self._inside(e)
+                return
+            raise self._damaged(f"rows of table number {table_id} without its table map")
+        silent = self._sent_before()
+        skip = 0
+        if self._first_transaction and self._in_transaction and self._event_count == self._skip_events:
+            skip = self._skip_rows
+        if table.passed and not silent:
+            self._cut()
+            gtid = self._gtid_text()
+            self._inside(e)
+            self._put_event(e, gtid, table=e.body[:6] + table.body)
+            return
+        if table.encoder is None or silent:
+            self._inside(e)
+            return
+        self._encode(e, table.encoder, version, op, skip)
+        self._inside(e)
+        if self._records >= self._records_max or self._bytes >= self._bytes_max:
+            self._cut()
+
+    def _encode(self, e: _Event, encoder: RowEncoder, version: int, op: Op, skip: int) -> None:
+        context = RowContext(
+            file=self._file,
+            pos=e.start,
+            server_id=e.server_id,
+            source_ts_us=self._time_of(e),
+            now_us=self._now,
+            sequence_high=self._sequence_high(),
+            sequence_low=e.start << 23,
+            gtid=self._gtid_text(),
+            thread=self._thread,
+            query=self._query,
+        )
+        try:
+            keys, values, headers = encoder.encode_rows(op, e.body, context, version=version, skip_rows=skip)
+        except DefiniteError as error:
+            raise self._located(error, e) from error
+        if not keys:
+            return
+        segment = next((s for s in self._segments if s[0] is encoder), None)
+        if segment is None:
+            segment = (encoder, [], [], {})
+            self._segments.append(segment)
+        segment[3].update({len(segment[1]) + index: header for index, header in headers.items()})
+        segment[1].extend(keys)
+        segment[2].extend(values)
+        self._records += len(keys)
+        self._bytes += sum(len(part) for part in (*keys, *values) if part is not None)
+        self._source_ts_us = context.source_ts_us
+
+    # --- items -------------------------------------------------------------------------------------------------------
+
+    def _cut(self, *, always: bool = False) -> None:
+        if not self._records and not always:
+            return
+        self._items.append(
+            LogRows(
+                segments=self._segments,
+                records=self._records,
+                bytes=self._bytes,
+                source_ts_us=self._source_ts_us if self._records else None,
+                position=self._offset(with_delta=True),
+            )
+        )
+        self._segments = []
+        self._records = self._bytes = 0
+
+    def _put_event(self, e: _Event, gtid: str | None, table: bytes | None = None) -> None:
+        self._items.append(
+            LogEvent(
+                type_code=e.type_code,
+                timestamp_s=e.timestamp,
+                server_id=e.server_id,
+                body=e.body,
+                file=self._file,
+                start_pos=e.start,
+                next_pos=e.next,
+                position=self._offset(with_delta=True),
+                gtid=gtid,
+                source_ts_us=self._time_of(e),
+                sequence_high=self._sequence_high(),
+                sequence_low=e.start << 23,
+                table=table,
+                flags=e.flags,
+            )
+        )
+
+    def _put_packet(self, type_code: int, payload: bytes) -> None:
+        self._cut()
+        self._items.append(
+            LogEvent(
+                type_code=type_code,
+                timestamp_s=0,
+                server_id=0,
+                body=payload,
+                file=self._file,
+                start_pos=self._place,
+                next_pos=self._place,
+                position=self._offset(with_delta=True),
+                gtid=self._gtid_text(),
+                sequence_high=self._sequence_high(),
+                sequence_low=self._place << 23,
+            )
+        )
+        self._stopped = True
+
+    def _offset(self, *, with_delta: bool = False) -> LogOffset:
+        delta: list[Any] = []
+        if with_delta:
+            delta = [tuple(d) if self._mariadb else (*d[0], *d[1:]) for d in self._delta]
+            self._delta = []
+            self._silent = 0
+            self._moved = False
+        return LogOffset(
+            file=self._file,
+            pos=self._transaction,
+            event=self._event_count,
+            ts_sec=self._last[0],
+            server_id=self._last[1],
+            in_transaction=self._in_transaction,
+            gtids_delta=delta,
+        )
+
+    def _gtid_text(self) -> str | None:
+        return None if self._gtid is None else self._gtid.text
+
+    def _time_of(self, e: _Event) -> int:
+        return self._commit_us or e.timestamp * 1_000_000
+
+    def _sequence_high(self) -> int:
+        digits = self._file.rpartition(".")[2]
+        return self._epoch << 32 | (int(digits) if digits.isdecimal() and len(digits) < 10 else 0)  # noqa: PLR2004 - fits 32 bits
+
+    def _damaged(self, what: str) -> DefiniteError:
+        return DefiniteError(
+            f"the log at {self._file or 'its start'}:{self._place} holds {what}; check the log with mysqlbinlog --verify-binlog-checksum, "
+            "and take a new snapshot from a later position if it is damaged"
+        )
+
+    def _located(self, error: DefiniteError, e: _Event) -> DefiniteError:
+        return DefiniteError(f"{error} (event at {self._file}:{e.start})")
+
+
+class _Varlen:
+    """Integers of MySQL's serialization library: the first byte's trailing ones say how many bytes follow."""
+
+    def __init__(self, raw: bytes, too_short: Callable[[], DefiniteError]) -> None:
+        self._raw = raw
+        self._too_short = too_short
+        self.at = 0
+        self.end = len(raw)
+
+    def integer(self) -> int:
+        if self.at >= self.end:
+            raise self._too_short()
+        first = self._raw[self.at]
+        more = 0
+        while more < 8 and first >> more & 1:  # noqa: PLR2004 - bits of the first byte
+            more += 1
+        raw = self.take(1 + more)
+        return _int(raw[1:]) if more == 8 else _int(raw) >> (more + 1)  # noqa: PLR2004
+
+    def take(self, length: int) -> bytes:
+        if self.at + length > self.end:
+            raise self._too_short()
+        self.at += length
+        return self._raw[self.at - length : self.at]
+
+
+def _int(raw: bytes) -> int:
+    return int.from_bytes(raw, "little")
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _mysql_gtid(sid: bytes, tag: str, number: int) -> _Gtid:
+    digits = sid.hex()
+    uuid = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    return _Gtid(f"{uuid}:{tag}:{number}" if tag else f"{uuid}:{number}", (uuid, tag), number)
+
+
+def _sound(raw: bytes, type_code: int, flags: int) -> bool:
+    """Whether the CRC32 at the end fits. A log file that was open when it was read has a flag set that the sum does not count."""
+    want = _int(raw[-_CHECKSUM:])
+    if crc32(raw[:-_CHECKSUM]) == want:
+        return True
+    return type_code == _FORMAT and bool(flags & _IN_USE) and crc32(raw[:17] + bytes([raw[17] & 0xFE]) + raw[18:-_CHECKSUM]) == want

@@ -1,0 +1,373 @@
+"""Rows of every type through the compiled path on real servers: the log and a result set give the same record, and the right one."""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pytest
+from dblog.codecs import _fast, avro, tableplan
+from dblog.codecs.logdecoder import SlowLogDecoder
+from dblog.codecs.logitems import LogEvent, LogRows
+from dblog.codecs.plan import RowContext, TablePlan
+from dblog.codecs.rowplan import SlowPlan
+from dblog.dialects.mariadb import session as mariadb_session
+from dblog.dialects.mariadb import types as mariadb_types
+from dblog.dialects.mysql import image, sql
+from dblog.dialects.mysql import session as mysql_session
+from dblog.dialects.mysql import types as mysql_types
+from dblog.dialects.mysql.connect import ConnectSettings
+from dblog.dialects.mysql.session import Session
+from dblog.errors import DefiniteError
+from dblog.model import Table, TableId
+from stack.database import Database
+from support.servers import connected, execute, new_database
+
+BOTH = ("mysql", "mariadb")
+
+
+@dataclass
+class Case:
+    """A column's DDL, and (SQL literal, the value in a decoded record) for some rows."""
+
+    ddl: str
+    values: list[tuple[str, Any]]
+    flavors: tuple[str, ...] = BOTH
+
+
+WKB_POINT = bytes.fromhex("0101000000000000000000f03f0000000000000040")
+
+CASES = [
+    Case("tinyint", [("-128", -128), ("127", 127), ("0", 0)]),
+    Case("tinyint unsigned", [("255", 255)]),
+    Case("tinyint(1)", [("1", 1), ("-3", -3)]),
+    Case("smallint", [("-32768", -32768), ("32767", 32767)]),
+    Case("smallint unsigned", [("65535", 65535)]),
+    Case("mediumint", [("-8388608", -8388608), ("8388607", 8388607), ("-1", -1)]),
+    Case("mediumint unsigned", [("16777215", 16777215)]),
+    Case("int", [("-2147483648", -2147483648), ("2147483647", 2147483647)]),
+    Case("int unsigned", [("4294967295", 4294967295)]),
+    Case("int(5) zerofill", [("42", 42)]),
+    Case("bigint", [("-9223372036854775808", -(2**63)), ("9223372036854775807", 2**63 - 1)]),
+    Case("bigint unsigned", [("18446744073709551615", -1), ("9223372036854775808", -(2**63)), ("7", 7)]),
+    Case("float", [("1.5", 1.5), ("115340.77", 115340.7734375), ("-0.0", 0.0)]),
+    Case("float(7,2)", [("12.25", 12.25)]),
+    Case("double", [("0.1", 0.1), ("-1.7976931348623157e308", -1.7976931348623157e308)]),
+    Case("decimal(12,2)", [("-1234567890.12", Decimal("-1234567890.12")), ("0.01", Decimal("0.01")), ("0", Decimal("0.00"))]),
+    Case("decimal(5,0)", [("-99999", Decimal(-99999)), ("128", Decimal(128)), ("-128", Decimal(-128))]),
+    Case("decimal(9,9)", [("0.123456789", Decimal("0.123456789")), ("-0.000000001", Decimal("-0.000000001"))]),
+    Case("decimal(18,0)", [("-999999999999999999", Decimal(-999999999999999999))]),
+    Case("decimal(19,1)", [("-999999999999999999.9", Decimal("-999999999999999999.9"))]),
+    Case(
+        "decimal(65,30)",
+        [
+            (
+                "-12345678901234567890123456789012345.123456789012345678901234567891",
+                Decimal("-12345678901234567890123456789012345.123456789012345678901234567891"),
+            ),
+            (
+                "99999999999999999999999999999999999.999999999999999999999999999999",
+                Decimal("99999999999999999999999999999999999.999999999999999999999999999999"),
+            ),
+            ("1", Decimal("1.000000000000000000000000000000")),
+        ],
+    ),
+    Case("year", [("1901", 1901), ("2155", 2155), ("0", 0)]),
+    Case(
+        "date",
+        [
+            ("'1970-01-01'", 0),
+            ("'9999-12-31'", 2932896),
+            ("'1000-01-01'", -354285),
+            ("'2024-02-29'", 19782),
+            ("'0000-00-00'", None),
+            ("'2020-00-10'", None),
+        ],
+    ),
+    Case("time", [("'00:00:00'", 0), ("'-838:59:59'", -3020399000000), ("'838:59:59'", 3020399000000), ("'-00:00:01'", -1000000)]),
+    Case("time(1)", [("'-00:00:00.1'", -100000), ("'11:12:13.9'", 40333900000)]),
+    Case("time(3)", [("'-00:00:00.001'", -1000), ("'23:59:59.999'", 86399999000), ("'-10:00:00.5'", -36000500000)]),
+    Case("time(4)", [("'-00:00:01.0001'", -1000100)]),
+    Case("time(6)", [("'-00:00:00.000001'", -1), ("'-838:59:58.999999'", -3020398999999), ("'100:00:00.000001'", 360000000001)]),
+    Case(
+        "datetime",
+        [
+            ("'2018-06-20 13:37:03'", 1529501823000),
+            ("'1000-01-01 00:00:00'", -30610224000000),
+            ("'9999-12-31 23:59:59'", 253402300799000),
+            ("'0000-00-00 00:00:00'", None),
+        ],
+    ),
+    Case("datetime(2)", [("'1969-12-31 23:59:59.99'", -10)]),
+    Case("datetime(3)", [("'2018-06-20 13:37:03.123'", 1529501823123)]),
+    Case("datetime(6)", [("'1969-12-31 23:59:59.999999'", -1), ("'2018-06-20 13:37:03.000001'", 1529501823000001)]),
+    Case(
+        "timestamp null",
+        [
+            ("'2018-06-20 13:37:03'", "2018-06-20T13:37:03Z"),
+            ("'0000-00-00 00:00:00'", None),
+            ("'1970-01-01 00:00:01'", "1970-01-01T00:00:01Z"),
+        ],
+    ),
+    Case("timestamp(1) null", [("'2018-06-20 13:37:03.9'", "2018-06-20T13:37:03.9Z")]),
+    Case("timestamp(3) null", [("'2018-06-20 13:37:03.120'", "2018-06-20T13:37:03.120Z")]),
+    Case("timestamp(6) null", [("'2038-01-19 03:14:07.000010'", "2038-01-19T03:14:07.000010Z")]),
+    Case("bit(1)", [("b'1'", True), ("b'0'", False)]),
+    Case("bit(9)", [("b'100000010'", b"\x02\x01")]),
+    Case("bit(64)", [("0x0102030405060708", bytes([8, 7, 6, 5, 4, 3, 2, 1]))]),
+    Case("char(5)", [("'ab '", "ab"), ("''", ""), ("'äöü😀x'", "äöü😀x")]),
+    Case("char(200)", [("'x'", "x"), ("repeat('😀', 200)", "😀" * 200)]),
+    Case("char(10) collate utf8mb4_bin", [("'Ab '", "Ab")]),
+    Case("varchar(20)", [("'trailing  '", "trailing  "), ("'日本語'", "日本語")]),
+    Case("varchar(70)", [("repeat('😀', 70)", "😀" * 70)]),
+    Case("varchar(5) character set ascii", [("'abc'", "abc")]),
+    Case("varchar(20) character set utf8mb3", [("'äß€'", "äß€")]),
+    Case("varchar(20) character set latin1", [("'äß€'", "äß€"), ("_latin1 0x818D8F909D", "\x81\x8d\x8f\x90\x9d")]),
+    Case("char(20) character set latin1", [("'äß€ '", "äß€")]),
+    Case("varchar(300) character set latin1", [("repeat('é', 300)", "é" * 300)]),
+    Case("varchar(20) character set latin2", [("'łóš'", "łóš")]),
+    Case("varchar(20) character set cp1251", [("'Привет'", "Привет")]),
+    Case("varchar(20) character set koi8r", [("'Привет'", "Привет")]),
+    Case("varchar(20) character set greek", [("'αβγ'", "αβγ")]),
+    Case("varchar(20) character set gbk", [("'汉字'", "汉字")]),
+    Case("varchar(20) character set gb18030", [("'汉字😀'", "汉字😀")], ("mysql",)),
+    Case("varchar(20) character set big5", [("'漢字'", "漢字")]),
+    Case("varchar(20) character set sjis", [("'漢字'", "漢字")]),
+    Case("varchar(20) character set cp932", [("'漢字①'", "漢字①")]),
+    Case("varchar(20) character set ujis", [("'漢字'", "漢字")]),
+    Case("varchar(20) character set euckr", [("'한국어'", "한국어")]),
+    Case("varchar(20) character set ucs2", [("'äß漢'", "äß漢")]),
+    Case("char(20) character set utf16", [("'äß😀 '", "äß😀")]),
+    Case("varchar(20) character set utf32", [("'äß😀'", "äß😀")]),
+    Case("varchar(20) character set utf16le", [("'äß😀'", "äß😀")]),
+    Case("binary(6)", [("0x0102", b"\x01\x02\x00\x00\x00\x00"), ("0x202020202020", b"      "), ("0x000000000001", b"\0\0\0\0\0\x01")]),
+    Case("varbinary(10)", [("0x00ff00", b"\x00\xff\x00"), ("''", b"")]),
+    Case("varbinary(300)", [("repeat(0xff, 300)", b"\xff" * 300)]),
+    Case("tinyblob", [("0x01", b"\x01")]),
+    Case("blob", [("repeat('x', 1000)", b"x" * 1000)]),
+    Case("mediumblob", [("repeat('y', 70000)", b"y" * 70000)]),
+    Case("longblob", [("0xdead", b"\xde\xad")]),
+    Case("tinytext", [("'t '", "t ")]),
+    Case("text", [("repeat('ä', 300)", "ä" * 300)]),
+    Case("mediumtext character set latin1", [("'é'", "é")]),
+    Case("longtext", [("'long'", "long")]),
+    Case("enum('a','ä,b','c')", [("'ä,b'", "ä,b"), ("''", ""), ("3", "c")]),
+    Case("set('x','y','zé')", [("'x,zé'", "x,zé"), ("''", ""), ("7", "x,y,zé")]),
+    Case("enum(" + ",".join(f"'m{i}'" for i in range(300)) + ")", [("'m299'", "m299"), ("'m0'", "m0")]),
+    Case("set(" + ",".join(f"'m{i}'" for i in range(64)) + ")", [("'m0,m63'", "m0,m63")]),
+    Case("set(" + ",".join(f"'m{i}'" for i in range(20)) + ")", [("'m0,m19'", "m0,m19")]),
+    Case("point", [("st_geomfromtext('POINT(1 2)')", {"x": 1.0, "y": 2.0, "wkb": WKB_POINT, "srid": None})]),
+    Case("geometry", [("st_geomfromtext('POINT(1 2)', 4326)", {"wkb": None, "srid": 4326})]),
+    Case("linestring", [("st_geomfromtext('LINESTRING(0 0,1 1)')", {"wkb": None, "srid": None})]),
+    Case(
+        "json",
+        [
+            ("""'{"k": [1, 2], "a": {"b": null}}'""", '{"a":{"b":null},"k":[1,2]}'),
+            ("""'[]'""", "[]"),
+            ("""'{}'""", "{}"),
+            ("""'null'""", "null"),
+            ("""'"text"'""", '"text"'),
+            ("""'true'""", "true"),
+            (
+                """'[1.5, -0.25, 1e100, 12345678.0, 0.0001, 1e-7]'""",
+                "[1.5,-0.25," + ",".join(f"{Decimal(d):f}" for d in (1e100, 12345678.0, 0.0001, 1e-7)) + "]",
+            ),
+            (
+                """'[-32768, 65535, 2147483648, -9223372036854775808, 18446744073709551615]'""",
+                "[-32768,65535,2147483648,-9223372036854775808,18446744073709551615]",
+            ),
+            (r"""'{"q": "a\\"b\\\\c\\n\\u0001ä😀/"}'""", r'{"q":"a\"b\\c\n\u0001ä😀/"}'),
+            ("json_array(repeat('x', 70000))", '["' + "x" * 70000 + '"]'),
+        ],
+        ("mysql",),
+    ),
+    Case("vector(3)", [("string_to_vector('[1,2.5,-3]')", [1.0, 2.5, -3.0])], ("mysql",)),
+    Case(
+        "uuid",
+        [
+            ("'123e4567-e89b-12d3-a456-426614174000'", "123e4567-e89b-12d3-a456-426614174000"),
+            ("'00000000-0000-0000-0000-000000000000'", "00000000-0000-0000-0000-000000000000"),
+            ("'ffffffff-ffff-ffff-ffff-ffffffffffff'", "ffffffff-ffff-ffff-ffff-ffffffffffff"),
+            ("'0190163d-8694-739b-aea5-966c26f8ad91'", "0190163d-8694-739b-aea5-966c26f8ad91"),
+            ("'9b2b7a36-3a5f-4f3c-8000-000000000000'", "9b2b7a36-3a5f-4f3c-8000-000000000000"),
+        ],
+        ("mariadb",),
+    ),
+    Case(
+        "inet6",
+        [
+            (f"'{text}'", text)
+            for text in (
+                "::",
+                "::1",
+                "2001:db8::ff00:42:8329",
+                "::ffff:1.2.3.4",
+                "::1.2.3.4",
+                "fe80::",
+                "1:0:0:2::3",
+                "::2:0:0:0:1",
+                "64:ff9b::102:304",
+            )
+        ],
+        ("mariadb",),
+    ),
+    Case("inet4", [("'1.2.3.0'", "1.2.3.0"), ("'0.0.0.0'", "0.0.0.0")], ("mariadb",)),  # noqa: S104 - an address as data
+    Case("json", [("""'{"k": [1, 2]}'""", '{"k": [1, 2]}')], ("mariadb",)),
+]
+
+
+class Bench:
+    """One table on one server, its plan, and both ways of reading it."""
+
+    def __init__(self, server: Database, session: Session, database: str, *, name: str = "t") -> None:
+        self.server = server
+        self.session = session
+        self.table = TableId(database, name)
+        self.types = mariadb_types if server.flavor == "mariadb" else mysql_types
+
+    def plan(self) -> TablePlan:
+        table: Table = self.session.read_catalog(lambda t: t == self.table)[0]
+        columns = [self.types.column_plan(c, mysql_types.TypeModes(), table.id) for c in table.columns]
+        return tableplan.build_table_plan(
+            table,
+            columns,
+            settings=tableplan.PlanSettings(
+                connector=self.server.flavor, version="1", naming=tableplan.TopicNaming(prefix="p"), skipped_operations=frozenset()
+            ),
+            key_columns=table.key,
+            key_prefix=lambda _t, _s: b"\0\0\0\0\1",
+            value_prefix=lambda _t, _s: b"\0\0\0\0\2",
+        )
+
+    def log(self, file: str, pos: int, resolve: Callable[..., Any], *, until: str, **options: Any) -> list[LogRows | LogEvent]:
+        """Items from a position up to the statement ``until``."""
+        raw = self.raw_log(file, pos, until=until)
+        decoder = _fast.LogDecoder(flavor=self.server.flavor, resolve=resolve, **options)
+        fast = drain(decoder, file, pos, raw, step=100_000)
+        twin = SlowLogDecoder(flavor=self.server.flavor, resolve=resolve, **options)
+        assert comparable(drain(twin, file, pos, raw, step=100_000)) == comparable(fast)
+        return fast
+
+    def raw_log(self, file: str, pos: int, *, until: str) -> bytes:
+        connection = self.session.open_log(server_id=4711, file=file, pos=pos, gtids=None)
+        out = b""
+        with contextlib.closing(connection):
+            for _ in range(200):
+                out += connection.recv(0.2)
+                if until.encode() in out:
+                    return out
+        raise AssertionError("the log did not get there")
+
+
+def drain(decoder: Any, file: str, pos: int, raw: bytes, *, step: int) -> list[LogRows | LogEvent]:
+    items: list[LogRows | LogEvent] = []
+    decoder.start(file, pos, now_us=lambda: 1_700_000_000_000_000)
+    for at in range(0, len(raw), step):
+        items += decoder.feed(raw[at : at + step])
+        while decoder.held:
+            items += decoder.feed(b"")
+    return items + decoder.flush()
+
+
+def comparable(items: list[LogRows | LogEvent]) -> list[Any]:
+    return [
+        ([(k, v, h) for _, k, v, h in i.segments], i.records, i.bytes, i.source_ts_us, i.position) if isinstance(i, LogRows) else i
+        for i in items
+    ]
+
+
+def records(items: list[LogRows | LogEvent]) -> list[tuple[bytes | None, bytes | None]]:
+    return [pair for i in items if isinstance(i, LogRows) for _, keys, values, _ in i.segments for pair in zip(keys, values, strict=True)]
+
+
+def decoded(plan: TablePlan, value: bytes) -> dict[str, Any]:
+    schema = fastavro.parse_schema(json.loads(avro.avro_text(plan.value_schema)))
+    reader = BytesIO(value[len(plan.value_prefix) :])
+    record = fastavro.schemaless_reader(reader, schema)
+    assert not reader.read()
+    return record
+
+
+@pytest.fixture
+def bench(source: Database) -> Iterator[Bench]:
+    module = mariadb_session if source.flavor == "mariadb" else mysql_session
+    settings = ConnectSettings(host=source.host, port=source.port, user=source.user, password=source.password)
+    database = new_database(source, "rowpath")
+    with contextlib.closing(module.connect(settings)) as session:
+        yield Bench(source, session, database)
+
+
+def test_every_type_is_read_alike_from_log_and_result_set(bench: Bench) -> None:
+    cases = [case for case in CASES if bench.server.flavor in case.flavors]
+    rows = max(len(case.values) for case in cases)
+    table = f"`{bench.table.database}`.`t`"
+    columns = ", ".join(f"c{i} {case.ddl}" for i, case in enumerate(cases))
+    execute(bench.server, f"CREATE TABLE {table} (id int PRIMARY KEY, {columns}) DEFAULT CHARSET utf8mb4 ROW_FORMAT=DYNAMIC")
+    file, pos, _ = bench.session.current_position()
+    with connected(bench.server) as connection, connection.cursor() as cursor:
+        cursor.execute("SET sql_mode='', time_zone='+00:00'")
+        for row in range(rows):
+            literals = [case.values[row][0] if row < len(case.values) else "NULL" for case in cases]
+            cursor.execute(f"INSERT INTO {table} VALUES ({row}, {', '.join(literals)})")
+        cursor.execute(f"UPDATE {table} SET id = id + 100 WHERE id = 0")
+        cursor.execute(f"UPDATE {table} SET c0 = 5 WHERE id = 1")
+        cursor.execute(f"DELETE FROM {table} WHERE id = 1")
+        cursor.execute(f"CREATE TABLE `{bench.table.database}`.the_end (id int)")
+    plan = bench.plan()
+    fast, slow = _fast.FastPlan(plan, image), SlowPlan(plan, image)
+
+    by_log = records(bench.log(file, pos, lambda body, _p: fast if b"\x01t\x00" in body[:80] else None, until="the_end"))
+    by_slow = records(bench.log(file, pos, lambda body, _p: slow if b"\x01t\x00" in body[:80] else None, until="the_end"))
+
+    assert by_log == by_slow
+    wrong = []
+    for row in range(rows):
+        after = decoded(plan, by_log[row][1])["after"]
+        for i, case in enumerate(cases):
+            wanted = case.values[row][1] if row < len(case.values) else None
+            got = after[f"c{i}"]
+            if isinstance(wanted, dict) and got is not None:
+                got = {**got, "wkb": got["wkb"] if wanted["wkb"] else None}
+            if got != wanted:
+                wrong.append((case.ddl, case.values[row][0], wanted, got))
+    assert not wrong
+    ops = [decoded(plan, value)["op"] if value else None for _, value in by_log[rows:]]
+    assert ops == ["d", None, "c", "u", "d", None]
+
+    # The rows as they were inserted, now by a result set.
+    execute(bench.server, f"DELETE FROM {table}")
+    with connected(bench.server) as connection, connection.cursor() as cursor:
+        cursor.execute("SET sql_mode='', time_zone='+00:00'")
+        for row in range(rows):
+            literals = [case.values[row][0] if row < len(case.values) else "NULL" for case in cases]
+            cursor.execute(f"INSERT INTO {table} VALUES ({row}, {', '.join(literals)})")
+    with contextlib.closing(bench.session.open_dump(TableId(bench.table.database, "marks"))) as dump:
+        dump.begin_snapshot()
+        statement, parameters = sql.chunk_select(plan.table, None, None, 1000)
+        chunk = dump.select(statement, parameters, key=plan.key)
+    context = RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental")
+    keys, values, dropped, digest = fast.encode_chunk(chunk.rows, context, frozenset())
+    assert (keys, values, dropped, digest) == slow.encode_chunk(chunk.rows, context, frozenset())
+    assert keys == [key for key, _ in by_log[:rows]]
+    for row in range(rows):
+        dumped, logged = decoded(plan, values[row])["after"], decoded(plan, by_log[row][1])["after"]
+        different = {cases[i].ddl: (dumped[f"c{i}"], logged[f"c{i}"]) for i in range(len(cases)) if dumped[f"c{i}"] != logged[f"c{i}"]}
+        assert not different
+    assert image.key_of_last(plan, chunk.rows) == (0,)
+
+
+def test_partial_images_stop_with_the_setting_to_change(bench: Bench) -> None:
+    table = f"`{bench.table.database}`.`t`"
+    execute(bench.server, f"CREATE TABLE {table} (id int PRIMARY KEY, a int, b text)", f"INSERT INTO {table} VALUES (1, 2, 'x')")
+    file, pos, _ = bench.session.current_position()
+    execute(bench.server, "SET SESSION binlog_row_image = 'MINIMAL'", f"UPDATE {table} SET a = 3")
+    execute(bench.server, f"CREATE TABLE `{bench.table.database}`.the_end (id int)")
+    plan = bench.plan()
+
+    for encoder in (_fast.FastPlan(plan, image), SlowPlan(plan, image)):
+        with pytest.raises(DefiniteError, match=rf"{bench.table}.*binlog_row_image.*{file}"):
+            bench.log(file, pos, lambda body, _p, e=encoder: e if b"\x01t\x00" in body[:80] else None, until="the_end")
