@@ -12,8 +12,7 @@ endif
 SOURCE ?= mariadb
 TESTS ?= tests
 BIN := build/venv/bin
-export PYTHONPATH := docker
-export PYTHONDONTWRITEBYTECODE := 1
+export PYTHONPATH := $(CURDIR)/docker
 
 help:
 	@echo 'dblog: change data capture from MySQL and MariaDB through Kafka into Delta Lake'
@@ -22,7 +21,7 @@ help:
 	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers'
 	@echo '  make lint                          style, types and import contracts'
 	@echo '  make format                        repair what lint can repair'
-	@echo '  make bench                         speed and memory of the worker; writes build/bench'
+	@echo '  make bench [ARGS=...]              speed and memory of the worker; writes build/bench'
 	@echo '  make setup                         only the virtual environment, the extension and the downloads'
 	@echo '  make clean                         remove build/ and compiled files (downloads stay in the cache folder)'
 	@echo
@@ -54,7 +53,7 @@ format: setup
 	@$(BIN)/ruff format .
 
 bench: setup
-	@$(BIN)/python tests/bench/worker.py
+	@$(BIN)/python tests/bench/worker.py $(ARGS)
 
 clean:
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache connect-worker/build spark-sink/build

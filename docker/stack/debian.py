@@ -17,7 +17,7 @@ from pathlib import Path
 
 from stack.cache import cached
 from stack.commands import run
-from stack.errors import Unavailable
+from stack.errors import StackError, Unavailable
 
 _APT = Path("/etc/apt")
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -51,7 +51,7 @@ def mirror() -> str | None:
 
 
 def unpacked(name: str, *, package: str, suite: str) -> Unpacked:
-    """`package` of Debian's `suite` with all it depends on, as the cache entry `name`. Raises Unavailable on other systems."""
+    """`package` of Debian's `suite` with all it depends on, as the cache entry `name`. Raises Unavailable where there is no archive with it."""
 
     def fill(folder: Path) -> None:
         _unpack(folder, package=package, suite=suite)
@@ -88,8 +88,11 @@ Debug::NoLocking "true";
 """
     )
     env = {"APT_CONFIG": str(state / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
-    run(["apt-get", "update", "--error-on=any"], what=f"Reading the package list of Debian {suite}", env=env)
-    run(["apt-get", "install", "--yes", "--download-only", package], what=f"Downloading {package} of Debian {suite}", env=env)
+    try:
+        run(["apt-get", "update", "--error-on=any"], what=f"Reading the package list of Debian {suite}", env=env)
+        run(["apt-get", "install", "--yes", "--download-only", package], what=f"Downloading {package} of Debian {suite}", env=env)
+    except StackError as error:  # an archive out of reach, or a private one without this suite
+        raise Unavailable(str(error)) from error
     (folder / "root").mkdir()
     for archive_file in sorted((state / "archives").glob("*.deb")):
         run(["dpkg-deb", "--extract", str(archive_file), str(folder / "root")], what=f"Unpacking {archive_file.name}")

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from stack.commands import run
-from stack.errors import Unavailable
+from stack.errors import StackError, Unavailable
 from stack.mariadb import MariaDb
 from stack.maven import jars
 from stack.mysql import MySql
@@ -158,11 +158,11 @@ def _has_module(name: str) -> bool:
 
 
 def _download(what: str, get: Callable[[], object]) -> None:
-    """Get one download. A machine that cannot have one server can still use the others: tests skip, CI refuses."""
+    """Get one download. A machine that cannot have one server can still use the others: tests skip or say so again, CI refuses."""
     started = time.monotonic()
     try:
         get()
-    except Unavailable as missing:
+    except StackError as missing:
         if os.environ.get("CI") == "true":
             raise
         print(f"setup: no {what} here. {missing}", file=sys.stderr, flush=True)
