@@ -6,15 +6,10 @@ Each protocol has a contract suite in tests/contracts that every implementation 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dblog.model import Headers, OffsetMap
-
-EncodedRows = tuple[list[bytes | None], list[bytes | None], dict[int, Headers]]
-"""Keys, values (None: tombstone), and the extra headers of the few records that have any."""
-
+from dblog.model import OffsetMap
 
 class OffsetFold(Protocol):
     """How far a source has come, as the fold of the steps of acknowledged batches. # I1"""
@@ -48,25 +43,14 @@ class DumpConnection(Protocol):
     def read_mark(self, name: str) -> str | None:
         """The token that the snapshot sees in row ``name``."""
 
-    def select(self, sql: str, parameters: Sequence[Any], *, bytes_max: int = 0) -> ChunkRows:
-        """Run one SELECT inside the snapshot."""
+    def select(self, statement: str, parameters: Sequence[Any], *, bytes_max: int = 0, key: Sequence[int] = ()) -> ChunkRows:
+        """Run one SELECT inside the snapshot; rows beyond ``bytes_max`` (0: no limit) are let go, at least one is kept.
+
+        ``key``: which columns are the key, for ``last_key``.
+        """
 
     def end_snapshot(self) -> None:
         """End the snapshot."""
 
     def close(self) -> None:
         """Give up the connections, also from another thread, also in the middle of a SELECT."""
-
-
-class RowEncoder(Protocol):
-    """A compiled row plan or its slow twin: source images to finished records."""
-
-    plan: Any
-
-    def encode_rows(self, op: str, body: bytes, context: Any) -> EncodedRows:  # noqa: ANN401 - codecs.plan.RowContext, a layer above
-        """Records of one rows event."""
-
-    def encode_chunk(
-        self, rows: bytes, context: Any, struck: AbstractSet[bytes]  # noqa: ANN401 - codecs.plan.RowContext, a layer above
-    ) -> tuple[list[bytes | None], list[bytes | None], int, int]:
-        """Records of a chunk but for the struck keys; how many were dropped; the digest over all rows read."""

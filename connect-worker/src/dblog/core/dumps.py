@@ -28,6 +28,8 @@ class TableDump:
 
     table: TableId
     started: bool = False
+    key: tuple[str, ...] = ()
+    """The key columns that ``after`` and ``upto`` are values of."""
     after: Key | None = None
     upto: Key | None = None
     done: bool = False
@@ -56,9 +58,9 @@ class Dump:
         """That table's progress, None when it is not part of this dump."""
         return next((t for t in self.tables if t.table == table), None)
 
-    def started(self, table: TableId, *, upto: Key | None) -> Dump:
+    def started(self, table: TableId, *, key: tuple[str, ...], upto: Key | None) -> Dump:
         """The table's greatest key is known; an empty table is done at once."""
-        return self._with(table, lambda t: replace(t, started=True, upto=upto, done=upto is None))
+        return self._with(table, lambda t: replace(t, started=True, key=key, upto=upto, done=upto is None))
 
     def advanced(self, table: TableId, *, after: Key | None, rows: int, done: bool) -> Dump:
         """A window of the table has closed: the frontier moves to ``after``."""
@@ -108,6 +110,7 @@ def _table_to_json(t: TableDump) -> dict[str, Any]:
     if t.done:
         out["done"] = True
     elif t.started:
+        out["key"] = list(t.key)
         out["upto"] = key_to_json(t.upto)
         if t.after is not None:
             out["after"] = key_to_json(t.after)
@@ -118,6 +121,7 @@ def _table_from_json(value: dict[str, Any]) -> TableDump:
     return TableDump(
         table=TableId(*value["table"]),
         started="upto" in value or value.get("done", False),
+        key=tuple(value.get("key", ())),
         after=key_from_json(value.get("after")),
         upto=key_from_json(value.get("upto")),
         done=value.get("done", False),

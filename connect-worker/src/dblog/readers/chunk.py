@@ -9,11 +9,12 @@ taken too early, shows another token, and the chunk is read again. # I2
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import structlog
 
@@ -29,24 +30,31 @@ from dblog.readers.interleaved import ChunkRead, Interleaver
 log = structlog.get_logger(__name__)
 
 PROOFS_MAX = 50
+PROOF_INTERVAL_S = 0.05
 """Snapshots tried for one low mark: a server that never shows its own committed mark is not the server whose log we read."""
 
 KEYLESS_TRIES_MAX = 10
 """A table without a key fits one window or none: tried so often, then refused with a sentence."""
 
+KEYLESS_ROWS_MAX = 5_000_000
 
-class TableChangedError(TransientError):
-    """The SELECT does not fit the table any more (a column or the table is gone): wait for the log to tell the new columns."""
+Statement = tuple[str, Key]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkSql:
-    """The dialect's statements a chunk reader needs; each gives SQL text and parameters."""
+class ChunkSql(Protocol):
+    """The dialect's statements: each gives its text and its parameters (dialects/mysql/sql.py is one)."""
 
-    chunk_select: Callable[[Table, Key | None, Key | None, int], tuple[str, Key]]
-    max_key: Callable[[Table], str]
-    select_key: Callable[[DumpConnection, Table, str], Key | None]
-    """Runs a one-row key query and gives its values."""
+    def chunk_select(self, table: Table, after: Key | None, upto: Key | None, rows_max: int) -> Statement:
+        """The first rows of the range (after, upto], in key order."""
+
+    def max_key(self, table: Table) -> Statement:
+        """The row with the greatest key."""
+
+    def full_scan(self, table: Table, rows_max: int) -> Statement:
+        """The whole of a table without a key."""
+
+    def key_indexes(self, table: Table) -> tuple[int, ...]:
+        """Where the key columns stand in the select list, in key order."""
 
 
 class ChunkReader:
@@ -104,8 +112,17 @@ class ChunkReader:
             progress = self._interleaver.table_dump(table)
             if progress is None or progress.done:
                 return
+            version = self._table_of(table)
+            if version is None:
+                log.info("the table is gone, its dump ends", table=str(table))
+                self._interleaver.change_dump(lambda d: None if d is None else d.dropped(table))
+                return
+            if progress.started and progress.key != version.key:
+                log.info("the table's key has changed, its dump begins again", table=str(table))
+                self._interleaver.change_dump(lambda d: None if d is None else d.restarted(table))
+                continue
             try:
-                rows_asked = self._read_from_frontier(table, progress, resets, rows_asked)
+                rows_asked = self._read_from_frontier(version, progress, resets, rows_asked)
                 failures = 0
             except TransientError as e:
                 if self._stop.is_set():
@@ -121,8 +138,7 @@ class ChunkReader:
                 return
             if self._interleaver.take_shrink(table):
                 rows_asked = rows_after_overflow(self._limits, rows_asked=rows_asked)
-            current = self._table_of(table)
-            if current is not None and not current.key:
+            if not version.key:
                 keyless_tries += 1
                 if keyless_tries >= KEYLESS_TRIES_MAX:
                     message = (
@@ -131,21 +147,17 @@ class ChunkReader:
                     )
                     raise DefiniteError(message)
 
-    def _read_from_frontier(self, table: TableId, progress: TableDump, resets: int, rows_asked: int) -> int:
+    def _read_from_frontier(self, version: Table, progress: TableDump, resets: int, rows_asked: int) -> int:
         """Open windows from the frontier to the table's end, or to the first reset. Returns the rows last asked for."""
-        version = self._table_of(table)
-        if version is None:
-            self._interleaver.change_dump(lambda d: None if d is None else d.dropped(table))
-            return rows_asked
+        table = version.id
         connection = self._connected()
         if not version.key:
             self._read_keyless(connection, version, resets)
             return rows_asked
         upto = progress.upto
         if not progress.started:
-            upto = self._sql.select_key(connection, version, self._sql.max_key(version))
-            found = upto
-            self._interleaver.change_dump(lambda d: _started(d, table, found))
+            upto = found = self._greatest_key(connection, version)
+            self._interleaver.change_dump(lambda d: _started(d, version, found))
             if upto is None:
                 return rows_asked
         after = progress.after
@@ -156,9 +168,9 @@ class ChunkReader:
                 return rows_asked
             started_s = time.monotonic()
             try:
-                sql, parameters = self._sql.chunk_select(version, after, upto, rows_asked)
-                chunk = self._select(connection, ticket, sql, parameters)
-                final = chunk.row_count < rows_asked or chunk.last_key == upto
+                chunk = self._select(connection, ticket, self._sql.chunk_select(version, after, upto, rows_asked), version)
+                cut_short = len(chunk.rows) > self._limits.bytes_max
+                final = chunk.last_key == upto or (chunk.row_count < rows_asked and not cut_short)
                 reached = upto if final else chunk.last_key
                 read = ChunkRead(
                     table=version, rows=chunk.rows, row_count=chunk.row_count, after=after, upto=reached, final=final
@@ -188,8 +200,13 @@ class ChunkReader:
         if ticket is None:
             return
         try:
-            sql, parameters = self._sql.chunk_select(version, None, None, 0)
-            chunk = self._select(connection, ticket, sql, parameters, bytes_max=self._keyless_bytes_max)
+            chunk = self._select(connection, ticket, self._sql.full_scan(version, KEYLESS_ROWS_MAX + 1), version)
+            if len(chunk.rows) > self._keyless_bytes_max or chunk.row_count > KEYLESS_ROWS_MAX:
+                message = (
+                    f"{table} has no key and is too large to be dumped in one window ({self._keyless_bytes_max} bytes, {KEYLESS_ROWS_MAX} rows); "
+                    "add a primary key, or leave the table out with snapshot.include.collection.list (its changes are still followed)"
+                )
+                raise DefiniteError(message)
             read = ChunkRead(table=version, rows=chunk.rows, row_count=chunk.row_count, after=None, upto=None, final=True)
             if self._interleaver.hand_in(ticket, read):
                 connection.write_mark(self._mark_name, ticket.high_token)
@@ -197,18 +214,17 @@ class ChunkReader:
             self._interleaver.give_up(ticket, f"its chunk could not be read: {type(e).__name__}")
             raise
 
-    def _select(
-        self, connection: DumpConnection, ticket: Ticket, sql: str, parameters: Key, *, bytes_max: int = 0
-    ) -> ChunkRows:
+    def _select(self, connection: DumpConnection, ticket: Ticket, statement: Statement, version: Table) -> ChunkRows:
+        """One SELECT in a snapshot that is proved to lie behind the low mark. # I2"""
+        text, parameters = statement
+        key = self._sql.key_indexes(version) if version.key else ()
+        bytes_max = self._limits.bytes_max if version.key else self._keyless_bytes_max
         connection.write_mark(self._mark_name, ticket.low_token)
         for _ in range(PROOFS_MAX):
-            connection.begin_snapshot()
-            try:
+            with _snapshot(connection):
                 if connection.read_mark(self._mark_name) == ticket.low_token:
-                    return connection.select(sql, parameters, bytes_max=bytes_max)
-            finally:
-                connection.end_snapshot()
-            if self._stop.wait(0.05):
+                    return connection.select(text, parameters, bytes_max=bytes_max, key=key)
+            if self._stop.wait(PROOF_INTERVAL_S):
                 message = "the dump is stopping"
                 raise TransientError(message)
         message = (
@@ -216,6 +232,11 @@ class ChunkReader:
             "reach the server whose log is read (a load balancer, or a replica that lags?): point database.hostname at one server"
         )
         raise DefiniteError(message)
+
+    def _greatest_key(self, connection: DumpConnection, version: Table) -> Key | None:
+        text, parameters = self._sql.max_key(version)
+        with _snapshot(connection):
+            return connection.select(text, parameters, key=self._sql.key_indexes(version)).last_key
 
     def _connected(self) -> DumpConnection:
         if self._connection is None:
@@ -228,5 +249,13 @@ class ChunkReader:
             connection.close()
 
 
-def _started(dump: Dump | None, table: TableId, upto: Key | None) -> Dump | None:
-    return None if dump is None else dump.started(table, upto=upto)
+@contextlib.contextmanager
+def _snapshot(connection: DumpConnection) -> Iterator[None]:
+    """A snapshot for a while. After an error it is left to the connection's end: the error says more than a failing ROLLBACK."""
+    connection.begin_snapshot()
+    yield
+    connection.end_snapshot()
+
+
+def _started(dump: Dump | None, table: Table, upto: Key | None) -> Dump | None:
+    return None if dump is None else dump.started(table.id, key=table.key, upto=upto)

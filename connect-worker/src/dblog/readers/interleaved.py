@@ -11,7 +11,7 @@ columns any more: the window is discarded and read again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,10 @@ import structlog
 
 from dblog.clock import Clock
 from dblog.codecs.plan import RowContext
+from dblog.codecs.rowplan import RowEncoder
 from dblog.core.dumps import Dump, Key, TableDump, dump_to_text
 from dblog.core.watermark import Closed, Discarded, MarkPosition, Ticket, Windows
 from dblog.model import Batch, Segment, Table, TableId
-from dblog.ports import RowEncoder
 from dblog.readers.queue import BlockingQueue
 
 log = structlog.get_logger(__name__)
@@ -33,10 +33,11 @@ CHUNK_BATCH_RECORDS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one batch moves: the log position after it, and the dump's state when it has changed."""
+    """What one batch moves: the places of the log items up to it, in order, and the dump's state when it has changed."""
 
-    position: Any | None
+    places: tuple[Any, ...]
     dump: str | None = None
+    dump_done: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +92,8 @@ class Interleaver:
         self._changed = threading.Condition()
         self._stopping = False
         self._dump: Dump | None = None
-        self._dump_text: str | None = None
         self._dump_moved = False
+        self._places: list[Any] = []
         self._resets: dict[TableId, int] = {}
         self._shrink: set[TableId] = set()
 
@@ -170,38 +171,37 @@ class Interleaver:
 
     # ---- the log thread
 
-    def rows(self, segments: list[Segment], *, position: object, records: int, size_bytes: int, source_ts_us: int | None) -> None:
+    def moved(self, place: object) -> None:
+        """The log has come to this place (each item's, in order); the next batch carries it."""
+        self._places.append(place)
+
+    def rows(self, segments: list[Segment], *, records: int, size_bytes: int, source_ts_us: int | None) -> None:
         """Log rows, in log order: strike their keys from open windows and send them."""
         if self._windows.open_total:
             with self._changed:
                 for segment in segments:
                     if segment.table is not None:
                         self._discarded(self._windows.note(segment.table, segment.keys))
-        self._put(segments, position, records, size_bytes, source_ts_us)
-
-    def skipped_rows(self, table: TableId, keys: Iterable[bytes | None]) -> None:
-        """Log rows that are lawfully not sent still strike their keys."""
-        with self._changed:
-            self._discarded(self._windows.note(table, keys))
+        self._put(segments, records, size_bytes, source_ts_us)
 
     def table_changed(self, table: TableId, reason: str) -> None:
         """DDL on a table, at the log's position: its windows are read again."""
         with self._changed:
             self._discarded(self._windows.table_changed(table, reason))
 
-    def mark(self, token: str, at: MarkPosition, position: object) -> None:
+    def mark(self, token: str, at: MarkPosition) -> None:
         """A mark, at the log's position; a high mark sends the rows of its window."""
         with self._changed:
             closed = self._windows.mark(token, at)
         if closed is not None:
-            self._close(closed, position)
+            self._close(closed)
 
-    def extra(self, segments: list[Segment], position: object) -> None:
-        """Records that are no rows (heartbeat, schema change), or none at all when only the position moves."""
+    def extra(self, segments: list[Segment]) -> None:
+        """Records that are no rows (heartbeat, schema change), or none at all when only the place moves."""
         size_bytes = sum(len(k or b"") + len(v or b"") for s in segments for k, v in zip(s.keys, s.values, strict=True))
-        self._put(segments, position, sum(len(s.values) for s in segments), size_bytes, None)
+        self._put(segments, sum(len(s.values) for s in segments), size_bytes, None)
 
-    def _close(self, closed: Closed[ChunkRead], position: object) -> None:
+    def _close(self, closed: Closed[ChunkRead]) -> None:
         chunk = closed.rows
         encoder = self._encoder_of(closed.table)
         if encoder is None or encoder.plan.table != chunk.table:
@@ -222,6 +222,12 @@ class Interleaver:
             snapshot="incremental",
         )
         keys, values, dropped, digest = encoder.encode_chunk(chunk.rows, context, closed.struck)
+        if dropped and not _tells_rows_apart(encoder, chunk.table):
+            with self._changed:
+                self._shrink.add(closed.table)
+                self._reset(closed.table, "a change inside the window has the message key of a row, and message.key.columns tells no rows apart")
+                self._discarded(self._windows.table_changed(closed.table, "an older window of the table was discarded"))
+            return
         topic = encoder.plan.topic
         marker = ChunkMarker(
             chunk_id=f"{self._run}/{closed.number}",
@@ -241,7 +247,7 @@ class Interleaver:
             part_values = values[start : start + CHUNK_BATCH_RECORDS]
             segment = Segment(topic, part_keys, part_values, closed.table)
             size_bytes = sum(len(k) for k in part_keys if k) + sum(len(v) for v in part_values if v)
-            self._queue.put(Batch([segment], Step(position=None), len(part_keys), size_bytes, None))
+            self._put([segment], len(part_keys), size_bytes, None)
         with self._changed:
             dump = self._dump
             if dump is not None and dump.table(closed.table) is not None:
@@ -250,21 +256,21 @@ class Interleaver:
                 )
             self._changed.notify_all()
         segment_of_marker = self._marker_segment(marker)
-        self.extra([] if segment_of_marker is None else [segment_of_marker], position)
+        self.extra([] if segment_of_marker is None else [segment_of_marker])
 
-    def _put(
-        self, segments: list[Segment], position: object, records: int, size_bytes: int, source_ts_us: int | None
-    ) -> None:
-        dump = None
+    def _put(self, segments: list[Segment], records: int, size_bytes: int, source_ts_us: int | None) -> None:
+        text, done = None, False
         if self._dump_moved:
             with self._changed:
-                dump = self._dump_text
-                self._dump_moved = False
-        self._queue.put(Batch(segments, Step(position=position, dump=dump), records, size_bytes, source_ts_us))
+                dump, self._dump_moved = self._dump, False
+            if dump is not None:
+                text, done = dump_to_text(dump), dump.done
+        places, self._places = tuple(self._places), []
+        step = Step(places=places, dump=text, dump_done=done)
+        self._queue.put(Batch(segments, step, records, size_bytes, source_ts_us))
 
     def _set_dump(self, dump: Dump | None) -> None:
         self._dump = dump
-        self._dump_text = None if dump is None else dump_to_text(dump)
         self._dump_moved = True
 
     def _discarded(self, discarded: Discarded | None) -> None:
@@ -282,3 +288,9 @@ class Interleaver:
     def _is_done(self, table: TableId) -> bool:
         progress = None if self._dump is None else self._dump.table(table)
         return progress is None or progress.done
+
+
+def _tells_rows_apart(encoder: RowEncoder, table: Table) -> bool:
+    """Whether the message key holds the whole table key: only then does striking a key strike one row and no other."""
+    names = {table.columns[index].name for index in encoder.plan.key}
+    return not table.key or names >= {column.name for column in (table.column(name) for name in table.key) if column is not None}

@@ -19,6 +19,8 @@ from typing import Any, Protocol
 import structlog
 from confluent_kafka import KafkaError
 
+from dblog.config.topic_creation import topic_rules
+from dblog.config.worker import read_worker_config, to_librdkafka
 from dblog.core.backoff import Backoff
 from dblog.core.ledger import Ledger
 from dblog.errors import DblogError, TransientError
@@ -56,9 +58,17 @@ class StartOrder:
 class SourceTask(Protocol):
     """The contract of a source: start, poll, commit, stop."""
 
-    partition: Mapping[str, str]
-    fold: OffsetFold
-    context_headers: Headers
+    @property
+    def partition(self) -> Mapping[str, str]:
+        """The source partition of its offsets."""
+
+    @property
+    def fold(self) -> OffsetFold:
+        """How far it has come; valid once started."""
+
+    @property
+    def context_headers(self) -> Headers:
+        """Headers of every row record."""
 
     def start(self, offset: OffsetMap | None) -> None:
         """Connect, check, recover, and let the readers run. Raises TransientError or DefiniteError."""
@@ -198,11 +208,13 @@ class Supervisor:
         return stored
 
     def _open(self, order: StartOrder, task: SourceTask) -> _Run:
-        bootstrap = order.worker["bootstrap.servers"]
-        overrides = {**_prefixed(order.worker, "producer."), **_prefixed(order.config, "producer.override.")}
+        worker = read_worker_config(order.worker)
         client_id = f"connector-producer-{order.connector}-{order.task}"
-        producer = record_producer(bootstrap, client_id, overrides, error_cb=self._on_kafka_error)
-        topics = TopicCreator.of(bootstrap, order.worker, order.config)
+        overrides = to_librdkafka(_prefixed(order.config, "producer.override."))
+        producer = record_producer(client_id, {**worker.client_settings("producer"), **overrides}, error_cb=self._on_kafka_error)
+        creates = order.worker.get("topic.creation.enable", "true").lower() == "true"
+        admin_settings = {**worker.client_settings("admin"), **to_librdkafka(_prefixed(order.config, "admin.override."))}
+        topics = TopicCreator(topic_rules(order.config) if creates else (), admin_settings)
 
         def ensure_topic(topic: str) -> None:
             topics.ensure(topic)
@@ -215,7 +227,7 @@ class Supervisor:
             tolerate=order.config.get("errors.tolerance", "none").lower() == "all",
         )
         offset_producer = record_producer(
-            bootstrap, f"{client_id}-offsets", {**_prefixed(order.worker, "producer."), "linger.ms": "0"}, error_cb=self._on_kafka_error
+            f"{client_id}-offsets", {**worker.client_settings("producer"), "linger.ms": 0}, error_cb=self._on_kafka_error
         )
         writer = OffsetWriter(
             offset_producer,

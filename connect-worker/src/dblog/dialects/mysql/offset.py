@@ -1,0 +1,130 @@
+"""A source offset of MySQL and MariaDB: Debezium's map, read, moved on by the log, and written back.
+
+Keys and meaning are Debezium's (``file``, ``pos``, ``gtids``, ``server_id``, ``event``, ``row``, ``ts_sec``, ``snapshot``), so a connector can be taken over from
+Debezium and handed back. Ours beside them: ``dblog_dump`` (the dump's progress), ``dblog_server`` (which server the file names belong to) and
+``dblog_epoch`` (how often that has changed: D7).
+
+Inside a transaction ``file`` and ``pos`` are its BEGIN, ``gtids`` the set without it, ``event`` the number of its events to skip, BEGIN included.
+"""
+
+from __future__ import annotations
+
+from dblog.codecs.logitems import LogOffset
+from dblog.dialects.mariadb.position import GtidPosition
+from dblog.dialects.mysql.position import GtidSet, file_index
+from dblog.errors import DefiniteError
+from dblog.model import OffsetMap
+
+POSITION_BITS = 23
+"""Low bits of the second sequence number that hold the row's number (D7)."""
+
+
+def sequence_of(*, epoch: int, file: str, pos: int) -> tuple[int, int]:
+    """D7's two numbers of a place in the log."""
+    return epoch << 32 | file_index(file), pos << POSITION_BITS
+
+
+class LogProgress:
+    """How far the log has been taken; ``advance`` folds decoder places, in order."""
+
+    def __init__(
+        self,
+        *,
+        flavor: str,
+        file: str,
+        pos: int,
+        gtids: str | None,
+        event: int = 0,
+        row: int = 0,
+        server_id: int = 0,
+        ts_sec: int = 0,
+        server: str | None = None,
+        epoch: int = 0,
+    ) -> None:
+        self.flavor = flavor
+        self.file = file
+        self.pos = pos
+        self.event = event
+        self.row = row
+        self.server_id = server_id
+        self.ts_sec = ts_sec
+        self.server = server
+        self.epoch = epoch
+        parse = GtidPosition.parse if flavor == "mariadb" else GtidSet.parse
+        self.gtids: GtidSet | GtidPosition | None = None if gtids is None else parse(gtids)
+
+    @classmethod
+    def of_offset(cls, offset: OffsetMap, *, flavor: str) -> LogProgress:
+        """From a stored offset, ours or Debezium's. DefiniteError when it names no place in a log."""
+        file, pos = offset.get("file"), offset.get("pos")
+        gtids = offset.get("gtids")
+        if not isinstance(file, str) or not isinstance(pos, int):
+            message = "the connector's offset has no file and pos; set them with PATCH /connectors/<name>/offsets, or reset the offsets to dump anew"
+            raise DefiniteError(message)
+        server = offset.get("dblog_server")
+        return cls(
+            flavor=flavor,
+            file=file,
+            pos=pos,
+            gtids=gtids if isinstance(gtids, str) else None,
+            event=_integer(offset, "event"),
+            row=_integer(offset, "row"),
+            server_id=_integer(offset, "server_id"),
+            ts_sec=_integer(offset, "ts_sec"),
+            server=server if isinstance(server, str) else None,
+            epoch=_integer(offset, "dblog_epoch"),
+        )
+
+    def copy(self) -> LogProgress:
+        """An independent copy: the reader's place and the committed place move apart."""
+        return LogProgress(
+            flavor=self.flavor,
+            file=self.file,
+            pos=self.pos,
+            gtids=None if self.gtids is None else self.gtids.text(),
+            event=self.event,
+            row=self.row,
+            server_id=self.server_id,
+            ts_sec=self.ts_sec,
+            server=self.server,
+            epoch=self.epoch,
+        )
+
+    def advance(self, place: LogOffset) -> None:
+        """Take the place after a decoder item."""
+        self.file = place.file
+        self.pos = place.pos
+        self.event = place.event
+        self.row = place.row
+        if place.ts_sec:
+            self.ts_sec = place.ts_sec
+        if place.server_id:
+            self.server_id = place.server_id
+        if self.gtids is not None and place.gtids_delta:
+            self.gtids.add_all(place.gtids_delta)  # type: ignore[arg-type]  # the delta has the flavor's shape
+
+    @property
+    def sequence(self) -> tuple[int, int]:
+        """D7's numbers of this place."""
+        return sequence_of(epoch=self.epoch, file=self.file, pos=self.pos)
+
+    def to_map(self) -> dict[str, str | int | float | bool | None]:
+        """The offset as Debezium writes it; zero counts are left out."""
+        out: dict[str, str | int | float | bool | None] = {}
+        if self.ts_sec:
+            out["ts_sec"] = self.ts_sec
+        out["file"] = self.file
+        out["pos"] = self.pos
+        if self.gtids is not None:
+            out["gtids"] = self.gtids.text()
+        for name, value in (("row", self.row), ("server_id", self.server_id), ("event", self.event), ("dblog_epoch", self.epoch)):
+            if value:
+                out[name] = value
+        if self.server is not None:
+            out["dblog_server"] = self.server
+        return out
+
+
+def _integer(offset: OffsetMap, name: str) -> int:
+    value = offset.get(name)
+    return value if isinstance(value, int) else 0

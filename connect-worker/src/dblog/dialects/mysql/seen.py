@@ -1,0 +1,197 @@
+"""What a table map says of a table's columns, and whether the schema we hold agrees with it (D8).
+
+Every table map gives types, lengths and nullability; MINIMAL metadata adds signedness and charsets, FULL adds names, members and the key. Where the two
+disagree on something that decides how bytes are read or what the record says, the log is right. What the log cannot say (defaults, comments, a UUID that is
+stored as 16 bytes) is taken from the schema we hold.
+
+Collations come as numbers: which they are is asked of the server once (``Charsets``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from dblog.core.crosscheck import Seen
+from dblog.dialects.mysql.events import MapColumn, TableMap, WireType
+from dblog.model import Column
+
+COLLATIONS_SQL = "SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLLATIONS WHERE ID IS NOT NULL AND CHARACTER_SET_NAME IS NOT NULL"
+MARIADB_COLLATIONS_SQL = "SELECT ID, CHARACTER_SET_NAME, FULL_COLLATION_NAME FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
+"""MariaDB 10.10 made some collations serve several charsets; only this table has all their numbers."""
+WIDTHS_SQL = "SELECT CHARACTER_SET_NAME, MAXLEN FROM information_schema.CHARACTER_SETS"
+
+BINARY = "binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Charsets:
+    """The server's character sets. ``collations``: number -> (charset, collation); ``widths``: charset -> most bytes of a character."""
+
+    collations: Mapping[int, tuple[str, str]]
+    widths: Mapping[str, int]
+
+    def charset(self, collation: int | None) -> str | None:
+        """The charset of a collation's number; None when the log or the server does not say."""
+        return None if collation is None else self.collations.get(collation, (None, None))[0]
+
+
+_INTEGERS = {
+    WireType.TINY: "tinyint",
+    WireType.SHORT: "smallint",
+    WireType.INT24: "mediumint",
+    WireType.LONG: "int",
+    WireType.LONGLONG: "bigint",
+}
+_PLAIN = {
+    **_INTEGERS,
+    WireType.FLOAT: "float",
+    WireType.DOUBLE: "double",
+    WireType.YEAR: "year",
+    WireType.DATE: "date",
+    WireType.NEWDATE: "date",
+    WireType.JSON: "json",
+    WireType.GEOMETRY: "geometry",
+    WireType.VECTOR: "vector",
+}
+_TEMPORAL = {WireType.TIME2: "time", WireType.DATETIME2: "datetime", WireType.TIMESTAMP2: "timestamp"}
+_BLOBS = {1: ("tinyblob", "tinytext"), 2: ("blob", "text"), 3: ("mediumblob", "mediumtext"), 4: ("longblob", "longtext")}
+_STRINGS = {WireType.VARCHAR: ("varbinary", "varchar"), WireType.VAR_STRING: ("varbinary", "varchar"), WireType.STRING: ("binary", "char")}
+
+GEOMETRIES = frozenset(
+    {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection"}
+)
+STORED_AS_BINARY = {"uuid": 16, "inet6": 16, "inet4": 4}
+"""MariaDB types that the log shows as BINARY(n)."""
+SIGNED = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"})
+SAME_WIRE = {"integer": "int", "numeric": "decimal", "dec": "decimal", "fixed": "decimal", "real": "double", "bool": "tinyint", "boolean": "tinyint"}
+
+
+def seen_of(table_map: TableMap, charsets: Charsets) -> Seen:
+    """The table map's columns, each as far as the log tells it."""
+    columns = tuple(_column(column, charsets) for column in table_map.columns)
+    key = None
+    if table_map.named and table_map.key is not None:
+        key = tuple(columns[index].name for index, _ in table_map.key)
+    elif table_map.named:
+        key = ()
+    return Seen(columns=columns, named=table_map.named, key=key or None)
+
+
+def _column(column: MapColumn, charsets: Charsets) -> Column:
+    code, meta = column.type_code, column.meta
+    charset = charsets.charset(column.collation)
+    length: int | None = None
+    scale: int | None = None
+    members: tuple[str, ...] = ()
+    if code in _TEMPORAL:
+        type_, length = _TEMPORAL[WireType(code)], meta
+        text = f"{type_}({meta})" if meta else type_
+    elif code == WireType.NEWDECIMAL:
+        type_, length, scale = "decimal", meta >> 8, meta & 0xFF
+        text = f"decimal({length},{scale})"
+    elif code == WireType.BIT:
+        type_, length = "bit", (meta >> 8) * 8 + (meta & 0xFF)
+        text = f"bit({length})"
+    elif code == WireType.BLOB:
+        type_ = text = _BLOBS[meta][charset is not None and charset != BINARY]
+    elif code in _STRINGS:
+        type_ = _STRINGS[WireType(code)][charset is not None and charset != BINARY]
+        length = meta // charsets.widths.get(charset or BINARY, 1)
+        text = f"{type_}({length})"
+    elif code in (WireType.ENUM, WireType.SET):
+        type_ = "enum" if code == WireType.ENUM else "set"
+        members = tuple(_text(m, charset) for m in column.members or ())
+        text = f"{type_}({','.join(_quoted(m) for m in members)})"
+    else:
+        type_ = text = _PLAIN.get(WireType(code), f"wire type {code}") if code in WireType._value2member_map_ else f"wire type {code}"
+    unsigned = bool(column.unsigned)
+    if unsigned and (code in _INTEGERS or type_ in {"decimal", "float", "double"}):
+        text += " unsigned"
+    return Column(
+        name=column.name or "",
+        type=type_,
+        type_text=text,
+        nullable=column.nullable,
+        unsigned=unsigned,
+        length=length,
+        scale=scale,
+        charset=None if charset == BINARY else charset,
+        members=members,
+    )
+
+
+def _text(member: bytes, charset: str | None) -> str:
+    codec = {"latin1": "cp1252", "ucs2": "utf-16-be", "utf16": "utf-16-be", "utf32": "utf-32-be"}.get(charset or "", "utf-8")
+    return member.decode(codec, "replace")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def merger(charsets: Charsets, *, signs_known: bool) -> Callable[[Column, Column], Column]:
+    """``merge`` for ``cross_check``. ``signs_known``: the table map tells which numbers are unsigned (without metadata it does not)."""
+    return lambda known, seen: _merged(known, seen, charsets, signs_known=signs_known)
+
+
+def _merged(known: Column, seen: Column, charsets: Charsets, *, signs_known: bool) -> Column:
+    """``known`` itself when it agrees, else the column to decode with."""
+    signs_agree = not signs_known or known.unsigned == seen.unsigned or _family(known.type) not in SIGNED
+    if not signs_agree or not _same_storage(known, seen, charsets):
+        return replace(seen, name=known.name, comment=known.comment, invisible=known.invisible, generated=known.generated)
+    changes: dict[str, object] = {}
+    if known.nullable != seen.nullable:
+        changes["nullable"] = seen.nullable
+    if seen.members and known.members and known.members != seen.members and "\ufffd" not in "".join(seen.members):
+        changes |= {"members": seen.members, "type_text": seen.type_text}
+    if seen.charset is not None and known.charset is not None and _charset(known.charset) != _charset(seen.charset):
+        changes |= {"charset": seen.charset, "collation": None}
+    return replace(known, **changes) if changes else known  # type: ignore[arg-type]  # names and types are Column's own
+
+
+def _charset(name: str) -> str:
+    return "utf8mb3" if name == "utf8" else name
+
+
+def _same_storage(known: Column, seen: Column, charsets: Charsets) -> bool:
+    """Whether the bytes of both are read alike, signs apart."""
+    known_type = SAME_WIRE.get(known.type, known.type)
+    if known_type in STORED_AS_BINARY:
+        return seen.type in {"binary", "char"} and seen.length is not None
+    if known_type in GEOMETRIES:
+        return seen.type == "geometry"
+    if known_type in {"float", "double"}:
+        return seen.type == known_type or (known_type == "float" and seen.type == "double")
+    if known_type == "json" and seen.type in {"longtext", "longblob"}:
+        return True  # MariaDB
+    if _family(known_type) != _family(seen.type):
+        return False
+    if known_type == "decimal":
+        return (known.length or 10, known.scale or 0) == (seen.length, seen.scale)
+    if known_type in {"time", "datetime", "timestamp"}:
+        return (known.length or 0) == (seen.length or 0)
+    if known_type == "bit":
+        return (known.length or 1) == seen.length
+    if known_type in {"char", "varchar"} and known.length is not None and seen.length is not None:
+        width = charsets.widths.get(_charset(known.charset or ""), charsets.widths.get(known.charset or "", 1))
+        seen_width = charsets.widths.get(seen.charset or BINARY, 1)
+        return known.length * width == seen.length * seen_width or known.length == seen.length
+    if known_type in {"binary", "varbinary"}:
+        return known.length == seen.length
+    return True
+
+
+_FAMILIES = {
+    **dict.fromkeys(("char", "binary"), "char"),
+    **dict.fromkeys(("varchar", "varbinary"), "varchar"),
+    **dict.fromkeys(("tinytext", "tinyblob"), "blob1"),
+    **dict.fromkeys(("text", "blob"), "blob2"),
+    **dict.fromkeys(("mediumtext", "mediumblob"), "blob3"),
+    **dict.fromkeys(("longtext", "longblob"), "blob4"),
+}
+
+
+def _family(type_: str) -> str:
+    """Types that differ only in their charset being binary: without metadata the log does not tell them apart."""
+    return _FAMILIES.get(type_, type_)

@@ -1,0 +1,1 @@
+"""Everything that talks to Kafka and its registry: producers, compacted topics, admin, registry."""

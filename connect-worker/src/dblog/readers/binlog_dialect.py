@@ -1,0 +1,112 @@
+"""What a binlog task needs of MySQL or MariaDB, by name: the two side by side, so that a difference is one line here.
+
+The packages dialects/mysql and dialects/mariadb hold the same file names; MariaDB's take over whatever is alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal
+
+from dblog.codecs._fast import LogDecoder
+from dblog.codecs.logitems import LogOffset
+from dblog.codecs.rowplan import RowEncoder
+from dblog.config.options import Settings
+from dblog.core.changes import Change
+from dblog.core.crosscheck import Seen
+from dblog.core.timeline import Position, Timeline
+from dblog.dialects.mariadb import session as mariadb_session
+from dblog.dialects.mariadb import types as mariadb_types
+from dblog.dialects.mariadb.flavor import mariadb_flavor
+from dblog.dialects.mysql import ddl, events, image, sql
+from dblog.dialects.mysql import session as mysql_session
+from dblog.dialects.mysql import types as mysql_types
+from dblog.dialects.mysql.context import Context
+from dblog.dialects.mysql.flavor import Flavor, mysql_flavor
+from dblog.dialects.mysql.seen import COLLATIONS_SQL, MARIADB_COLLATIONS_SQL, WIDTHS_SQL, Charsets, merger, seen_of
+from dblog.dialects.mysql.session import ServerFacts, Session
+from dblog.model import TableId
+from dblog.readers.schemas import Merge
+
+ROW_CHANGE = re.compile(r"\s*(?:/\*.*?\*/\s*)*(insert|update|delete|replace|load\s+data|load\s+xml)\b", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinlogDialect:
+    """One flavor. ``column_plan`` and ``connect`` are the flavor's own, the rest follows from ``name``."""
+
+    name: Literal["mysql", "mariadb"]
+    """``mysql`` or ``mariadb``: Debezium's connector name, and the decoder's flavor."""
+    connect: Callable[..., Session]
+    column_plan: Callable[..., Any]
+    flavor_of: Callable[[tuple[int, int, int]], Flavor]
+    image: ModuleType = image
+    sql: ModuleType = sql
+
+    def decoder(self, resolve: Callable[[bytes, LogOffset], RowEncoder | None], marks: TableId, settings: Settings) -> LogDecoder:
+        """A log decoder that has not been started; rows of the watermark table pass through it."""
+        return LogDecoder(
+            flavor=self.name,
+            resolve=resolve,
+            records_max=min(1000, settings.integer("max.batch.size")),
+            bytes_max=1 << 20,
+            pass_through=frozenset({(marks.database, marks.name)}),
+        )
+
+    def charsets(self, session: Session) -> Charsets:
+        """The server's character sets: table maps name collations by number."""
+        collations = MARIADB_COLLATIONS_SQL if self.name == "mariadb" else COLLATIONS_SQL
+        return Charsets(
+            collations={int(i): (str(charset), str(name)) for i, charset, name in session.query(collations, doing="reading the collations")},
+            widths={str(name): int(width) for name, width in session.query(WIDTHS_SQL, doing="reading the character sets")},
+        )
+
+    @staticmethod
+    def read_table_map(body: bytes, charsets: Charsets) -> tuple[TableId, Seen, Merge]:
+        """Name, columns, and how to bring them together with those we hold."""
+        table_map = events.read_table_map(body)
+        signs_known = any(column.unsigned is not None for column in table_map.columns)
+        return table_map.table, seen_of(table_map, charsets), merger(charsets, signs_known=signs_known)
+
+    @staticmethod
+    def is_row_change(text: str) -> bool:
+        """By the first word; a log of rows holds none of these."""
+        return ROW_CHANGE.match(text) is not None
+
+    def statement_parser(self, facts: ServerFacts, timeline: Timeline) -> Callable[[events.Query, Position], Iterable[Change]]:
+        """The DDL parser in the surroundings of one server."""
+        flavor = self.flavor_of(facts.version)
+
+        def database_charset(name: str) -> tuple[str | None, str | None]:
+            known = timeline.databases.get(name)
+            return (None, None) if known is None else (known.charset, known.collation)
+
+        def parse(query: events.Query, position: Position) -> Iterable[Change]:
+            context = Context(
+                flavor=flavor,
+                table=timeline.lookup_before(position),
+                default_database=query.database,
+                sql_mode=query.sql_mode or 0,
+                lower_case_names=facts.lower_case_table_names == 1,
+                database_charset=database_charset,
+                server_charset=facts.charset or None,
+                server_collation=facts.collation or None,
+            )
+            return ddl.parse(query.text.decode("utf-8", "replace"), context)
+
+        return parse
+
+    def identity(self, session: Session) -> str:
+        """Which server the file names of an offset belong to: MySQL's UUID; MariaDB has only its id."""
+        return session.facts.server_uuid or f"server_id {session.facts.server_id}"
+
+
+MYSQL = BinlogDialect(
+    name="mysql", connect=mysql_session.connect, column_plan=mysql_types.column_plan, flavor_of=mysql_flavor
+)
+MARIADB = BinlogDialect(
+    name="mariadb", connect=mariadb_session.connect, column_plan=mariadb_types.column_plan, flavor_of=mariadb_flavor
+)

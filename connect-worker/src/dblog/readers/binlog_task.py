@@ -1,0 +1,457 @@
+"""The source task of the MySQL and MariaDB connectors: wiring and life of the log thread and the dump threads.
+
+``start`` decides by readers/start.py, recovers the schema timeline (or reads it from the catalog, at a position that no DDL crossed), and lets the threads
+run; ``poll`` takes finished batches off the queue; ``commit`` lets the timeline forget; ``stop`` ends the threads. An error of any thread comes out of ``poll``.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import structlog
+
+from dblog.clock import Clock
+from dblog.codecs.logitems import LogEvent, LogOffset
+from dblog.codecs.rowplan import RowEncoder
+from dblog.config.options import Settings
+from dblog.core.changes import AlterTable, Change, DropTable, RenameTable
+from dblog.core.dumps import Dump, dump_of, dump_to_text
+from dblog.core.governor import ChunkLimits
+from dblog.core.selection import Selection, name_matcher
+from dblog.core.timeline import Database, Timeline
+from dblog.core.watermark import Windows
+from dblog.dialects.mysql import sql
+from dblog.dialects.mysql.catalog import read_databases
+from dblog.dialects.mysql.dump import DumpConnection
+from dblog.dialects.mysql.log import end_of_log
+from dblog.dialects.mysql.offset import LogProgress, sequence_of
+from dblog.dialects.mysql.session import PositionLostError, Session, settings_of
+from dblog.errors import TransientError
+from dblog.model import Batch, Headers, OffsetMap, Segment, Table, TableId
+from dblog.readers.binlog_dialect import BinlogDialect
+from dblog.readers.chunk import ChunkReader
+from dblog.readers.encoders import Encoders
+from dblog.readers.history import SchemaHistory
+from dblog.readers.interleaved import ChunkRead, Interleaver
+from dblog.readers.patience import Patience
+from dblog.readers.offset import BinlogOffset
+from dblog.readers.queue import BlockingQueue
+from dblog.readers.schemas import SchemaDialect, Schemas
+from dblog.readers.start import From, StartPlan, may_start_over, start_plan
+from dblog.readers.stream import LogStream
+
+log = structlog.get_logger(__name__)
+
+CATALOG_TRIES_MAX = 20
+"""Reads of the catalog until two agree: more DDL than that at the very start is worth waiting for, not guessing."""
+
+EPOCH_START_S = 1_704_067_200
+"""2024-01-01: a fresh start takes the minutes since then as its epoch, so it sorts behind whatever an earlier life of the connector wrote (D7)."""
+
+
+class BinlogTask:
+    """One connector's only task. Implements the supervisor's ``SourceTask``."""
+
+    def __init__(
+        self,
+        *,
+        connector: str,
+        settings: Settings,
+        dialect: BinlogDialect,
+        encoders: Encoders,
+        history_of: Callable[[], SchemaHistory],
+        clock: Clock,
+    ) -> None:
+        self._connector = connector
+        self._settings = settings
+        self._dialect = dialect
+        self._encoders = encoders
+        self._history_of = history_of
+        self._clock = clock
+        self._prefix = settings.text("topic.prefix")
+        self._marks = sql.parse_table_name(settings.text("dblog.watermark.table"))
+        self._selection = Selection.from_settings(settings.originals, never=frozenset({self._marks}))
+        self._mode = settings.text("snapshot.mode")
+        self._mark_name = f"{self._prefix}/{connector}"
+        self._run = uuid.uuid4().hex[:12]
+        self._queue = BlockingQueue(
+            records_max=settings.integer("max.queue.size"), bytes_max=settings.integer("max.queue.size.in.bytes") or (64 << 20)
+        )
+        self._session: Session | None = None
+        self._history: SchemaHistory | None = None
+        self._schemas: Schemas | None = None
+        self._stream: LogStream | None = None
+        self._interleaver: Interleaver | None = None
+        self._chunk_readers: list[ChunkReader] = []
+        self._threads: list[threading.Thread] = []
+        self._taken: set[TableId] = set()
+        self._take_lock = threading.Lock()
+        self._ends_after_dump = False
+        self._stopped = threading.Event()
+        self._joined: dict[TableId, tuple[int, int]] = {}
+        self.partition: Mapping[str, str] = {"server": self._prefix}
+        self.fold = BinlogOffset(LogProgress(flavor=dialect.name, file="", pos=4, gtids=None), dump=None, dump_done=False)
+        self.context_headers: Headers = encoders.context_headers
+
+    # ---- the contract
+
+    def start(self, offset: OffsetMap | None) -> None:
+        """Connect, check, recover, run. Raises what the database, Kafka or the configuration make impossible."""
+        session = self._session = self._dialect.connect(settings_of(self._settings), again=offset is not None)
+        history = self._history = self._history_of()
+        plan = start_plan(self._mode, offset)
+        dumps = plan.new_dump or plan.dumps_new_tables or (plan.dump is not None and not plan.dump.done)
+        self._check(session, marks=self._marks if dumps else None)
+        if plan.log_from is From.OFFSET:
+            assert offset is not None, "only a stored offset makes this plan"
+            try:
+                progress, timeline, new_tables = self._resume(session, history, offset)
+            except PositionLostError as e:
+                if not may_start_over(self._mode):
+                    raise
+                log.warning("the stored position is lost, dumping anew (snapshot.mode=when_needed)", reason=str(e))
+                plan = start_plan("when_needed", None)
+                progress, timeline = self._fresh(session, history, plan, epoch_above=LogProgress.of_offset(offset, flavor=self._dialect.name).epoch)
+                new_tables = []
+        else:
+            above = 0 if offset is None else LogProgress.of_offset(offset, flavor=self._dialect.name).epoch
+            progress, timeline = self._fresh(session, history, plan, epoch_above=above)
+            new_tables = []
+        dump = plan.dump
+        if plan.new_dump:
+            dump = dump_of(self._run, self._dumped(t.id for t in timeline.captured_tables()))
+        elif plan.dumps_new_tables and (added := self._dumped(new_tables)):
+            log.info("new tables are dumped", tables=[str(t) for t in added])
+            dump = (dump or dump_of(self._run, ())).with_tables(added)
+        self._ends_after_dump = plan.ends_after_dump
+        self._run_threads(session, history, progress, timeline, dump, dump_is_news=dump is not plan.dump)
+
+    def poll(self, *, timeout_s: float, records_max: int) -> list[Batch]:
+        """Finished batches; raises the first error of any thread."""
+        return self._queue.poll(timeout_s=timeout_s, records_max=records_max)
+
+    def commit(self, offset: OffsetMap) -> None:
+        """The offset is stored: versions of tables that no restart needs may go. Pruning waits for the log thread's own next statement."""
+        del offset
+        if self._schemas is not None:
+            self._schemas.committed(self.fold.sequence)
+
+    def stop(self) -> None:
+        """End the threads and close the connections."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        self._queue.close()
+        if self._interleaver is not None:
+            self._interleaver.stop()
+        if self._stream is not None:
+            self._stream.stop()
+        for reader in self._chunk_readers:
+            reader.stop()
+        for thread in self._threads:
+            thread.join(timeout=10)
+        if self._session is not None:
+            self._session.close()
+        if self._history is not None:
+            self._history.close()
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers for the herder: the log's place, lag, queue, and the dump's progress."""
+        out: dict[str, float] = {"queue_records": float(self._queue.records_total), "queue_bytes": float(self._queue.bytes_total)}
+        stream, interleaver = self._stream, self._interleaver
+        if stream is not None:
+            out["connected"] = float(stream.connected)
+            out["log_pos"] = float(stream.place[1])
+            out["log_reconnects_total"] = float(stream.reconnects_total)
+            out["log_records_total"] = float(stream.records_total)
+            out["lag_ms"] = stream.lag_ms()
+        dump = None if interleaver is None else interleaver.dump
+        if dump is not None:
+            out["dump_tables_total"] = float(len(dump.tables))
+            out["dump_tables_done"] = float(sum(t.done for t in dump.tables))
+            out["dump_rows_total"] = float(dump.rows)
+            out["dump_running"] = float(not dump.done)
+        return out
+
+    # ---- start
+
+    def _check(self, session: Session, *, marks: TableId | None) -> None:
+        tables = session.read_catalog(self._selection.includes)
+        for warning in session.check(server_id=self._settings.integer("database.server.id"), tables=tables, marks=marks):
+            log.warning("server setting", warning=warning)
+
+    def _fresh(self, session: Session, history: SchemaHistory, plan: StartPlan, *, epoch_above: int) -> tuple[LogProgress, Timeline]:
+        """Position and schemas of now (or the oldest log), and a history that starts with them."""
+        epoch = max(epoch_above + 1, (self._clock.now_us() // 1_000_000 - EPOCH_START_S) // 60)
+        for _ in range(CATALOG_TRIES_MAX):
+            before = session.read_catalog(self._selection.includes)
+            file, pos, gtids = session.current_position()
+            if before == session.read_catalog(self._selection.includes):
+                break
+        else:
+            message = "tables keep being altered while the connector starts; it starts once they are left alone for a moment"
+            raise TransientError(message)
+        if plan.log_from is From.OLDEST:
+            file, pos, gtids = session.log_files()[0].name, 4, session.purged_gtids()
+        progress = self._progress(session, file=file, pos=pos, gtids=gtids, epoch=epoch)
+        timeline = self._new_timeline()
+        for defaults in read_databases(session.execute):
+            timeline.databases[defaults.name] = Database(defaults.charset, defaults.collation)
+        for table in before:
+            timeline.put(table, progress.sequence, note={"file": file, "pos": pos})
+        old = self._new_timeline()
+        history.recover(old)
+        gone = [t for t in old.tables() if not timeline.versions(t)]
+        history.save(timeline, [*timeline.tables(), *gone], databases={*timeline.databases, *old.databases})
+        if not before:
+            log.warning("no table matches the include lists yet; tables that are created later are captured")
+        log.info("schemas read", tables=len(before), file=file, pos=pos)
+        return progress, timeline
+
+    def _resume(
+        self, session: Session, history: SchemaHistory, offset: OffsetMap
+    ) -> tuple[LogProgress, Timeline, list[TableId]]:
+        """Go on at a stored offset; tables that the connector does not know yet join now."""
+        progress = LogProgress.of_offset(offset, flavor=self._dialect.name)
+        self._follow_server(session, progress)
+        session.check_position(file=progress.file, pos=progress.pos, gtids=None if progress.gtids is None else progress.gtids.text())
+        timeline = self._new_timeline()
+        if not history.recover(timeline):
+            message = (
+                f"the schema history topic {self._settings.text_or_none('schema.history.internal.kafka.topic')} has no record of {self._prefix}, so rows logged "
+                "since the stored offset cannot be decoded safely; restore the topic, or reset the connector's offsets to dump anew"
+            )
+            raise PositionLostError(message)
+        now = session.read_catalog(self._selection.includes)
+        file, pos, _ = session.current_position()
+        joined = self._progress(session, file=file, pos=pos, gtids=None, epoch=progress.epoch).sequence
+        new_tables = []
+        for table in now:
+            if not timeline.versions(table.id):
+                timeline.put(table, joined, note={"file": file, "pos": pos})
+                self._joined[table.id] = joined
+                new_tables.append(table.id)
+        if new_tables:
+            history.save(timeline, new_tables)
+        return progress, timeline, new_tables
+
+    def _follow_server(self, session: Session, progress: LogProgress) -> None:
+        """Another server than the one that wrote the offset's file names: only GTIDs carry over, and the epoch rises (D7)."""
+        identity = self._dialect.identity(session)
+        if progress.server is not None and progress.server != identity:
+            if progress.gtids is None or not progress.gtids:
+                message = (
+                    f"the server at {session.settings.address} is not the one that wrote the stored offset, and the offset has no GTIDs; point the connector at "
+                    "the old server, or reset its offsets to dump anew"
+                )
+                raise PositionLostError(message)
+            log.warning("another server answers; going on by GTIDs", was=progress.server, now=identity)
+            file, pos, _ = session.current_position()
+            progress.epoch += 1
+            progress.file, progress.pos, progress.event, progress.row = file, pos, 0, 0
+        progress.server = identity
+
+    def _progress(self, session: Session, *, file: str, pos: int, gtids: str | None, epoch: int) -> LogProgress:
+        return LogProgress(
+            flavor=self._dialect.name,
+            file=file,
+            pos=pos,
+            gtids=gtids if session.facts.uses_gtids else None,
+            server=self._dialect.identity(session),
+            epoch=epoch,
+        )
+
+    def _new_timeline(self) -> Timeline:
+        return Timeline(captured=self._selection.includes)
+
+    def _dumped(self, tables: Iterable[TableId]) -> list[TableId]:
+        """Those of the tables that snapshot.include.collection.list selects (all without it)."""
+        wanted = name_matcher(self._settings.originals.get("snapshot.include.collection.list"), option="snapshot.include.collection.list")
+        return [t for t in tables if wanted is None or wanted(str(t))]
+
+    # ---- run
+
+    def _run_threads(
+        self,
+        session: Session,
+        history: SchemaHistory,
+        progress: LogProgress,
+        timeline: Timeline,
+        dump: Dump | None,
+        *,
+        dump_is_news: bool,
+    ) -> None:
+        charsets = self._dialect.charsets(session)
+        limit_s = int(self._settings.originals.get("dblog.retry.timeout.ms") or 300_000) / 1000
+        patience = Patience(stopped=self._stopped, limit_s=limit_s, clock=self._clock)
+        schemas = self._schemas = Schemas(
+            timeline=timeline,
+            history=history,
+            dialect=SchemaDialect(
+                read_table_map=lambda body: self._dialect.read_table_map(body, charsets),
+                parse_statement=self._dialect.statement_parser(session.facts, timeline),
+                is_row_change=self._dialect.is_row_change,
+                read_table=self._read_table,
+            ),
+            includes=self._selection.includes,
+            build_encoder=lambda table: patience(lambda: self._encoders.encoder(table)),
+            patience=patience,
+        )
+
+        def resolve(table_map: bytes, place: LogOffset) -> RowEncoder | None:
+            # A transaction's rows are decoded with the schema at its begin: no DDL stands inside.
+            return schemas.resolve(table_map, sequence_of(epoch=progress.epoch, file=place.file, pos=place.pos))
+
+        for table, position in self._joined.items():
+            schemas.ignore_before(table, position)
+        windows: Windows[ChunkRead] = Windows(run=self._run, keys_max=self._settings.integer("dblog.window.keys.max"))
+        interleaver = self._interleaver = Interleaver(
+            windows=windows,
+            queue=self._queue,
+            clock=self._clock,
+            encoder_of=schemas.encoder,
+            marker_segment=lambda made: patience(lambda: self._encoders.marker(made)),
+            run=self._run,
+        )
+        if dump is not None:
+            state = dump
+            interleaver.change_dump(lambda _: state)
+        self.fold = BinlogOffset(
+            progress.copy(),
+            dump=None if dump is None else dump_to_text(dump),
+            dump_done=dump is None or dump.done,
+        )
+        heartbeat_s = self._settings.integer("heartbeat.interval.ms") / 1000
+        self._stream = LogStream(
+            open_log=lambda at: self._open_log(session, at),
+            new_decoder=lambda: self._dialect.decoder(resolve, self._marks, self._settings),
+            end_of_log=lambda code, body, where: end_of_log(code, body, session.settings, where),
+            progress=progress,
+            schemas=schemas,
+            interleaver=interleaver,
+            mark_name=f"{self._mark_name}/",
+            recorder=lambda *a: patience(lambda: self._statement_records(*a)),
+            heartbeat=(lambda: patience(self._encoders.heartbeat)) if heartbeat_s else None,
+            heartbeat_interval_s=heartbeat_s,
+            clock=self._clock,
+            on_tables_changed=self._tables_changed,
+        )
+        self._thread("log", self._stream.run)
+        self._start_dump()
+        if dump_is_news:
+            log.info("dump begins", tables=len(dump.tables) if dump else 0)
+
+    def _statement_records(self, event: LogEvent, text: str, changes: tuple[Change, ...], touched: tuple[TableId, ...]) -> list[Segment]:
+        assert self._schemas is not None
+        return self._encoders.statement(event, text, changes, {t: self._schemas.table(t) for t in touched})
+
+    def _open_log(self, session: Session, at: LogProgress) -> Any:  # noqa: ANN401 - the dialect's LogConnection
+        return session.open_log(
+            server_id=self._settings.integer("database.server.id"),
+            file=at.file,
+            pos=at.pos,
+            gtids=None if at.gtids is None else at.gtids.text(),
+        )
+
+    def _read_table(self, table: TableId) -> Table | None:
+        return next(iter(self._catalog_session().read_catalog(lambda other: other == table)), None)
+
+    def _catalog_session(self) -> Session:
+        """The session for questions of the log thread; opened again when the server has dropped it while it was idle."""
+        assert self._session is not None, "asked only while the task runs"
+        try:
+            self._session.query("SELECT 1")
+        except TransientError:
+            self._session.close()
+            self._session = self._dialect.connect(settings_of(self._settings), again=True)
+        return self._session
+
+    def _start_dump(self) -> None:
+        assert self._interleaver is not None
+        dump = self._interleaver.dump
+        if dump is None or dump.done:
+            self._dump_ended()
+            return
+        pending = [t.table for t in dump.tables if not t.done]
+        threads = min(self._settings.integer("dblog.dump.threads"), len(pending))
+        limits = ChunkLimits(rows_max=self._settings.integer("dblog.chunk.rows"), bytes_max=self._settings.integer("dblog.chunk.bytes.max"))
+        settings = settings_of(self._settings)
+        for number in range(threads):
+            assert self._schemas is not None
+            reader = ChunkReader(
+                connect=lambda: DumpConnection.open(settings, self._marks),
+                sql=sql,
+                interleaver=self._interleaver,
+                next_table=self._next_table,
+                table_of=self._schemas.table,
+                mark_name=f"{self._mark_name}/{number}",
+                limits=limits,
+            )
+            self._chunk_readers.append(reader)
+            self._thread(f"dump-{number}", lambda reader=reader: self._read_chunks(reader))  # type: ignore[misc]
+
+    def _read_chunks(self, reader: ChunkReader) -> None:
+        reader.run()
+        assert self._interleaver is not None
+        dump = self._interleaver.dump
+        if dump is not None and dump.done and not self._stopped.is_set():
+            log.info("dump done", rows=dump.rows, tables=len(dump.tables))
+            self._dump_ended()
+
+    def _dump_ended(self) -> None:
+        if self._ends_after_dump and self._stream is not None:
+            log.info("the dump is done and snapshot.mode=initial_only: the log is not followed any further")
+            self._stream.stop()
+
+    def _next_table(self) -> TableId | None:
+        """A table of the dump that no other thread has taken."""
+        assert self._interleaver is not None
+        dump = self._interleaver.dump
+        with self._take_lock:
+            for progress in () if dump is None else dump.tables:
+                if not progress.done and progress.table not in self._taken:
+                    self._taken.add(progress.table)
+                    return progress.table
+        return None
+
+    def _tables_changed(self, changes: Iterable[Change]) -> None:
+        """What DDL means for a dump under way: a table that is gone is done, a renamed one is read under its new name."""
+        assert self._interleaver is not None
+        if self._interleaver.dump is None:
+            return
+        for change in changes:
+            match change:
+                case DropTable(ids):
+                    for table in ids:
+                        self._interleaver.change_dump(lambda d, t=table: None if d is None else d.dropped(t))  # type: ignore[misc]
+                case RenameTable(pairs):
+                    for old, new in pairs:
+                        self._renamed(old, new)
+                case AlterTable(old, table) if table.id != old:
+                    self._renamed(old, table.id)
+                case _:
+                    pass
+
+    def _renamed(self, old: TableId, new: TableId) -> None:
+        assert self._interleaver is not None
+        progress = self._interleaver.table_dump(old)
+        unfinished = progress is not None and not progress.done
+        self._interleaver.change_dump(lambda d: None if d is None else d.dropped(old))
+        if unfinished and self._selection.includes(new):
+            with self._take_lock:
+                self._taken.discard(new)
+            self._interleaver.change_dump(lambda d: None if d is None else d.with_tables([new]).restarted(new))
+
+    def _thread(self, name: str, work: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException as e:  # noqa: BLE001 - whatever ends a thread must end the task
+                self._queue.fail(e)
+
+        thread = threading.Thread(target=guarded, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()

@@ -1,0 +1,184 @@
+"""Makes the records of a binlog task: the row encoder of each table version, and the few records that are no rows.
+
+Rows go the compiled way when both converters are Avro (the row plan writes their bytes itself), else through the converters, value by value. Markers,
+heartbeats and schema changes are rare and always take the converters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from dblog import __version__
+from dblog.clock import Clock
+from dblog.codecs import envelope, marker
+from dblog.codecs._fast import FastPlan
+from dblog.codecs.logitems import LogEvent
+from dblog.codecs.rowplan import RowEncoder, SlowPlan, Writers
+from dblog.codecs.schema import Schema
+from dblog.codecs.tableplan import PlanSettings, TopicNaming, build_table_plan
+from dblog.config.options import Settings
+from dblog.core.changes import Change
+from dblog.core.dumps import key_to_json
+from dblog.core.watermark import MarkPosition
+from dblog.core.selection import Selection, key_rules, message_key, name_matcher
+from dblog.dialects.mysql import image
+from dblog.dialects.mysql.types import TypeModes
+from dblog.model import Headers, Segment, Table, TableId
+from dblog.readers.binlog_dialect import BinlogDialect
+from dblog.readers.interleaved import ChunkMarker
+
+
+class Converter(Protocol):
+    """What a key or value converter does here (kafka/converters.py)."""
+
+    is_avro: bool
+
+    def prefix(self, topic: str, schema: Schema) -> bytes:
+        """The frame of every record of that schema."""
+
+    def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:  # noqa: ANN401 - a Connect value
+        """One record's bytes; None for null."""
+
+
+class Encoders:
+    """One connector's record makers. Registry calls happen here, when a table version or a record kind is first met."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        dialect: BinlogDialect,
+        key_converter: Converter,
+        value_converter: Converter,
+        clock: Clock,
+        task: int,
+    ) -> None:
+        self._settings = settings
+        self._dialect = dialect
+        self._key = key_converter
+        self._value = value_converter
+        self._clock = clock
+        self._naming = TopicNaming(
+            prefix=settings.text("topic.prefix"),
+            delimiter=settings.text("topic.delimiter"),
+            heartbeat_prefix=settings.text("topic.heartbeat.prefix"),
+            heartbeat_name=settings.text_or_none("topic.heartbeat.name"),
+            transaction_suffix=settings.text("topic.transaction"),
+        )
+        self._selection = Selection.from_settings(settings.originals)
+        self._modes = TypeModes.from_settings(
+            settings,
+            column_propagate=name_matcher(settings.originals.get("column.propagate.source.type"), option="column.propagate.source.type"),
+            datatype_propagate=name_matcher(settings.originals.get("datatype.propagate.source.type"), option="datatype.propagate.source.type"),
+        )
+        self._key_rules = key_rules(settings.originals.get("message.key.columns"))
+        self._plan_settings = PlanSettings(
+            connector=dialect.name,
+            version=__version__,
+            naming=self._naming,
+            schema_adjustment=envelope.NameAdjustment(settings.text("schema.name.adjustment.mode")),
+            field_adjustment=envelope.NameAdjustment(settings.text("field.name.adjustment.mode")),
+            tombstones=settings.boolean("tombstones.on.delete"),
+            skipped_operations=frozenset(o.strip() for o in settings.items_of("skipped.operations")) - {"none"},
+            skip_unchanged=settings.boolean("skip.messages.without.change"),
+        )
+        self.context_headers: Headers = (
+            [
+                ("__debezium.context.connectorLogicalName", settings.text("topic.prefix").encode()),
+                ("__debezium.context.taskId", str(task).encode()),
+                ("__debezium.context.connectorName", dialect.name.encode()),
+            ]
+            if settings.boolean("extended.headers.enabled")
+            else []
+        )
+
+    def encoder(self, table: Table) -> RowEncoder:
+        """The row encoder of a table version."""
+        included = self._selection.columns(table)
+        columns = [
+            self._dialect.column_plan(column, self._modes, table.id, included=chosen)
+            for column, chosen in zip(table.columns, included, strict=True)
+        ]
+        plan = build_table_plan(
+            table,
+            columns,
+            settings=self._plan_settings,
+            key_columns=message_key(table, self._key_rules),
+            key_prefix=lambda topic, schema: self._key.prefix(topic, schema),
+            value_prefix=lambda topic, schema: self._value.prefix(topic, schema),
+        )
+        if self._key.is_avro and self._value.is_avro:
+            return FastPlan(plan, image)
+        key_schema = plan.key_schema
+        return SlowPlan(
+            plan,
+            image,
+            Writers(
+                key=lambda value: self._key.serialize(plan.topic, key_schema, value) or b"",
+                value=lambda value: self._value.serialize(plan.topic, plan.value_schema, value) or b"",
+            ),
+        )
+
+    def marker(self, made: ChunkMarker) -> Segment | None:
+        """The record of a closed window (D6)."""
+        topic = self._settings.text_or_none("dblog.chunk.marker.topic") or f"{self._settings.text('topic.prefix')}.dblog.chunks"
+        value = {
+            "version": __version__,
+            "connector": self._dialect.name,
+            "server": self._settings.text("topic.prefix"),
+            "table": str(made.table),
+            "chunk_id": made.chunk_id,
+            "range_after": None if made.after is None else json.dumps(key_to_json(made.after)),
+            "range_upto": None if made.upto is None else json.dumps(key_to_json(made.upto)),
+            "final": made.final,
+            "low": _place(made.low),
+            "high": _place(made.high),
+            "rows_read": made.rows_read,
+            "rows_dropped": made.rows_dropped,
+            "digest": made.digest - (1 << 64) if made.digest >= 1 << 63 else made.digest,
+            "topic": made.topic,
+            "offsets": None,
+            "ts_ms": self._clock.now_us() // 1000,
+        }
+        return self._segment(topic, marker.MARKER_KEY, {"table": str(made.table)}, marker.MARKER_VALUE, value, partition=None)
+
+    def heartbeat(self) -> Segment:
+        """One beat, with the wall clock's time."""
+        return self._segment(
+            self._naming.heartbeat,
+            envelope.HEARTBEAT_KEY,
+            {"serverName": self._settings.text("topic.prefix")},
+            envelope.HEARTBEAT_VALUE,
+            {"ts_ms": self._clock.now_us() // 1000},
+            partition=0,
+        )
+
+    def statement(
+        self, event: LogEvent, text: str, changes: tuple[Change, ...], tables: Mapping[TableId, Table | None]
+    ) -> list[Segment]:
+        """Records that one DDL statement leaves: schema-change records, and truncate records where ``skipped.operations`` lets them through."""
+        del event, text, changes, tables
+        return []
+
+    def _segment(
+        self, topic: str, key_schema: Schema, key: Any, value_schema: Schema, value: Any, *, partition: int | None  # noqa: ANN401 - Connect values
+    ) -> Segment:
+        return Segment(
+            topic,
+            [self._key.serialize(topic, key_schema, key)],
+            [self._value.serialize(topic, value_schema, value)],
+            partition=partition,
+            context_headers=False,
+        )
+
+
+def _place(position: MarkPosition) -> dict[str, Any]:
+    return {
+        "file": position.file,
+        "pos": position.pos,
+        "gtid": position.gtid,
+        "sequence_high": position.sequence_high,
+        "sequence_low": position.sequence_low,
+    }

@@ -1,0 +1,42 @@
+"""The source offset of a binlog task, folded from the steps of acknowledged batches. # I1"""
+
+from __future__ import annotations
+
+from dblog.dialects.mysql.offset import LogProgress
+from dblog.model import OffsetMap
+from dblog.readers.interleaved import Step
+
+
+class BinlogOffset:
+    """Where the acknowledged output ends: the log's place, and the dump's state. Implements ``ports.OffsetFold``.
+
+    While a dump is unfinished the offset says ``snapshot=INITIAL``, so that Debezium, taking over, would dump anew instead of missing rows.
+    """
+
+    def __init__(self, progress: LogProgress, *, dump: str | None, dump_done: bool) -> None:
+        self._progress = progress
+        self._dump = dump
+        self._dump_done = dump_done
+
+    @property
+    def sequence(self) -> tuple[int, int]:
+        """D7's numbers of the committed place."""
+        return self._progress.sequence
+
+    def advance(self, step: object) -> None:
+        """Take one batch's step."""
+        assert isinstance(step, Step), "a binlog task makes binlog steps"
+        for place in step.places:
+            self._progress.advance(place)
+        if step.dump is not None:
+            self._dump = step.dump
+            self._dump_done = step.dump_done
+
+    def offset(self) -> OffsetMap:
+        """The offset to store now."""
+        out = self._progress.to_map()
+        if self._dump is not None:
+            if not self._dump_done:
+                out["snapshot"] = "INITIAL"
+            out["dblog_dump"] = self._dump
+        return out

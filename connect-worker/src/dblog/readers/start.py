@@ -1,0 +1,69 @@
+"""Decides what a task does when it starts: dump, go on with a dump, only follow, from where. Pure: facts in, a plan out.
+
+The modes are Debezium's ``snapshot.mode`` (debezium manual, "snapshot.mode"), on top of a dump that never stops the log. Values: ``initial`` dumps when there is
+no offset; ``initial_only`` ends after the dump; ``always`` dumps at every start; ``no_data`` (``schema_only``) follows from now; ``when_needed`` is ``initial``, and
+starts over when the stored position is lost; ``never`` follows from the oldest log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from dblog.core.dumps import Dump, dump_from_text
+from dblog.errors import DefiniteError
+from dblog.model import OffsetMap
+
+
+class From(Enum):
+    """Where the log is read from."""
+
+    NOW = "now"
+    OLDEST = "oldest"
+    OFFSET = "offset"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartPlan:
+    """``dump`` None: no dump goes on; with ``new_dump`` a fresh one covers all selected tables. ``dumps_new_tables``: tables that the connector did not know
+    before are dumped. ``ends_after_dump``: initial_only."""
+
+    log_from: From
+    new_dump: bool
+    dump: Dump | None
+    dumps_new_tables: bool
+    ends_after_dump: bool
+
+
+DUMPING_MODES = frozenset({"initial", "initial_only", "always", "when_needed"})
+
+
+def start_plan(mode: str, offset: OffsetMap | None) -> StartPlan:
+    """The plan for a snapshot mode and the stored offset. A dump of Debezium's that it had not finished is started anew, as Debezium would."""
+    mode = {"schema_only": "no_data"}.get(mode.lower(), mode.lower())
+    if mode not in DUMPING_MODES | {"no_data", "never"}:
+        message = f"snapshot.mode={mode} is not supported; use initial, initial_only, always, no_data, when_needed or never"
+        raise DefiniteError(message)
+    dumps = mode in DUMPING_MODES
+    dump = None
+    unfinished_elsewhere = False
+    if offset is not None:
+        text = offset.get("dblog_dump")
+        dump = dump_from_text(text) if isinstance(text, str) else None
+        unfinished_elsewhere = dump is None and offset.get("snapshot") not in {None, False, "INCREMENTAL"}
+    if offset is None or unfinished_elsewhere or mode == "always":
+        return StartPlan(
+            log_from=From.OLDEST if mode == "never" else From.NOW,
+            new_dump=dumps,
+            dump=None,
+            dumps_new_tables=dumps,
+            ends_after_dump=mode == "initial_only",
+        )
+    return StartPlan(
+        log_from=From.OFFSET, new_dump=False, dump=dump, dumps_new_tables=dumps, ends_after_dump=mode == "initial_only"
+    )
+
+
+def may_start_over(mode: str) -> bool:
+    """Whether a lost position is answered by a new dump instead of an error."""
+    return mode.lower() == "when_needed"

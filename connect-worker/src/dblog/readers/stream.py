@@ -1,0 +1,255 @@
+"""Follows a binlog: bytes from the server through the log decoder to the interleaver, across lost connections.
+
+One thread. The decoder hands out rows that are finished already and, in their place in the order, every event it does not deal with by itself; here each of
+those is known by name or stops the task: nothing is skipped in silence. A lost connection is opened again at the place of the last item, inside a
+transaction too, so nothing is lost or sent twice by a reconnect. # I4 I5
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import structlog
+
+from dblog.clock import Clock
+from dblog.codecs.logitems import LogEvent, LogOffset, LogRows
+from dblog.core.backoff import Backoff
+from dblog.core.changes import Change, Ignored
+from dblog.core.watermark import MarkPosition
+from dblog.dialects.mysql import events
+from dblog.dialects.mysql.offset import POSITION_BITS, LogProgress
+from dblog.errors import TransientError
+from dblog.model import Segment, TableId
+from dblog.readers.interleaved import Interleaver
+from dblog.readers.queue import QueueClosedError
+from dblog.readers.schemas import Schemas
+
+log = structlog.get_logger(__name__)
+
+RECV_TIMEOUT_S = 0.2
+RECV_FULL_BYTES = 64 * 1024
+"""A read of this size means that more is waiting: rows are not pushed out for latency yet."""
+
+POSITION_INTERVAL_S = 1.0
+"""A quiet log still moves the offset this often."""
+
+RECOVERED_S = 60.0
+"""A connection that has lasted so long ends a series of failures."""
+
+
+class LogSource(Protocol):
+    """An open log connection."""
+
+    def recv(self, timeout_s: float) -> bytes:
+        """Bytes, b"" when none came in time; TransientError when the connection is lost."""
+
+    def close(self) -> None:
+        """Give up the connection, also from another thread."""
+
+
+class StatementRecorder(Protocol):
+    """Makes the records that DDL leaves in the schema-change topic and, for truncates, in the table's own topic."""
+
+    def __call__(self, event: LogEvent, text: str, changes: tuple[Change, ...], touched: tuple[TableId, ...]) -> list[Segment]:
+        """Records for one statement; [] when none are wanted."""
+
+
+class LogStream:
+    """The log thread. ``open_log`` connects at a progress, ``new_decoder`` gives a decoder that has not been started."""
+
+    def __init__(
+        self,
+        *,
+        open_log: Callable[[LogProgress], LogSource],
+        new_decoder: Callable[[], Any],
+        end_of_log: Callable[[int, bytes, str], Exception],
+        progress: LogProgress,
+        schemas: Schemas,
+        interleaver: Interleaver,
+        mark_name: str,
+        recorder: StatementRecorder,
+        heartbeat: Callable[[], Segment] | None,
+        heartbeat_interval_s: float,
+        clock: Clock,
+        on_tables_changed: Callable[[Iterable[Change]], None],
+    ) -> None:
+        self._open_log = open_log
+        self._new_decoder = new_decoder
+        self._end_of_log = end_of_log
+        self._at = progress
+        self._schemas = schemas
+        self._interleaver = interleaver
+        self._mark_name = mark_name
+        self._recorder = recorder
+        self._heartbeat = heartbeat
+        self._heartbeat_interval_s = heartbeat_interval_s
+        self._clock = clock
+        self._on_tables_changed = on_tables_changed
+        self._stop = threading.Event()
+        self._connection: LogSource | None = None
+        self._decoder: Any = None
+        self._moved_at_s = 0.0
+        self._beat_at_s = 0.0
+        self._unsent = False
+        self._caught_up = False
+        self._resumes = True
+        self.connected = False
+        self.reconnects_total = 0
+        self.records_total = 0
+        self.source_ts_us: int | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """File and position read up to."""
+        return self._at.file, self._at.pos
+
+    def lag_ms(self) -> float:
+        """How old the newest row was when it was read; 0 once the log has nothing more."""
+        if self._caught_up or self.source_ts_us is None:
+            return 0.0
+        return max(0.0, (self._clock.now_us() - self.source_ts_us) / 1000)
+
+    def run(self) -> None:
+        """Read until stopped; raises DefiniteError (or TransientError that only a restart of the task can cure)."""
+        backoff, failures = Backoff(first_s=0.2, max_s=15.0), 0
+        self._beat_at_s = self._moved_at_s = self._clock.monotonic_s()
+        while not self._stop.is_set():
+            connected_at_s = self._clock.monotonic_s()
+            try:
+                self._read()
+            except QueueClosedError:
+                return
+            except TransientError as e:
+                if self._stop.is_set():
+                    return
+                if self._clock.monotonic_s() - connected_at_s > RECOVERED_S:
+                    failures = 0
+                failures += 1
+                self.reconnects_total += 1
+                delay_s = backoff.delay_s(failures, chance=random.random())  # noqa: S311 - jitter, no secret
+                log.warning("log connection lost, connecting again", reason=str(e), delay_s=round(delay_s, 2), failures=failures)
+                self._stop.wait(delay_s)
+            finally:
+                self._disconnect()
+
+    def stop(self) -> None:
+        """Make ``run`` return soon."""
+        self._stop.set()
+        self._disconnect()
+
+    def _read(self) -> None:
+        at = self._at
+        connection = self._connection = self._open_log(at)
+        decoder = self._decoder = self._new_decoder()
+        decoder.start(at.file, at.pos, skip_events=at.event, skip_rows=at.row, epoch=at.epoch, now_us=self._clock.now_us)
+        self._resumes = True
+        self.connected = True
+        log.info("reading the log", file=at.file, pos=at.pos, gtids=None if at.gtids is None else at.gtids.text(), skip_events=at.event)
+        while not self._stop.is_set():
+            data = connection.recv(RECV_TIMEOUT_S)
+            self._caught_up = not data
+            if data:
+                self._take(decoder.feed(data))
+                while decoder.held:  # it stops behind an event that may change how the next ones are read
+                    self._take(decoder.feed(b""))
+            if len(data) < RECV_FULL_BYTES:
+                self._take(decoder.flush())
+                self._duties()
+
+    def _take(self, items: Iterable[LogRows | LogEvent]) -> None:
+        for item in items:
+            if self._came_to(item.position):
+                self._interleaver.moved(item.position)
+                self._unsent = True
+            if isinstance(item, LogRows):
+                self._rows(item)
+            else:
+                self._event(item)
+
+    def _came_to(self, place: LogOffset) -> bool:
+        """Take the place, unless a new connection has not come beyond where the last one was: it begins with the file's first bytes, and with
+        events of the open transaction that are passed over, neither of which is a place to go back to."""
+        if self._resumes:
+            if place.in_transaction:
+                behind = place.event <= self._at.event
+            else:
+                behind = not place.gtids_delta and (self._at.gtids is not None or place.pos <= self._at.pos)
+            if behind:
+                return False
+            self._resumes = False
+        self._at.advance(place)
+        return True
+
+    def _rows(self, item: LogRows) -> None:
+        if item.source_ts_us:
+            self.source_ts_us = item.source_ts_us
+        if not item.records:
+            return
+        self.records_total += item.records
+        segments = [Segment(e.plan.topic, keys, values, e.plan.table.id, headers) for e, keys, values, headers in item.segments]
+        self._interleaver.rows(segments, records=item.records, size_bytes=item.bytes, source_ts_us=item.source_ts_us)
+        self._sent()
+
+    def _sent(self) -> None:
+        self._unsent = False
+        self._moved_at_s = self._clock.monotonic_s()
+
+    def _event(self, event: LogEvent) -> None:
+        code = event.type_code
+        if code == events.EventType.QUERY:
+            self._statement(event)
+        elif code in events.ROWS_TYPES:
+            self._marks(event)
+        elif code < 0:
+            raise self._end_of_log(code, event.body, f"{event.file}:{event.start_pos}")
+        elif code not in {events.EventType.ROTATE, events.EventType.FORMAT_DESCRIPTION}:
+            problem = events.unsupported(code, file=event.file, pos=event.start_pos, flags=event.flags)
+            if problem is not None:
+                raise problem
+
+    def _marks(self, event: LogEvent) -> None:
+        """Rows of the watermark table; those of other connectors and earlier runs mean nothing to the windows."""
+        assert event.table is not None, "pass-through rows come with their table map"
+        at = MarkPosition(
+            file=event.file, pos=event.start_pos, sequence_high=event.sequence_high, sequence_low=event.sequence_low, gtid=event.gtid
+        )
+        for name, token in events.mark_rows(event.type_code, event.body, events.read_table_map(event.table)):
+            if name.startswith(self._mark_name):
+                self._interleaver.mark(token, at)
+
+    def _statement(self, event: LogEvent) -> None:
+        query = events.read_query(event.body)
+        text = query.text.decode("utf-8", "replace")
+        position = (event.sequence_high, event.next_pos << POSITION_BITS)
+        note: dict[str, object] = {"file": event.file, "pos": event.next_pos}
+        changes, touched = self._schemas.statement(query, text, position=position, note=note)
+        if all(isinstance(change, Ignored) for change in changes):
+            return
+        log.info("DDL in the log", tables=[str(t) for t in touched], file=event.file, pos=event.start_pos)
+        self._decoder.forget_tables()
+        for table in touched:
+            self._interleaver.table_changed(table, "DDL inside the window")
+        self._on_tables_changed(changes)
+        self._interleaver.extra(self._recorder(event, text, changes, touched))
+        self._sent()
+
+    def _duties(self) -> None:
+        """What is due by time: a heartbeat, and a quiet log's place."""
+        now_s = self._clock.monotonic_s()
+        if self._heartbeat is not None and now_s - self._beat_at_s >= self._heartbeat_interval_s:
+            self._beat_at_s = now_s
+            self._interleaver.extra([self._heartbeat()])
+            self._sent()
+        elif self._unsent and now_s - self._moved_at_s >= POSITION_INTERVAL_S:
+            self._interleaver.extra([])
+            self._sent()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        self.connected = False
+        if connection is not None:
+            connection.close()
+
