@@ -59,10 +59,12 @@ def assemble(
 ) -> Worker:
     """Every object of the herder process."""
     settings = worker.settings
-    consumer, producer = worker.client_settings("consumer"), worker.client_settings("producer")
+    consumer, producer, administration = (worker.client_settings(role) for role in ("consumer", "producer", "admin"))
 
     def make_log(topic: str, on_record: Callable[[LogRecord], None]) -> CompactedLog:
-        return CompactedLog(topic=topic, consumer_settings=consumer, producer_settings=producer, on_record=on_record)
+        return CompactedLog(
+            topic=topic, consumer_settings=consumer, producer_settings=producer, admin_settings=administration, on_record=on_record
+        )
 
     registry: RegistryStore | None = None
     if settings.boolean("dblog.registry.enable"):
@@ -70,7 +72,7 @@ def assemble(
     providers = build_providers(settings.items_of("config.providers"), texts)
 
     def prepare(stopped: threading.Event) -> str:
-        admin = admin_client(worker.client_settings("admin"))
+        admin = admin_client(administration)
         cluster_id = wait_for_brokers(admin, servers=",".join(settings.items_of("bootstrap.servers")), stopped=stopped)
         if not stopped.is_set():
             create = settings.boolean("internal.topics.automatic.creation.enable")

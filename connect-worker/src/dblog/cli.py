@@ -20,7 +20,7 @@ from dblog.errors import DblogError, DefiniteError
 from dblog.observe.logs import configure_logs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from dblog.config.worker import WorkerConfig
 
@@ -44,19 +44,7 @@ def print_version() -> None:
 @app.command("worker")
 def run_worker(properties: Annotated[Path, typer.Argument(help="A Kafka Connect worker properties file.")]) -> None:
     """Run a worker until it gets SIGTERM or SIGINT."""
-    # Imported here so that a task process does not pay for the server.
-    from dblog.config.properties import read_properties  # noqa: PLC0415
-    from dblog.config.worker import read_worker_config  # noqa: PLC0415
-
-    try:
-        texts = read_properties(properties)
-        configure_logs(format=texts.get("dblog.log.format", "json"), level=texts.get("dblog.log.level", "INFO"))
-        worker = read_worker_config(texts)
-        listener = _listen(worker)
-        worker = read_worker_config(texts, port=listener.getsockname()[1])
-    except DblogError as e:
-        _refuse(f"dblog cannot start with {properties}: {e}")
-    raise typer.Exit(_serve(worker, texts, listener))
+    raise typer.Exit(start_worker(properties, task_command=[sys.executable, "-m", "dblog", "task"]))
 
 
 @app.command("task", hidden=True)
@@ -68,17 +56,30 @@ def run_task(control_fd: Annotated[int, typer.Option(help="The inherited control
     raise typer.Exit(supervisor.main(control_fd))
 
 
+def start_worker(properties: Path, *, task_command: Sequence[str]) -> int:
+    """Read the file, listen, and serve until the end; the exit status. Tests hand in a task program of their own."""
+    # Imported here so that a task process does not pay for the server.
+    from dblog.config.properties import read_properties  # noqa: PLC0415
+    from dblog.config.worker import read_worker_config  # noqa: PLC0415
+
+    try:
+        texts = read_properties(properties)
+        configure_logs(format=texts.get("dblog.log.format", "json"), level=texts.get("dblog.log.level", "INFO"))
+        worker = read_worker_config(texts)
+        listener = _listen(worker)
+        worker = read_worker_config(texts, port=listener.getsockname()[1])
+    except DblogError as e:
+        typer.echo(f"dblog cannot start with {properties}: {e}", err=True)
+        return 1
+    return _serve(worker, texts, listener, task_command)
+
+
 def own_version() -> str:
     """The installed package's version, or a word for a source tree that is not installed."""
     try:
         return version("dblog")
     except PackageNotFoundError:
         return "0.0.0+source"
-
-
-def _refuse(message: str) -> None:
-    typer.echo(message, err=True)
-    raise typer.Exit(1)
 
 
 def _listen(worker: WorkerConfig) -> socket.socket:
@@ -98,12 +99,13 @@ def _listen(worker: WorkerConfig) -> socket.socket:
     return listener
 
 
-def _serve(worker: WorkerConfig, texts: dict[str, str], listener: socket.socket) -> int:
+def _serve(worker: WorkerConfig, texts: dict[str, str], listener: socket.socket, task_command: Sequence[str]) -> int:
     """Build everything and serve until a signal or a fatal error; the exit status."""
     import structlog  # noqa: PLC0415
     import uvicorn  # noqa: PLC0415
 
     from dblog.assembly import assemble  # noqa: PLC0415
+    from dblog.readers.validation import check_database  # noqa: PLC0415
 
     log = structlog.get_logger("dblog.cli")
     fatal: list[BaseException] = []
@@ -127,7 +129,7 @@ def _serve(worker: WorkerConfig, texts: dict[str, str], listener: socket.socket)
     worker_parts = assemble(
         worker,
         texts,
-        task_command=[sys.executable, "-m", "dblog", "task"],
+        task_command=task_command,
         task_environment={
             _FORMAT_VARIABLE: settings.text("dblog.log.format"),
             _LEVEL_VARIABLE: settings.text("dblog.log.level"),
@@ -136,6 +138,7 @@ def _serve(worker: WorkerConfig, texts: dict[str, str], listener: socket.socket)
         commit=f"dblog-{own_version()}",
         checks=ThreadPoolExecutor(max_workers=8, thread_name_prefix="validation"),
         on_fatal=on_fatal,
+        check_database=check_database,
     )
     server = Server(
         uvicorn.Config(

@@ -105,7 +105,8 @@ class Stage:
     def __str__(self) -> str:
         if self.ended_us is None:
             return f"The worker is currently {self.what}, which began at {_iso(self.began_us)}"
-        return f"The last operation the worker completed was {self.what}, which began at {_iso(self.began_us)} and completed at {_iso(self.ended_us)}"
+        times = f"which began at {_iso(self.began_us)} and completed at {_iso(self.ended_us)}"
+        return f"The last operation the worker completed was {self.what}, {times}"
 
 
 @dataclass(slots=True, eq=False)
@@ -442,8 +443,8 @@ class Herder:
         running = any(task.connector == name for task in self._tasks)
         if view.target is not Target.STOPPED or view.tasks or running:
             raise bad_request(
-                "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the specified connector "
-                f"by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
+                "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the specified "
+                f"connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
             )
 
     # Records of the config topic.

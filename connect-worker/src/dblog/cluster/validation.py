@@ -19,7 +19,8 @@ from dblog.config.providers import Provider, Resolution, resolve
 from dblog.errors import ConfigError, DefiniteError, TransientError
 
 DatabaseCheck = Callable[[str, Settings], None]
-"""Given the flavor and the settings, connects and checks; raises ``ConfigError`` to name keys, else ``DefiniteError`` or ``TransientError``."""
+"""Given the flavor and the settings, connects and checks; raises ``ConfigError`` to name keys, else ``DefiniteError`` or
+``TransientError``."""
 
 _DATABASE_KEY = "database.hostname"
 """Where Debezium reports what the database says."""
@@ -105,8 +106,8 @@ def connector_of(properties: Properties) -> Plugin:
 def unknown_class(name: str) -> RequestError:
     """The 400 for a class this worker does not have."""
     known = ", ".join(
-        f"PluginDesc{{klass=class {plugin.class_name}, name='{plugin.class_name}', version='{plugin.version}', encodedVersion={plugin.version}, "
-        f"type={plugin.type}, typeName='{plugin.type}', location='dblog'}}"
+        f"PluginDesc{{klass=class {plugin.class_name}, name='{plugin.class_name}', version='{plugin.version}', "
+        f"encodedVersion={plugin.version}, type={plugin.type}, typeName='{plugin.type}', location='dblog'}}"
         for plugin in CONNECTORS
     )
     return bad_request(

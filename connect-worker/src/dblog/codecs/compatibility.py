@@ -1,7 +1,7 @@
 """Whether data written with one Avro schema can be read with another: Avro's schema resolution, as a registry checks it. Pure.
 
-The rules are the Avro specification's ("Schema Resolution") in the reading of Avro Java's ``SchemaCompatibility``, which Confluent's registry
-uses: names are compared without namespace, a reader's aliases count, a reader's new field needs a default. Levels: BACKWARD means the
+The rules are the Avro specification's ("Schema Resolution") in the reading of Avro Java's ``SchemaCompatibility``, which Confluent's
+registry uses: names are compared without namespace, a reader's aliases count, a reader's new field needs a default. Levels: BACKWARD means the
 new schema reads data of the last one, FORWARD the reverse, FULL both; the transitive forms look at every earlier version.
 """
 

@@ -161,7 +161,7 @@ def _check_cleanup(client: AdminClient, wanted: Sequence[TopicWanted]) -> None:
             raise TransientError(f"the settings of the topic {topic.name} cannot be read: {e}") from e
         if policy != "compact":
             raise DefiniteError(
-                f"the topic {topic.name} ({topic.setting}) has cleanup.policy={policy} but must have exactly 'compact': another policy would "
-                f"forget connectors, offsets and status in time; run kafka-configs --alter --entity-type topics --entity-name {topic.name} "
-                f"--add-config cleanup.policy=compact"
+                f"the topic {topic.name} ({topic.setting}) has cleanup.policy={policy} but must have exactly 'compact': another policy "
+                f"would forget connectors, offsets and status in time; run kafka-configs --alter --entity-type topics "
+                f"--entity-name {topic.name} --add-config cleanup.policy=compact"
             )

@@ -13,15 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # public names, not marked as such
 
 from dblog.errors import DefiniteError, TransientError
 
 _log = structlog.get_logger("dblog.kafka.log")
 
+_QUERY_TURN_S = 1.0
 _POLL_S = 0.5
 _RECORDS_AT_ONCE = 1000
 _STOP_LIMIT_S = 5.0
+_LEADERLESS_S = 0.05
 _SAID_AGAIN_S = 60.0
 
 
@@ -57,11 +60,19 @@ class CompactedLog:
     """
 
     def __init__(
-        self, *, topic: str, consumer_settings: Mapping[str, str], producer_settings: Mapping[str, str], on_record: OnRecord | None = None
+        self,
+        *,
+        topic: str,
+        consumer_settings: Mapping[str, str],
+        producer_settings: Mapping[str, str],
+        admin_settings: Mapping[str, str],
+        on_record: OnRecord | None = None,
     ) -> None:
         self.topic = topic
         self._consumer_settings = consumer_settings
         self._producer_settings = producer_settings
+        self._admin_settings = admin_settings
+        self._admin: AdminClient | None = None
         self._on_record = on_record
         self._consumer: Consumer | None = None
         self._producer: Producer | None = None
@@ -113,6 +124,7 @@ class CompactedLog:
             },
             logger=_ClientLog(self.topic),
         )
+        self._admin = AdminClient({"reconnect.backoff.max.ms": "2000", **self._admin_settings, "log_level": "2"})
         partitions = self._partitions(consumer, deadline)
         self._reached = dict.fromkeys(partitions, 0)
         consumer.assign([TopicPartition(self.topic, p, 0) for p in partitions])
@@ -133,6 +145,7 @@ class CompactedLog:
             self._consumer.close()
         self._consumer = None
         self._producer = None
+        self._admin = None
         self._thread = None
         with self._moved:
             self._backlog_read = False
@@ -145,8 +158,8 @@ class CompactedLog:
     def read_to_end(self, *, limit_s: float) -> None:
         """Return when every record that is in the topic now has been seen."""
         deadline = time.monotonic() + limit_s
-        for partition in list(self._reached):
-            self._wait_for(partition, self._end_offset(partition, deadline), deadline)
+        for partition, end in self._end_offsets(deadline).items():
+            self._wait_for(partition, end, deadline)
 
     def put(self, key: bytes, value: bytes | None, *, limit_s: float) -> None:
         """Write one record and wait until it has been read back."""
@@ -238,17 +251,23 @@ class CompactedLog:
                 raise TransientError(f"the topic {self.topic} cannot be opened: {reason}")
             self._stopping.wait(0.1)
 
-    def _end_offset(self, partition: int, deadline: float) -> int:
-        consumer = self._consumer
-        if consumer is None:
+    def _end_offsets(self, deadline: float) -> dict[int, int]:
+        # Not asked through the consumer: its calls wait for a poll that runs in another thread (confluent-kafka 2.16).
+        admin = self._admin
+        if admin is None:
             raise TransientError(f"the topic {self.topic} is not open")
-        try:
-            _, end = consumer.get_watermark_offsets(
-                TopicPartition(self.topic, partition), timeout=max(0.1, deadline - time.monotonic()), cached=False
-            )
-        except KafkaException as e:
-            raise TransientError(f"the end of the topic {self.topic} cannot be read: {e}") from e
-        return int(end)
+        asked = {TopicPartition(self.topic, partition): OffsetSpec.latest() for partition in self._reached}
+        while True:
+            limit_s = max(0.1, deadline - time.monotonic())
+            futures = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=limit_s)
+            try:
+                return {place.partition: int(future.result(timeout=limit_s + 1.0).offset) for place, future in futures.items()}
+            except (KafkaException, TimeoutError) as e:
+                # A topic that was just made, or whose broker was just lost, has no leader for a moment.
+                passing = isinstance(e, KafkaException) and e.args[0].retriable()
+                if not passing or time.monotonic() >= deadline:
+                    raise TransientError(f"the end of the topic {self.topic} cannot be read: {e}") from e
+            self._stopping.wait(_LEADERLESS_S)
 
     def _wait_for(self, partition: int, end: int, deadline: float) -> None:
         with self._moved:

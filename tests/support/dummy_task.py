@@ -1,0 +1,53 @@
+"""A task program without a source: it obeys the control channel and does what its configuration asks for.
+
+``dummy.echo``: file that gets the start message. ``dummy.behaviour``: run (default), fail, exit, deaf (never stops), silent (never says
+RUNNING).
+"""
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    control = socket.socket(fileno=int(sys.argv[sys.argv.index("--control-fd") + 1]))
+    lines = control.makefile("r", encoding="utf-8")
+
+    def say(message: dict[str, object]) -> None:
+        control.sendall(json.dumps(message).encode() + b"\n")
+
+    start = json.loads(lines.readline())
+    config = start["config"]
+    if echo := config.get("dummy.echo"):
+        with Path(echo).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**start, "pid": os.getpid()}) + "\n")
+    behaviour = config.get("dummy.behaviour", "run")
+    if behaviour == "fail":
+        say({"type": "state", "state": "FAILED", "trace": f"no luck with {config.get('database.password')}"})
+        return 1
+    if behaviour == "exit":
+        print("last words of the dummy", file=sys.stderr)
+        return 3
+    if behaviour != "silent":
+        say({"type": "topic", "topic": f"{config['topic.prefix']}.shop.orders"})
+        say({"type": "metrics", "values": {"records_sent_total": 42, "lag_ms": 7, "dump_running": 1}})
+        say({"type": "state", "state": "PAUSED" if start["target"] == "PAUSED" else "RUNNING", "trace": None})
+    for line in lines:
+        match json.loads(line)["type"]:
+            case "pause":
+                say({"type": "state", "state": "PAUSED", "trace": None})
+            case "resume":
+                say({"type": "state", "state": "RUNNING", "trace": None})
+            case "stop" if behaviour != "deaf":
+                say({"type": "state", "state": "STOPPED", "trace": None})
+                return 0
+    return 76
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
