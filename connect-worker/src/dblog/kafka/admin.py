@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its public names, not marked as such
+from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
     NewTopic,

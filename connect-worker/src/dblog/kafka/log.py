@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # public names, not marked as such
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from dblog.errors import DefiniteError, TransientError
 
@@ -256,7 +256,8 @@ class CompactedLog:
         admin = self._admin
         if admin is None:
             raise TransientError(f"the topic {self.topic} is not open")
-        asked = {TopicPartition(self.topic, partition): OffsetSpec.latest() for partition in self._reached}
+        newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(self.topic, partition): newest for partition in self._reached}
         while True:
             limit_s = max(0.1, deadline - time.monotonic())
             futures = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=limit_s)
