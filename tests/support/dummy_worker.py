@@ -1,9 +1,30 @@
 """A worker whose tasks are ``dummy_task.py``: the real herder, REST interface and topics, without a database."""
 
 import sys
+import time
 from pathlib import Path
 
 from dblog.cli import start_worker
+from dblog.config.options import Settings
+from dblog.errors import ConfigError, DefiniteError, TransientError
+
+
+def check_database(flavor: str, settings: Settings) -> None:
+    """Says what the host's name asks for."""
+    match settings.text("database.hostname"):
+        case "away":
+            raise TransientError("Connection to away:3306 refused.")
+        case "slow":
+            time.sleep(3600)
+        case "leaky":
+            raise DefiniteError(f"login with {settings.text('database.password')} refused")
+        case "strict":
+            raise ConfigError({"database.user": ["the user lacks REPLICATION SLAVE; run: GRANT REPLICATION SLAVE ON *.* TO u"]})
+
 
 if __name__ == "__main__":
-    raise SystemExit(start_worker(Path(sys.argv[1]), task_command=[sys.executable, str(Path(__file__).with_name("dummy_task.py"))]))
+    raise SystemExit(
+        start_worker(
+            Path(sys.argv[1]), task_command=[sys.executable, str(Path(__file__).with_name("dummy_task.py"))], check_database=check_database
+        )
+    )

@@ -22,6 +22,7 @@ from dblog.observe.logs import configure_logs
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from dblog.cluster.validation import DatabaseCheck
     from dblog.config.worker import WorkerConfig
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="dblog: change data capture from MySQL and MariaDB to Kafka.")
@@ -44,7 +45,9 @@ def print_version() -> None:
 @app.command("worker")
 def run_worker(properties: Annotated[Path, typer.Argument(help="A Kafka Connect worker properties file.")]) -> None:
     """Run a worker until it gets SIGTERM or SIGINT."""
-    raise typer.Exit(start_worker(properties, task_command=[sys.executable, "-m", "dblog", "task"]))
+    from dblog.readers.validation import check_database  # noqa: PLC0415  a task process needs no server
+
+    raise typer.Exit(start_worker(properties, task_command=[sys.executable, "-m", "dblog", "task"], check_database=check_database))
 
 
 @app.command("task", hidden=True)
@@ -56,7 +59,7 @@ def run_task(control_fd: Annotated[int, typer.Option(help="The inherited control
     raise typer.Exit(supervisor.main(control_fd))
 
 
-def start_worker(properties: Path, *, task_command: Sequence[str]) -> int:
+def start_worker(properties: Path, *, task_command: Sequence[str], check_database: DatabaseCheck | None) -> int:
     """Read the file, listen, and serve until the end; the exit status. Tests hand in a task program of their own."""
     # Imported here so that a task process does not pay for the server.
     from dblog.config.properties import read_properties  # noqa: PLC0415
@@ -67,11 +70,14 @@ def start_worker(properties: Path, *, task_command: Sequence[str]) -> int:
         configure_logs(format=texts.get("dblog.log.format", "json"), level=texts.get("dblog.log.level", "INFO"))
         worker = read_worker_config(texts)
         listener = _listen(worker)
-        worker = read_worker_config(texts, port=listener.getsockname()[1])
+        # What tasks are told is what was bound: a port of 0 became a number.
+        host = f"[{worker.listen_host}]" if ":" in worker.listen_host else worker.listen_host
+        texts["listeners"] = f"http://{host}:{listener.getsockname()[1]}"
+        worker = read_worker_config(texts)
     except DblogError as e:
         typer.echo(f"dblog cannot start with {properties}: {e}", err=True)
         return 1
-    return _serve(worker, texts, listener, task_command)
+    return _serve(worker, texts, listener, task_command, check_database)
 
 
 def own_version() -> str:
@@ -99,13 +105,14 @@ def _listen(worker: WorkerConfig) -> socket.socket:
     return listener
 
 
-def _serve(worker: WorkerConfig, texts: dict[str, str], listener: socket.socket, task_command: Sequence[str]) -> int:
+def _serve(
+    worker: WorkerConfig, texts: dict[str, str], listener: socket.socket, task_command: Sequence[str], check_database: DatabaseCheck | None
+) -> int:
     """Build everything and serve until a signal or a fatal error; the exit status."""
     import structlog  # noqa: PLC0415
     import uvicorn  # noqa: PLC0415
 
     from dblog.assembly import assemble  # noqa: PLC0415
-    from dblog.readers.validation import check_database  # noqa: PLC0415
 
     log = structlog.get_logger("dblog.cli")
     fatal: list[BaseException] = []

@@ -296,15 +296,15 @@ class WorkerConfig:
         return to_librdkafka({"bootstrap.servers": ",".join(self.settings.items_of("bootstrap.servers"))} | shared | own)
 
 
-def read_worker_config(properties: Mapping[str, str], *, port: int | None = None) -> WorkerConfig:
-    """The checked configuration; ``port`` replaces the listener's (port 0 resolved by the caller). ``ConfigError`` names every bad key."""
+def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
+    """The checked configuration; ``ConfigError`` names every bad key."""
     settings = parse(WORKER_OPTIONS, properties)
     distinct = [settings.text(f"{kind}.storage.topic") for kind in ("config", "offset", "status")]
     if len(set(distinct)) < len(distinct):
         raise ConfigError({"config.storage.topic": ["config, offset and status need three different topics"]})
     url = urlsplit(settings.items_of("listeners")[0])
     listen_host = url.hostname or ""
-    listen_port = url.port or 0 if port is None else port
+    listen_port = url.port or 0
     advertised_host = settings.text_or_none("rest.advertised.host.name") or _reachable(listen_host)
     advertised = settings["rest.advertised.port"]
     return WorkerConfig(
