@@ -92,7 +92,7 @@ def _literal(code: int) -> str:
 
 def _container(raw: bytes, kind: int, start: int, out: list[str], depth: int) -> None:
     """An object or array: counts, key entries, value entries, then keys and values; offsets count from ``start``."""
-    if depth > _DEPTH_MAX:
+    if depth > _DEPTH_MAX or len(out) > 8 * len(raw):  # offsets of a damaged document may lead in circles
         raise ValueError(depth)
     large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
     is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)

@@ -1,0 +1,280 @@
+"""Both row encoders on random tables: alike byte for byte, and right by an Avro reader that is not ours."""
+
+import struct
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.mysql_columns import integers
+from support.mysql_log import DELETE, UPDATE, WRITE, WRITE_V1, result_row, rows_body
+from support.mysql_tables import Made, contexts, decoded, decoded_key, plan_of, rows_of, tables
+
+from dblog.codecs._fast import FastPlan, compile_plan
+from dblog.codecs.plan import RowContext
+from dblog.codecs.rowplan import SlowPlan
+from dblog.dialects.mysql import image
+from dblog.errors import DefiniteError
+from dblog.model import Column
+
+CONTEXT = RowContext(
+    file="binlog.000007", pos=1234, server_id=5, source_ts_us=1_700_000_000_123_456, now_us=1_700_000_001_000_001, sequence_high=7,
+    sequence_low=1234 << 23, gtid="u:5", thread=9,
+)  # fmt: skip
+
+
+def both(made: Made) -> tuple[FastPlan, SlowPlan]:
+    return compile_plan(made.plan, image), SlowPlan(made.plan, image)
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_inserts_are_alike_and_say_what_was_stored(data: st.DataObject) -> None:
+    made = data.draw(tables())
+    rows = data.draw(st.lists(rows_of(made), max_size=5))
+    context = data.draw(contexts())
+    body = rows_body(WRITE, 5, len(made.kinds), b"".join(made.image(row) for row in rows))
+
+    fast, slow = both(made)
+    fast.check_table_map(made.table_map)
+    records = fast.encode_rows("c", body, context)
+
+    assert records == slow.encode_rows("c", body, context)
+    assert fast.encode_rows("c", body, context, version=2) == records
+    for number, (row, key, value) in enumerate(zip(rows, *records[:2], strict=True)):
+        envelope = decoded(made.plan, value)
+        struct_ = made.struct(row)
+        assert envelope["after"] == struct_
+        assert envelope["before"] is None
+        assert envelope["op"] == "c"
+        assert envelope["source"]["row"] == number
+        assert envelope["source"]["sequence"] == f'["{context.sequence_high}","{context.sequence_low + number}"]'
+        assert envelope["source"]["snapshot"] == "false"
+        assert envelope["source"]["ts_ms"] == context.source_ts_us // 1000
+        assert envelope["source"]["ts_ns"] == context.source_ts_us * 1000
+        assert envelope["source"]["gtid"] == context.gtid
+        assert envelope["source"]["thread"] == context.thread
+        assert envelope["source"]["query"] == context.query
+        assert envelope["source"]["table"] == "t"
+        assert envelope["source"]["db"] == "shöp"
+        assert envelope["ts_us"] == context.now_us
+        names = [made.plan.columns[i].name for i in made.plan.key]
+        assert (None if key is None else decoded_key(made.plan, key)) == ({n: struct_[n] for n in names} if names else None)
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_updates_and_deletes_are_alike(data: st.DataObject) -> None:
+    made = data.draw(tables(columns_max=6))
+    pairs = data.draw(st.lists(st.tuples(rows_of(made), rows_of(made)), max_size=4))
+    if pairs and data.draw(st.booleans()):
+        pairs = [(old, [o if i in made.plan.key else n for i, (o, n) in enumerate(zip(old, new, strict=True))]) for old, new in pairs]
+    context = data.draw(contexts())
+    fast, slow = both(made)
+
+    for op, code, images in (
+        ("u", UPDATE, [made.image(old) + made.image(new) for old, new in pairs]),
+        ("d", DELETE, [made.image(old) for old, _ in pairs]),
+    ):
+        body = rows_body(code, 5, len(made.kinds), b"".join(images))
+        assert fast.encode_rows(op, body, context) == slow.encode_rows(op, body, context)
+        for skip in range(len(pairs) + 1):
+            assert fast.encode_rows(op, body, context, skip_rows=skip) == slow.encode_rows(op, body, context, skip_rows=skip)
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_chunk_rows_are_alike_and_equal_the_log(data: st.DataObject) -> None:
+    made = data.draw(tables())
+    rows = data.draw(st.lists(rows_of(made), max_size=5))
+    context = data.draw(contexts(snapshot="incremental"))
+    packets = b"".join(made.result_row(row) for row in rows)
+    fast, slow = both(made)
+    body = rows_body(WRITE, 5, len(made.kinds), b"".join(made.image(row) for row in rows))
+    keys = fast.encode_rows("c", body, context)[0]
+    struck = frozenset(data.draw(st.sets(st.sampled_from(keys)))) if keys and made.plan.key else frozenset()
+
+    chunk = fast.encode_chunk(packets, context, struck)
+
+    assert chunk == slow.encode_chunk(packets, context, struck)
+    assert fast.encode_chunk(memoryview(packets + b"\x05\0\0\x01\xfe\0\0\x02\0"), context, struck) == chunk
+    assert chunk[0] == [key for key in keys if key not in struck]
+    assert chunk[2] == len(keys) - len(chunk[0])
+    kept = [row for row, key in zip(rows, keys, strict=True) if key not in struck]
+    assert [decoded(made.plan, value)["after"] for value in chunk[1]] == [made.struct(row) for row in kept]
+    assert all(decoded(made.plan, value)["op"] == "r" for value in chunk[1])
+    assert all(decoded(made.plan, value)["source"]["snapshot"] == "incremental" for value in chunk[1])
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_any_cut_or_changed_byte_ends_in_an_error_or_in_the_same_records(data: st.DataObject) -> None:
+    made = data.draw(tables(columns_max=6))
+    rows = data.draw(st.lists(rows_of(made), min_size=1, max_size=3))
+    fast, slow = both(made)
+    body = rows_body(WRITE, 5, len(made.kinds), b"".join(made.image(row) for row in rows))
+    cut = body[: data.draw(st.integers(0, len(body) - 1))]
+    changed = bytearray(body)
+    for _ in range(data.draw(st.integers(1, 4))):
+        changed[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    packets = bytearray(b"".join(made.result_row(row) for row in rows))
+    packets[data.draw(st.integers(0, len(packets) - 1))] = data.draw(st.integers(0, 255))
+
+    assert outcome(lambda: fast.encode_rows("c", cut, CONTEXT)) == outcome(lambda: slow.encode_rows("c", cut, CONTEXT))
+    for op in ("c", "u"):
+        quick = outcome(lambda op=op: fast.encode_rows(op, bytes(changed), CONTEXT))
+        assert quick is not AssertionError
+    outcome(lambda: fast.encode_chunk(bytes(packets), CONTEXT, frozenset()))
+
+
+def outcome(work):
+    try:
+        return work()
+    except DefiniteError:
+        return DefiniteError
+
+
+KEYED = [
+    Column(name="id", type="int", type_text="int", nullable=False),
+    Column(name="name", type="varchar", type_text="varchar(9)", length=9, charset="utf8mb4", nullable=True),
+]
+
+
+def keyed_row(number: int, name: str | None) -> bytes:
+    raw = None if name is None else name.encode()
+    return bytes([2 if raw is None else 0]) + struct.pack("<i", number) + (b"" if raw is None else bytes([len(raw)]) + raw)
+
+
+@pytest.fixture(params=["fast", "slow"])
+def encoder_of(request):
+    return (lambda plan: compile_plan(plan, image)) if request.param == "fast" else (lambda plan: SlowPlan(plan, image))
+
+
+def test_a_delete_is_followed_by_a_tombstone(encoder_of) -> None:
+    plan = plan_of(KEYED, key=("id",))
+    keys, values, headers = encoder_of(plan).encode_rows("d", rows_body(DELETE, 5, 2, keyed_row(1, "a")), CONTEXT)
+
+    assert keys == [b"\0\0\0\0\x01\x02"] * 2
+    assert decoded(plan, values[0])["before"] == {"id": 1, "name": "a"}
+    assert decoded(plan, values[0])["after"] is None
+    assert values[1] is None
+    assert headers == {}
+
+
+def test_without_a_key_there_are_null_keys_and_no_tombstones(encoder_of) -> None:
+    plan = plan_of(KEYED, key=())
+    keys, values, _ = encoder_of(plan).encode_rows("d", rows_body(DELETE, 5, 2, keyed_row(1, "a")), CONTEXT)
+
+    assert keys == [None]
+    assert decoded(plan, values[0])["op"] == "d"
+
+
+def test_a_changed_key_is_a_delete_and_a_create_with_headers(encoder_of) -> None:
+    plan = plan_of(KEYED, key=("name", "id"))
+    body = rows_body(UPDATE, 5, 2, keyed_row(1, 'a"') + keyed_row(2, None))
+    keys, values, headers = encoder_of(plan).encode_rows("u", body, CONTEXT)
+
+    assert [decoded_key(plan, key) for key in keys] == [{"name": 'a"', "id": 1}, {"name": 'a"', "id": 1}, {"name": None, "id": 2}]
+    assert [None if v is None else decoded(plan, v)["op"] for v in values] == ["d", None, "c"]
+    assert headers == {
+        0: [("__debezium.newkey", b'{"name":null,"id":2}')],
+        1: [("__debezium.newkey", b'{"name":null,"id":2}')],
+        2: [("__debezium.oldkey", b'{"name":"a\\"","id":1}')],
+    }
+    assert decoded(plan, values[0])["source"] == decoded(plan, values[2])["source"]
+
+
+def test_skipped_operations_and_unchanged_rows_give_nothing(encoder_of) -> None:
+    same = rows_body(UPDATE, 5, 2, keyed_row(1, "a") * 2 + keyed_row(2, "a") + keyed_row(2, "b"))
+
+    assert encoder_of(plan_of(KEYED, key=("id",), skipped_operations=frozenset({"u"}))).encode_rows("u", same, CONTEXT) == ([], [], {})
+    keys, _, _ = encoder_of(plan_of(KEYED, key=("id",), skip_unchanged=True)).encode_rows("u", same, CONTEXT)
+    assert [decoded_key(plan_of(KEYED, key=("id",)), key)["id"] for key in keys] == [2]
+
+
+def test_an_excluded_column_does_not_make_a_row_changed(encoder_of) -> None:
+    plan = plan_of(KEYED, key=("id",), left_out=frozenset({1}), skip_unchanged=True)
+    body = rows_body(UPDATE, 5, 2, keyed_row(1, "a") + keyed_row(1, "b"))
+
+    assert encoder_of(plan).encode_rows("u", body, CONTEXT) == ([], [], {})
+
+
+def test_version_one_events_have_no_extra_data(encoder_of) -> None:
+    plan = plan_of(KEYED, key=("id",))
+    body = rows_body(WRITE_V1, 5, 2, keyed_row(1, "a"))
+
+    assert encoder_of(plan).encode_rows("c", body, CONTEXT) == encoder_of(plan).encode_rows("c", body, CONTEXT, version=1)
+    extra = rows_body(WRITE, 5, 2, keyed_row(1, "a"), extra=b"\x00\x05abc")
+    assert encoder_of(plan).encode_rows("c", extra, CONTEXT) == encoder_of(plan).encode_rows("c", body, CONTEXT)
+
+
+def test_a_partial_image_names_the_setting(encoder_of) -> None:
+    plan = plan_of(KEYED, key=("id",))
+    body = rows_body(WRITE, 5, 2, b"\x00" + struct.pack("<i", 1), present=b"\x01")
+
+    with pytest.raises(DefiniteError, match=r"shöp\.t.*binlog_row_image=FULL"):
+        encoder_of(plan).encode_rows("c", body, CONTEXT)
+
+
+def test_another_number_of_columns_is_refused(encoder_of) -> None:
+    plan = plan_of(KEYED, key=("id",))
+
+    with pytest.raises(DefiniteError, match="rows of 3 columns where the known schema has 2"):
+        encoder_of(plan).encode_rows("c", rows_body(WRITE, 5, 3, b"\0"), CONTEXT)
+
+
+def test_an_unknown_enum_member_is_refused_without_its_value(encoder_of) -> None:
+    columns = [Column(name="e", type="enum", type_text="enum('a')", nullable=False, members=("a",), charset="utf8mb4")]
+    plan = plan_of(columns, key=())
+
+    with pytest.raises(DefiniteError, match=r"column e.*ENUM member 2"):
+        encoder_of(plan).encode_rows("c", rows_body(WRITE, 5, 1, b"\0\x02"), CONTEXT)
+
+
+def test_an_unknown_character_set_is_named_when_the_plan_is_made(encoder_of) -> None:
+    columns = [Column(name="c", type="varchar", type_text="varchar(3)", nullable=False, length=3, charset="klingon")]
+
+    with pytest.raises(DefiniteError, match=r"shöp\.t, column c: character set klingon"):
+        encoder_of(plan_of(columns, key=()))
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"), [(b"\xff", "\ufffd"), (b"a\xc3", "a\ufffd"), (b"\xed\xa0\x80", "\ufffd\ufffd\ufffd"), (b"\xf4\x90\x80\x80x", "\ufffd\ufffd\ufffd\ufffdx")]
+)  # fmt: skip
+def test_damaged_utf8_is_mended_as_java_does(encoder_of, raw: bytes, text: str) -> None:
+    plan = plan_of([KEYED[1]], key=())
+    body = rows_body(WRITE, 5, 1, bytes([0, len(raw)]) + raw)
+
+    _, values, _ = encoder_of(plan).encode_rows("c", body, CONTEXT)
+
+    assert decoded(plan, values[0])["after"] == {"name": text}
+
+
+def test_a_table_map_of_another_shape_is_refused(encoder_of) -> None:
+    plan = plan_of(KEYED, key=("id",))
+    made = Made([integers("int", unsigned=False)] * 2, frozenset(), plan)
+
+    with pytest.raises(DefiniteError, match=r"column name: the log stores it as type 3"):
+        encoder_of(plan).check_table_map(made.table_map)
+
+
+def test_a_row_longer_than_a_packet_is_put_together(encoder_of) -> None:
+    columns = [Column(name="b", type="longblob", type_text="longblob", nullable=False)]
+    plan = plan_of(columns, key=())
+    big = bytes(range(256)) * 66_000
+    packets = result_row([b"\xfe" + len(big).to_bytes(8, "little") + big]) + result_row([b"\x01x"])
+
+    _, values, _, _ = encoder_of(plan).encode_chunk(packets, CONTEXT, frozenset())
+
+    assert [decoded(plan, value)["after"]["b"] for value in values] == [big, b"x"]
+
+
+def test_the_digest_is_the_sum_of_the_rows_checksums(encoder_of) -> None:
+    plan = plan_of(KEYED, key=("id",))
+    packets = result_row([struct.pack("<i", 1), b"\x01a"]) + result_row([struct.pack("<i", 2), None])
+
+    keys, _, dropped, digest = encoder_of(plan).encode_chunk(packets, CONTEXT, {b"\0\0\0\0\x01\x02"})
+
+    assert digest == zlib.crc32(b"\x02\x02\x02a") + zlib.crc32(b"\x04\x00")
+    assert dropped == 1
+    assert len(keys) == 1
