@@ -6,7 +6,7 @@ The packages dialects/mysql and dialects/mariadb hold the same file names; Maria
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal
@@ -110,3 +110,6 @@ MYSQL = BinlogDialect(
 MARIADB = BinlogDialect(
     name="mariadb", connect=mariadb_session.connect, column_plan=mariadb_types.column_plan, flavor_of=mariadb_flavor
 )
+
+DIALECTS: Mapping[str, BinlogDialect] = {"mysql": MYSQL, "mariadb": MARIADB}
+"""By a connector plugin's flavor."""

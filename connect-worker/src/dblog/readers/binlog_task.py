@@ -1,7 +1,8 @@
 """The source task of the MySQL and MariaDB connectors: wiring and life of the log thread and the dump threads.
 
-``start`` decides by readers/start.py, recovers the schema timeline (or reads it from the catalog, at a position that no DDL crossed), and lets the threads
-run; ``poll`` takes finished batches off the queue; ``commit`` lets the timeline forget; ``stop`` ends the threads. An error of any thread comes out of ``poll``.
+``start`` decides by readers/start.py, recovers the schema timeline (or reads it from the catalog, at a position that no DDL crossed), and lets the
+threads run; ``poll`` takes finished batches off the queue; ``commit`` lets the timeline forget; ``stop`` ends the threads. An error of any thread comes
+out of ``poll``.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from dblog.readers.chunk import ChunkReader
 from dblog.readers.encoders import Encoders
 from dblog.readers.history import SchemaHistory
 from dblog.readers.interleaved import ChunkRead, Interleaver
-from dblog.readers.patience import Patience
 from dblog.readers.offset import BinlogOffset
+from dblog.readers.patience import Patience
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.schemas import SchemaDialect, Schemas
 from dblog.readers.start import From, StartPlan, may_start_over, start_plan
@@ -219,10 +220,11 @@ class BinlogTask:
         self._follow_server(session, progress)
         session.check_position(file=progress.file, pos=progress.pos, gtids=None if progress.gtids is None else progress.gtids.text())
         timeline = self._new_timeline()
-        if not history.recover(timeline):
+        if not history.recover(timeline) and not timeline.databases:
+            topic = self._settings.text_or_none("schema.history.internal.kafka.topic")
             message = (
-                f"the schema history topic {self._settings.text_or_none('schema.history.internal.kafka.topic')} has no record of {self._prefix}, so rows logged "
-                "since the stored offset cannot be decoded safely; restore the topic, or reset the connector's offsets to dump anew"
+                f"the schema history topic {topic} has no record of {self._prefix}, so rows logged since "
+                "the stored offset cannot be decoded safely; restore the topic, or reset the connector's offsets to dump anew"
             )
             raise PositionLostError(message)
         now = session.read_catalog(self._selection.includes)
@@ -244,8 +246,8 @@ class BinlogTask:
         if progress.server is not None and progress.server != identity:
             if progress.gtids is None or not progress.gtids:
                 message = (
-                    f"the server at {session.settings.address} is not the one that wrote the stored offset, and the offset has no GTIDs; point the connector at "
-                    "the old server, or reset its offsets to dump anew"
+                    f"the server at {session.settings.address} is not the one that wrote the stored offset, and the offset has no GTIDs; "
+                    "point the connector at the old server, or reset its offsets to dump anew"
                 )
                 raise PositionLostError(message)
             log.warning("another server answers; going on by GTIDs", was=progress.server, now=identity)
@@ -333,7 +335,7 @@ class BinlogTask:
             schemas=schemas,
             interleaver=interleaver,
             mark_name=f"{self._mark_name}/",
-            recorder=lambda *a: patience(lambda: self._statement_records(*a)),
+            truncated=lambda event, table: patience(lambda: self._truncated(event, table)),
             heartbeat=(lambda: patience(self._encoders.heartbeat)) if heartbeat_s else None,
             heartbeat_interval_s=heartbeat_s,
             clock=self._clock,
@@ -344,11 +346,12 @@ class BinlogTask:
         if dump_is_news:
             log.info("dump begins", tables=len(dump.tables) if dump else 0)
 
-    def _statement_records(self, event: LogEvent, text: str, changes: tuple[Change, ...], touched: tuple[TableId, ...]) -> list[Segment]:
+    def _truncated(self, event: LogEvent, table: TableId) -> Segment | None:
         assert self._schemas is not None
-        return self._encoders.statement(event, text, changes, {t: self._schemas.table(t) for t in touched})
+        encoder = self._schemas.encoder(table)
+        return None if encoder is None else self._encoders.truncated(event, encoder)
 
-    def _open_log(self, session: Session, at: LogProgress) -> Any:  # noqa: ANN401 - the dialect's LogConnection
+    def _open_log(self, session: Session, at: LogProgress) -> Any:
         return session.open_log(
             server_id=self._settings.integer("database.server.id"),
             file=at.file,

@@ -14,7 +14,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 

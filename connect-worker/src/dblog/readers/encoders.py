@@ -7,39 +7,27 @@ heartbeats and schema changes are rare and always take the converters.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from dblog import __version__
 from dblog.clock import Clock
 from dblog.codecs import envelope, marker
 from dblog.codecs._fast import FastPlan
 from dblog.codecs.logitems import LogEvent
-from dblog.codecs.rowplan import RowEncoder, SlowPlan, Writers
+from dblog.codecs.plan import RowContext
+from dblog.codecs.rowplan import RowEncoder, SlowPlan, Writers, source_block
 from dblog.codecs.schema import Schema
 from dblog.codecs.tableplan import PlanSettings, TopicNaming, build_table_plan
 from dblog.config.options import Settings
-from dblog.core.changes import Change
 from dblog.core.dumps import key_to_json
-from dblog.core.watermark import MarkPosition
 from dblog.core.selection import Selection, key_rules, message_key, name_matcher
+from dblog.core.watermark import MarkPosition
 from dblog.dialects.mysql import image
 from dblog.dialects.mysql.types import TypeModes
-from dblog.model import Headers, Segment, Table, TableId
+from dblog.kafka.converters import Converter
+from dblog.model import Headers, Segment, Table
 from dblog.readers.binlog_dialect import BinlogDialect
 from dblog.readers.interleaved import ChunkMarker
-
-
-class Converter(Protocol):
-    """What a key or value converter does here (kafka/converters.py)."""
-
-    is_avro: bool
-
-    def prefix(self, topic: str, schema: Schema) -> bytes:
-        """The frame of every record of that schema."""
-
-    def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:  # noqa: ANN401 - a Connect value
-        """One record's bytes; None for null."""
 
 
 class Encoders:
@@ -106,8 +94,8 @@ class Encoders:
             columns,
             settings=self._plan_settings,
             key_columns=message_key(table, self._key_rules),
-            key_prefix=lambda topic, schema: self._key.prefix(topic, schema),
-            value_prefix=lambda topic, schema: self._value.prefix(topic, schema),
+            key_prefix=self._key.prefix,
+            value_prefix=self._value.prefix,
         )
         if self._key.is_avro and self._value.is_avro:
             return FastPlan(plan, image)
@@ -137,7 +125,7 @@ class Encoders:
             "high": _place(made.high),
             "rows_read": made.rows_read,
             "rows_dropped": made.rows_dropped,
-            "digest": made.digest - (1 << 64) if made.digest >= 1 << 63 else made.digest,
+            "digest": marker.signed(made.digest),
             "topic": made.topic,
             "offsets": None,
             "ts_ms": self._clock.now_us() // 1000,
@@ -155,15 +143,33 @@ class Encoders:
             partition=0,
         )
 
-    def statement(
-        self, event: LogEvent, text: str, changes: tuple[Change, ...], tables: Mapping[TableId, Table | None]
-    ) -> list[Segment]:
-        """Records that one DDL statement leaves: schema-change records, and truncate records where ``skipped.operations`` lets them through."""
-        del event, text, changes, tables
-        return []
+    def truncated(self, event: LogEvent, encoder: RowEncoder) -> Segment | None:
+        """The record of a TRUNCATE TABLE (op ``t``, no key), None where ``skipped.operations`` leaves it out (Debezium's default)."""
+        plan = encoder.plan
+        if "t" in plan.skipped_operations:
+            return None
+        now_us = self._clock.now_us()
+        context = RowContext(
+            file=event.file,
+            pos=event.start_pos,
+            server_id=event.server_id,
+            source_ts_us=event.source_ts_us or event.timestamp_s * 1_000_000,
+            now_us=now_us,
+            sequence_high=event.sequence_high,
+            sequence_low=event.sequence_low,
+            gtid=event.gtid,
+        )
+        value = {
+            "source": source_block(plan, context, row=0),
+            "op": "t",
+            "ts_ms": now_us // 1000,
+            "ts_us": now_us,
+            "ts_ns": now_us * 1000,
+        }
+        return Segment(plan.topic, [None], [self._value.serialize(plan.topic, plan.value_schema, value)], plan.table.id)
 
     def _segment(
-        self, topic: str, key_schema: Schema, key: Any, value_schema: Schema, value: Any, *, partition: int | None  # noqa: ANN401 - Connect values
+        self, topic: str, key_schema: Schema, key: Any, value_schema: Schema, value: Any, *, partition: int | None
     ) -> Segment:
         return Segment(
             topic,

@@ -1,11 +1,12 @@
 """The schema history topic: one record a table, so that recovery costs one record a table whatever the number of DDL statements (D8).
 
-Key ``{"dblog":1,"server":"<prefix>","table":"<db>.<table>"}``, value ``{"versions":[...]}`` with every version a restart can still need (core/timeline.py): the one valid
-at the committed offset and all later. A database's defaults are a record too (``"database":"<db>"`` in the key). The topic is compacted when we create it; in a topic
-that Debezium made, with its null keys, our records stand beside Debezium's, which are skipped. Several connectors may share a topic; the server name keeps them apart.
+Key ``{"dblog":1,"server":"<prefix>","table":"<db>.<table>"}``, value ``{"versions":[...]}`` with every version a restart can still need
+(core/timeline.py): the one valid at the committed offset and all later. A database's defaults are a record too (``"database":"<db>"`` in
+the key). The topic is compacted when we create it; in a topic that Debezium made, with its null keys, our records stand beside
+Debezium's, which are skipped. Several connectors may share a topic; the server name keeps them apart.
 
-``save`` returns when the broker has the records (acks=all). The stream must not go on past a DDL statement before: otherwise a row of the new version could be committed
-and the version lost. # I4
+``save`` returns when the broker has the records (acks=all). The stream must not go on past a DDL statement before: otherwise a row of the
+new version could be committed and the version lost. # I4
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class SchemaHistory:
 
     def save(self, timeline: Timeline, tables: Iterable[TableId], *, databases: Iterable[str] = ()) -> None:
         """Write the records of these tables (erase those without a version left) and databases; returns when they are durable."""
-        records = [(self._key("table", f"{id_.database}.{id_.name}", id_), _value(timeline.to_record(id_))) for id_ in dict.fromkeys(tables)]
+        records = [
+            (self._key("table", f"{id_.database}.{id_.name}", id_), _value(timeline.to_record(id_))) for id_ in dict.fromkeys(tables)
+        ]
         for name in databases:
             defaults = timeline.databases.get(name)
             value = None if defaults is None else {"charset": defaults.charset, "collation": defaults.collation}

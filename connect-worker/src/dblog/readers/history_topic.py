@@ -1,7 +1,8 @@
 """The schema history log as a Kafka topic: one partition, compacted where we make it, written synchronously.
 
-A topic that is there already is taken as it is (Debezium's own has cleanup.policy=delete and unlimited retention), but must have exactly one partition; one that
-forgets by time is reported, because a table that is quiet longer than the retention would lose its schema (debezium.md 7.2).
+A topic that is there already is taken as it is (Debezium's own has cleanup.policy=delete and unlimited retention), but must have exactly
+one partition; one that forgets by time is reported, because a table that is quiet longer than the retention would lose its schema
+(debezium.md 7.2).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]  # public, not in __all__
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from dblog.errors import DefiniteError, TransientError
 
@@ -91,7 +92,9 @@ class KafkaHistoryLog:
                 messages: list[Message] = consumer.consume(1000, POLL_S)
                 idle_s = 0.0 if messages else idle_s + POLL_S
                 if idle_s > self._idle_timeout_s:
-                    raise TransientError(f"the schema history topic {self._topic} gave nothing for {self._idle_timeout_s:g} s before its end")
+                    raise TransientError(
+                        f"the schema history topic {self._topic} gave nothing for {self._idle_timeout_s:g} s before its end"
+                    )
                 for message in messages:
                     error = message.error()
                     if error is None:
@@ -149,9 +152,12 @@ class KafkaHistoryLog:
 
     def _partitions(self, client: AdminClient | Consumer) -> int | None:
         try:
-            topic = client.list_topics(self._topic, timeout=self._request_timeout_s).topics[self._topic]
+            # All topics are asked for: a question for one by name makes a broker with auto-creation create it, with retention and no compaction.
+            topic = client.list_topics(timeout=self._request_timeout_s).topics.get(self._topic)
         except KafkaException as e:
             raise self._error("cannot be looked up", e.args[0]) from e
+        if topic is None:
+            return None
         if topic.error is not None:
             if topic.error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
                 return None

@@ -112,7 +112,7 @@ class Schemas:
                 raise DefiniteError(message)
 
     def statement(
-        self, query: Any, text: str, *, position: Position, note: dict[str, object]  # noqa: ANN401 - the dialect's own
+        self, query: Any, text: str, *, position: Position, note: dict[str, object]
     ) -> tuple[tuple[Change, ...], tuple[TableId, ...]]:
         """Apply one statement of the log, valid from ``position`` on; returns its changes and the captured tables that they touch.
 

@@ -1,8 +1,8 @@
 """Decides what a task does when it starts: dump, go on with a dump, only follow, from where. Pure: facts in, a plan out.
 
-The modes are Debezium's ``snapshot.mode`` (debezium manual, "snapshot.mode"), on top of a dump that never stops the log. Values: ``initial`` dumps when there is
-no offset; ``initial_only`` ends after the dump; ``always`` dumps at every start; ``no_data`` (``schema_only``) follows from now; ``when_needed`` is ``initial``, and
-starts over when the stored position is lost; ``never`` follows from the oldest log.
+The modes are Debezium's ``snapshot.mode`` (Debezium manual, "snapshot.mode"), on top of a dump that never stops the log: ``initial`` dumps when there
+is no offset; ``initial_only`` ends after the dump; ``always`` dumps at every start; ``no_data`` (``schema_only``) follows from now; ``when_needed`` is
+``initial``, and starts over when the stored position is lost; ``never`` follows from the oldest log.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class From(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPlan:
     """``dump`` None: no dump goes on; with ``new_dump`` a fresh one covers all selected tables. ``dumps_new_tables``: tables that the connector did not know
-    before are dumped. ``ends_after_dump``: initial_only."""
+    before are dumped. ``ends_after_dump``: initial_only.
+    """
 
     log_from: From
     new_dump: bool

@@ -17,7 +17,7 @@ import structlog
 from dblog.clock import Clock
 from dblog.codecs.logitems import LogEvent, LogOffset, LogRows
 from dblog.core.backoff import Backoff
-from dblog.core.changes import Change, Ignored
+from dblog.core.changes import Change, Ignored, TruncateTable, tables_of
 from dblog.core.watermark import MarkPosition
 from dblog.dialects.mysql import events
 from dblog.dialects.mysql.offset import POSITION_BITS, LogProgress
@@ -50,13 +50,6 @@ class LogSource(Protocol):
         """Give up the connection, also from another thread."""
 
 
-class StatementRecorder(Protocol):
-    """Makes the records that DDL leaves in the schema-change topic and, for truncates, in the table's own topic."""
-
-    def __call__(self, event: LogEvent, text: str, changes: tuple[Change, ...], touched: tuple[TableId, ...]) -> list[Segment]:
-        """Records for one statement; [] when none are wanted."""
-
-
 class LogStream:
     """The log thread. ``open_log`` connects at a progress, ``new_decoder`` gives a decoder that has not been started."""
 
@@ -70,7 +63,7 @@ class LogStream:
         schemas: Schemas,
         interleaver: Interleaver,
         mark_name: str,
-        recorder: StatementRecorder,
+        truncated: Callable[[LogEvent, TableId], Segment | None],
         heartbeat: Callable[[], Segment] | None,
         heartbeat_interval_s: float,
         clock: Clock,
@@ -83,7 +76,7 @@ class LogStream:
         self._schemas = schemas
         self._interleaver = interleaver
         self._mark_name = mark_name
-        self._recorder = recorder
+        self._truncated = truncated
         self._heartbeat = heartbeat
         self._heartbeat_interval_s = heartbeat_interval_s
         self._clock = clock
@@ -171,7 +164,8 @@ class LogStream:
 
     def _came_to(self, place: LogOffset) -> bool:
         """Take the place, unless a new connection has not come beyond where the last one was: it begins with the file's first bytes, and with
-        events of the open transaction that are passed over, neither of which is a place to go back to."""
+        events of the open transaction that are passed over, neither of which is a place to go back to.
+        """
         if self._resumes:
             if place.in_transaction:
                 behind = place.event <= self._at.event
@@ -233,7 +227,9 @@ class LogStream:
         for table in touched:
             self._interleaver.table_changed(table, "DDL inside the window")
         self._on_tables_changed(changes)
-        self._interleaver.extra(self._recorder(event, text, changes, touched))
+        truncates = [t for c in changes if isinstance(c, TruncateTable) for t in tables_of(c) if t in touched]
+        records = (self._truncated(event, table) for table in truncates)
+        self._interleaver.extra([record for record in records if record is not None])
         self._sent()
 
     def _duties(self) -> None:

@@ -11,14 +11,11 @@ from dblog.config.plugins import CONNECTORS, find_connector
 from dblog.config.worker import read_worker_config, to_librdkafka
 from dblog.errors import DefiniteError
 from dblog.kafka.converters import converters_of
-from dblog.readers.binlog_dialect import MARIADB, MYSQL, BinlogDialect
+from dblog.readers.binlog_dialect import DIALECTS
 from dblog.readers.binlog_task import BinlogTask
 from dblog.readers.encoders import Encoders
 from dblog.readers.history import SchemaHistory
 from dblog.readers.history_topic import KafkaHistoryLog
-
-DIALECTS: Mapping[str, BinlogDialect] = {"mysql": MYSQL, "mariadb": MARIADB}
-"""By a connector plugin's flavor."""
 
 
 class Order(Protocol):

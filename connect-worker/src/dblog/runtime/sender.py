@@ -52,7 +52,7 @@ class Sender:
     def send(self, batch: Batch, entry: Entry) -> None:
         """Hand over all records of a batch; waits while the producer is full. Raises what an earlier delivery failed with."""
 
-        def delivered(error: KafkaError | None, message: Any) -> None:  # noqa: ANN401 - confluent_kafka.Message, unused on success
+        def delivered(error: KafkaError | None, message: Any) -> None:
             if error is not None:
                 self._failed(error, message.topic())
             entry.acknowledge()

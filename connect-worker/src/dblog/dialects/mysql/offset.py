@@ -1,7 +1,7 @@
 """A source offset of MySQL and MariaDB: Debezium's map, read, moved on by the log, and written back.
 
-Keys and meaning are Debezium's (``file``, ``pos``, ``gtids``, ``server_id``, ``event``, ``row``, ``ts_sec``, ``snapshot``), so a connector can be taken over from
-Debezium and handed back. Ours beside them: ``dblog_dump`` (the dump's progress), ``dblog_server`` (which server the file names belong to) and
+Keys and meaning are Debezium's (``file``, ``pos``, ``gtids``, ``server_id``, ``event``, ``row``, ``ts_sec``, ``snapshot``), so a connector can be taken
+over from Debezium and handed back. Ours beside them: ``dblog_dump`` (the dump's progress), ``dblog_server`` (which server the file names belong to) and
 ``dblog_epoch`` (how often that has changed: D7).
 
 Inside a transaction ``file`` and ``pos`` are its BEGIN, ``gtids`` the set without it, ``event`` the number of its events to skip, BEGIN included.
@@ -117,9 +117,8 @@ class LogProgress:
         out["pos"] = self.pos
         if self.gtids is not None:
             out["gtids"] = self.gtids.text()
-        for name, value in (("row", self.row), ("server_id", self.server_id), ("event", self.event), ("dblog_epoch", self.epoch)):
-            if value:
-                out[name] = value
+        counts = {"row": self.row, "server_id": self.server_id, "event": self.event, "dblog_epoch": self.epoch}
+        out |= {name: value for name, value in counts.items() if value}
         if self.server is not None:
             out["dblog_server"] = self.server
         return out
