@@ -113,7 +113,6 @@ class Run:
         worker = Worker(self.kafka, self.folder, name=scenario.name)
         topics = Topics(self.kafka.bootstrap, [f"{scenario.name}.{DATABASE}.{table}" for table in TABLES])
         with contextlib.ExitStack() as ending:
-            ending.callback(topics.close)
             say.phase("starting the worker")
             ending.enter_context(worker.process)
             ending.callback(load.stop)

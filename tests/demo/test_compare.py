@@ -110,7 +110,11 @@ MOMENT = dt.datetime(2024, 2, 29, 1, 2, 3, 456789)  # noqa: DTZ001 - a DATETIME 
         (SourceColumn("c", "datetime", "datetime(3)", 3), MOMENT.replace(microsecond=456000), 1709168523456),
         (SourceColumn("c", "timestamp", "timestamp(6)", 6), MOMENT, MOMENT.replace(tzinfo=UTC)),
         (SourceColumn("c", "timestamp", "timestamp(6)", 6), MOMENT, "2024-02-29T01:02:03.456789Z"),
-        (SourceColumn("c", "timestamp", "timestamp(6)", 6), MOMENT, (MOMENT + dt.timedelta(hours=2)).replace(tzinfo=dt.timezone(dt.timedelta(hours=2)))),
+        (
+            SourceColumn("c", "timestamp", "timestamp(6)", 6),
+            MOMENT,
+            (MOMENT + dt.timedelta(hours=2)).replace(tzinfo=dt.timezone(dt.timedelta(hours=2))),
+        ),
         (SourceColumn("c", "time", "time(6)", 6), -dt.timedelta(hours=838, microseconds=1), -838 * 3600 * 10**6 - 1),
         (SourceColumn("c", "date", "date"), dt.date(1000, 1, 1), dt.date(1000, 1, 1)),
         (SourceColumn("c", "date", "date"), dt.date(1970, 1, 2), 1),

@@ -116,6 +116,24 @@ def records(bootstrap: str, topic: str) -> Iterator[tuple[bytes | None, bytes | 
         consumer.close()
 
 
+def last_value(bootstrap: str, topic: str) -> bytes | None:
+    """The value of the newest record of a topic of one partition; None when there is no topic or no record."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "topicfold", "enable.auto.commit": False, "log_level": 3})
+    try:
+        partition = TopicPartition(topic, 0)
+        if topic not in consumer.list_topics(timeout=READ_TIMEOUT_S).topics:
+            return None
+        low, high = consumer.get_watermark_offsets(partition, timeout=READ_TIMEOUT_S)
+        if high == low:
+            return None
+        consumer.assign([TopicPartition(topic, 0, high - 1)])
+        message = consumer.poll(READ_TIMEOUT_S)
+        value: bytes | None = None if message is None or message.error() else message.value()
+        return value
+    finally:
+        consumer.close()
+
+
 def compare_topic(connect, database: str, table: str, folded: Folded) -> TableResult:
     """Compare a folded topic with the table: every row and every column (I3)."""
     described = source.describe(connect, database, table)

@@ -1,0 +1,29 @@
+"""The whole way once, small: a shop under writes, through Kafka and a real Spark job into Delta, with a kill, and both ends compared."""
+
+import io
+
+from demo.destination import DeltaLake
+from demo.flow import Kill, Run, Scenario
+from demo.progress import Progress
+from demo.shop import SMALL
+from rich.console import Console
+
+
+def test_the_lake_is_identical_to_the_source_after_a_kill(kafka, source, own_folder):
+    scenario = Scenario(
+        name=f"e2e-{source.flavor}",
+        sizes=SMALL,
+        kills=(Kill(target="task", dump_share=0.2), Kill(target="worker", log_s=1.0)),
+        rate_per_s=400,
+        changes_max=6_000,
+        log_s=3.0,
+        chunk_rows=500,
+    )
+    said = io.StringIO()
+
+    with Progress("e2e", console=Console(file=said, width=200)) as progress:
+        outcome = Run(scenario, source, kafka, DeltaLake(kafka, own_folder, prefix=scenario.name), own_folder, progress).run()
+
+    differences = [str(text) for result in outcome.results for text in (*result.columns_differing, *result.examples)]
+    assert not differences, said.getvalue()
+    assert outcome.identical, said.getvalue()
