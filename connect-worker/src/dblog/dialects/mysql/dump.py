@@ -181,6 +181,7 @@ class _Answer:
                 if bytes_max and rows_end > bytes_max:
                     kept = rows_end
             if complete:
+                assert self._data[rows_end : rows_end + 3] == b"\x05\0\0", "rows end where the EOF packet begins"
                 out = bytes(self._data[: rows_end if kept is None else kept])
                 self._at = at
                 return out, count, last

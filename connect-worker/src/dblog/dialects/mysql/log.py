@@ -12,7 +12,7 @@ import socket
 import ssl
 
 from dblog.dialects.mysql import protocol
-from dblog.dialects.mysql.connect import ConnectSettings, PositionLostError, Wire, meaning
+from dblog.dialects.mysql.connect import DENIED, ConnectSettings, PositionLostError, PrivilegeError, Wire, meaning
 from dblog.errors import DblogError, TransientError
 
 RECV_BYTES_MAX = 256 * 1024
@@ -80,6 +80,9 @@ def announce(wire: Wire, *, server_id: int, hostname: str) -> None:
     payload = read_packet(sock, wire.settings)
     if payload[:1] == b"\xff":
         error = protocol.read_error(payload)
+        if error.code in DENIED:  # MariaDB says 1045, as for a wrong password
+            message = f"user '{wire.settings.user}' lacks the privilege REPLICATION SLAVE at {wire.settings.address} (error {error.code})"
+            raise PrivilegeError(message)
         raise meaning(error.code, error.text, wire.settings, "registering as a replica")
 
 

@@ -1,0 +1,172 @@
+"""A database in memory that a chunk reader can talk to: committed rows, marks, snapshots, key ranges; row packets like a server's.
+
+``FakeDatabase`` is shared by any number of ``FakeDumpConnection``; ``fake_sql`` stands in for the dialect's statements. Columns hold integers,
+texts or None. Everything is committed at once; a snapshot is a copy.
+"""
+
+from __future__ import annotations
+
+import copy
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dblog.dialects.mysql.connect import TableChangedError
+from dblog.dialects.mysql.protocol import length_encoded, packets
+from dblog.errors import TransientError
+from dblog.model import Table, TableId
+from dblog.ports import ChunkRows
+
+Row = tuple[Any, ...]
+
+
+class FakeDatabase:
+    """Tables and marks. ``on_commit`` is called with (mark name, token) or (table, row): a log to build on."""
+
+    def __init__(self, *, on_commit: Callable[[Any, Any], None] | None = None) -> None:
+        self.lock = threading.RLock()
+        self.tables: dict[TableId, Table] = {}
+        self.rows: dict[TableId, list[Row]] = {}
+        self.marks: dict[str, str] = {}
+        self.selects: list[tuple[str, tuple[Any, ...]]] = []
+        self._on_commit = on_commit
+
+    def create(self, table: Table) -> None:
+        with self.lock:
+            self.tables[table.id] = table
+            self.rows[table.id] = []
+
+    def insert(self, table: TableId, *rows: Row) -> None:
+        with self.lock:
+            for row in rows:
+                self.rows[table].append(row)
+                self._committed(table, row)
+
+    def delete(self, table: TableId, key: Row) -> None:
+        with self.lock:
+            definition = self.tables[table]
+            self.rows[table] = [row for row in self.rows[table] if _key_of(definition, row) != key]
+            self._committed(table, key)
+
+    def mark(self, name: str, token: str) -> None:
+        with self.lock:
+            assert self.marks.get(name) != token, "a token must not be used twice: it would leave no event in the log"
+            self.marks[name] = token
+            self._committed(name, token)
+
+    def snapshot(self) -> tuple[dict[TableId, list[Row]], dict[str, str]]:
+        with self.lock:
+            return copy.deepcopy(self.rows), dict(self.marks)
+
+    def _committed(self, what: Any, value: Any) -> None:
+        if self._on_commit is not None:
+            self._on_commit(what, value)
+
+
+class FakeSql:
+    """The dialect's statements, as names that ``FakeDumpConnection`` understands."""
+
+    def chunk_select(self, table: Table, after: Row | None, upto: Row | None, rows_max: int) -> tuple[str, tuple[Any, ...]]:
+        return f"chunk {table.id}", (after, upto, rows_max)
+
+    def max_key(self, table: Table) -> tuple[str, tuple[Any, ...]]:
+        return f"max {table.id}", ()
+
+    def full_scan(self, table: Table, rows_max: int) -> tuple[str, tuple[Any, ...]]:
+        return f"scan {table.id}", (rows_max,)
+
+    def key_indexes(self, table: Table) -> tuple[int, ...]:
+        names = [column.name for column in table.columns]
+        return tuple(names.index(name) for name in table.key)
+
+
+fake_sql = FakeSql()
+
+
+class FakeDumpConnection:
+    """Satisfies ``ports.DumpConnection``. ``before_select`` lets a test change the database between snapshot and SELECT, or fail."""
+
+    def __init__(self, database: FakeDatabase, *, before_select: Callable[[], None] | None = None) -> None:
+        self._database = database
+        self._before_select = before_select
+        self._view: tuple[dict[TableId, list[Row]], dict[str, str]] | None = None
+        self._closed = False
+
+    def write_mark(self, name: str, token: str) -> None:
+        self._check()
+        self._database.mark(name, token)
+
+    def begin_snapshot(self) -> None:
+        self._check()
+        self._view = self._database.snapshot()
+
+    def read_mark(self, name: str) -> str | None:
+        self._check()
+        _, marks = self._view or self._database.snapshot()
+        return marks.get(name)
+
+    def select(self, statement: str, parameters: Sequence[Any], *, bytes_max: int = 0, key: Sequence[int] = ()) -> ChunkRows:
+        self._check()
+        if self._before_select is not None:
+            self._before_select()
+        self._database.selects.append((statement, tuple(parameters)))
+        verb, _, name = statement.partition(" ")
+        table = self._database.tables.get(TableId(*name.split(".", 1)))
+        if table is None:
+            raise TableChangedError(f"the table {name} is gone")
+        rows = self._rows_of(table, verb, parameters)
+        kept = bytearray()
+        count = 0
+        for row in rows:
+            kept += packets(_binary(row))
+            count += 1
+            if bytes_max and len(kept) > bytes_max:
+                break
+        last_key = tuple(rows[count - 1][i] for i in key) if count and key else None
+        return ChunkRows(rows=bytes(kept), row_count=count, last_key=last_key)
+
+    def end_snapshot(self) -> None:
+        self._check()
+        self._view = None
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _check(self) -> None:
+        if self._closed:
+            raise TransientError("the connection is closed")
+
+    def _rows_of(self, table: Table, verb: str, parameters: Sequence[Any]) -> list[Row]:
+        tables, _ = self._view or self._database.snapshot()
+        rows = tables[table.id]
+        if verb == "scan":
+            return rows[: parameters[0]]
+        ordered = sorted(rows, key=lambda row: _key_of(table, row))
+        if verb == "max":
+            return ordered[-1:]
+        after, upto, rows_max = parameters
+        wanted = [
+            row
+            for row in ordered
+            if (after is None or _key_of(table, row) > tuple(after)) and (upto is None or _key_of(table, row) <= tuple(upto))
+        ]
+        return wanted[:rows_max]
+
+
+def _key_of(table: Table, row: Row) -> Row:
+    return tuple(row[i] for i in fake_sql.key_indexes(table))
+
+
+def _binary(row: Row) -> bytes:
+    """A row of the binary protocol: integers as BIGINT, texts with their length."""
+    nulls = bytearray((len(row) + 9) // 8)
+    values = b""
+    for i, value in enumerate(row):
+        if value is None:
+            nulls[(i + 2) >> 3] |= 1 << ((i + 2) & 7)
+        elif isinstance(value, int):
+            values += struct.pack("<q", value)
+        else:
+            values += length_encoded(str(value).encode())
+    return b"\0" + bytes(nulls) + values

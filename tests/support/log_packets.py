@@ -1,0 +1,61 @@
+"""The packets of a log connection, cut in plain Python: what tests need to look at events without the log decoder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from dblog.dialects.mysql import events
+from dblog.dialects.mysql.events import EventType
+from dblog.dialects.mysql.log import LogConnection
+
+
+@dataclass(frozen=True)
+class LoggedEvent:
+    """One event: header, and body without checksum. ERR and EOF packets have their type code and no header of their own."""
+
+    type_code: int
+    body: bytes
+    server_id: int = 0
+    next_pos: int = 0
+
+    @property
+    def name(self) -> str:
+        return events.type_name(self.type_code)
+
+
+class LogReader:
+    """Events of a connection, as they come."""
+
+    def __init__(self, connection: LogConnection, *, checksum: bool = True) -> None:
+        self.connection = connection
+        self._data = b""
+        self._checksum = checksum
+
+    def read_until(self, found: Callable[[LoggedEvent], bool], *, limit_s: float = 20.0) -> list[LoggedEvent]:
+        """Events up to and with the first for which ``found`` holds."""
+        out = []
+        end = time.monotonic() + limit_s
+        while time.monotonic() < end:
+            for event in self._events():
+                out.append(event)
+                if found(event):
+                    return out
+            self._data += self.connection.recv(0.5)
+        raise AssertionError(f"not found within {limit_s} s among {[event.name for event in out]}")
+
+    def _events(self) -> Iterator[LoggedEvent]:
+        while len(self._data) >= 4:
+            n = int.from_bytes(self._data[:3], "little")
+            if len(self._data) < 4 + n:
+                return
+            payload, self._data = self._data[4 : 4 + n], self._data[4 + n :]
+            if payload[0] == 0xFF:
+                yield LoggedEvent(EventType.ERR_PACKET, payload)
+            elif payload[0] == 0xFE:
+                yield LoggedEvent(EventType.EOF_PACKET, payload)
+            else:
+                header = events.read_header(payload[1:])
+                end = len(payload) - (4 if self._checksum else 0)
+                yield LoggedEvent(header.type_code, payload[20:end], header.server_id, header.next_pos)
