@@ -18,7 +18,7 @@ from dblog.core.changes import (
     TruncateTable,
     Unknown,
 )
-from dblog.core.timeline import START, Absent, Database, Known, Parked, Stale, Timeline
+from dblog.core.timeline import START, Absent, Database, Parked, Stale, Timeline
 from dblog.model import Column, Index, Table, TableId
 
 T, U, TMP = TableId("d", "t"), TableId("d", "u"), TableId("d", "tmp")

@@ -1,8 +1,8 @@
 """Does the schema we would decode with agree with what the log says of the table at this event? (D8, I4)
 
-Every rows event follows a table map. With full metadata it carries names, signedness, charsets, members and the primary key, so a schema that disagrees can be put
-right on the spot; without, it carries types and a count, which is enough to notice most disagreements, and then the schema is read again. A table is never decoded
-with columns that do not fit.
+Every rows event follows a table map. With full metadata it carries names, signedness, charsets, members and the primary key, so a schema
+that disagrees can be put right on the spot; without, it carries types and a count, which is enough to notice most disagreements, and then
+the schema is read again. A table is never decoded with columns that do not fit.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ Verdict = Agreed | Repaired | Mismatch
 def cross_check(table: Table, seen: Seen, merge: Callable[[Column, Column], Column]) -> Verdict:
     """Compare ``table`` with what the log says.
 
-    ``merge`` (the dialect's) takes a known column and the seen one and returns the known one itself if they agree, else the column to decode with: the seen one with
-    everything of the known one that the log cannot say and that still holds.
+    ``merge`` (the dialect's) takes a known column and the seen one and returns the known one itself if they agree, else the column to
+    decode with: the seen one with everything of the known one that the log cannot say and that still holds.
     """
     if not seen.named:
         return _by_position(table, seen, merge)
@@ -93,5 +93,7 @@ def _by_position(table: Table, seen: Seen, merge: Callable[[Column, Column], Col
     for at, (column, found) in enumerate(zip(table.columns, seen.columns, strict=True), start=1):
         merged = merge(column, replace(found, name=column.name))
         if merged != column:
-            return Mismatch(f"column {at} of {table.id}, {column.name}, is {column.type_text} as we know it and {merged.type_text} in the log")
+            return Mismatch(
+                f"column {at} of {table.id}, {column.name}, is {column.type_text} as we know it and {merged.type_text} in the log"
+            )
     return Agreed()

@@ -1,15 +1,17 @@
 """The schema of every captured table at any position that may still be read again (D8, I4).
 
-A table's history is a list of versions, each valid from its position on. A position is a pair of integers that sorts as the log does (D7): a DDL statement has
-the position right after it, a row its own; a version is valid for a row when its position is not greater. Versions are kept back to the committed offset: the
-one that is valid there, and all later ones, because a restart reads the log from there again.
+A table's history is a list of versions, each valid from its position on. A position is a pair of integers that sorts as the log does
+(D7): a DDL statement has the position right after it, a row its own; a version is valid for a row when its position is not greater.
+Versions are kept back to the committed offset: the one that is valid there, and all later ones, because a restart reads the log from
+there again.
 
-Reading the log again meets the same DDL again. A statement whose position is not greater than a table's newest version has been applied to that table already and is
-passed over for it; so a crash between two history records of one statement (a swap of two tables) is made good by the replay.
+Reading the log again meets the same DDL again. A statement whose position is not greater than a table's newest version has been applied
+to that table already and is passed over for it; so a crash between two history records of one statement (a swap of two tables) is made
+good by the replay.
 
-A version says one of four things: Known (decode with it), Absent (no table of that name), Stale (something happened that was not understood: read
-information_schema again), Parked (a person has to look). Only tables that ``tracked`` accepts are kept: the captured ones, and others that may be renamed into one, as
-the ghost tables of online schema changes are.
+A version says one of four things: Known (decode with it), Absent (no table of that name), Stale (something happened that was not
+understood: read information_schema again), Parked (a person has to look). Only tables that ``tracked`` accepts are kept: the captured
+ones, and others that may be renamed into one, as the ghost tables of online schema changes are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """information_schema of MariaDB (10.5 to 12): the same rows as MySQL's, but COLUMN_DEFAULT is SQL text.
 
-A literal comes quoted (``'x'``), DEFAULT NULL as the word ``NULL``, an expression plain (``current_timestamp()``), a number plain, and SQL NULL means that
-there is no default (MDEV-13132). EXTRA has no mark of expressions.
+A literal comes quoted (``'x'``), DEFAULT NULL as the word ``NULL``, an expression plain (``current_timestamp()``), a number plain, and
+SQL NULL means that there is no default (MDEV-13132). EXTRA has no mark of expressions.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from dblog.dialects.mysql.catalog import DatabaseDefaults, DefaultText, Execute
 from dblog.model import Table, TableId
 
 
-def mariadb_default(text: str | None, nullable: bool, type_: str, extra: str) -> DefaultText:
+def mariadb_default(text: str | None, nullable: bool, type_: str, extra: str) -> DefaultText:  # noqa: FBT001 - a cell of a row
     """What COLUMN_DEFAULT means; nullable columns without any (TEXT before 10.2) default to NULL all the same."""
-    del type_, extra
+    del extra
     if text is None:
         return DefaultText(nullable, None, False)
     if text.upper() == "NULL":
         return DefaultText(True, None, False)
     if len(text) > 1 and text[0] == "'" and text[-1] == "'":
-        return DefaultText(True, unquote(text), False)
-    literal = re.fullmatch(r"[-+]?\d*\.?\d+(e[-+]?\d+)?|b'[01]*'|x'[0-9a-f]*'|0x[0-9a-f]+|true|false", text, re.IGNORECASE)
-    return DefaultText(True, text, literal is None)
+        literal = unquote(text)
+        return DefaultText(
+            True, catalog.binary_default(literal.encode("utf-8", "surrogateescape")) if type_ in catalog.BINARIES else literal, False
+        )
+    plain = re.fullmatch(r"[-+]?\d*\.?\d+(e[-+]?\d+)?|b'[01]*'|x'[0-9a-f]*'|0x[0-9a-f]+|true|false", text, re.IGNORECASE)
+    return DefaultText(True, text, plain is None)
 
 
 def unquote(text: str) -> str:

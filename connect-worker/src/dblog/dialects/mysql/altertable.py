@@ -1,19 +1,28 @@
 """ALTER TABLE: the clauses read, then carried out on the table as it was, in the server's order.
 
-The server does not go from clause to clause. It walks over the old columns (dropped ones go, changed ones stay in their place unless they name another), then over
-the new definitions in the statement's order, putting each at the end, first, or behind a column of the new list; then it does the indexes
-(mysql_prepare_alter_table). The same is done here, because only that gives the same order of columns.
+The server does not go from clause to clause. It walks over the old columns (dropped ones go, changed ones stay in their place unless they
+name another), then over the new definitions in the statement's order, putting each at the end, first, or behind a column of the new list;
+then it does the indexes (mysql_prepare_alter_table). The same is done here, because only that gives the same order of columns.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from dblog.core.changes import AlterTable, Change, DropTable, Unknown
-from dblog.dialects.mysql.catalog import charset_of_collation
+from dblog.core.changes import AlterTable, Change, CreateTable, DropTable
 from dblog.dialects.mysql.charsets import BYTES_MAX
+from dblog.dialects.mysql.coltypes import (
+    LOB_BYTES,
+    TEXTS,
+    WITH_CHARSET,
+    Charset,
+    FinishedType,
+    charset_name,
+    collation_name,
+    lob_size,
+    resolve_charset,
+)
 from dblog.dialects.mysql.columndefs import ColumnSpec, parse_column
-from dblog.dialects.mysql.coltypes import LOB_BYTES, TEXTS, WITH_CHARSET, Charset, FinishedType, charset_name, collation_name, lob_size, resolve_charset
 from dblog.dialects.mysql.context import Context
 from dblog.dialects.mysql.defaults import DefaultSpec, normal_default, parse_default
 from dblog.dialects.mysql.keys import PRIMARY
@@ -50,16 +59,34 @@ class Alteration:
     defaults: dict[str, DefaultSpec | None] = field(default_factory=dict)
     visibility: dict[str, bool] = field(default_factory=dict)
     """Column in lower case -> invisible."""
+    if_exists: set[str] = field(default_factory=set)
+    """MariaDB: columns that need not be there for the three above."""
     dropped_indexes: set[str] = field(default_factory=set)
     renamed_indexes: dict[str, str] = field(default_factory=dict)
     options: Options = field(default_factory=Options)
     convert: Options | None = None
     new_name: TableId | None = None
+    made_of_partition: TableId | None = None
+    """MariaDB: CONVERT PARTITION ... TO TABLE."""
     others: list[Change] = field(default_factory=list)
-    """What the statement does to other tables (a partition converted to a table)."""
+    """What the statement does to other tables."""
 
 
-PARTITION_VERBS = ("COALESCE", "REORGANIZE", "ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR", "TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "REMOVE", "PARTITION")
+PARTITION_VERBS = (
+    "COALESCE",
+    "REORGANIZE",
+    "ANALYZE",
+    "CHECK",
+    "OPTIMIZE",
+    "REBUILD",
+    "REPAIR",
+    "TRUNCATE",
+    "EXCHANGE",
+    "DISCARD",
+    "IMPORT",
+    "REMOVE",
+    "PARTITION",
+)
 
 
 def parse_alteration(cursor: Cursor, context: Context, table_name: TableNames) -> Alteration:
@@ -97,7 +124,7 @@ def _follows_without_comma(cursor: Cursor) -> bool:
     return cursor.is_any("PARTITION", "REMOVE") or cursor.is_name
 
 
-def _clause(cursor: Cursor, context: Context, into: Alteration, names: TableNames) -> None:  # noqa: C901, PLR0912 - one line a clause
+def _clause(cursor: Cursor, context: Context, into: Alteration, names: TableNames) -> None:
     if cursor.take("ADD"):
         _add(cursor, context, into)
     elif cursor.take("DROP"):
@@ -106,14 +133,14 @@ def _clause(cursor: Cursor, context: Context, into: Alteration, names: TableName
         cursor.take("COLUMN")
         if_exists = cursor.take("IF", "EXISTS")
         old = cursor.name().lower()
-        _change(into, old, parse_column(cursor, context), if_exists=if_exists)
+        _change(into, old, parse_column(cursor, context), context, if_exists=if_exists)
     elif cursor.take("MODIFY"):
         cursor.take("COLUMN")
         if_exists = cursor.take("IF", "EXISTS")
         spec = parse_column(cursor, context)
-        _change(into, spec.name.lower(), spec, if_exists=if_exists)
+        _change(into, spec.name.lower(), spec, context, if_exists=if_exists)
     elif cursor.take("ALTER"):
-        _alter_column(cursor, into)
+        _alter_column(cursor, into, context)
     elif cursor.take("RENAME"):
         _rename(cursor, into, names)
     elif cursor.take("CONVERT", "TO"):
@@ -128,7 +155,7 @@ def _clause(cursor: Cursor, context: Context, into: Alteration, names: TableName
         cursor.name()
         cursor.expect("TO", "TABLE")
         made = names.read(cursor)
-        into.others.append(Unknown((made,), "made of a partition"))
+        into.made_of_partition = made
         _skip_rest(cursor)
     elif cursor.take("CONVERT", "TABLE"):
         into.others.append(DropTable((names.read(cursor),)))
@@ -180,7 +207,7 @@ def _add(cursor: Cursor, context: Context, into: Alteration) -> None:
         return
     if cursor.take("SYSTEM", "VERSIONING"):
         return
-    if parse_constraint(cursor, into.definition.indexes):
+    if parse_constraint(cursor, into.definition):
         return
     cursor.take("COLUMN")
     if_absent = cursor.take("IF", "NOT", "EXISTS")
@@ -192,19 +219,19 @@ def _add(cursor: Cursor, context: Context, into: Alteration) -> None:
                 break
         cursor.expect_op(")")
     else:
-        add_column(into.definition, parse_column(cursor, context))
+        add_column(into.definition, parse_column(cursor, context), context)
     if if_absent:
         into.added_if_absent.update(spec.name.lower() for spec in into.definition.columns[first:])
 
 
-def _change(into: Alteration, old: str, spec: ColumnSpec, *, if_exists: bool) -> None:
-    add_column(into.definition, spec)
+def _change(into: Alteration, old: str, spec: ColumnSpec, context: Context, *, if_exists: bool) -> None:
+    add_column(into.definition, spec, context)
     into.changed[old] = spec
     if if_exists:
         into.changed_if_exists.add(old)
 
 
-def _drop(cursor: Cursor, into: Alteration) -> None:  # noqa: PLR0911 - one line a kind
+def _drop(cursor: Cursor, into: Alteration) -> None:
     if cursor.take("PRIMARY", "KEY"):
         into.dropped_indexes.add(PRIMARY.lower())
         return
@@ -231,7 +258,7 @@ def _drop(cursor: Cursor, into: Alteration) -> None:  # noqa: PLR0911 - one line
     cursor.take_any("RESTRICT", "CASCADE")
 
 
-def _alter_column(cursor: Cursor, into: Alteration) -> None:
+def _alter_column(cursor: Cursor, into: Alteration, context: Context) -> None:
     if cursor.take_any("INDEX", "KEY", "CHECK", "CONSTRAINT"):
         cursor.take("IF", "EXISTS")
         cursor.name()
@@ -239,10 +266,12 @@ def _alter_column(cursor: Cursor, into: Alteration) -> None:
             cursor.skip_one()
         return
     cursor.take("COLUMN")
-    cursor.take("IF", "EXISTS")
+    if_exists = cursor.take("IF", "EXISTS")
     name = cursor.name().lower()
+    if if_exists:
+        into.if_exists.add(name)
     if cursor.take("SET", "DEFAULT"):
-        into.defaults[name] = parse_default(cursor)
+        into.defaults[name] = parse_default(cursor, context)
     elif cursor.take("DROP", "DEFAULT"):
         into.defaults[name] = None
     elif cursor.take("SET"):
@@ -255,8 +284,10 @@ def _alter_column(cursor: Cursor, into: Alteration) -> None:
 
 def _rename(cursor: Cursor, into: Alteration, names: TableNames) -> None:
     if cursor.take("COLUMN"):
-        cursor.take("IF", "EXISTS")
+        if_exists = cursor.take("IF", "EXISTS")
         old = cursor.name().lower()
+        if if_exists:
+            into.if_exists.add(old)
         cursor.expect("TO")
         into.renamed[old] = cursor.name()
     elif cursor.take_any("INDEX", "KEY"):
@@ -291,25 +322,46 @@ def carry_out(alteration: Alteration, table: Table, context: Context) -> tuple[C
     columns = _columns(alteration, table, base, context)
     indexes = _indexes(alteration, table, columns)
     comment = table.comment if alteration.options.comment is None else alteration.options.comment
+    if alteration.convert is not None and (alteration.options.charset or alteration.options.collation):
+        base = base_charset(alteration.options, base, context)  # MariaDB: the columns are converted, the table's default is the other
     after = assemble(alteration.new_name or table.id, columns, indexes, base, comment)
-    return (AlterTable(table.id, after), *alteration.others)
+    made = [CreateTable(replace(after, id=alteration.made_of_partition))] if alteration.made_of_partition else []
+    return (AlterTable(table.id, after), *made, *alteration.others)
 
 
-def _columns(alteration: Alteration, table: Table, base: Charset, context: Context) -> list[Column]:  # noqa: C901, PLR0912 - the server's own walk
+def _columns(alteration: Alteration, table: Table, base: Charset, context: Context) -> list[Column]:
     known = {column.name.lower() for column in table.columns}
     missing = [name for name, if_exists in alteration.dropped.items() if name not in known and not if_exists]
-    missing += [name for name in (*alteration.renamed, *alteration.defaults, *alteration.visibility) if name not in known]
-    missing += [name for name in alteration.changed if name not in known and name not in alteration.changed_if_exists]
+    changes = {id(spec) for spec in alteration.changed.values()}
+    fresh = {spec.name.lower() for spec in alteration.definition.columns}
+    added = {spec.name.lower() for spec in alteration.definition.columns if id(spec) not in changes}
+    missing += [name for name in (*alteration.renamed, *alteration.visibility) if name not in known | alteration.if_exists]
+    missing += [name for name in alteration.defaults if name not in known | fresh | alteration.if_exists]
     if missing:
         raise NotUnderstood(f"{table.id} as we know it has no column {missing[0]}")
-    specs = [spec for spec in alteration.definition.columns if not (spec.name.lower() in alteration.added_if_absent and spec.name.lower() in known)]
-    absent = [alteration.changed[name] for name in alteration.changed_if_exists if name not in known]
+    specs = [
+        spec
+        for spec in alteration.definition.columns
+        if not (spec.name.lower() in alteration.added_if_absent and spec.name.lower() in known)
+    ]
+    absent = [
+        alteration.changed[name]
+        for name in alteration.changed_if_exists
+        if name not in known and alteration.changed[name].name.lower() not in added
+    ]
     specs = [spec for spec in specs if not any(spec is other for other in absent)]
     if alteration.convert is not None:
         for spec in specs:
             if spec.type.type in WITH_CHARSET and spec.type.charset != "binary":
-                spec.type = replace(spec.type, charset=base.charset, collation=base.collation, binary=False)
-    made = dict(zip(map(id, specs), make_columns(specs, base, context), strict=True))
+                spec.type = replace(spec.type, charset=base.charset, collation=None if spec.type.binary else base.collation)
+    made = {
+        id(spec): _with_default(column, alteration.defaults[spec.name.lower()], context)
+        if spec.name.lower() in alteration.defaults
+        else column
+        for spec, column in zip(
+            specs, make_columns(specs, base, context, first_timestamp=_has_no_timestamp(alteration, table)), strict=True
+        )
+    }
     columns: list[Column] = []
     placed: set[int] = set()
     for column in table.columns:
@@ -323,11 +375,15 @@ def _columns(alteration: Alteration, table: Table, base: Charset, context: Conte
         columns.append(made[id(changed)])
         if changed.position is None:
             placed.add(id(changed))  # the others are moved below
+    strangers = {id(spec) for old, spec in alteration.changed.items() if old not in known}
     for spec in specs:
         if id(spec) in placed:
             continue
         new = made[id(spec)]
-        columns = [column for column in columns if column is not new]
+        replaced = spec.name.lower() if id(spec) in strangers else None  # MODIFY of a column that the same statement adds
+        if replaced is not None and not any(column.name.lower() == replaced for column in columns):
+            raise NotUnderstood(f"{table.id} as we know it has no column that becomes {spec.name}")
+        columns = [column for column in columns if column is not new and column.name.lower() != replaced]
         if any(column.name.lower() == new.name.lower() for column in columns):
             raise NotUnderstood(f"{table.id} as we know it has a column {new.name} already")
         if spec.position is None:
@@ -345,31 +401,42 @@ def _columns(alteration: Alteration, table: Table, base: Charset, context: Conte
     return columns
 
 
+def _has_no_timestamp(alteration: Alteration, table: Table) -> bool:
+    """Whether no old column that stays is a TIMESTAMP: only then can a new one be the table's first."""
+    gone = {*alteration.dropped, *alteration.changed}
+    return not any(column.type == "timestamp" and column.name.lower() not in gone for column in table.columns)
+
+
 def _kept(column: Column, alteration: Alteration, base: Charset, context: Context) -> Column:
     """An old column without a new definition: maybe another name, default, visibility, charset."""
     name = column.name.lower()
     if alteration.convert is not None and column.charset is not None and column.type in WITH_CHARSET:
         column = _converted(column, base)
     if name in alteration.defaults:
-        default = alteration.defaults[name]
-        if default is None or default.null:
-            column = replace(column, has_default=default is not None and column.nullable, default=None, default_is_expression=False)
-        else:
-            finished = FinishedType(
-                type=column.type,
-                type_text=column.type_text,
-                length=column.length,
-                scale=column.scale,
-                unsigned=column.unsigned,
-                charset=column.charset,
-                collation=column.collation,
-                members=column.members,
-            )
-            text = normal_default(default, finished, zerofill=column.type_text.endswith(" zerofill"), context=context)
-            column = replace(column, has_default=True, default=text, default_is_expression=default.expression)
+        column = _with_default(column, alteration.defaults[name], context)
     if name in alteration.visibility:
         column = replace(column, invisible=alteration.visibility[name])
     return replace(column, name=alteration.renamed[name]) if name in alteration.renamed else column
+
+
+def _with_default(column: Column, default: DefaultSpec | None, context: Context) -> Column:
+    """ALTER COLUMN ... SET or DROP DEFAULT, which a generated column passes over."""
+    if column.generated:
+        return column
+    if default is None or default.null:
+        return replace(column, has_default=column.nullable, default=None, default_is_expression=False)
+    finished = FinishedType(
+        type=column.type,
+        type_text=column.type_text,
+        length=column.length,
+        scale=column.scale,
+        unsigned=column.unsigned,
+        charset=column.charset,
+        collation=column.collation,
+        members=column.members,
+    )
+    text = normal_default(default, finished, zerofill=column.type_text.endswith(" zerofill"), context=context)
+    return replace(column, has_default=True, default=text, default_is_expression=default.expression)
 
 
 def _converted(column: Column, to: Charset) -> Column:
@@ -377,24 +444,27 @@ def _converted(column: Column, to: Charset) -> Column:
     if column.type not in TEXTS:
         return replace(column, charset=to.charset, collation=to.collation)
     old_bytes = BYTES_MAX.get(column.charset or "", 4)
-    characters = (LOB_BYTES[TEXTS.index(column.type)] + old_bytes - 1) // old_bytes
+    characters = LOB_BYTES[TEXTS.index(column.type)] // old_bytes
     kind = TEXTS[lob_size(characters * BYTES_MAX.get(to.charset, 4))]
     return replace(column, type=kind, type_text=column.type_text.replace(column.type, kind, 1), charset=to.charset, collation=to.collation)
 
 
 def _indexes(alteration: Alteration, table: Table, columns: list[Column]) -> list[Index]:
     new_names = {old: spec.name for old, spec in alteration.changed.items()} | alteration.renamed
+    changed = {id(spec) for spec in alteration.changed.values()}
+    added = {spec.name.lower() for spec in alteration.definition.columns if id(spec) not in changed}
+    gone = {name for name in alteration.dropped if name not in added}  # a column dropped and added again keeps its place in the indexes
     kept = []
     for index in table.indexes:
         if index.name.lower() in alteration.dropped_indexes:
             continue
-        parts = tuple(new_names.get(part.lower(), part) for part in index.columns if part.lower() not in alteration.dropped)
+        parts = tuple(new_names.get(part.lower(), part) for part in index.columns if part.lower() not in gone)
         if not parts and index.columns:
             continue
         name = alteration.renamed_indexes.get(index.name.lower(), index.name)
         kept.append(replace(index, name=name, columns=parts))
-    specs = [spec for spec in alteration.definition.indexes if not _of_skipped_column(spec, alteration, table)]
-    return make_indexes(kept, specs, columns)
+    wanted = [spec for spec in alteration.definition.indexes if not _of_skipped_column(spec, alteration, table)]
+    return make_indexes(kept, replace(alteration.definition, indexes=wanted), columns)
 
 
 def _of_skipped_column(spec: IndexSpec, alteration: Alteration, table: Table) -> bool:

@@ -1,8 +1,9 @@
 """information_schema as tables: which texts to send, and what the rows mean (MySQL 5.7 to 9.x; mariadb/catalog.py says what differs).
 
-Pure: the caller hands in ``execute``, a function that sends one text with its parameters and returns rows as tuples. Everything is asked one database
-at a time, so the answer of one query is bounded by one database, and MariaDB and MySQL 5.7, which open every table file they are asked about, open few.
-Columns are read by position, because MySQL 8 and later answer with upper-case headings whatever the query says.
+Pure: the caller hands in ``execute``, a function that sends one text with its parameters and returns rows as tuples. Everything is asked
+one database at a time, so the answer of one query is bounded by one database, and MariaDB and MySQL 5.7, which open every table file they
+are asked about, open few. Columns are read by position, because MySQL 8 and later answer with upper-case headings whatever the query
+says.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema
 TABLES_ASKED_ONE_BY_ONE_MAX = 16
 """Up to so many wanted tables of a database are asked by name, more with one query for the whole database."""
 
-DATABASES_SQL = "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA ORDER BY SCHEMA_NAME"
+DATABASES_SQL = (
+    "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA ORDER BY SCHEMA_NAME"
+)
 
 TABLES_SQL = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, TABLE_COLLATION, TABLE_COMMENT FROM information_schema.TABLES "
@@ -177,7 +180,7 @@ def indexes_of(rows: Iterable[Sequence[object]]) -> list[Index]:
             name=name,
             columns=tuple(_text(row[3]) for row in sorted(rows_, key=lambda row: _int(row[2]) or 0) if row[3] is not None),
             unique=_int(rows_[0][4]) == 0,
-            partial=any(row[5] is not None for row in rows_),
+            partial=_int(rows_[0][4]) == 0 and any(row[5] is not None for row in rows_),
             functional=any(row[3] is None for row in rows_),
         )
         for name, rows_ in parts.items()
@@ -188,9 +191,13 @@ def column_of(row: Sequence[object], default_of: DefaultReader) -> Column:
     """One row of COLUMNS_SQL -> a column."""
     type_, type_text, extra = _text(row[4]).lower(), _text(row[11]), _text_or_none(row[12]) or ""
     nullable = _text(row[3]).upper() == "YES"
-    generated = bool(_text_or_none(row[14])) or "GENERATED" in _without_default_mark(extra).upper() or extra.upper() in {"VIRTUAL", "PERSISTENT"}
+    generated = (
+        bool(_text_or_none(row[14])) or "GENERATED" in _without_default_mark(extra).upper() or extra.upper() in {"VIRTUAL", "PERSISTENT"}
+    )
     default = DefaultText(False, None, False) if generated else default_of(_text_or_none(row[2]), nullable, type_, extra)
-    length, scale = length_and_scale(type_, type_text, characters=_int(row[5]), precision=_int(row[6]), decimals=_int(row[7]), fsp=_int(row[8]))
+    length, scale = length_and_scale(
+        type_, type_text, characters=_int(row[5]), precision=_int(row[6]), decimals=_int(row[7]), fsp=_int(row[8])
+    )
     charset, collation = _text_or_none(row[9]), _text_or_none(row[10])
     return Column(
         name=_text(row[1]),
@@ -219,7 +226,13 @@ FLOATS = frozenset({"float", "double"})
 
 
 def length_and_scale(
-    type_: str, type_text: str, *, characters: int | None = None, precision: int | None = None, decimals: int | None = None, fsp: int | None = None
+    type_: str,
+    type_text: str,
+    *,
+    characters: int | None = None,
+    precision: int | None = None,
+    decimals: int | None = None,
+    fsp: int | None = None,
 ) -> tuple[int | None, int | None]:
     """The meaning of ``model.Column.length`` and ``scale`` for each type."""
     if type_ in FIXED_TEXT:
@@ -236,12 +249,30 @@ def length_and_scale(
     return int(given[1]), int(given[2]) if given[2] else None
 
 
+ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "\\": "\\"}
+
+
 def members_of(type_text: str) -> tuple[str, ...]:
-    """``enum('a','it''s')`` -> members. COLUMN_TYPE doubles quotes; a backslash stands for itself there, on both flavors."""
-    return tuple(member.replace("''", "'") for member in re.findall(r"'((?:[^']|'')*)'", type_text))
+    """``enum('a','it''s')`` -> members. COLUMN_TYPE doubles quotes and escapes backslash, newline, carriage return and NUL (append_unescaped)."""
+    found = re.findall(r"'((?:[^']|'')*)'", type_text)
+    return tuple(re.sub(r"\\(.)", lambda m: ESCAPED.get(m[1], m[1]), member.replace("''", "'"), flags=re.DOTALL) for member in found)
 
 
-def mysql_default(text: str | None, nullable: bool, type_: str, extra: str) -> DefaultText:
+def members_text(members: Iterable[str]) -> str:
+    """Members as COLUMN_TYPE prints them: the reverse of ``members_of``."""
+    escapes = {value: "\\" + key for key, value in ESCAPED.items()} | {"'": "''"}
+    return ",".join("'" + "".join(escapes.get(char, char) for char in member) + "'" for member in members)
+
+
+def binary_default(raw: bytes) -> str:
+    """A default of a binary type, one form for all servers: hexadecimal, as MySQL 8 prints it; the zeros that fill a BINARY(n) left out."""
+    return "0x" + raw.rstrip(b"\0").hex().upper()
+
+
+BINARIES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+
+
+def mysql_default(text: str | None, nullable: bool, type_: str, extra: str) -> DefaultText:  # noqa: FBT001 - a cell of a row
     """MySQL writes literals without quotes, marks expressions in EXTRA (8.0+), and NULL for both no default and DEFAULT NULL.
 
     The two cannot be told apart for a nullable column and mean the same: a column without DEFAULT that may be NULL defaults to NULL.
@@ -249,6 +280,9 @@ def mysql_default(text: str | None, nullable: bool, type_: str, extra: str) -> D
     if text is None:
         return DefaultText(nullable, None, False)
     generated = "DEFAULT_GENERATED" in extra.upper()
+    if type_ in BINARIES and not generated:
+        digits = re.fullmatch(r"0x([0-9A-Fa-f]*)", text)
+        return DefaultText(True, binary_default(bytes.fromhex(digits[1]) if digits else text.encode("utf-8", "surrogateescape")), False)
     now = type_ in {"timestamp", "datetime"} and text.upper().startswith("CURRENT_TIMESTAMP")
     return DefaultText(True, text, generated or now)
 

@@ -1,15 +1,16 @@
 """The type part of a column definition, and what information_schema says of it: DATA_TYPE, COLUMN_TYPE, length, charset.
 
-A type is read in one step and finished in another, because between them the column may get a charset from its table: ``TEXT(100)`` is a tinytext in latin1 and a text
-in utf8mb4, and every text type is a binary one in the charset ``binary``. Rule sources: "Data Types" in both manuals, sql_yacc.yy for the synonyms,
-Field_*::sql_type for COLUMN_TYPE, get_blob_type_from_length and prepare_blob_field for the promotions.
+A type is read in one step and finished in another, because between them the column may get a charset from its table: ``TEXT(100)`` is a
+tinytext in latin1 and a text in utf8mb4, and every text type is a binary one in the charset ``binary``. Rule sources: "Data Types" in
+both manuals, sql_yacc.yy for the synonyms, Field_*::sql_type for COLUMN_TYPE, get_blob_type_from_length and prepare_blob_field for the
+promotions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dblog.dialects.mysql.catalog import canonical_charset, canonical_collation, charset_of_collation, length_and_scale
+from dblog.dialects.mysql.catalog import canonical_charset, canonical_collation, charset_of_collation, length_and_scale, members_text
 from dblog.dialects.mysql.charsets import BYTES_MAX
 from dblog.dialects.mysql.flavor import Flavor
 from dblog.dialects.mysql.lexer import Cursor, Kind, NotUnderstood
@@ -36,7 +37,17 @@ TEXTS = ("tinytext", "text", "mediumtext", "longtext")
 BLOBS = ("tinyblob", "blob", "mediumblob", "longblob")
 LOB_BYTES = (255, 65535, 16777215, 4294967295)
 VARCHAR_BYTES_MAX = 65535
-GEOMETRIES = ("GEOMETRY", "POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON", "GEOMETRYCOLLECTION", "GEOMCOLLECTION")
+GEOMETRIES = (
+    "GEOMETRY",
+    "POINT",
+    "LINESTRING",
+    "POLYGON",
+    "MULTIPOINT",
+    "MULTILINESTRING",
+    "MULTIPOLYGON",
+    "GEOMETRYCOLLECTION",
+    "GEOMCOLLECTION",
+)
 WITH_CHARSET = frozenset({"char", "varchar", "enum", "set", *TEXTS})
 TO_BINARY = {"char": "binary", "varchar": "varbinary", **dict(zip(TEXTS, BLOBS, strict=True))}
 FLOAT_DIGITS_MAX = 24
@@ -85,7 +96,7 @@ class Charset:
     collation: str
 
 
-def parse_type(cursor: Cursor, flavor: Flavor, *, real_as_float: bool = False, oracle: bool = False) -> TypeSpec:  # noqa: C901, PLR0911, PLR0912
+def parse_type(cursor: Cursor, flavor: Flavor, *, real_as_float: bool = False, oracle: bool = False) -> TypeSpec:
     """Read a data type with its own attributes (UNSIGNED, CHARACTER SET, ...). Raises NotUnderstood."""
     if cursor.next.kind not in (Kind.WORD, Kind.QUOTED):
         raise NotUnderstood(f"a data type expected at {cursor.place}")
@@ -223,11 +234,15 @@ def _members(cursor: Cursor) -> tuple[str, ...]:
             return tuple(members)
 
 
+def bits_bytes(digits: str, base: int) -> bytes:
+    """The bytes that a hex or bit literal stands for."""
+    count = (len(digits) + 1) // 2 if base == 16 else (len(digits) + 7) // 8  # noqa: PLR2004 - two digits a byte, or eight
+    return int(digits or "0", base).to_bytes(count, "big")
+
+
 def bits_text(digits: str, base: int) -> str:
     """The text that a hex or bit literal stands for."""
-    number = int(digits or "0", base)
-    count = (len(digits) + 1) // 2 if base == 16 else (len(digits) + 7) // 8  # noqa: PLR2004 - two digits a byte, or eight
-    raw = number.to_bytes(count, "big")
+    raw = bits_bytes(digits, base)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -342,7 +357,7 @@ def lob_size(bytes_: int) -> int:
     return next((at for at, limit in enumerate(LOB_BYTES) if bytes_ <= limit), len(LOB_BYTES) - 1)
 
 
-def _type_text(spec: TypeSpec, flavor: Flavor) -> str:  # noqa: PLR0911 - one line a family
+def _type_text(spec: TypeSpec, flavor: Flavor) -> str:
     signs = (" unsigned" if spec.unsigned or spec.zerofill else "") + (" zerofill" if spec.zerofill else "")
     match spec.type:
         case "tinyint" | "smallint" | "mediumint" | "int" | "bigint":
@@ -362,14 +377,9 @@ def _type_text(spec: TypeSpec, flavor: Flavor) -> str:  # noqa: PLR0911 - one li
         case "year":
             return flavor.year_text
         case "enum" | "set":
-            return f"{spec.type}({','.join(quoted_member(member) for member in spec.members)})"
+            return f"{spec.type}({members_text(spec.members)})"
         case _:
             return spec.type + _compressed(spec)
-
-
-def quoted_member(member: str) -> str:
-    """A member as COLUMN_TYPE prints it."""
-    return "'" + member.replace("'", "''") + "'"
 
 
 def _compressed(spec: TypeSpec) -> str:

@@ -1,7 +1,8 @@
 """One column definition of CREATE or ALTER TABLE: name, type, attributes; and the column it makes in a given table.
 
-Attributes may come in any order, and most say nothing of a row's shape; each is still read by its own rule, because a wrong guess about where one ends would shift
-everything behind it. Rule source: ``column_attribute`` in MySQL's sql_yacc.yy, ``attribute`` and ``field_def`` in MariaDB's.
+Attributes may come in any order, and most say nothing of a row's shape; each is still read by its own rule, because a wrong guess about
+where one ends would shift everything behind it. Rule source: ``column_attribute`` in MySQL's sql_yacc.yy, ``attribute`` and ``field_def``
+in MariaDB's.
 """
 
 from __future__ import annotations
@@ -45,7 +46,13 @@ def parse_column(cursor: Cursor, context: Context, *, name: str | None = None) -
     )
     if spec.type.serial:
         spec.nullable, spec.auto_increment, spec.unique = False, True, True
-    while not (cursor.ended or cursor.is_op(",") or cursor.is_op(")")):
+    while not (
+        cursor.ended
+        or cursor.is_op(",")
+        or cursor.is_op(")")
+        or cursor.is_word("PARTITION", "BY")
+        or cursor.is_word("REMOVE", "PARTITIONING")
+    ):
         if cursor.take("FIRST"):
             spec.position = ("first", "")
         elif cursor.take("AFTER"):
@@ -55,14 +62,14 @@ def parse_column(cursor: Cursor, context: Context, *, name: str | None = None) -
     return spec
 
 
-def _attribute(cursor: Cursor, spec: ColumnSpec, context: Context) -> None:  # noqa: C901, PLR0912, PLR0915 - one line an attribute
+def _attribute(cursor: Cursor, spec: ColumnSpec, context: Context) -> None:
     if cursor.take("NOT", "NULL") or cursor.take("NOT", "SECONDARY"):
         if cursor.tokens[cursor.at - 1].upper == "NULL":
             spec.nullable = False
     elif cursor.take("NULL"):
         spec.nullable = True
     elif cursor.take("DEFAULT"):
-        spec.default = parse_default(cursor)
+        spec.default = parse_default(cursor, context)
     elif cursor.take("ON", "UPDATE"):
         parse_now(cursor)
         spec.on_update = True
@@ -134,9 +141,7 @@ def skip_references(cursor: Cursor) -> None:
             cursor.step()
         elif cursor.is_word("ON", "DELETE") or cursor.is_word("ON", "UPDATE"):
             cursor.at += 2
-            if cursor.take("SET"):
-                cursor.step()
-            elif not cursor.take("NO", "ACTION"):
+            if cursor.take("SET") or not cursor.take("NO", "ACTION"):
                 cursor.step()
         else:
             return
@@ -155,6 +160,8 @@ def make_column(spec: ColumnSpec, base: Charset, context: Context, *, first_time
     nullable = (True if nullable is None else nullable) and not spec.primary
     if spec.generated or spec.row_version or spec.auto_increment:
         default = None
+    elif spec.type.compressed and default is None and not nullable:
+        default = DefaultSpec()  # MariaDB gives a compressed column that cannot be NULL the default ''
     value = normal_default(default, finished, zerofill=spec.type.zerofill, context=context) if default is not None else None
     null = default is None or default.null
     return Column(

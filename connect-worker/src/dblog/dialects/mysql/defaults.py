@@ -1,8 +1,9 @@
 """DEFAULT clauses: read, and brought into the form in which information_schema prints them.
 
-The server stores a literal default in the column's own format and prints it from there, so ``DECIMAL(5,2) DEFAULT 1`` prints ``1.00`` and ``DATE DEFAULT 20240101``
-prints ``2024-01-01``. A record's schema default comes from this text, so the form matters: a table read from the server and the same table built from DDL must give the same schema.
-The text of an expression is kept as written; only that it is one matters for a row.
+The server stores a literal default in the column's own format and prints it from there, so ``DECIMAL(5,2) DEFAULT 1`` prints ``1.00`` and
+``DATE DEFAULT 20240101`` prints ``2024-01-01``. A record's schema default comes from this text, so the form matters: a table read from
+the server and the same table built from DDL must give the same schema. The text of an expression is kept as written; only that it is one
+matters for a row.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import re
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 
-from dblog.dialects.mysql.coltypes import FinishedType, bits_text
+from dblog.dialects.mysql.catalog import binary_default
+from dblog.dialects.mysql.coltypes import FinishedType, bits_bytes, bits_text
 from dblog.dialects.mysql.context import Context
 from dblog.dialects.mysql.lexer import Cursor, Kind, NotUnderstood
 
@@ -32,14 +34,14 @@ class DefaultSpec:
     digits_base: int = 0
 
 
-def parse_default(cursor: Cursor) -> DefaultSpec:
+def parse_default(cursor: Cursor, context: Context) -> DefaultSpec:
     """Read what stands behind DEFAULT."""
     if cursor.take("NULL"):
         return DefaultSpec(null=True)
     if cursor.is_any(*NOW_WORDS):
         return parse_now(cursor)
     if cursor.is_op("("):
-        return _group(cursor)
+        return _group(cursor, literals=context.flavor.mariadb)
     start = cursor.next
     literal = _literal(cursor)
     if literal is not None and not _goes_on(cursor):
@@ -52,19 +54,20 @@ def parse_default(cursor: Cursor) -> DefaultSpec:
     return DefaultSpec(text=cursor.text[start.start : cursor.tokens[cursor.at - 1].end], expression=True)
 
 
-def _group(cursor: Cursor) -> DefaultSpec:
+def _group(cursor: Cursor, *, literals: bool) -> DefaultSpec:
+    """A default in parentheses. For MariaDB ``('x')`` is ``'x'`` (``literals``), for MySQL an expression; ``(now())`` is ``now()`` for both."""
     at = cursor.at
     text = cursor.skip_group()
     end = cursor.at
     cursor.at = at + 1
     inner = None
-    if cursor.is_any(*NOW_WORDS):  # MariaDB: DEFAULT (now()) is DEFAULT now()
+    if cursor.is_any(*NOW_WORDS):
         inner = parse_now(cursor)
     elif cursor.next.kind in (Kind.STRING, Kind.NUMBER) or cursor.is_op("-"):
         inner = _literal(cursor)
     whole = inner is not None and cursor.at == end - 1
     cursor.at = end
-    if whole and inner is not None and inner.now:
+    if whole and inner is not None and (inner.now or literals):
         return inner
     return DefaultSpec(text=text, expression=True)
 
@@ -85,8 +88,10 @@ def _literal(cursor: Cursor) -> DefaultSpec | None:
     token = cursor.next
     if token.kind is Kind.STRING:
         return DefaultSpec(text=cursor.string())
-    if token.kind is Kind.WORD and cursor.ahead(1).kind in (Kind.STRING, Kind.HEX, Kind.BITS) and (
-        token.text.startswith("_") or token.upper in ("DATE", "TIME", "TIMESTAMP")
+    if (
+        token.kind is Kind.WORD
+        and cursor.ahead(1).kind in (Kind.STRING, Kind.HEX, Kind.BITS)
+        and (token.text.startswith("_") or token.upper in ("DATE", "TIME", "TIMESTAMP"))
     ):
         cursor.at += 1
         return _literal(cursor)
@@ -150,6 +155,12 @@ def normal_default(default: DefaultSpec, type_: FinishedType, *, zerofill: bool,
             return _datetime(text, type_.length or 0)
         case "time":
             return _time(text, type_.length or 0)
+        case "char":
+            return text.rstrip(" ")
+        case "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob":
+            return binary_default(
+                bits_bytes(default.digits, default.digits_base) if default.digits_base else text.encode("utf-8", "surrogateescape")
+            )
         case "enum":
             return next((member for member in type_.members if member.lower() == text.rstrip(" ").lower()), text)
         case "set":
@@ -171,8 +182,7 @@ def _whole(text: str) -> int:
 def _integer(default: DefaultSpec, type_: FinishedType, *, zerofill: bool) -> str:
     number = int(default.digits, default.digits_base) if default.digits else _whole(default.text)
     if type_.type == "year":
-        short = default.text.strip() not in ("0000", "0") or default.text == "0" and False
-        if 1 <= number < 100 and short:  # noqa: PLR2004 - YEAR's two-digit rule
+        if 1 <= number < 100:  # noqa: PLR2004 - YEAR's two-digit rule
             number += 2000 if number < 70 else 1900  # noqa: PLR2004
         return f"{number:04d}"
     return str(number).zfill(type_.length or 0) if zerofill else str(number)

@@ -1,8 +1,8 @@
 """Which columns identify a row: the primary key, else the first unique index whose columns are all NOT NULL, else none.
 
-"First" is the server's own order of a table's indexes, which is not the order of the statement: sql_table.cc sorts primary, unique without NULL
-columns, unique without prefixes, other unique, the rest. The table map's SIMPLE_PRIMARY_KEY follows the same order (the server promotes such a unique
-index), and so does SHOW CREATE TABLE, from which Debezium takes its key.
+"First" is the server's own order of a table's indexes, which is not the order of the statement: sql_table.cc sorts primary, unique
+without NULL columns, unique without prefixes, other unique, the rest. The table map's SIMPLE_PRIMARY_KEY follows the same order (the
+server promotes such a unique index), and so does SHOW CREATE TABLE, from which Debezium takes its key.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ def choose_key(columns: Sequence[Column], indexes: Iterable[Index]) -> tuple[tup
 
 def server_order(indexes: Iterable[Index], nullable: set[str]) -> list[Index]:
     """Sort as the server does when it creates or alters a table; ``nullable`` holds column names in lower case. Stable."""
+    return sorted(indexes, key=lambda index: order_rank(index, nullable))
 
-    def rank(index: Index) -> tuple[int, int, int]:
-        if index.name == PRIMARY:
-            return (0, 0, 0)
-        if not index.unique:
-            return (2, 0, 0)
-        return (1, int(any(name.lower() in nullable for name in index.columns)), int(index.partial))
 
-    return sorted(indexes, key=rank)
+def order_rank(index: Index, nullable: set[str]) -> tuple[int, int, int]:
+    """Where an index stands among the others: the smaller, the earlier."""
+    if index.name == PRIMARY:
+        return (0, 0, 0)
+    if not index.unique:
+        return (2, 0, 0)
+    return (1, int(any(name.lower() in nullable for name in index.columns)), int(index.partial))

@@ -1,8 +1,9 @@
-"""SQL text into tokens, as MySQL's and MariaDB's own lexers cut it, and a cursor to read them with.
+r"""SQL text into tokens, as MySQL's and MariaDB's own lexers cut it, and a cursor to read them with.
 
-Rule source: sql_lex.cc of both servers. What differs is data: ANSI_QUOTES makes ``"`` an identifier quote, NO_BACKSLASH_ESCAPES makes ``\\`` an ordinary character, and a
-version comment (``/*!50100 ... */``, ``/*M!100301 ... */``) is text for the servers it names and a comment for the others. Nothing here raises on strange text: an
-unterminated string or comment ends with the text, and the parser will not find what it looks for.
+Rule source: sql_lex.cc of both servers. What differs is data: ANSI_QUOTES makes ``"`` an identifier quote, NO_BACKSLASH_ESCAPES makes
+``\\`` an ordinary character, and a version comment (``/*!50100 ... */``, ``/*M!100301 ... */``) is text for the servers it names and a
+comment for the others. Nothing here raises on strange text: an unterminated string or comment ends with the text, and the parser will not
+find what it looks for.
 """
 
 from __future__ import annotations
@@ -309,11 +310,11 @@ class Cursor:
         """A string literal; neighbours are one (``'a' 'b'``), an introducer (``_utf8mb4'a'``) is passed."""
         if self.next.kind is Kind.WORD and self.next.text.startswith("_") and self.ahead(1).kind is Kind.STRING:
             self.at += 1
-        if self.next.kind is not Kind.STRING:
-            raise NotUnderstood(f"a string expected at {self.place}")
-        parts = [self.step().text]
+        parts = []
         while self.next.kind is Kind.STRING:
             parts.append(self.step().text)
+        if not parts:
+            raise NotUnderstood(f"a string expected at {self.place}")
         return "".join(parts)
 
     def skip_group(self) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dblog.dialects.mysql.catalog import make_table
-from dblog.dialects.mysql.columndefs import ColumnSpec, make_column, parse_column, skip_references
 from dblog.dialects.mysql.coltypes import Charset, charset_name, collation_name, resolve_charset
+from dblog.dialects.mysql.columndefs import ColumnSpec, make_column, parse_column, skip_references
 from dblog.dialects.mysql.context import Context
-from dblog.dialects.mysql.keys import PRIMARY, server_order
+from dblog.dialects.mysql.keys import PRIMARY, order_rank
 from dblog.dialects.mysql.lexer import Cursor, NotUnderstood
 from dblog.model import Column, Index, Table, TableId
 
@@ -24,6 +24,8 @@ class IndexSpec:
     primary: bool = False
     partial: bool = False
     functional: bool = False
+    period: bool = False
+    """MariaDB: the last column is a period's name (WITHOUT OVERLAPS)."""
     foreign: bool = False
     if_absent: bool = False
 
@@ -43,36 +45,42 @@ class Definition:
 
     columns: list[ColumnSpec] = field(default_factory=list)
     indexes: list[IndexSpec] = field(default_factory=list)
+    periods: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """MariaDB's application-time periods, by name in lower case: start and end column."""
 
 
 def parse_element(cursor: Cursor, context: Context, into: Definition) -> None:
     """One element of a CREATE TABLE list, or of ADD (...): a column, an index, a constraint."""
-    if not parse_constraint(cursor, into.indexes):
-        add_column(into, parse_column(cursor, context))
+    if not parse_constraint(cursor, into):
+        add_column(into, parse_column(cursor, context), context)
 
 
-def add_column(into: Definition, spec: ColumnSpec) -> None:
-    """A column and the indexes its attributes ask for."""
+def add_column(into: Definition, spec: ColumnSpec, context: Context) -> None:
+    """A column and the indexes its attributes ask for. MariaDB makes no unique index of a column that is the primary key (SERIAL PRIMARY KEY)."""
     into.columns.append(spec)
     if spec.primary:
         into.indexes.append(IndexSpec(name=PRIMARY, columns=(spec.name,), unique=True, primary=True))
-    if spec.unique:
+    if spec.unique and not (spec.primary and context.flavor.mariadb):
         into.indexes.append(IndexSpec(name=None, columns=(spec.name,), unique=True))
     if spec.references:
         into.indexes.append(IndexSpec(name=None, columns=(spec.name,), foreign=True))
 
 
-def parse_constraint(cursor: Cursor, into: list[IndexSpec]) -> bool:  # noqa: C901, PLR0912 - one line a kind
+def parse_constraint(cursor: Cursor, definition: Definition) -> bool:
     """An index, a key or a constraint, if one begins here. False: it is a column."""
-    symbol = None
+    into, symbol = definition.indexes, None
     if cursor.take("CONSTRAINT"):
         if not cursor.is_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
             cursor.take("IF", "NOT", "EXISTS")  # MariaDB: ADD CONSTRAINT IF NOT EXISTS name
             symbol = cursor.name()
     elif cursor.is_word("PERIOD", "FOR"):
         cursor.at += 2
-        cursor.name()
-        cursor.skip_group()
+        period = cursor.name().lower()
+        cursor.expect_op("(")
+        start = cursor.name()
+        cursor.expect_op(",")
+        definition.periods[period] = (start, cursor.name())
+        cursor.expect_op(")")
         return True
     if cursor.take("PRIMARY", "KEY"):
         cursor.take("IF", "NOT", "EXISTS")
@@ -92,10 +100,11 @@ def parse_constraint(cursor: Cursor, into: list[IndexSpec]) -> bool:  # noqa: C9
         name = symbol or (cursor.name() if not cursor.is_op("(") else None)
         if not cursor.is_op("("):
             cursor.name()
-        columns, _, _ = _parts(cursor)
+        spec = IndexSpec(name=name, columns=(), foreign=True)
+        _parts(cursor, spec)
         cursor.expect("REFERENCES")
         skip_references(cursor)
-        into.append(IndexSpec(name=name, columns=columns, foreign=True))
+        into.append(spec)
     elif cursor.take("CHECK"):
         cursor.skip_group()
         if not cursor.take("NOT", "ENFORCED"):
@@ -115,7 +124,7 @@ def _index(cursor: Cursor, spec: IndexSpec, *, named: bool = True) -> IndexSpec:
         spec.name = name if named else spec.name
     if cursor.take_any("USING", "TYPE"):
         cursor.step()
-    spec.columns, spec.partial, spec.functional = _parts(cursor)
+    _parts(cursor, spec)
     skip_index_options(cursor)
     return spec
 
@@ -123,30 +132,30 @@ def _index(cursor: Cursor, spec: IndexSpec, *, named: bool = True) -> IndexSpec:
 def parse_index_body(cursor: Cursor, *, name: str, unique: bool) -> IndexSpec:
     """The column list and options of CREATE INDEX."""
     spec = IndexSpec(name=name, columns=(), unique=unique)
-    spec.columns, spec.partial, spec.functional = _parts(cursor)
+    _parts(cursor, spec)
     return spec
 
 
-def _parts(cursor: Cursor) -> tuple[tuple[str, ...], bool, bool]:
+def _parts(cursor: Cursor, spec: IndexSpec) -> None:
+    """The list of an index's parts."""
     cursor.expect_op("(")
     columns: list[str] = []
-    partial = functional = False
     while True:
         if cursor.is_op("("):
             cursor.skip_group()
-            functional = True
+            spec.functional = True
         else:
             columns.append(cursor.name())
             if cursor.take_op("("):
                 cursor.number()
                 cursor.expect_op(")")
-                partial = True
-        if cursor.take("WITHOUT", "OVERLAPS"):  # MariaDB: the name was a period's, whose columns the server adds
-            functional = True
+                spec.partial = spec.unique
+        spec.period = cursor.take("WITHOUT", "OVERLAPS") or spec.period
         cursor.take_any("ASC", "DESC")
         if not cursor.take_op(","):
             cursor.expect_op(")")
-            return tuple(columns), partial, functional
+            spec.columns = tuple(columns)
+            return
 
 
 def skip_index_options(cursor: Cursor) -> None:
@@ -183,27 +192,35 @@ def base_charset(options: Options, base: Charset, context: Context) -> Charset:
     return resolve_charset(options.charset, options.collation, base, context.flavor)
 
 
-def make_columns(specs: Sequence[ColumnSpec], base: Charset, context: Context) -> list[Column]:
-    """Columns of one statement, in the statement's order."""
+def make_columns(specs: Sequence[ColumnSpec], base: Charset, context: Context, *, first_timestamp: bool = True) -> list[Column]:
+    """Columns of one statement, in the statement's order. ``first_timestamp``: the table has no TIMESTAMP so far."""
     columns = []
-    first_timestamp = True
     for spec in specs:
         columns.append(make_column(spec, base, context, first_timestamp=first_timestamp))
         first_timestamp = first_timestamp and spec.type.type != "timestamp"
     return columns
 
 
-def make_indexes(existing: Iterable[Index], specs: Iterable[IndexSpec], columns: Sequence[Column]) -> list[Index]:
-    """Name the new indexes and put them behind the existing ones. Raises NotUnderstood when one names a column that is not there."""
+def make_indexes(existing: Iterable[Index], definition: Definition, columns: Sequence[Column]) -> list[Index]:
+    """Name the new indexes and put them behind the existing ones. Raises NotUnderstood when one names a column that is not there.
+
+    Those of foreign keys come last, because they are made only where no other index serves.
+    """
     names = {column.name.lower(): column.name for column in columns}
     indexes = list(existing)
     taken = {index.name.lower() for index in indexes}
-    for spec in specs:
-        unknown = [name for name in spec.columns if name.lower() not in names]
-        if unknown and not spec.functional:
-            raise NotUnderstood(f"an index names the column {unknown[0]}, which the table does not have")
-        parts = tuple(names[name.lower()] for name in spec.columns if name.lower() in names)
-        if spec.foreign and any(tuple(part.lower() for part in index.columns[: len(parts)]) == tuple(p.lower() for p in parts) for index in indexes):
+    for spec in sorted(definition.indexes, key=lambda spec: spec.foreign):
+        listed = spec.columns
+        if spec.period and listed[-1].lower() in definition.periods:
+            start, end = definition.periods[listed[-1].lower()]
+            listed = (*listed[:-1], end, start)
+        unknown = [name for name in listed if name.lower() not in names]
+        if unknown:
+            raise NotUnderstood(f"an index names {unknown[0]}, which is no column of the table as we know it")
+        parts = tuple(names[name.lower()] for name in listed)
+        if spec.foreign and any(
+            tuple(part.lower() for part in index.columns[: len(parts)]) == tuple(p.lower() for p in parts) for index in indexes
+        ):
             continue
         if spec.if_absent and spec.name is not None and spec.name.lower() in taken:
             continue
@@ -222,14 +239,20 @@ def _free_name(column: str, taken: set[str]) -> str:
     return next(f"{column}_{n}" for n in range(2, 100000) if f"{column}_{n}".lower() not in taken)
 
 
-def assemble(
-    id_: TableId, columns: Sequence[Column], indexes: Sequence[Index], base: Charset, comment: str | None
-) -> Table:
+def assemble(id_: TableId, columns: Sequence[Column], indexes: Sequence[Index], base: Charset, comment: str | None) -> Table:
     """The table: primary key columns NOT NULL, indexes in the server's order, the key chosen."""
     primary = {name.lower() for index in indexes if index.name == PRIMARY for name in index.columns}
     finished = [_not_null(column) if column.name.lower() in primary and column.nullable else column for column in columns]
-    nullable = {column.name.lower() for column in finished if column.nullable}
-    return make_table(id_, finished, server_order(indexes, nullable), collation=base.collation, comment=comment)
+    return make_table(id_, finished, _ordered(columns, finished, indexes), collation=base.collation, comment=comment)
+
+
+def _ordered(columns: Sequence[Column], finished: Sequence[Column], indexes: Sequence[Index]) -> list[Index]:
+    """The server's order. An index listed before the primary key is ranked while its columns may still be NULL (mysql_prepare_create_table)."""
+    before = {column.name.lower() for column in columns if column.nullable}
+    after = {column.name.lower() for column in finished if column.nullable}
+    at = next((at for at, index in enumerate(indexes) if index.name == PRIMARY), 0)
+    early = {index.name for index in indexes[:at]}
+    return sorted(indexes, key=lambda index: order_rank(index, before if index.name in early else after))
 
 
 def _not_null(column: Column) -> Column:
