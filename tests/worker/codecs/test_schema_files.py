@@ -1,0 +1,57 @@
+"""schemas/ says what the code writes."""
+
+import json
+from pathlib import Path
+
+import fastavro
+import pytest
+from dblog.codecs import avro, envelope, marker
+from dblog.codecs.tableplan import PlanSettings, TopicNaming, build_table_plan
+from dblog.dialects.mysql.types import TypeModes, column_plan
+from dblog.model import Column, Table, TableId
+
+FOLDER = Path(__file__).parents[3] / "schemas"
+
+
+def example():
+    table = Table(
+        id=TableId("inventory", "orders"),
+        columns=(
+            Column(name="id", type="bigint", type_text="bigint", nullable=False),
+            Column(name="note", type="varchar", type_text="varchar(100)", length=100, charset="utf8mb4", nullable=True),
+        ),
+        key=("id",),
+    )
+    return build_table_plan(
+        table,
+        [column_plan(c, TypeModes(), table.id) for c in table.columns],
+        settings=PlanSettings(connector="mysql", version="v", naming=TopicNaming(prefix="shop")),
+        key_columns=table.key,
+        key_prefix=lambda topic, schema: b"",
+        value_prefix=lambda topic, schema: b"",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "schema"),
+    [
+        ("key", example().key_schema),
+        ("envelope", example().value_schema),
+        ("chunk_marker_key", marker.MARKER_KEY),
+        ("chunk_marker", marker.MARKER_VALUE),
+        ("heartbeat_key", envelope.HEARTBEAT_KEY),
+        ("heartbeat", envelope.HEARTBEAT_VALUE),
+    ],
+)
+def test_the_file_is_the_schema_that_is_written(name, schema):
+    assert json.loads((FOLDER / f"{name}.avsc").read_text()) == json.loads(avro.avro_text(schema))
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.avsc")), ids=lambda p: p.stem)
+def test_every_file_is_legal_avro(path):
+    fastavro.parse_schema(json.loads(path.read_text()))
+
+
+@pytest.mark.parametrize(("digest", "signed"), [(0, 0), ((1 << 63) - 1, (1 << 63) - 1), (1 << 63, -(1 << 63)), ((1 << 64) - 1, -1)])
+def test_a_digest_travels_as_a_signed_long(digest, signed):
+    assert marker.signed(digest) == signed

@@ -1,0 +1,146 @@
+"""Which converter a connector gets, and what it writes."""
+
+import json
+
+import httpx
+import pytest
+from dblog.codecs import avro
+from dblog.codecs.envelope import struct
+from dblog.codecs.schema import Kind, Schema
+from dblog.errors import ConfigError, DefiniteError
+from dblog.kafka.converters import AvroConverter, ByteArrayConverter, JsonConverter, StringConverter, converter_of, converters_of
+from dblog.kafka.registry import RegistryAccess, RegistryClient
+
+AVRO = "io.confluent.connect.avro.AvroConverter"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+SCHEMA = struct("n.S", ("a", Schema(kind=Kind.INT32)))
+OWN = "http://own:8083"
+
+
+def with_registry(answer, **settings):
+    calls = []
+
+    def handle(request):
+        calls.append(request)
+        return httpx.Response(200, json=answer)
+
+    registry = RegistryClient(RegistryAccess(urls=("http://r:1",)), transport=httpx.MockTransport(handle))
+    return AvroConverter({k.replace("_", "."): v for k, v in settings.items()}, is_key=False, registry=registry), calls
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        (AVRO, AvroConverter),
+        ("AvroConverter", AvroConverter),
+        ("Avro", AvroConverter),
+        (JSON, JsonConverter),
+        ("JsonConverter", JsonConverter),
+        ("org.apache.kafka.connect.storage.StringConverter", StringConverter),
+        ("org.apache.kafka.connect.converters.ByteArrayConverter", ByteArrayConverter),
+    ],
+)
+def test_converters_are_known_by_class_and_by_simple_name(name, made):
+    key, value = converters_of({"key.converter": name, "value.converter": name}, {}, own_registry_url=OWN)
+
+    assert type(key) is type(value) is made
+    assert key.is_avro == (made is AvroConverter)
+
+
+def test_a_connector_that_names_no_converter_takes_the_workers_class_and_settings():
+    worker = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
+    connector = {"value.converter.schemas.enable": "true"}
+
+    made = converter_of(worker, connector, is_key=False, own_registry_url=OWN)
+
+    assert made.serialize("t", SCHEMA, {"a": 1}) == b'{"a":1}'
+
+
+def test_a_connector_that_names_a_class_gets_only_its_own_settings():
+    worker = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
+
+    made = converter_of(worker, {"value.converter": JSON}, is_key=False, own_registry_url=OWN)
+
+    assert list(json.loads(made.serialize("t", SCHEMA, {"a": 1}))) == ["schema", "payload"]
+
+
+@pytest.mark.parametrize("name", ["", "org.apache.kafka.connect.converters.LongConverter"])
+def test_an_unknown_or_missing_converter_is_refused_by_option(name):
+    with pytest.raises(ConfigError) as e:
+        converter_of({}, {"key.converter": name}, is_key=True, own_registry_url=OWN)
+
+    assert list(e.value.errors) == ["key.converter"]
+
+
+def test_avro_records_are_frame_and_binary_under_the_topics_subject():
+    made, calls = with_registry({"id": 9})
+
+    data = [made.serialize("t", SCHEMA, {"a": i}) for i in (1, 2)]
+
+    assert data == [avro.frame(9) + b"\x02", avro.frame(9) + b"\x04"]
+    assert made.prefix("t", SCHEMA) == avro.frame(9)
+    assert [c.url.path for c in calls] == ["/subjects/t-value/versions"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subject"),
+    [
+        ("io.confluent.kafka.serializers.subject.TopicNameStrategy", "t-value"),
+        ("io.confluent.kafka.serializers.subject.RecordNameStrategy", "n.S"),
+        ("TopicRecordNameStrategy", "t-n.S"),
+    ],
+)
+def test_the_subject_follows_the_name_strategy(strategy, subject):
+    made, calls = with_registry({"id": 9}, value_subject_name_strategy=strategy)
+
+    made.prefix("t", SCHEMA)
+
+    assert calls[0].url.path == f"/subjects/{subject}/versions"
+
+
+def test_an_unknown_name_strategy_is_refused_at_start():
+    with pytest.raises(ConfigError, match="value.subject.name.strategy"):
+        with_registry({}, value_subject_name_strategy="com.acme.Mine")
+
+
+def test_without_auto_registration_the_schema_is_looked_up():
+    made, calls = with_registry({"id": 9}, auto_register_schemas="false")
+
+    assert made.prefix("t", SCHEMA) == avro.frame(9)
+    assert (calls[0].method, calls[0].url.path) == ("POST", "/subjects/t-value")
+
+
+@pytest.mark.parametrize(("field", "fits"), [("a", True), ("b", False)])
+def test_the_latest_version_is_used_only_if_it_describes_our_bytes(field, fits):
+    latest = json.dumps({"type": "record", "name": "S", "namespace": "n", "doc": "by hand", "fields": [{"name": field, "type": "int"}]})
+    made, _ = with_registry({"id": 9, "schema": latest}, auto_register_schemas="false", use_latest_version="true")
+
+    if fits:
+        assert made.prefix("t", SCHEMA) == avro.frame(9)
+    else:
+        with pytest.raises(DefiniteError, match=r"subject t-value: .*other fields"):
+            made.prefix("t", SCHEMA)
+
+
+def test_nulls_are_null_bytes_and_a_json_null_with_schema_is_not():
+    avro_, _ = with_registry({"id": 9})
+    optional = Schema(kind=Kind.STRING, optional=True)
+
+    assert avro_.serialize("t", None, None) is avro_.serialize("t", SCHEMA, None) is None
+    assert JsonConverter({}, option_prefix="").serialize("t", None, None) is None
+    assert (
+        JsonConverter({}, option_prefix="").serialize("t", optional, None) == b'{"schema":{"type":"string","optional":true},"payload":null}'
+    )
+
+
+def test_string_and_bytes_pass_through():
+    assert StringConverter({}).serialize("t", SCHEMA, {"a": 1}) == b"Struct{a=1}"
+    assert StringConverter({}).serialize("t", Schema(kind=Kind.STRING), "ä") == "ä".encode()
+    assert ByteArrayConverter().serialize("t", Schema(kind=Kind.BYTES), b"\x00") == b"\x00"
+    with pytest.raises(DefiniteError, match="topic t: ByteArrayConverter cannot write a struct"):
+        ByteArrayConverter().serialize("t", SCHEMA, {"a": 1})
+
+
+def test_a_wrong_decimal_format_is_refused_by_option():
+    with pytest.raises(ConfigError, match=r"value\.converter\.decimal\.format"):
+        converter_of({}, {"value.converter": JSON, "value.converter.decimal.format": "HEX"}, is_key=False, own_registry_url=OWN)
