@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from dblog.model import Column
 from hypothesis import strategies as st
 from support.mysql_log import lenenc
-
-from dblog.model import Column
 
 ABSENT = object()
 """Means: the value cannot be (an impossible date), so a record has null or the column's zero."""
@@ -287,10 +286,8 @@ def texts(draw: st.DrawFn) -> Kind:
     width, codec, strategy = CHARSETS[charset]
     name = draw(st.sampled_from(["char", "varchar", "tinytext", "text", "mediumtext", "longtext"]))
     length = draw(st.sampled_from([12, 20, 63, 64, 85, 86, 255])) if name in ("char", "varchar") else None
-    if length is not None:
-        prefix = 1 if length * width < 256 else 2
-    else:
-        prefix = {"tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4}[name]
+    blob_prefix = {"tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4}
+    prefix = blob_prefix[name] if length is None else 1 if length * width < 256 else 2
 
     def cell(text: str) -> Cell:
         text = text[: length or 12]
@@ -314,10 +311,8 @@ def texts(draw: st.DrawFn) -> Kind:
 def binaries(draw: st.DrawFn) -> Kind:
     name = draw(st.sampled_from(["binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"]))
     length = draw(st.sampled_from([1, 6, 16, 255] if name == "binary" else [20, 255, 256])) if "binary" in name else None
-    if length is not None:
-        prefix = 1 if length < 256 else 2
-    else:
-        prefix = {"tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4}[name]
+    blob_prefix = {"tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4}
+    prefix = blob_prefix[name] if length is None else 1 if length < 256 else 2
 
     def cell(raw: bytes) -> Cell:
         raw = raw[: length or 30]

@@ -8,16 +8,15 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
-from hypothesis import strategies as st
-from support.mysql_columns import ABSENT, Cell, Kind, kinds
-from support.mysql_log import image, result_row, table_map_body
-
 from dblog.codecs import avro, tableplan
 from dblog.codecs.envelope import NameAdjustment
 from dblog.codecs.plan import RowContext, TablePlan
 from dblog.dialects.mariadb import types as mariadb_types
 from dblog.dialects.mysql import types
 from dblog.model import Column, Table, TableId
+from hypothesis import strategies as st
+from support.mysql_columns import ABSENT, Cell, Kind, kinds
+from support.mysql_log import image, result_row, table_map_body
 
 Row = list[Cell | None]
 
@@ -64,7 +63,12 @@ def _readable(column: Any, value: Any) -> Any:
 
 
 def plan_of(
-    columns: list[Column], *, key: tuple[str, ...], left_out: frozenset[int] = frozenset(), modes: types.TypeModes | None = None, **settings: Any
+    columns: list[Column],
+    *,
+    key: tuple[str, ...],
+    left_out: frozenset[int] = frozenset(),
+    modes: types.TypeModes | None = None,
+    **settings: Any,
 ) -> TablePlan:
     table = Table(id=TableId("shöp", "t"), columns=tuple(columns), key=key)
     used = modes or types.TypeModes()

@@ -4,18 +4,17 @@ import struct
 import zlib
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from support.mysql_columns import integers
-from support.mysql_log import DELETE, UPDATE, WRITE, WRITE_V1, result_row, rows_body
-from support.mysql_tables import Made, contexts, decoded, decoded_key, plan_of, rows_of, tables
-
 from dblog.codecs._fast import FastPlan, compile_plan
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import SlowPlan
 from dblog.dialects.mysql import image
 from dblog.errors import DefiniteError
 from dblog.model import Column
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.mysql_columns import integers
+from support.mysql_log import DELETE, UPDATE, WRITE, WRITE_V1, result_row, rows_body
+from support.mysql_tables import Made, contexts, decoded, decoded_key, plan_of, rows_of, tables
 
 CONTEXT = RowContext(
     file="binlog.000007", pos=1234, server_id=5, source_ts_us=1_700_000_000_123_456, now_us=1_700_000_001_000_001, sequence_high=7,

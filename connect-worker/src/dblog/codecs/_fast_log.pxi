@@ -44,6 +44,7 @@ cdef enum:
     DUMMY_TABLE = 0xFFFFFF
     SLOTS = 256
     RANGES_MAX = 4096
+    PLACE_BITS = 40       # a place shifted by 23 for D7's number must fit 63 bits
     TAG_MAX = 32
 
 cdef enum Kind_:
@@ -557,6 +558,8 @@ cdef class LogDecoder:
         if e.n < 9:
             raise self.damaged("a rotate event that is too short")
         pos = <int64_t>little(e.body, 8)
+        if pos < 0 or pos >> PLACE_BITS:
+            raise self.damaged("a rotate event to an impossible position")
         name = (<bytes>PyBytes_FromStringAndSize(<char*>e.body + 8, e.n - 8)).rstrip(b"\0").decode("utf-8", "replace")
         if name == self.file and e.flags & FLAG_ARTIFICIAL:
             if not self.in_transaction and not self.opened:

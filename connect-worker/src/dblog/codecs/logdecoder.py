@@ -32,6 +32,8 @@ _HEARTBEATS = frozenset({27, 41})
 _IN_USE, _ARTIFICIAL, _STANDALONE, _DUMMY_TABLE, _TAG_MAX = 0x01, 0x20, 1, 0xFFFFFF, 32
 _LAST_TAGGED_FIELD = 11
 _SILENCE_BYTES_MAX, _RANGES_MAX = 1 << 24, 4096
+_PLACE_BITS = 40
+"""A place shifted by 23 for D7's number must fit 63 bits."""
 
 
 @dataclass(slots=True)
@@ -305,7 +307,9 @@ class SlowLogDecoder:
     def _rotate(self, e: _Event) -> None:
         if len(e.body) < 9:  # noqa: PLR2004 - position and a name
             raise self._damaged("a rotate event that is too short")
-        pos, name = _signed(_int(e.body[:8])), e.body[8:].rstrip(b"\0").decode("utf-8", "replace")
+        if _int(e.body[:8]) >> _PLACE_BITS:
+            raise self._damaged("a rotate event to an impossible position")
+        pos, name = _int(e.body[:8]), e.body[8:].rstrip(b"\0").decode("utf-8", "replace")
         if name == self._file and e.flags & _ARTIFICIAL:
             if not self._in_transaction and not self._opened:
                 self._place = self._transaction = pos

@@ -1,0 +1,750 @@
+"""The compiled log decoder and its slow twin on made-up binlogs: alike whole, split, cut short and damaged; and right by hand."""
+
+import contextlib
+import itertools
+import random
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from dblog.codecs._fast import FastPlan, LogDecoder, crc32
+from dblog.codecs.logdecoder import SlowLogDecoder
+from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, LogEvent, LogRows
+from dblog.codecs.rowplan import SlowPlan
+from dblog.dialects.mysql import image as mysql_image
+from dblog.errors import DefiniteError, TransientError
+from dblog.model import Column
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.mysql_log import (
+    ARTIFICIAL,
+    CHECKPOINT,
+    DELETE,
+    GTID_LIST,
+    HEARTBEAT,
+    PREVIOUS_GTIDS,
+    ROTATE,
+    ROWS_QUERY,
+    STOP,
+    TRANSACTION_PAYLOAD,
+    UPDATE,
+    WRITE,
+    WRITE_V1,
+    XA_PREPARE,
+    Stream,
+    image,
+)
+from support.mysql_tables import decoded, plan_of
+
+UUID = "11111111-2222-3333-4444-555555555555"
+OTHER = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
+FILE = "binlog.000007"
+COLUMNS = [
+    Column(name="id", type="int", type_text="int", nullable=False),
+    Column(name="name", type="varchar", type_text="varchar(9)", length=9, charset="utf8mb4", nullable=True),
+]
+TYPES, META = bytes([3, 15]), struct.pack("<H", 36)
+PLAN = plan_of(COLUMNS, key=("id",))
+FAST, SLOW = FastPlan(PLAN, mysql_image), SlowPlan(PLAN, mysql_image)
+NOW = 1_700_000_009_000_000
+
+
+def row(number: int, name: str = "x") -> bytes:
+    raw = name.encode()
+    return image([struct.pack("<i", number), bytes([len(raw)]) + raw])
+
+
+def mapped(stream: Stream, table: str = "t", table_id: int = 5, database: str = "shop") -> Stream:
+    return stream.table_map(table_id, database, table, TYPES, META)
+
+
+def transaction(stream: Stream, numbers: list[int], *, number: int = 1, **begin: Any) -> Stream:
+    stream.begin(number=number, **begin)
+    mapped(stream)
+    return stream.rows(WRITE_V1 if stream.flavor == "mariadb" else WRITE, 5, 2, b"".join(map(row, numbers))).xid()
+
+
+def resolver(encoder: Any) -> Callable[..., Any]:
+    """Tables whose names begin with t are captured."""
+    return lambda body, _place: encoder if body[8 + body[8] + 3 : 8 + body[8] + 4] == b"t" else None
+
+
+def decoder(flavor: str = "mysql", *, twin: bool = False, encoder: Any = None, **options: Any) -> Any:
+    made = SlowLogDecoder if twin else LogDecoder
+    options.setdefault("resolve", resolver(encoder or (SLOW if twin else FAST)))
+    options.setdefault("pass_through", frozenset({("dblog", "watermark")}))
+    return made(flavor=flavor, **options)
+
+
+def drain(
+    made: Any, data: bytes, *, parts: list[int] | None = None, file: str = FILE, pos: int = 4, flush: bool = True, **start: Any
+) -> list[Any]:
+    """All items; ``parts`` are places to cut the bytes at."""
+    made.start(file, pos, now_us=lambda: NOW, **start)
+    items: list[Any] = []
+    places = [0, *(parts or []), len(data)]
+    for low, high in itertools.pairwise(places):
+        items += made.feed(data[low:high])
+        while made.held:
+            items += made.feed(b"")
+    return items + (made.flush() if flush else [])
+
+
+def plain(items: list[Any]) -> list[Any]:
+    """Items without the encoders' identity."""
+    return [(([s[1:] for s in i.segments]), i.records, i.bytes, i.source_ts_us, i.position) if isinstance(i, LogRows) else i for i in items]
+
+
+def rows_of(items: list[Any]) -> list[int]:
+    """The ids of created rows, in order."""
+    return [decoded(PLAN, v)["after"]["id"] for i in items if isinstance(i, LogRows) for s in i.segments for v in s[2]]
+
+
+def envelopes(items: list[Any]) -> list[dict[str, Any]]:
+    return [decoded(PLAN, v) for i in items if isinstance(i, LogRows) for s in i.segments for v in s[2] if v is not None]
+
+
+@pytest.fixture(params=["fast", "twin", "fast with a slow encoder"])
+def make(request) -> Callable[..., Any]:
+    def made(flavor: str = "mysql", **options: Any) -> Any:
+        if request.param == "fast with a slow encoder":
+            options.setdefault("encoder", SLOW)
+        return decoder(flavor, twin=request.param == "twin", **options)
+
+    return made
+
+
+# --- what comes out --------------------------------------------------------------------------------------------------
+
+
+def test_rows_carry_gtid_place_and_commit_time(make) -> None:
+    stream = Stream().hello().gtid(UUID, 41, commit_us=1_700_000_000_123_456).query("BEGIN", thread=77)
+    mapped(stream)
+    start = stream.pos
+    stream.rows(WRITE, 5, 2, row(1) + row(2)).xid()
+
+    items = drain(make(), stream.bytes(), epoch=3)
+
+    assert [type(i) for i in items] == [LogRows]
+    sources = [e["source"] for e in envelopes(items)]
+    assert [s["row"] for s in sources] == [0, 1]
+    assert sources[0]["gtid"] == f"{UUID}:41"
+    assert sources[0]["ts_us"] == 1_700_000_000_123_456
+    assert sources[0]["pos"] == start
+    assert sources[0]["file"] == FILE
+    assert sources[0]["server_id"] == 11
+    assert sources[0]["thread"] == 77
+    assert sources[1]["sequence"] == f'["{(3 << 32) + 7}","{(start << 23) + 1}"]'
+    assert envelopes(items)[0]["ts_us"] == NOW
+    position = items[0].position
+    assert (position.file, position.pos, position.event, position.in_transaction) == (FILE, stream.pos, 0, False)
+    assert position.gtids_delta == [(UUID, "", 41, 41)]
+    assert items[0].records == 2
+    assert items[0].bytes == sum(len(part) for s in items[0].segments for parts in s[1:3] for part in parts)
+    assert items[0].source_ts_us == 1_700_000_000_123_456
+
+
+def test_the_time_of_the_first_server_wins_over_the_replicas(make) -> None:
+    stream = Stream().hello().gtid(UUID, 1, commit_us=1_700_000_005_000_000, original_us=1_600_000_000_000_001).query("BEGIN")
+    mapped(stream).rows(WRITE, 5, 2, row(1)).xid()
+
+    assert envelopes(drain(make(), stream.bytes()))[0]["source"]["ts_us"] == 1_600_000_000_000_001
+
+
+def test_without_gtids_the_header_has_the_time(make) -> None:
+    stream = Stream(timestamp=1_234_567).hello().query("BEGIN")
+    mapped(stream).rows(WRITE, 5, 2, row(1)).xid()
+    source = envelopes(drain(make(), stream.bytes()))[0]["source"]
+
+    assert source["gtid"] is None
+    assert source["ts_us"] == 1_234_567_000_000
+
+
+def test_an_anonymous_transaction_has_a_commit_time_but_no_gtid(make) -> None:
+    stream = Stream().hello().anonymous_gtid(commit_us=1_700_000_001_000_000).query("BEGIN")
+    mapped(stream).rows(WRITE, 5, 2, row(1)).xid()
+    items = drain(make(), stream.bytes())
+
+    assert envelopes(items)[0]["source"]["ts_us"] == 1_700_000_001_000_000
+    assert envelopes(items)[0]["source"]["gtid"] is None
+    assert items[0].position.gtids_delta == []
+
+
+@pytest.mark.parametrize("number", [1, 63, 64, 8191, 8192, 2**40])
+def test_a_tagged_gtid_is_read(make, number: int) -> None:
+    stream = Stream().hello().tagged_gtid(OTHER, "batch_1", number, commit_us=1_700_000_000_000_007).query("BEGIN")
+    mapped(stream).rows(WRITE, 5, 2, row(1)).xid()
+    items = drain(make(), stream.bytes())
+
+    assert envelopes(items)[0]["source"]["gtid"] == f"{OTHER}:batch_1:{number}"
+    assert envelopes(items)[0]["source"]["ts_us"] == 1_700_000_000_000_007
+    assert items[0].position.gtids_delta == [(OTHER, "batch_1", number, number)]
+
+
+def test_finished_transactions_are_told_as_ranges_once(make) -> None:
+    stream = Stream().hello()
+    for uuid, number in ((UUID, 1), (UUID, 2), (OTHER, 9), (UUID, 3), (UUID, 4), (UUID, 6)):
+        transaction(stream, [number], number=number, uuid=uuid)
+    made = make()
+    items = drain(made, stream.bytes())
+
+    assert items[0].position.gtids_delta == [(UUID, "", 1, 2), (OTHER, "", 9, 9), (UUID, "", 3, 4), (UUID, "", 6, 6)]
+    stream.out.clear()
+    items = made.feed(transaction(stream, [7], number=7).bytes()) + made.flush()
+    assert items[0].position.gtids_delta == [(UUID, "", 7, 7)]
+
+
+def test_mariadb_tells_the_last_transaction_of_each_domain(make) -> None:
+    stream = Stream(flavor="mariadb").hello()
+    for domain, number in ((0, 5), (3, 8), (0, 6)):
+        transaction(stream, [number], number=number, domain=domain)
+    items = drain(make("mariadb"), stream.bytes())
+
+    assert items[0].position.gtids_delta == [(0, 11, 6), (3, 11, 8)]
+    assert [e["source"]["gtid"] for e in envelopes(items)] == ["0-11-5", "3-11-8", "0-11-6"]
+    assert envelopes(items)[0]["source"]["thread"] is None
+
+
+def test_an_open_transaction_keeps_the_place_of_its_beginning(make) -> None:
+    stream = Stream().hello()
+    transaction(stream, [1], number=1)
+    begin = stream.pos
+    stream.begin(number=2)
+    mapped(stream).rows(WRITE, 5, 2, row(2))
+
+    position = drain(make(), stream.bytes())[-1].position
+
+    assert (position.pos, position.event, position.in_transaction) == (begin, 3, True)
+    assert position.gtids_delta == [(UUID, "", 1, 1)]
+
+
+def test_in_mariadb_the_gtid_event_counts_as_the_beginning(make) -> None:
+    stream = Stream(flavor="mariadb").hello().begin(number=2)
+    mapped(stream).rows(WRITE_V1, 5, 2, row(2))
+
+    assert drain(make("mariadb"), stream.bytes())[-1].position.event == 3
+
+
+def test_an_item_is_cut_at_the_event_that_fills_it(make) -> None:
+    stream = Stream().hello().begin()
+    mapped(stream)
+    for number in range(5):
+        stream.rows(WRITE, 5, 2, row(number) + row(100 + number))
+    items = drain(make(records_max=4), stream.xid().bytes())
+
+    assert [i.records for i in items] == [4, 4, 2]
+    assert [i.position.event for i in items] == [4, 6, 0]
+    assert [i.records for i in drain(make(bytes_max=1), stream.bytes())] == [2] * 5 + [0]
+
+
+def test_rows_of_one_table_stay_together_in_an_item(make) -> None:
+    stream = Stream().hello().begin()
+    mapped(stream).table_map(6, "shop", "t2", TYPES, META)
+    for number in range(3):
+        stream.rows(WRITE, 5, 2, row(number)).rows(WRITE, 6, 2, row(10 + number))
+    items = drain(make(), stream.xid().bytes())
+
+    assert len(items) == 1
+    assert rows_of(items) == [0, 10, 1, 11, 2, 12]
+
+
+def test_tables_that_are_not_captured_are_passed_over(make) -> None:
+    stream = Stream().hello().begin()
+    stream.table_map(6, "shop", "other", TYPES, META).rows(WRITE, 6, 2, b"nonsense").xid()
+    items = drain(make(), stream.bytes())
+
+    assert [(i.segments, i.records, i.source_ts_us) for i in items] == [([], 0, None)]
+    assert items[0].position.pos == stream.pos
+    assert items[0].position.gtids_delta == [(UUID, "", 1, 1)]
+
+
+def test_rows_of_a_passed_through_table_come_in_their_place(make) -> None:
+    stream = Stream().hello().begin()
+    mapped(stream).table_map(9, "dblog", "watermark", TYPES, META)
+    stream.rows(WRITE, 5, 2, row(1))
+    place = stream.pos
+    stream.rows(UPDATE, 9, 2, row(2) + row(3))
+    after = stream.pos
+    stream.rows(WRITE, 5, 2, row(4)).xid()
+    items = drain(make(), stream.bytes(), epoch=1)
+
+    assert [type(i) for i in items] == [LogRows, LogEvent, LogRows]
+    event = items[1]
+    assert (event.type_code, event.start_pos, event.next_pos, event.file) == (UPDATE, place, after, FILE)
+    assert event.gtid == f"{UUID}:1"
+    assert event.body.endswith(row(2) + row(3))
+    assert event.table[:6] == (9).to_bytes(6, "little")
+    assert b"watermark" in event.table
+    assert (event.sequence_high, event.sequence_low) == ((1 << 32) + 7, place << 23)
+    assert (event.position.event, event.position.in_transaction) == (5, True)
+
+
+def test_ddl_comes_out_and_holds_back_what_follows(make) -> None:
+    stream = Stream().hello()
+    transaction(stream, [1], number=1)
+    stream.gtid(UUID, 2).query("ALTER TABLE t ADD c int")
+    transaction(stream, [2], number=3)
+    made = make()
+    made.start(FILE, 4, now_us=lambda: NOW)
+    first = made.feed(stream.bytes())
+
+    assert [type(i) for i in first] == [LogRows, LogEvent]
+    assert made.held
+    assert first[1].body.endswith(b"ALTER TABLE t ADD c int")
+    assert first[1].gtid == f"{UUID}:2"
+    assert first[1].position.gtids_delta == [(UUID, "", 2, 2)]
+    assert not first[1].position.in_transaction
+    made.forget_tables()
+    rest = made.feed(b"")
+    assert not made.held
+    assert rows_of(rest + made.flush()) == [2]
+
+
+def test_tables_are_resolved_once_until_they_are_forgotten(make) -> None:
+    asked = []
+
+    def resolve(body: bytes, place: Any) -> Any:
+        asked.append((bytes(body), place.pos))
+        return FAST
+
+    stream = Stream().hello()
+    transaction(stream, [1], number=1)
+    begin = stream.pos
+    transaction(stream, [2], number=2)
+    made = make(resolve=resolve)
+    assert rows_of(drain(made, stream.bytes())) == [1, 2]
+    assert len(asked) == 1
+    made.forget_tables()
+    stream.out.clear()
+    made.feed(transaction(stream, [3], number=3).bytes())
+
+    assert len(asked) == 2
+    assert asked[0][0][:6] == (5).to_bytes(6, "little")
+    assert asked[1][1] > begin
+
+
+def test_a_table_number_may_name_another_table_later(make) -> None:
+    stream = Stream().hello()
+    transaction(stream, [1], number=1)
+    stream.begin(number=2).table_map(5, "shop", "other", TYPES, META).rows(WRITE, 5, 2, row(2)).xid()
+    transaction(stream, [3], number=3)
+
+    assert rows_of(drain(make(), stream.bytes())) == [1, 3]
+
+
+def test_two_tables_whose_numbers_meet_in_a_slot(make) -> None:
+    stream = Stream().hello().begin()
+    mapped(stream).table_map(5 + 256, "shop", "t2", TYPES, META).table_map(5 + 512, "shop", "other", TYPES, META)
+    stream.rows(WRITE, 5, 2, row(1)).rows(WRITE, 5 + 256, 2, row(2)).rows(WRITE, 5 + 512, 2, row(3)).rows(WRITE, 5, 2, row(4)).xid()
+
+    assert sorted(rows_of(drain(make(), stream.bytes()))) == [1, 2, 4]
+
+
+def test_savepoints_are_of_no_meaning_and_a_rollback_is_told(make) -> None:
+    stream = Stream().hello().begin().query("SAVEPOINT a").query("RELEASE SAVEPOINT a").query("ROLLBACK TO a").query("ROLLBACK")
+    items = drain(make(), stream.bytes())
+
+    assert [i.body.rsplit(b"\0", 1)[1] for i in items] == [b"ROLLBACK TO a", b"ROLLBACK"]
+    assert [i.position.in_transaction for i in items] == [True, False]
+    assert [i.position.event for i in items] == [4, 0]
+
+
+def test_a_commit_statement_ends_a_transaction(make) -> None:
+    stream = Stream().hello().begin()
+    mapped(stream).rows(WRITE, 5, 2, row(1)).query("COMMIT")
+    items = drain(make(), stream.bytes())
+
+    assert items[-1].position.gtids_delta == [(UUID, "", 1, 1)]
+    assert not items[-1].position.in_transaction
+
+
+def test_create_table_as_select_is_told_inside_its_transaction(make) -> None:
+    stream = Stream().hello().begin().query("CREATE TABLE t (id int) START TRANSACTION")
+    mapped(stream).rows(WRITE, 5, 2, row(1)).xid()
+    items = drain(make(), stream.bytes())
+
+    assert [type(i) for i in items] == [LogEvent, LogRows]
+    assert items[0].position.in_transaction
+    assert items[0].position.event == 2
+
+
+@pytest.mark.parametrize("code", [0, 5, 13, 26, 39, 164, 165, 166, 200])
+def test_an_event_that_nobody_knows_is_told(make, code: int) -> None:
+    stream = Stream().hello().begin().event(code, b"what is this").xid()
+    items = drain(make(), stream.bytes())
+
+    assert items[0].type_code == code
+    assert items[0].body == b"what is this"
+    assert items[0].position.event == 2
+    assert not items[-1].position.in_transaction
+
+
+@pytest.mark.parametrize("code", [XA_PREPARE, TRANSACTION_PAYLOAD])
+def test_a_prepared_or_packed_transaction_is_told_and_over(make, code: int) -> None:
+    stream = Stream().hello().gtid(UUID, 5)
+    if code == XA_PREPARE:
+        stream.query("XA START X'61',X'',1")
+    stream.event(code, b"payload")
+    items = drain(make(), stream.bytes())
+
+    assert items[-1].type_code == code
+    assert items[-1].gtid == f"{UUID}:5"
+    assert items[-1].position.gtids_delta == [(UUID, "", 5, 5)]
+    assert not items[-1].position.in_transaction
+
+
+def test_events_without_meaning_are_silent_but_move_the_place(make) -> None:
+    stream = Stream().hello().event(PREVIOUS_GTIDS, bytes(8)).event(CHECKPOINT, b"x").event(GTID_LIST, bytes(4)).event(STOP, b"")
+    stream.event(HEARTBEAT, FILE.encode(), pos=stream.pos)
+    items = drain(make(), stream.bytes())
+
+    assert [type(i) for i in items] == [LogRows]
+    assert items[0].position.pos == stream.starts[-2][2]
+
+
+def test_statements_are_kept_on_request(make) -> None:
+    stream = Stream().hello().begin().event(ROWS_QUERY, b"\x05INSERT ...\xff")
+    mapped(stream).rows(WRITE, 5, 2, row(1)).xid()
+    transaction(stream, [2], number=2)
+
+    assert [e["source"]["query"] for e in envelopes(drain(make(), stream.bytes()))] == [None, None]
+    assert [e["source"]["query"] for e in envelopes(drain(make(keep_query=True), stream.bytes()))] == ["INSERT ...\ufffd", None]
+
+
+def test_a_rotation_is_told_once_and_the_numbers_rise(make) -> None:
+    stream = Stream().hello()
+    transaction(stream, [1], number=1)
+    stream.rotate("binlog.000008")
+    transaction(stream, [2], number=2)
+    items = drain(make(), stream.bytes())
+
+    assert [type(i) for i in items] == [LogRows, LogEvent, LogRows]
+    assert items[1].type_code == ROTATE
+    assert (items[1].position.file, items[1].position.pos) == ("binlog.000008", 4)
+    assert (items[2].position.file, items[2].position.pos) == ("binlog.000008", stream.pos)
+    first, second = envelopes(items)
+    assert first["source"]["sequence"] < second["source"]["sequence"]
+    assert second["source"]["file"] == "binlog.000008"
+
+
+def test_an_artificial_rotation_names_the_file_of_a_start_by_gtid(make) -> None:
+    stream = Stream().hello()
+    transaction(stream, [1])
+    items = drain(make(), stream.bytes(), file="")
+
+    assert items[0].type_code == ROTATE
+    assert items[1].position.file == FILE
+    assert envelopes(items)[0]["source"]["file"] == FILE
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_an_artificial_rotation_may_have_a_checksum_or_not(make, announced: bool) -> None:
+    bare = Stream(checksum=False).event(ROTATE, struct.pack("<Q", 4) + FILE.encode(), artificial=True)
+    stream = Stream().format()
+    transaction(stream, [1])
+
+    assert rows_of(drain(make(checksum=announced), bare.bytes() + stream.bytes(), file="")) == [1]
+    assert rows_of(drain(make(checksum=announced), Stream().hello().bytes() + transaction(Stream(), [1]).bytes(), file="")) == [1]
+
+
+def test_without_checksums_nothing_is_taken_off(make) -> None:
+    stream = Stream(checksum=False).hello()
+    transaction(stream, [1])
+
+    assert rows_of(drain(make(checksum=False), stream.bytes())) == [1]
+
+
+def test_places_beyond_four_gigabytes_are_followed(make) -> None:
+    high = (1 << 32) - 150
+    stream = Stream(pos=high).begin()
+    mapped(stream).rows(WRITE, 5, 2, row(1)).xid()
+    assert stream.pos > 1 << 32
+    items = drain(make(), stream.bytes(), pos=high)
+
+    assert items[-1].position.pos == stream.pos
+    place = next(start for code, start, _ in stream.starts if code == WRITE)
+    assert envelopes(items)[0]["source"]["pos"] == place
+
+
+def test_an_event_of_several_packets_is_put_together(make) -> None:
+    columns = [Column(name="b", type="longblob", type_text="longblob", nullable=False)]
+    plan = plan_of(columns, key=())
+    big = random.Random(7).randbytes((1 << 24) + 1000)
+    stream = Stream().hello().begin().table_map(5, "shop", "t", bytes([252]), b"\x04")
+    stream.rows(WRITE, 5, 1, b"\0" + struct.pack("<I", len(big)) + big).xid()
+    transaction(stream, [], number=2)
+    encoder = FastPlan(plan, mysql_image) if isinstance(make(), LogDecoder) else SlowPlan(plan, mysql_image)
+    data = stream.bytes()
+
+    for parts in ([], [100, 1 << 20, 1 << 24, (1 << 24) + 200]):
+        made = make(resolve=lambda body, _: encoder if body[-4:] != b"\0" * 4 and b"\x01\xfc" in body else None)
+        items = drain(made, data, parts=parts)
+        assert decoded(plan, items[0].segments[0][2][0])["after"]["b"] == big
+
+
+@pytest.mark.parametrize(
+    ("packet", "code"), [(b"\xff\xd4\x04#HY000Could not find", ERR_PACKET), (b"\xfe\x00\x00\x02\x00", EOF_PACKET)], ids=["ERR", "EOF"]
+)
+def test_the_end_of_the_stream_is_told(make, packet: bytes, code: int) -> None:
+    stream = Stream().hello()
+    transaction(stream, [1]).packet(packet)
+    items = drain(make(), stream.bytes())
+
+    assert [type(i) for i in items] == [LogRows, LogEvent]
+    assert (items[1].type_code, items[1].body) == (code, packet)
+    assert items[1].position.pos == stream.pos
+
+
+# --- restarts --------------------------------------------------------------------------------------------------------
+
+
+def test_skipped_events_and_rows_are_not_given_again(make) -> None:
+    stream = Stream().hello().begin()
+    for block in range(3):
+        mapped(stream).rows(WRITE, 5, 2, row(10 * block) + row(10 * block + 1) + row(10 * block + 2))
+    stream.xid()
+    transaction(stream, [90, 91], number=2)
+    # BEGIN, map, rows, map, rows, map, rows, XID
+    expected = {0: 0, 2: 0, 3: 3, 4: 3, 5: 6, 7: 9, 8: 9, 50: 9}
+    every = [0, 1, 2, 10, 11, 12, 20, 21, 22, 90, 91]
+    for skip, missing in expected.items():
+        assert rows_of(drain(make(), stream.bytes(), skip_events=skip)) == every[missing:], skip
+    assert rows_of(drain(make(), stream.bytes(), skip_events=4, skip_rows=2)) == every[5:]
+    assert rows_of(drain(make(), stream.bytes(), skip_events=2, skip_rows=3)) == every[3:]
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_reading_on_from_any_position_gives_each_row_once(data: st.DataObject) -> None:
+    """I1: the place of any item, taken as a new start, leads to exactly the rows that were not in it or before it."""
+    flavor = data.draw(st.sampled_from(["mysql", "mariadb"]))
+    stream, counter = history(data, flavor)
+    head = Stream(flavor=flavor).hello().bytes()
+    body = stream.bytes()
+    made = decoder(flavor, records_max=data.draw(st.integers(1, 6)))
+    items = drain(made, body)
+    seen: list[int] = []
+    ends = {start: sum(len(p) for p in stream.out[:i]) for i, start in enumerate(offsets(stream))}
+    for item in items:
+        seen += rows_of([item])
+        position = item.position
+        if position.file != FILE:
+            continue
+        rest = head + body[ends[position.pos] :]
+        again = decoder(flavor, records_max=3)
+        assert seen + rows_of(drain(again, rest, pos=position.pos, skip_events=position.event)) == list(range(counter))
+
+
+def offsets(stream: Stream) -> list[int]:
+    """The log position at which each packet of the stream begins, and the end."""
+    return [start for _, start, _ in stream.starts] + [stream.pos]
+
+
+def history(data: st.DataObject, flavor: str) -> tuple[Stream, int]:
+    """Transactions of random shape over tables that are and are not captured; inserted ids count up."""
+    stream = Stream(flavor=flavor)
+    write = WRITE_V1 if flavor == "mariadb" else WRITE
+    counter = 0
+    for number in range(1, data.draw(st.integers(1, 5)) + 1):
+        if data.draw(st.booleans()):
+            stream.begin(number=number)
+        elif flavor == "mysql":
+            stream.query("BEGIN")
+        else:
+            stream.begin(number=number, domain=4)
+        for _ in range(data.draw(st.integers(0, 4))):
+            match data.draw(st.integers(0, 4)):
+                case 0:
+                    stream.table_map(6, "shop", "other", TYPES, META).rows(write, 6, 2, row(7))
+                case 1:
+                    stream.event(ROWS_QUERY, b"\x01x")
+                case _:
+                    size = data.draw(st.integers(1, 3))
+                    mapped(stream).rows(write, 5, 2, b"".join(row(counter + i) for i in range(size)))
+                    counter += size
+        stream.xid()
+    return stream, counter
+
+
+# --- splits, damage --------------------------------------------------------------------------------------------------
+
+
+def busy(flavor: str) -> Stream:
+    """A little of everything."""
+    stream = Stream(flavor=flavor).hello()
+    write = WRITE_V1 if flavor == "mariadb" else WRITE
+    transaction(stream, [1, 2], number=1)
+    stream.begin(number=2)
+    mapped(stream).table_map(9, "dblog", "watermark", TYPES, META).rows(write, 5, 2, row(3)).rows(write, 9, 2, row(1))
+    if flavor == "mysql":
+        stream.rows(UPDATE, 5, 2, row(3) + row(4)).rows(DELETE, 5, 2, row(4))
+        stream.xid().tagged_gtid(OTHER, "tag", 70, commit_us=1_700_000_000_000_000, original_us=5).query("CREATE TABLE t3 (id int)")
+    else:
+        stream.xid().mariadb_gtid(0, 3, standalone=True).query("CREATE TABLE t3 (id int)")
+    stream.rotate("binlog.000008")
+    transaction(stream, [5], number=4)
+    return stream
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_the_twins_agree_wherever_the_bytes_are_split(flavor: str) -> None:
+    data = busy(flavor).bytes()
+    whole = plain(drain(decoder(flavor, twin=True), data))
+    assert len(whole) >= 5
+
+    assert plain(drain(decoder(flavor), data)) == whole
+    for at in range(1, len(data)):
+        assert plain(drain(decoder(flavor), data, parts=[at])) == whole, at
+    assert plain(drain(decoder(flavor), data, parts=list(range(1, len(data))))) == whole
+    assert plain(drain(decoder(flavor, twin=True), data, parts=list(range(1, len(data), 7)))) == whole
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_a_stream_that_ends_anywhere_gives_what_was_whole(flavor: str) -> None:
+    data = busy(flavor).bytes()
+    for at in range(len(data)):
+        assert plain(drain(decoder(flavor), data[:at])) == plain(drain(decoder(flavor, twin=True), data[:at])), at
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_an_event_cut_short_inside_its_packet_is_refused_with_its_place(flavor: str) -> None:
+    packets = busy(flavor).out
+    for index, packet in enumerate(packets):
+        for size in range(1, len(packet) - 4):
+            event = packet[5 : 4 + size]
+            if len(event) >= 19:
+                event = event[:9] + struct.pack("<I", len(event)) + event[13:]
+                event = event[:-4] + struct.pack("<I", crc32(event[:-4])) if len(event) >= 23 else event
+            cut = b"".join(packets[:index]) + (1 + len(event)).to_bytes(3, "little") + packet[3:4] + b"\0" + event
+            both = []
+            for twin in (False, True):
+                made = decoder(flavor, twin=twin)
+                try:
+                    both.append(plain(drain(made, cut)))
+                except DefiniteError as e:
+                    both.append(str(e))
+                    assert "binlog.00000" in both[-1]
+            assert both[0] == both[1], (index, size)
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_damage_never_ends_in_anything_but_an_error_that_says_so(data: st.DataObject) -> None:
+    flavor = data.draw(st.sampled_from(["mysql", "mariadb"]))
+    stream = busy(flavor)
+    raw = bytearray(stream.bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+
+    for twin in (False, True):
+        with contextlib.suppress(DefiniteError):
+            drain(decoder(flavor, twin=twin), bytes(raw))
+
+
+@settings(max_examples=600)
+@given(st.data())
+def test_damage_with_a_right_checksum_is_met_alike(data: st.DataObject) -> None:
+    flavor = data.draw(st.sampled_from(["mysql", "mariadb"]))
+    stream = busy(flavor)
+    index = data.draw(st.integers(2, len(stream.out) - 1))
+    event = bytearray(stream.out[index][5:-4])
+    for _ in range(data.draw(st.integers(1, 3))):
+        event[data.draw(st.integers(19, len(event) - 1))] = data.draw(st.integers(0, 255))
+    packet = stream.out[index][:5] + bytes(event) + struct.pack("<I", crc32(bytes(event)))
+    raw = b"".join([*stream.out[:index], packet, *stream.out[index + 1 :]])
+
+    results = []
+    for twin in (False, True):
+        try:
+            results.append(plain(drain(decoder(flavor, twin=twin), raw)))
+        except DefiniteError as e:
+            results.append(str(e))
+    assert results[0] == results[1]
+
+
+def test_a_wrong_checksum_names_file_and_place(make) -> None:
+    stream = Stream().hello()
+    transaction(stream, [1])
+    raw = bytearray(stream.bytes())
+    raw[-1] ^= 1
+    place = stream.starts[-1][1]
+    made = make()
+    made.start(FILE, 4, now_us=lambda: NOW)
+
+    given_ = made.feed(bytes(raw))  # what stands before the damage comes first
+
+    assert rows_of(given_) == [1]
+    assert made.held
+    with pytest.raises(DefiniteError, match=rf"{FILE}:{place} holds an event of type 16 whose checksum is wrong"):
+        made.feed(b"")
+
+
+def test_an_error_in_a_row_names_the_event(make) -> None:
+    stream = Stream().hello().begin()
+    mapped(stream)
+    place = stream.pos
+    stream.rows(WRITE, 5, 2, row(1) + row(2)[:-1])
+    with pytest.raises(DefiniteError, match=rf"column name: a row ends too early.*event at {FILE}:{place}"):
+        drain(make(), stream.bytes())
+
+
+def test_a_resolver_that_fails_may_be_asked_again(make) -> None:
+    failures = [TransientError("the registry is away")]
+
+    def resolve(_body: bytes, _place: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return FAST
+
+    stream = Stream().hello()
+    transaction(stream, [1])
+    made = make(resolve=resolve)
+    made.start(FILE, 4, now_us=lambda: NOW)
+    with pytest.raises(TransientError):
+        made.feed(stream.bytes())
+
+    assert made.held
+    assert rows_of(made.feed(b"") + made.flush()) == [1]
+
+
+def test_a_damaged_row_leaves_the_rows_before_it(make) -> None:
+    stream = Stream().hello().begin()
+    mapped(stream).rows(WRITE, 5, 2, row(1)).rows(WRITE, 5, 2, row(2) + b"\0")
+    made = make()
+    made.start(FILE, 4, now_us=lambda: NOW)
+
+    items = made.feed(stream.bytes())
+
+    assert rows_of(items) == [1]
+    assert items[0].position.event == 3
+    with pytest.raises(DefiniteError):
+        made.feed(b"")
+
+
+def test_an_artificial_flag_does_not_move_the_place(make) -> None:
+    stream = Stream().hello().begin()
+    place = stream.pos
+    stream.event(STOP, b"", artificial=True)
+
+    assert drain(make(), stream.bytes())[-1].position.event == 2
+    assert stream.pos == place
+    assert ARTIFICIAL == 0x20
+
+
+def test_a_long_silence_moves_the_position_without_rows(make) -> None:
+    stream = Stream().hello().begin().table_map(6, "shop", "other", TYPES, META)
+    for _ in range(18):
+        stream.rows(WRITE, 6, 2, bytes(1 << 20))
+    made = make()
+    items = drain(made, stream.bytes(), flush=False)
+
+    assert [(type(i), i.records) for i in items] == [(LogRows, 0)]
+    assert items[0].position.event > 10
+
+
+@given(st.binary(max_size=600), st.integers(0, 2**32 - 1))
+def test_the_checksum_is_zlibs(data: bytes, seed: int) -> None:
+    import zlib
+
+    assert crc32(data, seed) == zlib.crc32(data, seed)
