@@ -1,0 +1,211 @@
+"""Schema changes as Debezium tells them: the records of the ``<prefix>`` topic, and ``tableChanges`` as its history records have them.
+
+One statement gives one record per table that it touches (DROP TABLE a, b gives two, each with its own statement text), or one for the
+database if it touches none that is captured. Rule sources: debezium.md 1.9 and 5.4; the java.sql.Types numbers are those that Debezium's
+MySQL parser registers for each type name. Where Debezium repeats the words of the statement (INTEGER, REAL), the server's canonical type
+stands here, as in Debezium's own snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dblog.core.changes import (
+    AlterDatabase,
+    AlterTable,
+    Change,
+    CreateDatabase,
+    CreateTable,
+    DropDatabase,
+    DropTable,
+    Ignored,
+    RenameTable,
+    TruncateTable,
+    Unknown,
+)
+from dblog.dialects.mysql.defaults import NOW_WORDS
+from dblog.model import Column, Table, TableId
+
+JDBC_TYPES = {
+    **dict.fromkeys(("tinyint", "smallint"), 5),
+    **dict.fromkeys(("mediumint", "int", "year"), 4),
+    "bigint": -5,
+    "decimal": 3,
+    "float": 6,
+    "double": 8,
+    "bit": -7,
+    "date": 91,
+    "time": 92,
+    "datetime": 93,
+    "timestamp": 2014,
+    **dict.fromkeys(("char", "enum", "set"), 1),
+    **dict.fromkeys(("varchar", "tinytext", "text", "mediumtext", "longtext"), 12),
+    "binary": -2,
+    "varbinary": -3,
+    **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob"), 2004),
+}
+"""DATA_TYPE -> java.sql.Types; what is not here (JSON, geometry, vector, UUID) is OTHER."""
+
+JDBC_OTHER = 1111
+
+EPOCH_DEFAULT = "1970-01-01 00:00:00"
+"""What Debezium writes for DEFAULT CURRENT_TIMESTAMP."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaChange:
+    """One record of the schema-change topic, but for its source block and time."""
+
+    database: str
+    tables: tuple[TableId, ...]
+    """For ``source.table``."""
+    ddl: str
+    table_changes: tuple[dict[str, Any], ...]
+
+
+def schema_changes(
+    changes: Sequence[Change],
+    ddl: str,
+    *,
+    default_database: str,
+    after: Callable[[TableId], Table | None],
+    captured: Callable[[TableId], bool],
+    comments: bool = False,
+) -> list[SchemaChange]:
+    """The records of one statement. ``after`` gives a table as the statement left it (``Timeline.current_table`` once it is applied)."""
+    records: list[SchemaChange] = []
+    for change in changes:
+        match change:
+            case CreateTable(table) if captured(table.id):
+                records.append(_record(ddl, ("CREATE", table.id, table), comments=comments))
+            case AlterTable(id_, table) if captured(id_) or captured(table.id):
+                records.append(_record(ddl, ("ALTER", table.id, table), comments=comments))
+            case DropTable(ids):
+                dropped = [id_ for id_ in ids if captured(id_)]
+                alone = len(ids) == 1
+                records += [
+                    _record(ddl if alone else f"DROP TABLE {_quoted(id_, '`')}", ("DROP", id_, None), comments=comments) for id_ in dropped
+                ]
+            case RenameTable(pairs):
+                for old, new in pairs:
+                    if captured(old) or captured(new):
+                        text = ddl if len(pairs) == 1 else f"RENAME TABLE {_quoted(old, '`')} TO {_quoted(new, '`')}"
+                        records.append(_record(text, ("ALTER", new, after(new)), comments=comments))
+            case TruncateTable(id_) if captured(id_):
+                records.append(SchemaChange(database=id_.database, tables=(id_,), ddl=ddl, table_changes=()))
+            case Unknown(ids):
+                touched = tuple(id_ for id_ in ids if captured(id_))
+                if touched:
+                    records.append(SchemaChange(database=touched[0].database, tables=touched, ddl=ddl, table_changes=()))
+            case CreateDatabase(name) | AlterDatabase(name) | DropDatabase(name):
+                records.append(SchemaChange(database=name, tables=(), ddl=ddl, table_changes=()))
+            case Ignored() | CreateTable() | AlterTable() | TruncateTable():
+                pass
+    return [record if record.database else _in_database(record, default_database) for record in records]
+
+
+def _in_database(record: SchemaChange, database: str) -> SchemaChange:
+    return SchemaChange(database=database, tables=record.tables, ddl=record.ddl, table_changes=record.table_changes)
+
+
+def _record(ddl: str, change: tuple[str, TableId, Table | None], *, comments: bool) -> SchemaChange:
+    kind, id_, table = change
+    return SchemaChange(database=id_.database, tables=(id_,), ddl=ddl, table_changes=(table_change(kind, id_, table, comments=comments),))
+
+
+def schema_change_values(record: SchemaChange, *, source: dict[str, Any], ts_ms: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Key and value of a record, for ``codecs.envelope.schema_change_key`` and ``schema_change_value``."""
+    value = {
+        "source": source,
+        "ts_ms": ts_ms,
+        "databaseName": record.database,
+        "schemaName": None,
+        "ddl": record.ddl,
+        "tableChanges": list(record.table_changes),
+    }
+    return {"databaseName": record.database}, value
+
+
+def table_change(kind: str, id_: TableId, table: Table | None, *, comments: bool = False) -> dict[str, Any]:
+    """One ``tableChanges`` item; ``kind`` is CREATE, ALTER or DROP."""
+    return {"type": kind, "id": _quoted(id_, '"'), "table": None if table is None else _table(table, comments=comments)}
+
+
+def _quoted(id_: TableId, quote: str) -> str:
+    return ".".join(quote + part.replace(quote, quote * 2) + quote for part in (id_.database, id_.name))
+
+
+def _table(table: Table, *, comments: bool) -> dict[str, Any]:
+    return {
+        "defaultCharsetName": table.charset,
+        "primaryKeyColumnNames": list(table.key),
+        "columns": [_column(column, position, comments=comments) for position, column in enumerate(table.columns, start=1)],
+        "comment": table.comment if comments else None,
+    }
+
+
+def _column(column: Column, position: int, *, comments: bool) -> dict[str, Any]:
+    name = column.type.upper() + (" UNSIGNED" if column.unsigned else "") + (" ZEROFILL" if column.type_text.endswith("zerofill") else "")
+    return {
+        "name": column.name,
+        "jdbcType": JDBC_TYPES.get(column.type, JDBC_OTHER),
+        "nativeType": None,
+        "typeName": name,
+        "typeExpression": name,
+        "charsetName": column.charset,
+        "length": _length(column),
+        "scale": column.scale,
+        "position": position,
+        "optional": column.nullable,
+        "autoIncremented": column.auto_increment,
+        "generated": column.auto_increment or column.generated,
+        "comment": column.comment if comments else None,
+        "defaultValueExpression": _default(column),
+        "enumValues": ["'" + member.replace("'", "''") + "'" for member in column.members] or None,
+    }
+
+
+def _length(column: Column) -> int | None:
+    """Debezium's parser: 1 for ENUM, room for all members and their commas for SET, nothing for a time without fraction digits."""
+    if column.type == "enum":
+        return 1
+    if column.type == "set":
+        return max(0, 2 * len(column.members) - 1)
+    if column.type in {"time", "datetime", "timestamp"}:
+        return column.length or None
+    return column.length
+
+
+def _default(column: Column) -> str | None:
+    if column.default is None:
+        return None
+    if column.default_is_expression:
+        return EPOCH_DEFAULT if column.default.upper().startswith(NOW_WORDS) else None
+    if column.type == "bit":
+        return column.default.removeprefix("b'").removesuffix("'")
+    return column.default
+
+
+def history_table_change(kind: str, id_: TableId, table: Table | None, *, comments: bool = False) -> dict[str, Any]:
+    """The same item as Debezium's history record writes it: unset numbers left out, ``hasDefaultValue`` beside the default."""
+    item = table_change(kind, id_, table, comments=comments)
+    made: dict[str, Any] = {"type": item["type"], "id": item["id"]}
+    if table is not None:
+        columns = []
+        for column, values in zip(table.columns, item["table"]["columns"], strict=True):
+            kept = {
+                name: value
+                for name, value in values.items()
+                if not (value is None and name in {"nativeType", "length", "scale", "enumValues"})
+            }
+            default = kept.pop("defaultValueExpression")
+            members = kept.pop("enumValues", [])
+            kept["hasDefaultValue"] = column.has_default
+            if default is not None:
+                kept["defaultValueExpression"] = default
+            columns.append(kept | {"enumValues": members})
+        described = {name: item["table"][name] for name in ("defaultCharsetName", "primaryKeyColumnNames")}
+        made["table"] = described | {"columns": columns, "attributes": []}
+    return made | {"comment": item["table"]["comment"] if table is not None else None}
