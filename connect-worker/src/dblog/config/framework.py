@@ -23,7 +23,12 @@ OFFSETS_TOPIC = "offsets.topic"
 
 GROUPS = (COMMON, TRANSFORMS, PREDICATES, ERRORS, TOPIC_CREATION, EXACTLY_ONCE, OFFSETS_TOPIC)
 
-CONVERTER_CLASSES = ("org.apache.kafka.connect.json.JsonConverter", "io.confluent.connect.avro.AvroConverter")
+CONVERTER_CLASSES = (
+    "org.apache.kafka.connect.json.JsonConverter",
+    "io.confluent.connect.avro.AvroConverter",
+    "org.apache.kafka.connect.storage.StringConverter",
+    "org.apache.kafka.connect.converters.ByteArrayConverter",
+)
 """Key and value converters that a task can run."""
 
 HEADER_CONVERTER_CLASSES = ("org.apache.kafka.connect.storage.SimpleHeaderConverter",)

@@ -53,6 +53,7 @@ _JSON_OPTIONS = (
         importance=Importance.LOW,
     ),
 )
+_STRING_OPTIONS = (Option(name="converter.encoding", doc="Charset of the text.", default="UTF-8", choices=("UTF-8", "UTF8")),)
 _AVRO_OPTIONS = (
     Option(name="schema.registry.url", doc="Registry to use; absent: the worker's own.", kind=Kind.LIST, importance=Importance.HIGH),
     Option(name="auto.register.schemas", doc="Register schemas that are new.", kind=Kind.BOOLEAN, default="true"),
@@ -83,7 +84,9 @@ CONNECTORS = (
 
 CONVERTERS = (
     Plugin(class_name=CONVERTER_CLASSES[1], type="converter", version=None, options=_AVRO_OPTIONS),
+    Plugin(class_name=CONVERTER_CLASSES[3], type="converter", version=CONNECT_VERSION),
     Plugin(class_name=CONVERTER_CLASSES[0], type="converter", version=CONNECT_VERSION, options=_JSON_OPTIONS),
+    Plugin(class_name=CONVERTER_CLASSES[2], type="converter", version=CONNECT_VERSION, options=_STRING_OPTIONS),
 )
 HEADER_CONVERTERS = (Plugin(class_name=HEADER_CONVERTER_CLASSES[0], type="header_converter", version=CONNECT_VERSION),)
 
