@@ -37,8 +37,9 @@ demo: setup
 
 # Tests run even when lint fails, and their summary is the last thing to be seen.
 test: setup
-	@status=0; $(MAKE) --no-print-directory lint || status=1; \
-	$(BIN)/python -m pytest $(TESTS) || status=1; exit $$status
+	@failed=; $(MAKE) --no-print-directory lint || failed='lint '; \
+	$(BIN)/python -m pytest $(TESTS) || failed+='tests'; \
+	[ -z "$$failed" ] || { echo "failed: $$failed" >&2; exit 1; }
 
 lint: setup
 	@status=0; \
