@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-
 from dblog.dialects.mysql import protocol
 from dblog.errors import TransientError
 from dblog.model import Table

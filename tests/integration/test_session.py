@@ -16,20 +16,19 @@ from collections.abc import Iterator
 import pymysql
 import pytest
 from contracts.dump_connection import DumpConnectionContract, Given
-from stack.database import Database
-from support.log_packets import LogReader
-from support.servers import new_database
-
 from dblog.dialects.mariadb import session as mariadb_session
 from dblog.dialects.mysql import events, sql
 from dblog.dialects.mysql import session as mysql_session
 from dblog.dialects.mysql.connect import ConnectSettings, PositionLostError, TableChangedError
 from dblog.dialects.mysql.events import EventType
-from dblog.dialects.mysql.log import end_of_log
+from dblog.dialects.mysql.log import LogConnection, end_of_log
 from dblog.dialects.mysql.position import GtidSet
 from dblog.dialects.mysql.session import Session
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import Table, TableId
+from stack.database import Database
+from support.log_packets import LogReader
+from support.servers import new_database
 
 SERVER_ID = 4711
 
@@ -323,7 +322,9 @@ def test_a_database_that_is_filtered_out_of_the_log_is_named(source, own_folder)
 
 def test_foreign_keys_whose_actions_are_not_logged_are_named(session, admin, database):
     admin(f"CREATE TABLE {database}.parent (id INT PRIMARY KEY)")
-    admin(f"CREATE TABLE {database}.child (id INT PRIMARY KEY, p INT, CONSTRAINT fk_c FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE)")
+    admin(
+        f"CREATE TABLE {database}.child (id INT PRIMARY KEY, p INT, CONSTRAINT fk_c FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE)"
+    )
     admin(f"CREATE TABLE {database}.calm (id INT PRIMARY KEY, p INT, CONSTRAINT fk_n FOREIGN KEY (p) REFERENCES parent (id))")
     admin(f"INSERT INTO {database}.parent VALUES (1)")
     admin(f"INSERT INTO {database}.child VALUES (1, 1)")
@@ -426,6 +427,11 @@ def test_recv_gives_all_of_a_large_transaction_in_bounded_pieces(session, admin,
     log.close()
 
 
+def receive_for_ever(log: LogConnection, timeout_s: float) -> None:
+    for _ in range(100):
+        log.recv(timeout_s)
+
+
 def dump_thread(admin) -> int:
     for _ in range(100):
         threads = [row[0] for row in admin("SHOW PROCESSLIST") if str(row[4]).startswith("Binlog Dump")]
@@ -489,8 +495,7 @@ def test_a_server_that_goes_away_is_transient_everywhere(source, own_folder):
         server.kill()
 
         with pytest.raises(TransientError):
-            for _ in range(100):
-                log.recv(0.2)
+            receive_for_ever(log, 0.2)
         with pytest.raises(TransientError):
             dump.select("SELECT 1", ())
         with pytest.raises(TransientError):
@@ -516,8 +521,7 @@ def test_closing_a_log_from_another_thread_ends_a_waiting_recv(session):
 
     def wait() -> None:
         with pytest.raises(TransientError):
-            for _ in range(100):
-                log.recv(30)
+            receive_for_ever(log, 30)
         ended.set()
 
     thread = threading.Thread(target=wait)
@@ -717,9 +721,7 @@ class TestDumpConnectionOnServers(DumpConnectionContract):
             values = ", ".join("({}, '{}', {})".format(a, b, "NULL" if v is None else f"'{v}'") for a, b, v in rows)
             admin(f"INSERT INTO {database}.t VALUES {values}")
 
-        return Given(
-            table=one_table(session, database, "t"), sql=sql, connect=lambda: session.open_dump(marks), insert=insert
-        )
+        return Given(table=one_table(session, database, "t"), sql=sql, connect=lambda: session.open_dump(marks), insert=insert)
 
 
 DIGITS = "(SELECT 0 n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
@@ -735,8 +737,14 @@ KEYS = {
         "a VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_german2_ci, PRIMARY KEY (a)",
         "CONCAT(ELT(1 + n % 4, 'ß', 'ss', 'Ä', 'ae'), n)",
     ),
-    "utf8mb3": ("a VARCHAR(20) CHARACTER SET utf8mb3 COLLATE utf8mb3_unicode_ci, PRIMARY KEY (a)", "CONCAT(ELT(1 + n % 3, 'é', 'E', 'ë'), n)"),
-    "utf8mb4 binary": ("a VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, b INT, PRIMARY KEY (a, b)", "ELT(1 + n % 4, 'a', 'A', 'ä', '😀'), n"),
+    "utf8mb3": (
+        "a VARCHAR(20) CHARACTER SET utf8mb3 COLLATE utf8mb3_unicode_ci, PRIMARY KEY (a)",
+        "CONCAT(ELT(1 + n % 3, 'é', 'E', 'ë'), n)",
+    ),
+    "utf8mb4 binary": (
+        "a VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, b INT, PRIMARY KEY (a, b)",
+        "ELT(1 + n % 4, 'a', 'A', 'ä', '😀'), n",
+    ),
     "utf8mb4 blind to case and accent": (
         "a VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci, b INT, PRIMARY KEY (a, b)",
         "ELT(1 + n % 4, 'a', 'A', 'ä', '😀'), n",
@@ -764,17 +772,26 @@ KEYS = {
     "unique index instead of a primary key": ("a INT NOT NULL, b VARCHAR(10) NOT NULL, UNIQUE KEY (a, b)", "n DIV 100, n"),
     "prefix": ("a VARCHAR(100) NOT NULL, PRIMARY KEY (a(20))", "CONCAT(n, 'xxxx')"),
     "names that need quotes": ("`a``b` INT, `select` INT, PRIMARY KEY (`a``b`, `select`)", "n DIV 10, n"),
-    "invisible and generated columns": ("a INT, g INT GENERATED ALWAYS AS (a * 2) VIRTUAL, h INT DEFAULT 7 INVISIBLE, PRIMARY KEY (a)", "n"),
+    "invisible and generated columns": (
+        "a INT, g INT GENERATED ALWAYS AS (a * 2) VIRTUAL, h INT DEFAULT 7 INVISIBLE, PRIMARY KEY (a)",
+        "n",
+    ),
 }
 MARIADB_KEYS = {
     "uuid": ("a UUID, PRIMARY KEY (a)", "UUID()"),
     "inet6": ("a INET6, PRIMARY KEY (a)", "CONCAT('fe80::', HEX(n + 1))"),
     "inet4": ("a INET4, PRIMARY KEY (a)", "INET_NTOA(n * 12345)"),
-    "uca 14": ("a VARCHAR(20) CHARACTER SET utf8mb4 COLLATE uca1400_ai_ci, b INT, PRIMARY KEY (a, b)", "ELT(1 + n % 4, 'a', 'A', 'ä', '😀'), n"),
+    "uca 14": (
+        "a VARCHAR(20) CHARACTER SET utf8mb4 COLLATE uca1400_ai_ci, b INT, PRIMARY KEY (a, b)",
+        "ELT(1 + n % 4, 'a', 'A', 'ä', '😀'), n",
+    ),
 }
 MYSQL_KEYS = {
     "descending": ("a INT, b INT, PRIMARY KEY (a, b DESC)", "n DIV 100, n"),
-    "uca 9": ("a VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_as_cs, b INT, PRIMARY KEY (a, b)", "ELT(1 + n % 4, 'a', 'A', 'ä', '😀'), n"),
+    "uca 9": (
+        "a VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_as_cs, b INT, PRIMARY KEY (a, b)",
+        "ELT(1 + n % 4, 'a', 'A', 'ä', '😀'), n",
+    ),
 }
 BY_SORTING = {"prefix", "descending", "set"}
 """Keys whose index does not give the order asked for, or not the range: read right, but not by ranges."""
@@ -788,7 +805,9 @@ def test_chunks_read_every_row_once_by_ranges_of_the_index_whatever_the_key(sour
     definition, values = {**KEYS, **MARIADB_KEYS, **MYSQL_KEYS}[key]
     admin("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
     admin(f"CREATE TABLE {database}.t ({definition}, filler CHAR(10) DEFAULT 'x')")
-    names = ", ".join(sql.quote(c.name) for c in one_table(session, database, "t").columns if not c.generated and c.name not in ("h", "filler"))
+    names = ", ".join(
+        sql.quote(c.name) for c in one_table(session, database, "t").columns if not c.generated and c.name not in ("h", "filler")
+    )
     admin(f"INSERT INTO {database}.t ({names}) SELECT {values} FROM {NUMBERS}")
     table = one_table(session, database, "t")
     indexes = sql.key_indexes(table)
@@ -866,15 +885,14 @@ def test_a_table_altered_after_the_snapshot_began_is_told_apart(session, admin, 
             dump.select(*sql.chunk_select(table, None, None, 10), key=(0,))
 
 
-def test_an_error_in_a_chunk_shows_no_value_of_a_row(session, admin, database):
-    admin(f"CREATE TABLE {database}.t (id INT PRIMARY KEY, v VARCHAR(20), g INT AS (CAST(v AS SIGNED)) VIRTUAL)")
-
+def test_an_error_in_a_chunk_shows_no_value_of_a_row(session, database):
     with contextlib.closing(session.open_dump(marks_of(database))) as dump:
-        with pytest.raises(DefiniteError) as caught:
-            dump.select("SELECT ST_GeomFromText('secret value')")
+        with pytest.raises(DefiniteError, match="error 1690") as caught:
+            dump.select("SELECT 18446744073709551615 + ?", (4242,))
         assert dump.select("SELECT 1").row_count == 1
 
-    assert "secret value" not in str(caught.value)
+    assert "4242" not in str(caught.value)
+    assert "18446744073709551615" not in str(caught.value)
 
 
 def test_a_dump_closed_in_the_middle_of_a_select_is_transient(session, database):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from contracts.dump_connection import DumpConnectionContract, Given
-from support.fake_session import FakeDatabase, FakeDumpConnection, fake_sql
-
 from dblog.model import Column, Table, TableId
+from support.fake_session import FakeDatabase, FakeDumpConnection, fake_sql
 
 
 class TestFakeDumpConnection(DumpConnectionContract):

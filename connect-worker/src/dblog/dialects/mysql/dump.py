@@ -173,7 +173,14 @@ class _Answer:
         kept: int | None = None
         """Bytes that are kept, once they exceed the limit."""
         while True:
-            complete, rows, newest, at = walk(self._data, at)
+            try:
+                complete, rows, newest, at = walk(self._data, at)
+            except TransientError as e:
+                error = protocol.error_among_rows(self._data)
+                if error is None:
+                    raise
+                # Some of them only a person can cure, others tell of a DDL: the number decides.
+                raise meaning(error.code, error.text, self._settings, "reading a chunk") from e
             rows_end = at - protocol.EOF_PACKET_BYTES if complete else at
             if kept is None:
                 count += rows

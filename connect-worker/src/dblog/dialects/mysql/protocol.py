@@ -336,3 +336,17 @@ def walk_rows(data: bytes | bytearray | memoryview, at: int = 0) -> tuple[bool, 
         last = at
         at = end
     return False, rows, last, at
+
+
+def error_among_rows(data: bytes | bytearray) -> ServerError | None:
+    """The ERR packet that ended a walk over ``data`` from its beginning, None if there is none."""
+    at = 0
+    while at + 5 <= len(data):
+        end = at + 4 + int.from_bytes(data[at : at + 3], "little")
+        if data[at + 4] == 0xFF:  # noqa: PLR2004 - ERR; a binary row starts with 0
+            return read_error(bytes(data[at + 4 : end]))
+        while end - at == 4 + PACKET_BYTES_MAX:
+            at = end
+            end = at + 4 + int.from_bytes(data[at : at + 3], "little")
+        at = end
+    return None
