@@ -32,6 +32,7 @@ class RegistryAccess:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     ca_file: str | None = None
     certificate_file: str | None = None
+    proxy: str | None = None
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str], *, option_prefix: str, own_url: str | None) -> Self:
@@ -64,6 +65,7 @@ class RegistryAccess:
             headers={k.removeprefix("request.header."): v for k, v in settings.items() if k.startswith("request.header.")},
             ca_file=_pem(settings, "truststore", option_prefix),
             certificate_file=_pem(settings, "keystore", option_prefix),
+            proxy=f"http://{settings['proxy.host']}:{settings.get('proxy.port', '80')}" if settings.get("proxy.host") else None,
         )
 
 
@@ -103,7 +105,15 @@ class RegistryClient:
             if access.certificate_file:
                 verify.load_cert_chain(access.certificate_file)
         self._urls = list(access.urls)
-        self._client = httpx.Client(auth=access.login, headers=headers, timeout=timeout_s, transport=transport, verify=verify)
+        self._client = httpx.Client(
+            auth=access.login,
+            headers=headers,
+            timeout=timeout_s,
+            transport=transport,
+            verify=verify,
+            proxy=access.proxy,
+            trust_env=False,  # a proxy of the environment is not for a registry on this machine; proxy.host says otherwise
+        )
         self._ids: dict[tuple[str, str, bool], int] = {}
         self._texts: dict[int, str] = {}
 
