@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import product
 
 import pytest
-
 from dblog.core.watermark import MarkPosition, Windows
 from dblog.model import TableId
 

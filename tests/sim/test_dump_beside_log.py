@@ -1,0 +1,312 @@
+"""Chunk readers and the log at once, by seed: tiny limits, writers at any moment, a log that lags, reads that fail. # I2 I3 I6
+
+The database is tests/support/fake_session.py's; its commits make the log. The log thread is this test, one entry at a time, with pauses chosen by the
+seed; chunk threads are real. A seed that ever failed belongs into ``REGRESSIONS``.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dblog.clock import SystemClock
+from dblog.core.dumps import dump_of
+from dblog.core.governor import ChunkLimits
+from dblog.core.watermark import MarkPosition, Windows
+from dblog.errors import DefiniteError, TransientError
+from dblog.model import Batch, Column, Segment, Table, TableId
+from dblog.readers.chunk import ChunkReader
+from dblog.readers.interleaved import ChunkRead, Interleaver
+from dblog.readers.queue import BlockingQueue
+from support.fake_session import FakeDatabase, FakeDumpConnection, fake_sql
+
+REGRESSIONS: tuple[int, ...] = ()
+TIMEOUT_S = 30.0
+
+ORDERS = TableId("shop", "orders")
+ITEMS = TableId("shop", "items")
+
+
+def table_of(name: TableId, *, key: tuple[str, ...] = ("id",)) -> Table:
+    columns = tuple(Column(name=n, type="bigint", type_text="bigint", nullable=False) for n in ("id", "version"))
+    return Table(id=name, columns=columns, key=key, primary_key=bool(key))
+
+
+class FakeEncoder:
+    """Rows of two BIGINTs to records: key and value are the numbers' texts."""
+
+    def __init__(self, table: Table) -> None:
+        self.plan = SimpleNamespace(table=table, topic=str(table.id), key=(0,) if table.key else ())
+
+    def encode_chunk(self, rows: bytes, context: Any, struck: Any) -> tuple[list[bytes | None], list[bytes | None], int, int]:
+        keys: list[bytes | None] = []
+        values: list[bytes | None] = []
+        dropped = 0
+        for at in range(0, len(rows), 22):  # packet header 4, zero byte, null bitmap, two numbers
+            id_, version = (int.from_bytes(rows[at + o : at + o + 8], "little") for o in (6, 14))
+            key = b"%d" % id_
+            if key in struck:
+                dropped += 1
+                continue
+            keys.append(key if self.plan.key else None)
+            values.append(b"r %d %d %d" % (id_, version, context.sequence_low))
+        return keys, values, dropped, 0
+
+
+class World:
+    """A source, its log, and a task's readers over it."""
+
+    def __init__(self, *, keyed: bool = True, queue_records_max: int = 3, keys_max: int = 100, rows_max: int = 3, fail_share: float = 0.0) -> None:
+        self.log: list[tuple[Any, Any]] = []
+        self.database = FakeDatabase(on_commit=lambda what, value: self.log.append((what, value)))
+        self.tables = {name: table_of(name, key=("id",) if keyed else ()) for name in (ORDERS, ITEMS)}
+        for table in self.tables.values():
+            self.database.create(table)
+        self.encoders: dict[TableId, Any] = {name: FakeEncoder(table) for name, table in self.tables.items()}
+        self.queue = BlockingQueue(records_max=queue_records_max, bytes_max=0)
+        self.markers: list[Any] = []
+        windows: Windows[ChunkRead] = Windows(run="run", keys_max=keys_max)
+        self.interleaver = Interleaver(
+            windows=windows,
+            queue=self.queue,
+            clock=SystemClock(),
+            encoder_of=self.encoders.get,
+            marker_segment=self._marker,
+            run="run",
+        )
+        self.limits = ChunkLimits(rows_max=rows_max, bytes_max=1 << 20, rows_min=1)
+        self.fail_share = fail_share
+        self.chance = random.Random(1)
+        self.batches: list[Batch] = []
+        self.errors: list[BaseException] = []
+        self.readers: list[ChunkReader] = []
+        self.between_marks: Callable[[], None] = lambda: None
+
+    def _marker(self, marker: Any) -> Segment | None:
+        self.markers.append(marker)
+        return None
+
+    def _before_select(self) -> None:
+        self.between_marks()
+        if self.chance.random() < self.fail_share:
+            raise TransientError("the connection was killed")
+
+    def start(self, threads: int = 2) -> None:
+        self.interleaver.change_dump(lambda _: dump_of("d", [ORDERS, ITEMS]))
+        todo = [ORDERS, ITEMS]
+        for number in range(threads):
+            reader = ChunkReader(
+                connect=lambda: FakeDumpConnection(self.database, before_select=self._before_select),
+                sql=fake_sql,
+                interleaver=self.interleaver,
+                next_table=lambda: todo.pop(0) if todo else None,
+                table_of=self.tables.get,
+                mark_name=f"m{number}",
+                limits=self.limits,
+            )
+            self.readers.append(reader)
+            threading.Thread(target=self._run, args=(reader.run,), daemon=True).start()
+        threading.Thread(target=self._run, args=(self._consume,), daemon=True).start()
+
+    def _run(self, work: Any) -> None:
+        try:
+            work()
+        except BaseException as e:  # noqa: BLE001 - handed to the test
+            self.errors.append(e)
+
+    def _consume(self) -> None:
+        while not self.interleaver.stopping:
+            self.batches += self.queue.poll(timeout_s=0.01, records_max=10)
+
+    def step(self, at: int) -> None:
+        """The log thread takes one entry."""
+        what, value = self.log[at]
+        self.interleaver.moved(at)
+        if isinstance(what, str):
+            mark = MarkPosition(file="f", pos=at, sequence_high=1, sequence_low=at)
+            self.interleaver.mark(value, mark)
+            return
+        key = b"%d" % value[0] if self.tables[what].key else None
+        body = b"d %d %d" % (value[0], at) if len(value) == 1 else b"c %d %d %d" % (*value, at)
+        self.interleaver.rows([Segment(str(what), [key], [body], what)], records=1, size_bytes=len(body), source_ts_us=None)
+
+    def fold(self) -> dict[TableId, dict[int, int]]:
+        """The tables that the output describes; asserts that no key goes back in time. # I2"""
+        out: dict[TableId, dict[int, int]] = {ORDERS: {}, ITEMS: {}}
+        newest: dict[tuple[TableId, int], int] = {}
+        for segment in (s for batch in self.batches for s in batch.segments):
+            table = segment.table
+            assert table is not None
+            for value in segment.values:
+                assert value is not None
+                op, id_, *rest = value.decode().split()
+                sequence = int(rest[-1])
+                assert sequence >= newest.get((table, int(id_)), -1), f"{table} {id_} went back: {value!r}"
+                newest[table, int(id_)] = sequence
+                if op == "d":
+                    out[table].pop(int(id_), None)
+                else:
+                    out[table][int(id_)] = int(rest[0])
+        return out
+
+    def source(self) -> dict[TableId, dict[int, int]]:
+        return {name: {row[0]: row[1] for row in self.database.rows[name]} for name in (ORDERS, ITEMS)}
+
+    def stop(self) -> None:
+        self.interleaver.stop()
+        self.queue.close()
+        for reader in self.readers:
+            reader.stop()
+
+
+def play(seed: int, world: World, *, writes: int = 120) -> None:
+    """Write, read the log with pauses, until the dump is done and the log is read to its end."""
+    chance = random.Random(seed)
+    world.chance = random.Random(seed + 1)
+    version = 0
+    for name in (ORDERS, ITEMS):
+        for id_ in range(chance.randrange(0, 25)):
+            version += 1
+            world.database.insert(name, (id_, version))
+    read = len(world.log)  # the connector starts here
+    left = writes
+
+    def write() -> None:
+        """One change of one row; called by this thread, and by chunk threads between snapshot and SELECT."""
+        nonlocal version, left
+        with world.database.lock:
+            left -= 1
+            version += 1
+            name, id_ = world.chance.choice((ORDERS, ITEMS)), world.chance.randrange(30)
+            there = any(row[0] == id_ for row in world.database.rows[name])
+            world.database.rows[name] = [row for row in world.database.rows[name] if row[0] != id_]
+            if there and world.chance.random() < 0.4:
+                world.log.append((name, (id_,)))
+            else:
+                world.database.insert(name, (id_, version))
+
+    world.between_marks = lambda: write() if left > 0 else None
+    world.start()
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline_s and not world.errors:
+        if left > 0 and chance.random() < 0.5:
+            write()
+        if chance.random() < 0.7 and read < len(world.log):
+            world.step(read)
+            read += 1
+        dump = world.interleaver.dump
+        assert dump is not None
+        if left <= 0 and dump.done and read == len(world.log) and world.queue.records_total == 0:
+            break
+    try:
+        assert not world.errors, world.errors
+        assert time.monotonic() < deadline_s, f"seed {seed}: not done"
+        seen = -1
+        while seen != len(world.batches) or world.queue.records_total:
+            seen = len(world.batches)
+            threading.Event().wait(0.03)  # the consumer polls every 10 ms
+        assert world.fold() == world.source(), f"seed {seed}"
+    finally:
+        world.stop()
+
+
+@pytest.mark.parametrize("seed", [*REGRESSIONS, *range(40)])
+def test_the_output_is_the_source_whatever_the_interleaving(seed: int) -> None:
+    play(seed, World())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_output_is_the_source_though_reads_fail_and_windows_overflow(seed: int) -> None:
+    play(seed, World(fail_share=0.2, keys_max=2))
+
+
+def test_markers_count_every_row_read_and_tile_the_key_range() -> None:
+    world = World(rows_max=4)
+    for id_ in range(10):
+        world.database.insert(ORDERS, (id_, 1))
+
+    play_to_the_end(world)
+
+    orders = [m for m in world.markers if m.table == ORDERS]
+    assert [(m.after, m.upto) for m in orders] == [(None, (3,)), ((3,), (7,)), ((7,), (9,))]
+    assert [m.final for m in orders] == [False, False, True]
+    assert sum(m.rows_read for m in orders) == 10
+
+
+def play_to_the_end(world: World) -> None:
+    """No writes: read the log until the dump is done."""
+    read = len(world.log)
+    world.start(threads=1)
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline_s and not world.errors:
+        if read < len(world.log):
+            world.step(read)
+            read += 1
+        dump = world.interleaver.dump
+        if dump is not None and dump.done and read == len(world.log):
+            break
+    world.stop()
+    assert not world.errors, world.errors
+
+
+def test_a_table_without_a_key_that_is_left_alone_is_dumped_in_one_window() -> None:
+    world = World(keyed=False)
+    for id_ in range(10):
+        world.database.insert(ORDERS, (id_, 1))
+
+    play_to_the_end(world)
+
+    assert [(m.rows_read, m.final) for m in world.markers if m.table == ORDERS] == [(10, True)]
+
+
+def test_a_table_without_a_key_that_never_rests_is_refused_by_name() -> None:
+    world = World(keyed=False)
+    world.database.insert(ORDERS, (1, 1))
+    world.between_marks = lambda: world.database.insert(ORDERS, (len(world.log), 1))
+    read = len(world.log)
+    world.start(threads=1)
+    deadline_s = time.monotonic() + TIMEOUT_S
+
+    while not world.errors and time.monotonic() < deadline_s:
+        if read < len(world.log):
+            world.step(read)
+            read += 1
+    world.stop()
+
+    assert isinstance(world.errors[0], DefiniteError)
+    assert "shop.orders has no key" in str(world.errors[0])
+
+
+def test_columns_that_changed_between_select_and_high_mark_are_read_again() -> None:
+    world = World()
+    for id_ in range(3):
+        world.database.insert(ORDERS, (id_, 1))
+    changed = Table(id=ORDERS, columns=(*world.tables[ORDERS].columns[:1], *world.tables[ITEMS].columns[1:]), key=("id",), comment="altered")
+    read = len(world.log)
+    world.start(threads=1)
+    deadline_s = time.monotonic() + TIMEOUT_S
+
+    altered = False
+    while time.monotonic() < deadline_s and not world.errors:
+        if read < len(world.log):
+            what, value = world.log[read]
+            if not altered and isinstance(what, str) and value.endswith("/high"):
+                altered = True
+                world.tables[ORDERS] = changed
+                world.encoders[ORDERS] = FakeEncoder(changed)
+            world.step(read)
+            read += 1
+        dump = world.interleaver.dump
+        if dump is not None and dump.done and read == len(world.log):
+            break
+    world.stop()
+
+    assert not world.errors
+    assert altered
+    assert sum(m.rows_read for m in world.markers if m.table == ORDERS) == 3
+    assert world.interleaver.resets(ORDERS) >= 1

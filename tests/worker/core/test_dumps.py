@@ -1,0 +1,83 @@
+"""The dump's state survives its text, and moves only forward."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pytest
+from dblog.core.dumps import Dump, Key, dump_from_text, dump_of, dump_to_text, key_from_json, key_to_json
+from dblog.errors import DefiniteError
+from dblog.model import TableId
+from hypothesis import given
+from hypothesis import strategies as st
+
+A, B = TableId("shop", "a"), TableId("shop", "b")
+
+KEYS = st.tuples(
+    st.one_of(
+        st.integers(-(2**63), 2**64),
+        st.text(),
+        st.binary(),
+        st.decimals(allow_nan=False, allow_infinity=False),
+        st.datetimes(),
+        st.dates(),
+        st.timedeltas(min_value=dt.timedelta(-35), max_value=dt.timedelta(35)),
+    ),
+    st.integers(),
+)
+
+
+@given(KEYS)
+def test_a_key_of_any_type_survives_json(key: Key) -> None:
+    assert key_from_json(key_to_json(key)) == key
+
+
+@given(KEYS, KEYS, st.integers(0, 10**9))
+def test_a_dump_under_way_survives_its_text(after: Key, upto: Key, rows: int) -> None:
+    dump = dump_of("d", [A, B]).started(A, key=("x", "y"), upto=upto).advanced(A, after=after, rows=rows, done=False)
+
+    assert dump_from_text(dump_to_text(dump)) == dump
+
+
+def test_tables_that_are_done_and_tables_not_begun_survive_the_text() -> None:
+    dump = dump_of("d", [A, B]).started(A, key=("id",), upto=(7,)).advanced(A, after=(7,), rows=7, done=True)
+
+    again = dump_from_text(dump_to_text(dump))
+
+    assert [(t.table, t.done, t.rows, t.started) for t in again.tables] == [(A, True, 7, True), (B, False, 0, False)]
+    assert not again.done
+
+
+def test_an_empty_table_is_done_at_once() -> None:
+    dump = dump_of("d", [A]).started(A, key=("id",), upto=None)
+
+    assert dump.done
+
+
+def test_a_dropped_table_does_not_hold_up_the_end() -> None:
+    assert dump_of("d", [A]).dropped(A).done
+
+
+def test_a_restarted_table_forgets_its_frontier() -> None:
+    dump = dump_of("d", [A]).started(A, key=("id",), upto=(9,)).advanced(A, after=(5,), rows=5, done=False).restarted(A)
+    table = dump.table(A)
+
+    assert table is not None
+    assert (table.started, table.after, table.upto) == (False, None, None)
+
+
+def test_tables_added_later_come_last_and_known_ones_keep_their_progress() -> None:
+    dump: Dump = dump_of("d", [A]).dropped(A).with_tables([A, B])
+
+    assert [(t.table, t.done) for t in dump.tables] == [(A, True), (B, False)]
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"id": "d", "tables": [{"rows": 1}]}', "[1]"])
+def test_a_text_that_is_no_dump_names_the_offset_field(text: str) -> None:
+    with pytest.raises(DefiniteError, match="dblog_dump"):
+        dump_from_text(text)
+
+
+def test_decimals_keep_their_scale() -> None:
+    assert str((key_from_json(key_to_json((Decimal("1.50"),))) or ())[0]) == "1.50"

@@ -1,0 +1,68 @@
+"""What a task does at start, for every mode and offset."""
+
+from __future__ import annotations
+
+import pytest
+from dblog.core.dumps import dump_of, dump_to_text
+from dblog.errors import DefiniteError
+from dblog.model import TableId
+from dblog.readers.start import From, may_start_over, start_plan
+
+UNFINISHED = dump_to_text(dump_of("d", [TableId("shop", "a")]))
+PLAIN = {"file": "binlog.000001", "pos": 4}
+
+
+@pytest.mark.parametrize(
+    ("mode", "new_dump", "log_from", "ends"),
+    [
+        ("initial", True, From.NOW, False),
+        ("initial_only", True, From.NOW, True),
+        ("always", True, From.NOW, False),
+        ("when_needed", True, From.NOW, False),
+        ("no_data", False, From.NOW, False),
+        ("schema_only", False, From.NOW, False),
+        ("never", False, From.OLDEST, False),
+        ("INITIAL", True, From.NOW, False),
+    ],
+)
+def test_without_an_offset_the_mode_decides(mode: str, new_dump: bool, log_from: From, ends: bool) -> None:
+    plan = start_plan(mode, None)
+
+    assert (plan.new_dump, plan.log_from, plan.ends_after_dump) == (new_dump, log_from, ends)
+
+
+@pytest.mark.parametrize("mode", ["initial", "initial_only", "when_needed", "no_data", "never"])
+def test_a_stored_offset_is_gone_on_from(mode: str) -> None:
+    plan = start_plan(mode, PLAIN)
+
+    assert plan.log_from is From.OFFSET
+    assert not plan.new_dump
+
+
+def test_an_unfinished_dump_of_ours_goes_on() -> None:
+    plan = start_plan("initial", {**PLAIN, "snapshot": "INITIAL", "dblog_dump": UNFINISHED})
+
+    assert plan.log_from is From.OFFSET
+    assert plan.dump is not None
+    assert not plan.dump.done
+
+
+@pytest.mark.parametrize("flag", ["INITIAL", True, "BLOCKING"])
+def test_an_unfinished_snapshot_of_debezium_is_started_anew(flag: str | bool) -> None:
+    plan = start_plan("initial", {**PLAIN, "snapshot": flag})
+
+    assert plan.new_dump
+    assert plan.log_from is From.NOW
+
+
+def test_always_dumps_at_every_start() -> None:
+    assert start_plan("always", PLAIN).new_dump
+
+
+def test_an_unknown_mode_is_named() -> None:
+    with pytest.raises(DefiniteError, match=r"snapshot\.mode=sometimes"):
+        start_plan("sometimes", None)
+
+
+def test_only_when_needed_may_start_over() -> None:
+    assert [m for m in ("initial", "when_needed", "never", "always") if may_start_over(m)] == ["when_needed"]
