@@ -78,6 +78,7 @@ class KafkaHistoryLog:
                 "group.id": f"dblog-history-{self._topic}",  # never joined, never committed: librdkafka wants one
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                "fetch.wait.max.ms": 10,  # the end is known only when a fetch comes back empty; 500 by default, at every start
                 "isolation.level": "read_committed",
                 "fetch.message.max.bytes": VALUE_BYTES_MAX // 4,
                 "receive.message.max.bytes": VALUE_BYTES_MAX * 2,

@@ -1,0 +1,83 @@
+"""The schema history on a real broker: the same contract as the fake, the topic it makes, and what a broker says no to."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from contracts.history_log import HistoryLogContract
+from dblog.core.timeline import START, Timeline
+from dblog.errors import DefiniteError, TransientError
+from dblog.model import Column, Table, TableId
+from dblog.readers.history import SchemaHistory
+from dblog.readers.history_topic import KafkaHistoryLog
+from stack import Kafka
+
+NUMBERS = itertools.count(1)
+T = TableId("d", "t")
+TABLE = Table(id=T, columns=(Column(name="id", type="int", type_text="int", nullable=False),), key=("id",))
+
+
+@pytest.fixture
+def history_log(kafka: Kafka) -> KafkaHistoryLog:
+    made = KafkaHistoryLog({"bootstrap.servers": kafka.bootstrap}, f"history-{next(NUMBERS)}")
+    made.ensure_topic()
+    return made
+
+
+class TestKafkaHistoryLog(HistoryLogContract):
+    """The fixture above makes an empty topic for each."""
+
+
+def test_the_topic_is_made_once_with_one_partition_and_compacted(kafka: Kafka) -> None:
+    name = f"history-{next(NUMBERS)}"
+    history_log = KafkaHistoryLog({"bootstrap.servers": kafka.bootstrap}, name)
+
+    assert list(history_log.read()) == []
+    assert history_log.ensure_topic()
+    assert not history_log.ensure_topic()
+
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    settings = admin.describe_configs([resource])[resource].result(10)
+    assert settings["cleanup.policy"].value == "compact"
+    assert len(admin.list_topics(name, timeout=10).topics[name].partitions) == 1
+
+
+def test_a_topic_of_several_partitions_is_refused(kafka: Kafka) -> None:
+    name = f"history-{next(NUMBERS)}"
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(name, 3, 1)])[name].result(10)
+
+    with pytest.raises(DefiniteError, match="has 3 partitions"):
+        KafkaHistoryLog({"bootstrap.servers": kafka.bootstrap}, name).ensure_topic()
+
+
+def test_records_stand_beside_those_of_debezium_in_its_own_topic(kafka: Kafka) -> None:
+    name = f"history-{next(NUMBERS)}"
+    settings = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1, config=settings)])[name].result(10)
+    history_log = KafkaHistoryLog({"bootstrap.servers": kafka.bootstrap}, name)
+    history_log.ensure_topic()
+    history_log.write([(None, b'{"source":{"server":"shop"},"ddl":"DROP TABLE t"}')])  # type: ignore[list-item]  # as Debezium writes
+    timeline = Timeline()
+    timeline.put(TABLE, START)
+
+    SchemaHistory(history_log, server="shop").save_all(timeline)
+
+    again = Timeline()
+    assert SchemaHistory(history_log, server="shop").recover(again) == 1
+    assert again.current_table(T) == TABLE
+
+
+def test_a_broker_that_is_away_is_a_transient_error() -> None:
+    away = KafkaHistoryLog({"bootstrap.servers": "127.0.0.1:1"}, "history", request_timeout_s=0.5, idle_timeout_s=0.5)
+
+    with pytest.raises(TransientError, match="history"):
+        away.ensure_topic()
+    with pytest.raises(TransientError, match="history"):
+        list(away.read())
+    with pytest.raises(TransientError, match="history"):
+        away.write([(b"k", b"v")])
