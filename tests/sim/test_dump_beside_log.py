@@ -61,7 +61,9 @@ class FakeEncoder:
 class World:
     """A source, its log, and a task's readers over it."""
 
-    def __init__(self, *, keyed: bool = True, queue_records_max: int = 3, keys_max: int = 100, rows_max: int = 3, fail_share: float = 0.0) -> None:
+    def __init__(
+        self, *, keyed: bool = True, queue_records_max: int = 3, keys_max: int = 100, rows_max: int = 3, fail_share: float = 0.0
+    ) -> None:
         self.log: list[tuple[Any, Any]] = []
         self.database = FakeDatabase(on_commit=lambda what, value: self.log.append((what, value)))
         self.tables = {name: table_of(name, key=("id",) if keyed else ()) for name in (ORDERS, ITEMS)}
@@ -286,7 +288,9 @@ def test_columns_that_changed_between_select_and_high_mark_are_read_again() -> N
     world = World()
     for id_ in range(3):
         world.database.insert(ORDERS, (id_, 1))
-    changed = Table(id=ORDERS, columns=(*world.tables[ORDERS].columns[:1], *world.tables[ITEMS].columns[1:]), key=("id",), comment="altered")
+    changed = Table(
+        id=ORDERS, columns=(*world.tables[ORDERS].columns[:1], *world.tables[ITEMS].columns[1:]), key=("id",), comment="altered"
+    )
     read = len(world.log)
     world.start(threads=1)
     deadline_s = time.monotonic() + TIMEOUT_S

@@ -60,7 +60,7 @@ class Column:
 class Index:
     """One index of a table: its name and columns in index order. ``PRIMARY`` is the primary key's name.
 
-    ``partial``: some column takes part with a prefix only. ``columns`` leaves out functional parts, and ``functional`` tells that there are some.
+    ``partial``: unique, and some column takes part with a prefix only. ``columns`` leaves out functional parts, and ``functional`` tells that there are some.
     """
 
     name: str

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from dblog.model import OffsetMap
 
+
 class OffsetFold(Protocol):
     """How far a source has come, as the fold of the steps of acknowledged batches. # I1"""
 

@@ -79,7 +79,7 @@ class Dump:
         known = {t.table for t in self.tables}
         return replace(self, tables=(*self.tables, *(TableDump(table=t) for t in tables if t not in known)))
 
-    def _with(self, table: TableId, change: Any) -> Dump:  # noqa: ANN401 - a callable from TableDump to TableDump
+    def _with(self, table: TableId, change: Any) -> Dump:
         return replace(self, tables=tuple(change(t) if t.table == table else t for t in self.tables))
 
 
@@ -90,9 +90,7 @@ def dump_of(identity: str, tables: Iterable[TableId]) -> Dump:
 
 def dump_to_text(dump: Dump) -> str:
     """One line of JSON; tables that are done shrink to their name and counts."""
-    return json.dumps(
-        {"id": dump.id, "tables": [_table_to_json(t) for t in dump.tables]}, separators=(",", ":"), ensure_ascii=False
-    )
+    return json.dumps({"id": dump.id, "tables": [_table_to_json(t) for t in dump.tables]}, separators=(",", ":"), ensure_ascii=False)
 
 
 def dump_from_text(text: str) -> Dump:
@@ -159,7 +157,7 @@ def _value_to_json(value: object) -> object:
             raise AssertionError(message)
 
 
-def _value_from_json(value: Any) -> object:  # noqa: ANN401 - JSON
+def _value_from_json(value: Any) -> object:
     if not isinstance(value, dict):
         return value
     ((kind, body),) = value.items()

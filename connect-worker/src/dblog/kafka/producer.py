@@ -27,6 +27,6 @@ so a key keeps its partition when a connector moves over. Kafka Connect's produc
 with five."""
 
 
-def record_producer(client_id: str, settings: Mapping[str, Any], **more: Any) -> Producer:  # noqa: ANN401 - librdkafka takes callbacks too
+def record_producer(client_id: str, settings: Mapping[str, Any], **more: Any) -> Producer:
     """A producer with librdkafka settings over the defaults; ``more`` holds callbacks (names with underscores)."""
     return Producer({**DEFAULTS, "client.id": client_id, **settings, **more})

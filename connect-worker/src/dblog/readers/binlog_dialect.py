@@ -60,7 +60,9 @@ class BinlogDialect:
         """The server's character sets: table maps name collations by number."""
         collations = MARIADB_COLLATIONS_SQL if self.name == "mariadb" else COLLATIONS_SQL
         return Charsets(
-            collations={int(i): (str(charset), str(name)) for i, charset, name in session.query(collations, doing="reading the collations")},
+            collations={
+                int(i): (str(charset), str(name)) for i, charset, name in session.query(collations, doing="reading the collations")
+            },
             widths={str(name): int(width) for name, width in session.query(WIDTHS_SQL, doing="reading the character sets")},
         )
 
@@ -104,12 +106,8 @@ class BinlogDialect:
         return session.facts.server_uuid or f"server_id {session.facts.server_id}"
 
 
-MYSQL = BinlogDialect(
-    name="mysql", connect=mysql_session.connect, column_plan=mysql_types.column_plan, flavor_of=mysql_flavor
-)
-MARIADB = BinlogDialect(
-    name="mariadb", connect=mariadb_session.connect, column_plan=mariadb_types.column_plan, flavor_of=mariadb_flavor
-)
+MYSQL = BinlogDialect(name="mysql", connect=mysql_session.connect, column_plan=mysql_types.column_plan, flavor_of=mysql_flavor)
+MARIADB = BinlogDialect(name="mariadb", connect=mariadb_session.connect, column_plan=mariadb_types.column_plan, flavor_of=mariadb_flavor)
 
 DIALECTS: Mapping[str, BinlogDialect] = {"mysql": MYSQL, "mariadb": MARIADB}
 """By a connector plugin's flavor."""

@@ -18,7 +18,7 @@ from dblog.clock import Clock
 from dblog.codecs.logitems import LogEvent, LogOffset
 from dblog.codecs.rowplan import RowEncoder
 from dblog.config.options import Settings
-from dblog.core.changes import AlterTable, Change, DropTable, RenameTable
+from dblog.core.changes import AlterTable, Change, DropTable, RenameTable, TruncateTable
 from dblog.core.dumps import Dump, dump_of, dump_to_text
 from dblog.core.governor import ChunkLimits
 from dblog.core.selection import Selection, name_matcher
@@ -27,9 +27,11 @@ from dblog.core.watermark import Windows
 from dblog.dialects.mysql import sql
 from dblog.dialects.mysql.catalog import read_databases
 from dblog.dialects.mysql.dump import DumpConnection
+from dblog.dialects.mysql.events import Query
 from dblog.dialects.mysql.log import end_of_log
 from dblog.dialects.mysql.offset import LogProgress, sequence_of
 from dblog.dialects.mysql.session import PositionLostError, Session, settings_of
+from dblog.dialects.mysql.tablechanges import schema_changes
 from dblog.errors import TransientError
 from dblog.model import Batch, Headers, OffsetMap, Segment, Table, TableId
 from dblog.readers.binlog_dialect import BinlogDialect
@@ -115,7 +117,9 @@ class BinlogTask:
                     raise
                 log.warning("the stored position is lost, dumping anew (snapshot.mode=when_needed)", reason=str(e))
                 plan = start_plan("when_needed", None)
-                progress, timeline = self._fresh(session, history, plan, epoch_above=LogProgress.of_offset(offset, flavor=self._dialect.name).epoch)
+                progress, timeline = self._fresh(
+                    session, history, plan, epoch_above=LogProgress.of_offset(offset, flavor=self._dialect.name).epoch
+                )
                 new_tables = []
         else:
             above = 0 if offset is None else LogProgress.of_offset(offset, flavor=self._dialect.name).epoch
@@ -212,9 +216,7 @@ class BinlogTask:
         log.info("schemas read", tables=len(before), file=file, pos=pos)
         return progress, timeline
 
-    def _resume(
-        self, session: Session, history: SchemaHistory, offset: OffsetMap
-    ) -> tuple[LogProgress, Timeline, list[TableId]]:
+    def _resume(self, session: Session, history: SchemaHistory, offset: OffsetMap) -> tuple[LogProgress, Timeline, list[TableId]]:
         """Go on at a stored offset; tables that the connector does not know yet join now."""
         progress = LogProgress.of_offset(offset, flavor=self._dialect.name)
         self._follow_server(session, progress)
@@ -335,7 +337,7 @@ class BinlogTask:
             schemas=schemas,
             interleaver=interleaver,
             mark_name=f"{self._mark_name}/",
-            truncated=lambda event, table: patience(lambda: self._truncated(event, table)),
+            statement_records=lambda *statement: patience(lambda: self._statement_records(*statement)),
             heartbeat=(lambda: patience(self._encoders.heartbeat)) if heartbeat_s else None,
             heartbeat_interval_s=heartbeat_s,
             clock=self._clock,
@@ -346,10 +348,26 @@ class BinlogTask:
         if dump_is_news:
             log.info("dump begins", tables=len(dump.tables) if dump else 0)
 
-    def _truncated(self, event: LogEvent, table: TableId) -> Segment | None:
+    def _statement_records(self, event: LogEvent, query: Query, text: str, changes: tuple[Change, ...]) -> list[Segment]:
+        """What one DDL statement leaves in the schema-change topic, and in the topics of truncated tables."""
         assert self._schemas is not None
-        encoder = self._schemas.encoder(table)
-        return None if encoder is None else self._encoders.truncated(event, encoder)
+        records = [
+            record
+            for change in changes
+            if isinstance(change, TruncateTable) and (encoder := self._schemas.encoder(change.id)) is not None
+            if (record := self._encoders.truncated(event, encoder)) is not None
+        ]
+        if self._settings.boolean("include.schema.changes"):
+            told = schema_changes(
+                changes,
+                text,
+                default_database=query.database,
+                after=self._schemas.table,
+                captured=self._selection.includes,
+                comments=self._settings.boolean("include.schema.comments"),
+            )
+            records += [self._encoders.schema_change(event, change) for change in told]
+        return records
 
     def _open_log(self, session: Session, at: LogProgress) -> Any:
         return session.open_log(

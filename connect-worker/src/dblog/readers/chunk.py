@@ -172,9 +172,7 @@ class ChunkReader:
                 cut_short = len(chunk.rows) > self._limits.bytes_max
                 final = chunk.last_key == upto or (chunk.row_count < rows_asked and not cut_short)
                 reached = upto if final else chunk.last_key
-                read = ChunkRead(
-                    table=version, rows=chunk.rows, row_count=chunk.row_count, after=after, upto=reached, final=final
-                )
+                read = ChunkRead(table=version, rows=chunk.rows, row_count=chunk.row_count, after=after, upto=reached, final=final)
                 if not self._interleaver.hand_in(ticket, read):
                     return rows_asked
                 connection.write_mark(self._mark_name, ticket.high_token)

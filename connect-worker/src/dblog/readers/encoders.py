@@ -23,6 +23,7 @@ from dblog.core.dumps import key_to_json
 from dblog.core.selection import Selection, key_rules, message_key, name_matcher
 from dblog.core.watermark import MarkPosition
 from dblog.dialects.mysql import image
+from dblog.dialects.mysql.tablechanges import SchemaChange, schema_change_values
 from dblog.dialects.mysql.types import TypeModes
 from dblog.kafka.converters import Converter
 from dblog.model import Headers, Segment, Table
@@ -59,7 +60,9 @@ class Encoders:
         self._modes = TypeModes.from_settings(
             settings,
             column_propagate=name_matcher(settings.originals.get("column.propagate.source.type"), option="column.propagate.source.type"),
-            datatype_propagate=name_matcher(settings.originals.get("datatype.propagate.source.type"), option="datatype.propagate.source.type"),
+            datatype_propagate=name_matcher(
+                settings.originals.get("datatype.propagate.source.type"), option="datatype.propagate.source.type"
+            ),
         )
         self._key_rules = key_rules(settings.originals.get("message.key.columns"))
         self._plan_settings = PlanSettings(
@@ -149,18 +152,8 @@ class Encoders:
         if "t" in plan.skipped_operations:
             return None
         now_us = self._clock.now_us()
-        context = RowContext(
-            file=event.file,
-            pos=event.start_pos,
-            server_id=event.server_id,
-            source_ts_us=event.source_ts_us or event.timestamp_s * 1_000_000,
-            now_us=now_us,
-            sequence_high=event.sequence_high,
-            sequence_low=event.sequence_low,
-            gtid=event.gtid,
-        )
         value = {
-            "source": source_block(plan, context, row=0),
+            "source": source_block(plan, _context_of(event, now_us), row=0),
             "op": "t",
             "ts_ms": now_us // 1000,
             "ts_us": now_us,
@@ -168,16 +161,70 @@ class Encoders:
         }
         return Segment(plan.topic, [None], [self._value.serialize(plan.topic, plan.value_schema, value)], plan.table.id)
 
+    def schema_change(self, event: LogEvent, change: SchemaChange) -> Segment:
+        """One record of the schema-change topic, as Debezium writes it."""
+        now_us = self._clock.now_us()
+        at = _context_of(event, now_us)
+        source = {
+            "version": __version__,
+            "connector": self._dialect.name,
+            "name": self._naming.prefix,
+            "ts_ms": at.source_ts_us // 1000,
+            "db": change.database,
+            "sequence": None,
+            "ts_us": at.source_ts_us,
+            "ts_ns": at.source_ts_us * 1000,
+            "table": ",".join(table.name for table in change.tables) or None,
+            "server_id": at.server_id,
+            "gtid": at.gtid,
+            "file": at.file,
+            "pos": at.pos,
+            "row": 0,
+            "thread": None,
+            "query": None,
+        }
+        key, value = schema_change_values(change, source=source, ts_ms=now_us // 1000)
+        return self._segment(
+            self._naming.schema_changes,
+            envelope.schema_change_key(self._dialect.name),
+            key,
+            envelope.schema_change_value(self._dialect.name),
+            value,
+            partition=0,
+            context_headers=True,
+        )
+
     def _segment(
-        self, topic: str, key_schema: Schema, key: Any, value_schema: Schema, value: Any, *, partition: int | None
+        self,
+        topic: str,
+        key_schema: Schema,
+        key: Any,
+        value_schema: Schema,
+        value: Any,
+        *,
+        partition: int | None,
+        context_headers: bool = False,
     ) -> Segment:
         return Segment(
             topic,
             [self._key.serialize(topic, key_schema, key)],
             [self._value.serialize(topic, value_schema, value)],
             partition=partition,
-            context_headers=False,
+            context_headers=context_headers,
         )
+
+
+def _context_of(event: LogEvent, now_us: int) -> RowContext:
+    return RowContext(
+        file=event.file,
+        pos=event.start_pos,
+        server_id=event.server_id,
+        source_ts_us=event.source_ts_us or event.timestamp_s * 1_000_000,
+        now_us=now_us,
+        sequence_high=event.sequence_high,
+        sequence_low=event.sequence_low,
+        gtid=event.gtid,
+    )
 
 
 def _place(position: MarkPosition) -> dict[str, Any]:

@@ -121,9 +121,7 @@ class Interleaver:
     def declare(self, table: TableId, *, keyed: bool, resets: int, windows_max: int) -> Ticket | None:
         """Announce a window, waiting while ``windows_max`` are open. None: stopping, or the table was reset since ``resets``."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._stopping or self._resets.get(table, 0) != resets or self._windows.open_total < windows_max
-            )
+            self._changed.wait_for(lambda: self._stopping or self._resets.get(table, 0) != resets or self._windows.open_total < windows_max)
             if self._stopping or self._resets.get(table, 0) != resets:
                 return None
             return self._windows.declare(table, keyed=keyed)
@@ -153,9 +151,7 @@ class Interleaver:
     def wait_done(self, table: TableId, *, resets: int) -> bool:
         """Wait until the table's last window has closed. False: a window was discarded (or the task stops) and there is more to read."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._stopping or self._resets.get(table, 0) != resets or self._is_done(table)
-            )
+            self._changed.wait_for(lambda: self._stopping or self._resets.get(table, 0) != resets or self._is_done(table))
             return self._is_done(table)
 
     def stop(self) -> None:
@@ -225,7 +221,9 @@ class Interleaver:
         if dropped and not _tells_rows_apart(encoder, chunk.table):
             with self._changed:
                 self._shrink.add(closed.table)
-                self._reset(closed.table, "a change inside the window has the message key of a row, and message.key.columns tells no rows apart")
+                self._reset(
+                    closed.table, "a change inside the window has the message key of a row, and message.key.columns tells no rows apart"
+                )
                 self._discarded(self._windows.table_changed(closed.table, "an older window of the table was discarded"))
             return
         topic = encoder.plan.topic
@@ -251,9 +249,7 @@ class Interleaver:
         with self._changed:
             dump = self._dump
             if dump is not None and dump.table(closed.table) is not None:
-                self._set_dump(
-                    dump.advanced(closed.table, after=chunk.upto, rows=chunk.row_count, done=chunk.final)
-                )
+                self._set_dump(dump.advanced(closed.table, after=chunk.upto, rows=chunk.row_count, done=chunk.final))
             self._changed.notify_all()
         segment_of_marker = self._marker_segment(marker)
         self.extra([] if segment_of_marker is None else [segment_of_marker])

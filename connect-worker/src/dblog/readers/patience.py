@@ -41,7 +41,9 @@ class Patience:
                 failures += 1
                 waited_s = self._clock.monotonic_s() - started_s
                 if waited_s > self._limit_s:
-                    message = f"gave up after {failures} tries in {waited_s:.0f} s: {e}; nothing is lost, restart the task once the cause is gone"
+                    message = (
+                        f"gave up after {failures} tries in {waited_s:.0f} s: {e}; nothing is lost, restart the task once the cause is gone"
+                    )
                     raise DefiniteError(message) from e
                 delay_s = self._backoff.delay_s(failures, chance=random.random())  # noqa: S311 - jitter, no secret
                 log.warning("trying again", reason=str(e), failures=failures, delay_s=round(delay_s, 2))

@@ -160,9 +160,7 @@ class Schemas:
             case Mismatch(reason):
                 return self._refreshed(table.id, table, seen, merge, position, reason)
 
-    def _refreshed(
-        self, table_id: TableId, last: Table | None, seen: Seen, merge: Merge, position: Position, why: str
-    ) -> RowEncoder:
+    def _refreshed(self, table_id: TableId, last: Table | None, seen: Seen, merge: Merge, position: Position, why: str) -> RowEncoder:
         """Read the table from the server, and take it if it fits what the log says; else go by the log's own metadata if that is full."""
         table = self._dialect.read_table(table_id)
         log.info("table schema read from the server", table=str(table_id), reason=why, found=table is not None)

@@ -60,9 +60,7 @@ def start_plan(mode: str, offset: OffsetMap | None) -> StartPlan:
             dumps_new_tables=dumps,
             ends_after_dump=mode == "initial_only",
         )
-    return StartPlan(
-        log_from=From.OFFSET, new_dump=False, dump=dump, dumps_new_tables=dumps, ends_after_dump=mode == "initial_only"
-    )
+    return StartPlan(log_from=From.OFFSET, new_dump=False, dump=dump, dumps_new_tables=dumps, ends_after_dump=mode == "initial_only")
 
 
 def may_start_over(mode: str) -> bool:

@@ -17,12 +17,12 @@ import structlog
 from dblog.clock import Clock
 from dblog.codecs.logitems import LogEvent, LogOffset, LogRows
 from dblog.core.backoff import Backoff
-from dblog.core.changes import Change, Ignored, TruncateTable, tables_of
+from dblog.core.changes import Change, Ignored
 from dblog.core.watermark import MarkPosition
 from dblog.dialects.mysql import events
 from dblog.dialects.mysql.offset import POSITION_BITS, LogProgress
 from dblog.errors import TransientError
-from dblog.model import Segment, TableId
+from dblog.model import Segment
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.queue import QueueClosedError
 from dblog.readers.schemas import Schemas
@@ -50,6 +50,10 @@ class LogSource(Protocol):
         """Give up the connection, also from another thread."""
 
 
+StatementRecords = Callable[[LogEvent, events.Query, str, tuple[Change, ...]], list[Segment]]
+"""The records that one DDL statement leaves: schema changes, truncates."""
+
+
 class LogStream:
     """The log thread. ``open_log`` connects at a progress, ``new_decoder`` gives a decoder that has not been started."""
 
@@ -63,7 +67,7 @@ class LogStream:
         schemas: Schemas,
         interleaver: Interleaver,
         mark_name: str,
-        truncated: Callable[[LogEvent, TableId], Segment | None],
+        statement_records: StatementRecords,
         heartbeat: Callable[[], Segment] | None,
         heartbeat_interval_s: float,
         clock: Clock,
@@ -76,7 +80,7 @@ class LogStream:
         self._schemas = schemas
         self._interleaver = interleaver
         self._mark_name = mark_name
-        self._truncated = truncated
+        self._statement_records = statement_records
         self._heartbeat = heartbeat
         self._heartbeat_interval_s = heartbeat_interval_s
         self._clock = clock
@@ -227,9 +231,7 @@ class LogStream:
         for table in touched:
             self._interleaver.table_changed(table, "DDL inside the window")
         self._on_tables_changed(changes)
-        truncates = [t for c in changes if isinstance(c, TruncateTable) for t in tables_of(c) if t in touched]
-        records = (self._truncated(event, table) for table in truncates)
-        self._interleaver.extra([record for record in records if record is not None])
+        self._interleaver.extra(self._statement_records(event, query, text, changes))
         self._sent()
 
     def _duties(self) -> None:
@@ -248,4 +250,3 @@ class LogStream:
         self.connected = False
         if connection is not None:
             connection.close()
-

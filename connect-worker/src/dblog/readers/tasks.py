@@ -70,7 +70,4 @@ def source_task(order: Order) -> BinlogTask:
         log.ensure_topic()
         return SchemaHistory(log, server=settings.text("topic.prefix"))
 
-    return BinlogTask(
-        connector=order.connector, settings=settings, dialect=dialect, encoders=encoders, history_of=history_of, clock=clock
-    )
-
+    return BinlogTask(connector=order.connector, settings=settings, dialect=dialect, encoders=encoders, history_of=history_of, clock=clock)

@@ -40,7 +40,9 @@ class OffsetWriter:
         left = self._producer.flush(self._timeout_s)
         if left or failures:
             reason = failures[0].name() if failures else f"no answer within {self._timeout_s:g} s"
-            message = f"the offset could not be written to topic {self._topic}: {reason}; records already sent will be sent again after a restart"
+            message = (
+                f"the offset could not be written to topic {self._topic}: {reason}; records already sent will be sent again after a restart"
+            )
             raise TransientError(message)
         self._written = dict(offset)
         return True

@@ -64,7 +64,15 @@ GEOMETRIES = frozenset(
 STORED_AS_BINARY = {"uuid": 16, "inet6": 16, "inet4": 4}
 """MariaDB types that the log shows as BINARY(n)."""
 SIGNED = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"})
-SAME_WIRE = {"integer": "int", "numeric": "decimal", "dec": "decimal", "fixed": "decimal", "real": "double", "bool": "tinyint", "boolean": "tinyint"}
+SAME_WIRE = {
+    "integer": "int",
+    "numeric": "decimal",
+    "dec": "decimal",
+    "fixed": "decimal",
+    "real": "double",
+    "bool": "tinyint",
+    "boolean": "tinyint",
+}
 
 
 def seen_of(table_map: TableMap, charsets: Charsets) -> Seen:
