@@ -107,7 +107,7 @@ class Bench:
 
     def prepare_catch_up(self, question: str, table: str) -> None:
         """Connectors that have stored an offset and stand still, so that what is written next waits for them in the binlog."""
-        names = [f"{question}-{run}" for run in range(RUNS)]
+        names = [f"{question}_{run}" for run in range(RUNS)]
         for name in names:
             self.create(name, table, mode="no_data")
             self.wait(lambda name=name: self.worker.rest.state(name) == "RUNNING", f"{name} to run")
@@ -191,12 +191,12 @@ def run(source: Database, kafka: Kafka, *, bulk_rows: int, single_rows: int, con
             write(bench, table, rows)
             console.print(f"{question}: {rows:,} rows written to the binlog in {time.monotonic() - began_s:.0f} s")
             results[question] = []
-            for name in (f"{question}-{at}" for at in range(RUNS)):
+            for name in (f"{question}_{at}" for at in range(RUNS)):
                 measured = bench.measure(name, table, rows=rows, already=1, begin=lambda name=name: bench.put(name, "resume"))
                 results[question].append(measured)
                 console.print(f"  {name}: {_line(measured)}")
         results["dump"] = []
-        for name in (f"dump-{at}" for at in range(RUNS)):
+        for name in (f"dump_{at}" for at in range(RUNS)):
             measured = bench.measure(
                 name, "bulk", rows=bulk_rows + 1, already=0, begin=lambda name=name: bench.create(name, "bulk", mode="initial")
             )

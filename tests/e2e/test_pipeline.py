@@ -11,7 +11,7 @@ from rich.console import Console
 
 def test_the_lake_is_identical_to_the_source_after_a_kill(kafka, source, own_folder):
     scenario = Scenario(
-        name=f"e2e-{source.flavor}",
+        name=f"e2e_{source.flavor}",
         sizes=SMALL,
         kills=(Kill(target="task", dump_share=0.2), Kill(target="worker", log_s=1.0)),
         rate_per_s=400,

@@ -20,7 +20,7 @@ def scenario_of(seed: int, flavor: str) -> Scenario:
     """Two kills at moments that the seed chooses: the task in the dump, the worker or the task in the log."""
     dice = random.Random(seed)
     return Scenario(
-        name=f"kill-{flavor}-{seed}",
+        name=f"kill_{flavor}_{seed}",
         sizes=Sizes(customers=12_000, orders=16_000, products=2_000, everything=400),
         kills=(
             Kill(target="task", dump_share=dice.uniform(0.05, 0.7)),

@@ -103,9 +103,10 @@ def records(bootstrap: str, topic: str) -> Iterator[tuple[bytes | None, bytes | 
             consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
             ended = False
             while not ended:
-                messages = consumer.consume(5000, timeout=READ_TIMEOUT_S)
-                assert messages, f"{topic}: no answer from the broker in {READ_TIMEOUT_S} s"
-                for message in messages:
+                first = consumer.poll(READ_TIMEOUT_S)
+                assert first is not None, f"{topic}: no answer from the broker in {READ_TIMEOUT_S} s"
+                # consume() alone would wait for a full batch.
+                for message in (first, *consumer.consume(5000, timeout=0)):
                     if (error := message.error()) is not None:
                         if error.code() != KafkaError._PARTITION_EOF:
                             raise KafkaException(error)
