@@ -44,6 +44,7 @@ cdef enum:
     DUMMY_TABLE = 0xFFFFFF
     SLOTS = 256
     RANGES_MAX = 4096
+    TIME_BITS = 53        # microseconds whose nanoseconds fit 63 bits: until the year 2255
     PLACE_BITS = 40       # a place shifted by 23 for D7's number must fit 63 bits
     TAG_MAX = 32
 
@@ -639,14 +640,16 @@ cdef class LogDecoder:
                 commit = 0
                 if e.n >= at + 14:
                     commit = <int64_t>little(e.body + at + 7, 7)
+        self.open_(e, commit)
         if e.type_code == GTID_EVENT:
             self.set_mysql_gtid(e.body + 1, NULL, 0, <int64_t>little(e.body + 17, 8))
         else:
             self.has_gtid = 0
-        self.open_(e, commit)
         return 0
 
     cdef int open_(self, Event* e, int64_t commit) except -1:
+        if commit < 0 or commit >> TIME_BITS:
+            raise self.damaged("an impossible commit time")
         self.commit_us = commit
         self.transaction = e.start
         self.pass_(e)
@@ -734,8 +737,11 @@ cdef class LogDecoder:
                 break
         if not has_sid or number < 0:
             raise self.damaged("a tagged GTID event without GTID")
-        self.set_mysql_gtid(sid, tag, tag_len, number)
+        for i in range(tag_len):
+            if <uint8_t>tag[i] >= 0x80:
+                raise self.damaged("a GTID tag that is no tag")
         self.open_(e, original if original else immediate)
+        self.set_mysql_gtid(sid, tag, tag_len, number)
         return 0
 
     cdef const uint8_t* varlen(self, const uint8_t* p, const uint8_t* end, uint64_t* value) except NULL:

@@ -32,6 +32,8 @@ _HEARTBEATS = frozenset({27, 41})
 _IN_USE, _ARTIFICIAL, _STANDALONE, _DUMMY_TABLE, _TAG_MAX = 0x01, 0x20, 1, 0xFFFFFF, 32
 _LAST_TAGGED_FIELD = 11
 _SILENCE_BYTES_MAX, _RANGES_MAX = 1 << 24, 4096
+_TIME_BITS = 53
+"""Microseconds whose nanoseconds fit 63 bits: until the year 2255."""
 _PLACE_BITS = 40
 """A place shifted by 23 for D7's number must fit 63 bits."""
 
@@ -356,7 +358,10 @@ class SlowLogDecoder:
         self._put_event(e, gtid)
         self._stopped = True
 
-    def _open(self, e: _Event, commit_us: int) -> None:
+    def _open(self, e: _Event, commit_us: int, gtid: _Gtid | None) -> None:
+        if commit_us >> _TIME_BITS:
+            raise self._damaged("an impossible commit time")
+        self._gtid = gtid
         self._commit_us = commit_us
         self._transaction = e.start
         self._pass(e)
@@ -372,12 +377,8 @@ class SlowLogDecoder:
             commit = _int(e.body[42:49])
             if commit >> 55:
                 commit = _int(e.body[49:56]) if len(e.body) >= 56 else 0  # noqa: PLR2004
-        if e.type_code == _GTID:
-            number = _signed(_int(e.body[17:25]))
-            self._gtid = _mysql_gtid(e.body[1:17], "", number)
-        else:
-            self._gtid = None
-        self._open(e, commit)
+        number = _signed(_int(e.body[17:25]))
+        self._open(e, commit, _mysql_gtid(e.body[1:17], "", number) if e.type_code == _GTID else None)
 
     def _tagged_gtid_event(self, e: _Event) -> None:
         reader = _Varlen(e.body, lambda: self._damaged("a tagged GTID event that is too short"))
@@ -402,24 +403,24 @@ class SlowLogDecoder:
                 if field == 2:  # noqa: PLR2004 - the number, zigzag
                     number = value >> 1
                 elif field == 6:  # noqa: PLR2004 - immediate commit time
-                    immediate = _signed(value)
+                    immediate = value
                 elif field == 7:  # noqa: PLR2004 - original commit time
-                    original = _signed(value)
+                    original = value
             elif field <= last_field:
                 raise self._damaged(f"a tagged GTID event with the unknown field {field}")
             else:
                 break
         if sid is None or number < 0:
             raise self._damaged("a tagged GTID event without GTID")
-        self._gtid = _mysql_gtid(sid, tag.decode("ascii", "replace"), number)
-        self._open(e, original or immediate)
+        if not tag.isascii():
+            raise self._damaged("a GTID tag that is no tag")
+        self._open(e, original or immediate, _mysql_gtid(sid, tag.decode("ascii"), number))
 
     def _mariadb_gtid_event(self, e: _Event) -> None:
         if len(e.body) < 13:  # noqa: PLR2004 - number, domain, flags
             raise self._damaged("a GTID event that is too short")
         number, domain = _int(e.body[:8]), _int(e.body[8:12])
-        self._gtid = _Gtid(f"{domain}-{e.server_id}-{number}", domain, _signed(number), e.server_id)
-        self._open(e, 0)
+        self._open(e, 0, _Gtid(f"{domain}-{e.server_id}-{number}", domain, _signed(number), e.server_id))
         if not e.body[12] & _STANDALONE:
             self._in_transaction = True
             self._event_count = 1
