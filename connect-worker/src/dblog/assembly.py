@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import structlog
@@ -22,7 +21,7 @@ from dblog.kafka.log import CompactedLog, LogRecord
 from dblog.kafka.registry_store import RegistryStore
 from dblog.observe.logs import TABLE
 from dblog.observe.metrics import TaskNumbers, WorkerNumbers, metrics_text
-from dblog.rest.api import Services
+from dblog.rest.api import Checks, Services
 from dblog.rest.app import build_app
 from dblog.rest.schemas import registry_routes
 
@@ -36,14 +35,12 @@ class Worker:
     herder: Herder
     app: Starlette
     registry: RegistryStore | None
-    checks: Executor
 
     def stop(self) -> None:
         """Stop the tasks, then everything else."""
         self.herder.stop()
         if self.registry is not None:
             self.registry.stop()
-        self.checks.shutdown(wait=False, cancel_futures=True)
 
 
 def assemble(
@@ -53,7 +50,6 @@ def assemble(
     task_command: Sequence[str],
     task_environment: Mapping[str, str],
     commit: str,
-    checks: Executor,
     on_fatal: Callable[[BaseException], None],
     check_database: DatabaseCheck | None = None,
 ) -> Worker:
@@ -100,12 +96,12 @@ def assemble(
         worker=worker,
         herder=herder,
         validator=validator,
-        checks=checks,
+        checks=Checks(),
         metrics=metrics_text(lambda: worker_numbers(herder)),
         commit=commit,
     )
     app = build_app(services, further_routes=registry_routes(registry) if registry is not None else ())
-    return Worker(herder, app, registry, checks)
+    return Worker(herder, app, registry)
 
 
 def internal_topics(settings: Settings) -> list[TopicWanted]:

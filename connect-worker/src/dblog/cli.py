@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -143,7 +142,6 @@ def _serve(
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         },
         commit=f"dblog-{own_version()}",
-        checks=ThreadPoolExecutor(max_workers=8, thread_name_prefix="validation"),
         on_fatal=on_fatal,
         check_database=check_database,
     )

@@ -61,9 +61,7 @@ def task(*, config=None, target=Target.STARTED, phase=Phase.ALIVE):
             [RetargetConnector("a", Target.PAUSED), RetargetTask(A0, Target.PAUSED)],
             id="pause",
         ),
-        pytest.param(
-            {"a": view(target=Target.PAUSED)}, connector(target=Target.PAUSED), task(target=Target.PAUSED), [], id="paused"
-        ),
+        pytest.param({"a": view(target=Target.PAUSED)}, connector(target=Target.PAUSED), task(target=Target.PAUSED), [], id="paused"),
         pytest.param(
             {"a": view(target=Target.PAUSED)},
             connector(target=Target.PAUSED),
@@ -173,7 +171,9 @@ def test_a_restart_of_what_failed_leaves_the_healthy_alone():
 
 
 def test_a_restart_of_everything_names_everything():
-    plan = plan_restart("a", connector=None, tasks={1: status(State.RUNNING), 0: status(State.FAILED)}, include_tasks=True, only_failed=False)
+    plan = plan_restart(
+        "a", connector=None, tasks={1: status(State.RUNNING), 0: status(State.FAILED)}, include_tasks=True, only_failed=False
+    )
 
     assert (plan.connector, plan.tasks) == (True, (0, 1))
 

@@ -28,7 +28,11 @@ from dblog.cluster.records import (
 @pytest.mark.parametrize(
     ("written", "key", "value"),
     [
-        (records.connector_record("inv", {"name": "inv", "tasks.max": "1"}), b"connector-inv", b'{"properties":{"name":"inv","tasks.max":"1"}}'),
+        (
+            records.connector_record("inv", {"name": "inv", "tasks.max": "1"}),
+            b"connector-inv",
+            b'{"properties":{"name":"inv","tasks.max":"1"}}',
+        ),
         (records.connector_record("inv", None), b"connector-inv", None),
         (records.connector_record("größe", {"k": "ä/ö"}), "connector-größe".encode(), '{"properties":{"k":"ä/ö"}}'.encode()),
         (records.task_record(TaskId("a-b", 0), {"k": "v"}), b"task-a-b-0", b'{"properties":{"k":"v"}}'),
@@ -49,9 +53,7 @@ from dblog.cluster.records import (
         ),
         (records.logger_record("dblog.rest", "WARN"), b"logger-cluster-dblog.rest", b'{"level":"WARN"}'),
         (
-            records.connector_status_record(
-                "inv", Status(state=State.RUNNING, worker_id="h:8083", generation=7, version="3.6.3.Final")
-            ),
+            records.connector_status_record("inv", Status(state=State.RUNNING, worker_id="h:8083", generation=7, version="3.6.3.Final")),
             b"status-connector-inv",
             b'{"state":"RUNNING","trace":null,"worker_id":"h:8083","generation":7,"version":"3.6.3.Final"}',
         ),

@@ -108,9 +108,8 @@ def test_whatever_the_order_of_other_connectors_records_a_connector_is_the_same(
     expected = folded(*mine).view("a")
 
     for places in itertools.combinations(range(len(mine) + len(others)), len(others)):
-        merged, rest, own = [], list(others), list(mine)
-        for place in range(len(mine) + len(others)):
-            merged.append(rest.pop(0) if place in places else own.pop(0))
+        rest, own = list(others), list(mine)
+        merged = [rest.pop(0) if place in places else own.pop(0) for place in range(len(mine) + len(others))]
         assert folded(*merged).view("a") == expected
 
 

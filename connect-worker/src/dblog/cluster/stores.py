@@ -197,9 +197,9 @@ class OffsetStore:
                 self._offsets.setdefault(name, {})[record.key] = (partition, value)
 
     def of(self, name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Partition and offset pairs of a connector."""
+        """Partition and offset pairs of a connector, in the order of their keys."""
         with self._lock:
-            return list(self._offsets.get(name, {}).values())
+            return [entry for _, entry in sorted(self._offsets.get(name, {}).items(), key=lambda item: item[0])]
 
     def refresh(self, *, limit_s: float) -> None:
         """Read to the end: a task that starts must see what the last one stored."""

@@ -282,8 +282,8 @@ def _type_reason(option: Option, connect_reason: str) -> str:
 def _problem(option: Option, text: str | None, values: Mapping[str, Value]) -> str | None:
     """The first thing wrong with a value that could be parsed."""
     value = values[option.name]
-    if option.required and _is_blank(text) and option.default is None:
-        return "A value is required" if option.voice is Voice.DEBEZIUM else "Value must be non-empty"
+    if option.required and _is_blank(text) and (text is None or option.check is None or option.voice is Voice.DEBEZIUM):
+        return "A value is required" if option.voice is Voice.DEBEZIUM else "String must be non-empty"
     if value is None:
         return None
     if option.choices:

@@ -27,6 +27,7 @@ from dblog.errors import DefiniteError, TransientError
 _log = structlog.get_logger("dblog.kafka.admin")
 
 _CALL_S = 10.0
+_FIRST_CALL_S = 2.0
 _BACKOFF = Backoff(first_s=0.5, max_s=15.0)
 
 
@@ -54,7 +55,7 @@ def wait_for_brokers(client: AdminClient, *, servers: str, stopped: threading.Ev
     started_s = clock()
     while not stopped.is_set():
         try:
-            metadata = client.list_topics(timeout=5)
+            metadata = client.list_topics(timeout=_FIRST_CALL_S)
         except KafkaException as e:
             failures += 1
             wait_s = _BACKOFF.delay_s(failures, chance=random.random())  # noqa: S311  jitter

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -25,8 +27,40 @@ from dblog.config.worker import WorkerConfig
 
 T = TypeVar("T")
 
+_ASK_AGAIN_S = 0.02
 REQUEST_LIMIT_S = 90.0
 """Connect's limit for a request; a check of a configuration counts as one."""
+
+
+class Checks:
+    """Threads for checks of configurations, which may wait for their databases for as long as those like.
+
+    They are daemons, unlike an executor's: a check that still waits must not hold up the end of the worker.
+    """
+
+    def __init__(self, *, limit: int = 16) -> None:
+        self._limit = limit
+        self._places = threading.Semaphore(limit)
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Run the work in a thread; refused when too many others still wait."""
+        if not self._places.acquire(blocking=False):
+            raise RequestError(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                f"{self._limit} checks of other configurations still wait for their databases; try again later",
+            )
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as e:  # noqa: BLE001  the caller gets it, whatever it is
+                future.set_exception(e)
+            finally:
+                self._places.release()
+
+        threading.Thread(target=run, name="check", daemon=True).start()
+        return future
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +70,7 @@ class Services:
     worker: WorkerConfig
     herder: Herder
     validator: Validator
-    checks: Executor
-    """Runs validations: they wait for databases."""
+    checks: Checks
     metrics: Callable[[], bytes]
     commit: str
 
@@ -109,9 +142,19 @@ async def ready(request: HttpRequest) -> Services:
     """The services, once the worker has read its topics; a view that is read earlier would be wrong."""
     found = services(request)
     herder = found.herder
-    if not herder.ready.is_set() and not await asyncio.to_thread(herder.ready.wait, REQUEST_LIMIT_S):
+    if not await is_set(herder.ready, limit_s=REQUEST_LIMIT_S):
         raise RequestError(500, f"Request timed out. {herder.stage}")
     return found
+
+
+async def is_set(event: threading.Event, *, limit_s: float) -> bool:
+    """Whether the event is set within the limit; asked now and then, since a thread that waits would hold up the end of the worker."""
+    deadline_s = time.monotonic() + limit_s
+    while not event.is_set():
+        if time.monotonic() >= deadline_s:
+            return False
+        await asyncio.sleep(_ASK_AGAIN_S)
+    return True
 
 
 async def ask(request: HttpRequest, asked: Request, *, limit_s: float = REQUEST_LIMIT_S) -> Any:
@@ -128,7 +171,7 @@ async def check(request: HttpRequest, work: Callable[[], T]) -> T:
     """Run what may wait for a database, outside the event loop and the herder."""
     found = services(request)
     try:
-        return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(found.checks, work), REQUEST_LIMIT_S)
+        return await asyncio.wait_for(asyncio.wrap_future(found.checks.submit(work)), REQUEST_LIMIT_S)
     except TimeoutError as e:
         raise RequestError(
             500, "Request timed out. The worker is currently validating the connector configuration against its database"

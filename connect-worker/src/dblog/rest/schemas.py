@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route
 
 from dblog.errors import TransientError
 from dblog.kafka.registry_store import Reference, Registered, RegistryError, RegistryStore
+from dblog.rest.api import is_set
 
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _READY_LIMIT_S = 30.0
@@ -63,7 +64,7 @@ def registry_routes(store: RegistryStore) -> list[BaseRoute]:
 async def _serve(store: RegistryStore, handler: Handler, request: HttpRequest) -> Response:
     """Run a handler and put its answer, or its error, into Confluent's shape."""
     try:
-        if not store.ready.is_set() and not await asyncio.to_thread(store.ready.wait, _READY_LIMIT_S):
+        if not await is_set(store.ready, limit_s=_READY_LIMIT_S):
             raise RegistryError(50003, "The registry has not read its topic yet; are the brokers reachable?")
         answer = await handler(store, request)
     except RegistryError as e:

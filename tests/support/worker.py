@@ -1,0 +1,137 @@
+"""A worker process of a test: the real program over a real Kafka, with tasks that are `dummy_task.py`."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import httpx
+from stack import GuardedProcess, Kafka
+from stack.process import free_port
+
+_ROOT = Path(__file__).parents[2]
+_PROGRAM = Path(__file__).with_name("dummy_worker.py")
+T = TypeVar("T")
+
+
+class Worker:
+    """One worker with topics of its own; it can be killed and started again."""
+
+    def __init__(self, kafka: Kafka, folder: Path, group: str, **settings: str) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.id = f"127.0.0.1:{self.port}"
+        self.group = group
+        self.folder = folder
+        self.log = folder / f"{group}.log"
+        self.properties = {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": group,
+            "listeners": self.url,
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            **{f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")},
+            **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
+            "offset.storage.partitions": "3",
+            "dblog.registry.topic": f"{group}-schemas",
+            "dblog.log.format": "plain",
+            **settings,
+        }
+        self.process = GuardedProcess(
+            f"worker {group}",
+            [sys.executable, str(_PROGRAM), str(self._file())],
+            log=self.log,
+            env={"PYTHONPATH": os.pathsep.join([str(_ROOT / "connect-worker" / "src"), *sys.path])},
+            ready=self.healthy,
+        )
+        self.client = httpx.Client(base_url=self.url, timeout=30)
+
+    def _file(self) -> Path:
+        file = self.folder / f"{self.group}.properties"
+        file.write_text("".join(f"{name}={text}\n" for name, text in self.properties.items()), encoding="utf-8")
+        return file
+
+    def healthy(self) -> bool:
+        """Whether it takes requests."""
+        try:
+            return httpx.get(f"{self.url}/health", timeout=5).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def __enter__(self) -> Self:
+        self.process.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        self.process.stop()
+
+    def create(self, name: str, **config: str) -> httpx.Response:
+        """POST a connector; `dummy_behaviour=` becomes `dummy.behaviour`, and so on."""
+        return self.client.post("/connectors", json={"name": name, "config": connector_config(**config)})
+
+    def status(self, name: str) -> dict[str, Any] | None:
+        """STATUS, None for 404."""
+        answer = self.client.get(f"/connectors/{name}/status")
+        return None if answer.status_code == 404 else answer.json()
+
+    def wait_for(self, name: str, connector: str, *tasks: str, limit_s: float = 30.0) -> dict[str, Any]:
+        """Wait until connector and tasks are in these states."""
+
+        def seen() -> dict[str, Any] | None:
+            status = self.status(name)
+            states = None if status is None else (status["connector"]["state"], *(task["state"] for task in status["tasks"]))
+            return status if states == (connector, *tasks) else None
+
+        return until(seen, limit_s=limit_s, what=lambda: f"{name} to be {connector} {tasks}, not {self.status(name)}")
+
+    def gone(self, name: str) -> None:
+        """Delete a connector and wait until nothing of it runs."""
+        self.client.delete(f"/connectors/{name}")
+        until(lambda: self.status(name) is None, what=lambda: f"{name} to be gone, not {self.status(name)}")
+
+
+def connector_config(**config: str) -> dict[str, str]:
+    """A valid MySQL connector's configuration."""
+    return {
+        "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+        "tasks.max": "1",
+        "database.hostname": "db",
+        "database.user": "u",
+        "database.password": "sesame-open",
+        "database.server.id": "5400",
+        "topic.prefix": "shop",
+        "schema.history.internal.kafka.topic": "history",
+        "schema.history.internal.kafka.bootstrap.servers": "b:9092",
+        **{name.replace("_", "."): text for name, text in config.items()},
+    }
+
+
+def until(probe: Callable[[], T | None], *, limit_s: float = 30.0, what: Callable[[], str] = lambda: "a condition") -> T:
+    """The first true value of the probe; AssertionError after the limit."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        value = probe()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"waited {limit_s} s for {what()}"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+@contextlib.contextmanager
+def running_worker(kafka: Kafka, folder: Path, group: str, settings: Mapping[str, str] | None = None) -> Iterator[Worker]:
+    """A worker for the length of a block."""
+    with Worker(kafka, folder, group, **(settings or {})) as worker:
+        yield worker

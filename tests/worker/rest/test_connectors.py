@@ -1,0 +1,556 @@
+"""`/connectors` as Kafka Connect's clients know it (kafka-connect contract, 1.0 to 1.5 and checklist 1 to 28)."""
+
+import json
+
+import httpx
+import pytest
+from support.worker import connector_config, until
+
+CONFIG = connector_config()
+DEFAULT_ERROR_KEYS = {"error_code", "message"}
+
+
+def assert_error(answer: httpx.Response, code: int, message: str) -> None:
+    assert answer.status_code == code, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == {"error_code": code, "message": message}
+
+
+# Create.
+
+
+def test_create_answers_201_with_info_and_an_absolute_location(worker, name):
+    answer = worker.client.post("/connectors", json={"name": name, "config": CONFIG})
+
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"{worker.url}/connectors/{name}"
+    assert answer.json() == {"name": name, "config": {**CONFIG, "name": name}, "tasks": [], "type": "source"}
+
+
+def test_status_is_there_at_once_and_becomes_running_with_one_task(worker, name):
+    worker.create(name)
+    assert worker.status(name) is not None
+
+    status = worker.wait_for(name, "RUNNING", "RUNNING")
+
+    part = {"state": "RUNNING", "worker_id": worker.id, "version": "3.6.3.Final"}
+    assert status == {"name": name, "connector": part, "tasks": [{"id": 0, **part}], "type": "source"}
+
+
+def test_scalars_become_strings_and_the_name_is_trimmed(worker, name):
+    body = json.dumps({"name": f"  {name} ", "config": {**CONFIG, "tasks.max": 1, "tombstones.on.delete": True, "x": 1.10}})
+
+    answer = worker.client.post("/connectors", content=body.replace("1.1}", "1.10}"), headers={"content-type": "application/json"})
+
+    config = answer.json()["config"]
+    assert answer.json()["name"] == name
+    assert (config["tasks.max"], config["tombstones.on.delete"], config["x"]) == ("1", "true", "1.10")
+
+
+def test_a_second_connector_of_that_name_is_a_conflict(worker, name):
+    worker.create(name)
+
+    assert_error(worker.create(name), 409, f"Connector {name} already exists")
+
+
+@pytest.mark.parametrize(("given", "states"), [("stopped", ("STOPPED",)), ("PAUSED", ("PAUSED",)), ("Running", ("RUNNING", "RUNNING"))])
+def test_initial_state_in_any_case(worker, name, given, states):
+    answer = worker.client.post("/connectors", json={"name": name, "config": CONFIG, "initial_state": given})
+
+    assert answer.status_code == 201
+    worker.wait_for(name, *states)
+
+
+def test_the_simple_class_name_without_its_suffix_is_enough(worker, name):
+    assert worker.create(name, connector_class="MariaDb").status_code == 201
+
+    assert worker.client.get(f"/connectors/{name}").json()["type"] == "source"
+
+
+def test_the_debezium_tutorials_connector_is_accepted(worker, name):
+    # The configuration of Debezium's MySQL tutorial page, as it stands there.
+    config = {
+        "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+        "tasks.max": "1",
+        "database.hostname": "mysql",
+        "database.port": "3306",
+        "database.user": "debezium",
+        "database.password": "dbz",
+        "database.server.id": "184054",
+        "topic.prefix": "dbserver1",
+        "database.include.list": "inventory",
+        "schema.history.internal.kafka.bootstrap.servers": "kafka:9092",
+        "schema.history.internal.kafka.topic": "schema-changes.inventory",
+    }
+
+    assert worker.client.post("/connectors", json={"name": name, "config": config}).status_code == 201
+
+
+def test_names_with_odd_characters_can_be_made_read_and_removed(worker):
+    for odd in ("my connector", "a->b", "größe", "a/b", "50%"):
+        quoted = httpx.URL(worker.url).copy_with(path="/").join("connectors/").__str__() + _quoted(odd)
+        created = worker.client.post("/connectors", json={"name": odd, "config": CONFIG})
+        assert created.status_code == 201
+        assert created.headers["location"] == quoted
+        assert worker.client.get(quoted).json()["name"] == odd
+        assert worker.client.get(quoted + "/config").json()["name"] == odd
+        assert worker.client.delete(quoted).status_code == 204
+        until(lambda url=quoted: worker.client.get(url + "/status").status_code == 404)
+
+
+def _quoted(text: str) -> str:
+    return "".join(chr(byte) if (chr(byte).isalnum() and byte < 128) or chr(byte) in "-._~" else f"%{byte:02X}" for byte in text.encode())
+
+
+# Refusals.
+
+
+def test_a_name_is_required(worker):
+    answer = worker.client.post("/connectors", json={"config": CONFIG})
+
+    assert answer.status_code == 400
+    assert "String may not be empty" in answer.json()["message"]
+
+
+def test_a_name_with_control_characters_is_refused(worker):
+    answer = worker.client.post("/connectors", json={"name": "a\x01b", "config": CONFIG})
+
+    assert answer.status_code == 400
+    assert "control sequences" in answer.json()["message"]
+
+
+def test_another_name_in_the_configuration_is_refused(worker):
+    answer = worker.client.post("/connectors", json={"name": "a", "config": {**CONFIG, "name": "b"}})
+
+    assert_error(answer, 400, "Connector name configuration (b) doesn't match connector name in the URL (a)")
+
+
+def test_a_configuration_without_class_is_refused(worker):
+    answer = worker.client.post("/connectors", json={"name": "a", "config": {}})
+
+    assert_error(answer, 400, "Connector config contains no connector type")
+
+
+def test_an_unknown_class_is_refused_with_the_known_ones(worker):
+    answer = worker.client.post("/connectors", json={"name": "a", "config": {"connector.class": "org.example.Nope"}})
+
+    assert answer.status_code == 400
+    message = answer.json()["message"]
+    prefix = (
+        "Failed to find any class that implements Connector and which name matches org.example.Nope, available connectors are: PluginDesc{"
+    )
+    assert message.startswith(prefix)
+    assert "io.debezium.connector.mysql.MySqlConnector" in message
+
+
+def test_an_invalid_configuration_is_refused_with_all_its_errors(worker):
+    config = {key: text for key, text in CONFIG.items() if key != "topic.prefix"} | {"tasks.max": "abc"}
+
+    answer = worker.client.post("/connectors", json={"name": "a", "config": config})
+
+    assert_error(
+        answer,
+        400,
+        "Connector configuration is invalid and contains the following 2 error(s):\n"
+        "Invalid value abc for configuration tasks.max: Not a number of type INT\n"
+        "The 'topic.prefix' value is invalid: A value is required\n"
+        "You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`",
+    )
+    assert worker.client.get("/connectors/a").status_code == 404
+
+
+def test_a_null_value_is_refused(worker):
+    answer = worker.client.post("/connectors", json={"name": "a", "config": {**CONFIG, "database.port": None}})
+
+    assert answer.status_code == 400
+    assert "Null value can not be supplied as the configuration value." in answer.json()["message"]
+
+
+def test_a_database_that_is_away_is_an_error_of_its_host_name(worker):
+    answer = worker.create("a", database_hostname="away")
+
+    assert answer.status_code == 400
+    assert "Error while validating connector config: Connection to away:3306 refused." in answer.json()["message"]
+
+
+def test_a_missing_privilege_is_an_error_of_the_key_that_the_check_names(worker):
+    answer = worker.client.put(
+        "/connector-plugins/MySqlConnector/config/validate", json=connector_config(name="a", database_hostname="strict")
+    )
+
+    found = {entry["value"]["name"]: entry["value"]["errors"] for entry in answer.json()["configs"] if entry["value"]["errors"]}
+    assert found == {"database.user": ["the user lacks REPLICATION SLAVE; run: GRANT REPLICATION SLAVE ON *.* TO u"]}
+
+
+def test_no_password_comes_back_in_an_error(worker):
+    answer = worker.create("a", database_hostname="leaky")
+
+    assert answer.status_code == 400
+    assert "sesame-open" not in answer.text
+    assert "login with [hidden] refused" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'"x"', b'{"name":"a","config":{"a":{"b":"c"}}}', b'{"name":"a","config":{},"colour":"red"}']
+)
+def test_a_body_that_is_no_connector_is_a_bad_request(worker, body):
+    answer = worker.client.post("/connectors", content=body, headers={"content-type": "application/json"})
+
+    assert answer.status_code == 400
+    assert set(answer.json()) == DEFAULT_ERROR_KEYS
+
+
+def test_an_unknown_initial_state_is_a_bad_request(worker):
+    answer = worker.client.post("/connectors", json={"name": "a", "config": CONFIG, "initial_state": "DANCING"})
+
+    assert answer.status_code == 400
+
+
+# Read and change.
+
+
+def test_what_does_not_exist_is_404(worker):
+    get = worker.client.get
+    assert_error(get("/connectors/no"), 404, "Connector no not found")
+    assert_error(get("/connectors/no/config"), 404, "Connector no not found")
+    assert_error(get("/connectors/no/tasks"), 404, "Connector no not found")
+    assert_error(get("/connectors/no/offsets"), 404, "Connector no not found")
+    assert_error(get("/connectors/no/status"), 404, "No status found for connector no")
+    assert_error(get("/connectors/no/tasks/0/status"), 404, "No status found for task no-0")
+    assert_error(get("/connectors/no/tasks/x/status"), 404, "HTTP 404 Not Found")
+    assert_error(worker.client.delete("/connectors/no"), 404, "Connector no not found")
+    assert_error(worker.client.put("/connectors/no/pause"), 404, "Unknown connector no")
+    assert_error(worker.client.put("/connectors/no/resume"), 404, "Unknown connector no")
+    assert_error(worker.client.put("/connectors/no/stop"), 404, "Unknown connector no")
+    assert_error(worker.client.post("/connectors/no/restart"), 404, "Unknown connector: no")
+    assert_error(worker.client.post("/connectors/no/restart?includeTasks=true"), 404, "Unknown connector: no")
+    assert_error(worker.client.post("/connectors/no/tasks/0/restart"), 404, "Unknown connector: no")
+    assert_error(worker.client.patch("/connectors/no/config", json={}), 404, "Connector no not found")
+
+
+def test_get_config_equals_what_was_put_plus_the_name(worker, name):
+    created = worker.client.put(f"/connectors/{name}/config", json=CONFIG)
+    again = worker.client.put(f"/connectors/{name}/config", json={**CONFIG, "max.batch.size": "1000"})
+
+    assert (created.status_code, again.status_code) == (201, 200)
+    assert created.headers["location"] == f"{worker.url}/connectors/{name}"
+    assert worker.client.get(f"/connectors/{name}/config").json() == {**CONFIG, "max.batch.size": "1000", "name": name}
+
+
+def test_a_changed_configuration_reaches_the_task(worker, name, own_folder):
+    echo = own_folder / "echo"
+    worker.create(name, dummy_echo=str(echo))
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    worker.client.put(f"/connectors/{name}/config", json=connector_config(dummy_echo=str(echo), max_batch_size="7"))
+
+    starts = until(lambda: (lines := echo.read_text().splitlines()) and len(lines) == 2 and [json.loads(line) for line in lines])
+    assert [start["config"].get("max.batch.size") for start in starts] == [None, "7"]
+    tasks = worker.client.get(f"/connectors/{name}/tasks").json()
+    assert [task["id"] for task in tasks] == [{"connector": name, "task": 0}]
+    assert tasks[0]["config"]["max.batch.size"] == "7"
+    assert tasks[0]["config"]["task.class"] == "io.debezium.connector.mysql.MySqlConnectorTask"
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+
+def test_an_unchanged_configuration_restarts_nothing(worker, name, own_folder):
+    echo = own_folder / "echo"
+    config = connector_config(dummy_echo=str(echo))
+    worker.client.put(f"/connectors/{name}/config", json=config)
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    assert worker.client.put(f"/connectors/{name}/config", json=config).status_code == 200
+    worker.client.put(f"/connectors/{name}/pause")
+    worker.wait_for(name, "PAUSED", "PAUSED")
+
+    assert len(echo.read_text().splitlines()) == 1
+
+
+def test_patch_merges_and_null_removes(worker, name):
+    worker.create(name, max_batch_size="7", poll_interval_ms="50")
+
+    answer = worker.client.patch(f"/connectors/{name}/config", json={"max.batch.size": None, "poll.interval.ms": 60, "x.y": "z"})
+
+    config = answer.json()["config"]
+    assert answer.status_code == 200
+    assert "max.batch.size" not in config
+    assert (config["poll.interval.ms"], config["x.y"]) == ("60", "z")
+    assert worker.client.get(f"/connectors/{name}/config").json() == config
+    assert worker.client.patch(f"/connectors/{name}/config", json={}).status_code == 200
+    assert worker.client.patch(f"/connectors/{name}/config", json={"name": "other"}).status_code == 400
+    assert worker.client.patch(f"/connectors/{name}/config", json={"tasks.max": "0"}).status_code == 400
+
+
+def test_delete_takes_the_connector_at_once_and_its_status_when_it_has_stopped(worker, name):
+    worker.create(name, dummy_behaviour="deaf")
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    assert worker.client.delete(f"/connectors/{name}").status_code == 204
+
+    assert worker.client.get(f"/connectors/{name}").status_code == 404
+    assert name not in worker.client.get("/connectors").json()
+    status = worker.status(name)
+    assert status is not None
+    assert status["type"] == "unknown"
+    until(lambda: worker.status(name) is None, limit_s=10)
+
+
+def test_a_name_can_be_used_again_after_delete(worker, name):
+    worker.create(name)
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    worker.gone(name)
+
+    assert worker.create(name).status_code == 201
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+
+def test_the_list_expands(worker, name):
+    worker.create(name)
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    get = worker.client.get
+
+    assert name in get("/connectors").json()
+    assert set(get("/connectors?expand=status").json()[name]) == {"status"}
+    assert set(get("/connectors?expand=info").json()[name]) == {"info"}
+    both = get("/connectors?expand=status&expand=info").json()[name]
+    assert both["status"] == worker.status(name)
+    assert both["info"] == get(f"/connectors/{name}").json()
+    assert get("/connectors?expand=nonsense").json()[name] == {}
+    assert get("/connectors?expand=status,info").json()[name] == {}
+
+
+# Lifecycle.
+
+
+def test_pause_and_resume_are_202_and_repeatable(worker, name):
+    worker.create(name)
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    for _ in range(2):
+        answer = worker.client.put(f"/connectors/{name}/pause")
+        assert (answer.status_code, answer.content) == (202, b"")
+    worker.wait_for(name, "PAUSED", "PAUSED")
+    for _ in range(2):
+        assert worker.client.put(f"/connectors/{name}/resume").status_code == 202
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+
+def test_stop_is_204_takes_the_tasks_away_and_resume_brings_them_back(worker, name):
+    worker.create(name)
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    for _ in range(2):
+        assert worker.client.put(f"/connectors/{name}/stop").status_code == 204
+    worker.wait_for(name, "STOPPED")
+    assert worker.client.get(f"/connectors/{name}/tasks").json() == []
+    assert worker.client.get(f"/connectors/{name}").json()["tasks"] == []
+
+    assert worker.client.put(f"/connectors/{name}/resume").status_code == 202
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+
+def test_a_failed_task_shows_its_trace_without_the_password_and_stays_failed(worker, name):
+    worker.create(name, dummy_behaviour="fail")
+
+    status = worker.wait_for(name, "RUNNING", "FAILED")
+    assert status["tasks"][0]["trace"] == "no luck with [hidden]"
+    assert worker.client.get(f"/connectors/{name}/tasks/0/status").json() == status["tasks"][0]
+
+    worker.client.put(f"/connectors/{name}/pause")
+    worker.wait_for(name, "PAUSED", "FAILED")
+    worker.client.put(f"/connectors/{name}/resume")
+    worker.wait_for(name, "RUNNING", "FAILED")
+
+
+def test_a_task_that_ends_without_a_word_fails_with_its_last_words(worker, name):
+    worker.create(name, dummy_behaviour="exit")
+
+    trace = worker.wait_for(name, "RUNNING", "FAILED")["tasks"][0]["trace"]
+
+    assert "exit code 3" in trace
+    assert "last words of the dummy" in trace
+
+
+def test_a_new_configuration_heals_a_failed_task(worker, name):
+    worker.create(name, dummy_behaviour="fail")
+    worker.wait_for(name, "RUNNING", "FAILED")
+
+    worker.client.patch(f"/connectors/{name}/config", json={"dummy.behaviour": None})
+
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+
+def test_a_restart_of_the_connector_alone_is_204_and_leaves_the_task(worker, name, own_folder):
+    echo = own_folder / "echo"
+    worker.create(name, dummy_echo=str(echo))
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    answer = worker.client.post(f"/connectors/{name}/restart")
+
+    assert (answer.status_code, answer.content) == (204, b"")
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    assert len(echo.read_text().splitlines()) == 1
+
+
+def test_a_restart_with_tasks_is_202_with_what_will_be_restarted(worker, name, own_folder):
+    echo = own_folder / "echo"
+    worker.create(name, dummy_echo=str(echo))
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    answer = worker.client.post(f"/connectors/{name}/restart?includeTasks=True")
+
+    assert answer.status_code == 202
+    assert answer.json()["connector"]["state"] == "RESTARTING"
+    assert [task["state"] for task in answer.json()["tasks"]] == ["RESTARTING"]
+    until(lambda: len(echo.read_text().splitlines()) == 2)
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+
+def test_a_restart_of_what_failed_leaves_a_healthy_task_alone(worker, name, own_folder):
+    echo = own_folder / "echo"
+    worker.create(name, dummy_echo=str(echo))
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    answer = worker.client.post(f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
+
+    assert answer.status_code == 202
+    assert answer.json()["connector"]["state"] == "RUNNING"
+    worker.client.put(f"/connectors/{name}/pause")
+    worker.wait_for(name, "PAUSED", "PAUSED")
+    assert len(echo.read_text().splitlines()) == 1
+
+
+def test_a_restart_of_what_failed_starts_the_failed_task_again(worker, name, own_folder):
+    echo = own_folder / "echo"
+    worker.create(name, dummy_echo=str(echo), dummy_behaviour="fail")
+    worker.wait_for(name, "RUNNING", "FAILED")
+
+    worker.client.post(f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
+
+    until(lambda: len(echo.read_text().splitlines()) == 2)
+    worker.wait_for(name, "RUNNING", "FAILED")
+
+
+def test_a_task_restart_is_204_and_an_unknown_task_404(worker, name, own_folder):
+    echo = own_folder / "echo"
+    worker.create(name, dummy_echo=str(echo))
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    answer = worker.client.post(f"/connectors/{name}/tasks/0/restart")
+
+    assert (answer.status_code, answer.content) == (204, b"")
+    until(lambda: len(echo.read_text().splitlines()) == 2)
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    assert_error(worker.client.post(f"/connectors/{name}/tasks/5/restart"), 404, f"Unknown task: {name}-5")
+
+
+def test_a_task_gets_everything_it_needs_to_start(worker, name, own_folder):
+    echo = own_folder / "echo"
+    worker.create(name, dummy_echo=str(echo))
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    start = json.loads(echo.read_text())
+
+    assert start["type"] == "start"
+    assert (start["connector"], start["task"], start["target"], start["offsets"]) == (name, 0, "STARTED", [])
+    assert start["worker"] == worker.properties
+    assert start["worker_url"] == worker.url
+    assert start["config"]["database.password"] == "sesame-open"
+
+
+def test_internal_calls_are_closed_to_the_unsigned(worker, name):
+    worker.create(name)
+
+    assert_error(worker.client.post(f"/connectors/{name}/tasks", json=[]), 400, "Internal request missing required signature")
+    assert_error(worker.client.put(f"/connectors/{name}/fence"), 400, "Internal request missing required signature")
+    signed = {"x-connect-authorization": "AAAA", "x-connect-request-signature-algorithm": "HmacSHA256"}
+    answer = worker.client.post(f"/connectors/{name}/tasks", json=[], headers=signed)
+    assert_error(answer, 403, "Internal request contained invalid signature.")
+
+
+# The interface itself.
+
+
+def test_unknown_paths_methods_and_types(worker):
+    client = worker.client
+    assert_error(client.get("/nowhere"), 404, "HTTP 404 Not Found")
+    assert_error(client.delete("/connectors"), 405, "HTTP 405 Method Not Allowed")
+    answer = client.post("/connectors", content=b"name=a", headers={"content-type": "application/x-www-form-urlencoded"})
+    assert_error(answer, 415, "HTTP 415 Unsupported Media Type")
+    assert_error(client.get("/connectors", headers={"accept": "text/html"}), 406, "HTTP 406 Not Acceptable")
+
+
+def test_trailing_slashes_head_and_options(worker, name):
+    client = worker.client
+    worker.create(name)
+    for path in ("/connectors/", "/connector-plugins/", "/admin/loggers/", f"/connectors/{name}/"):
+        assert client.get(path).status_code == 200, path
+    head = client.head("/connectors")
+    assert (head.status_code, head.content) == (200, b"")
+    options = client.options(f"/connectors/{name}")
+    assert options.status_code == 200
+    assert {"GET", "DELETE"} <= set(options.headers["allow"].replace(" ", "").split(","))
+
+
+def test_root_has_exactly_three_keys(worker):
+    answer = worker.client.get("/").json()
+
+    assert set(answer) == {"version", "commit", "kafka_cluster_id"}
+    assert answer["version"] == "4.3.0"
+    assert answer["kafka_cluster_id"]
+
+
+def test_health(worker):
+    answer = worker.client.get("/health")
+
+    text = "Worker has completed startup and is ready to handle requests."
+    assert (answer.status_code, answer.json()) == (200, {"status": "healthy", "message": text})
+
+
+def test_a_browser_page_of_the_allowed_origin_may_call(worker):
+    answer = worker.client.get("/connectors", headers={"origin": "http://page.example"})
+
+    assert answer.headers["access-control-allow-origin"] == "http://page.example"
+
+
+def test_metrics_have_connects_and_debeziums_names(worker, name):
+    worker.create(name)
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    def text():
+        found = worker.client.get("/metrics").text
+        return found if f'source_record_write_total{{connector="{name}"' in found else None
+
+    metrics = until(text)
+
+    assert f'kafka_connect_source_task_source_record_write_total{{connector="{name}",task="0"}} 42.0' in metrics
+    assert f'kafka_connect_connector_task_status{{connector="{name}",status="running",task="0"}} 1.0' in metrics
+    assert 'debezium_metrics_MilliSecondsBehindSource{context="streaming",name="shop",plugin="mysql",task="0"} 7.0' in metrics
+    assert "kafka_connect_worker_connector_count" in metrics
+
+
+def test_loggers_can_be_read_and_set(worker):
+    client = worker.client
+    everything = client.get("/admin/loggers").json()
+    assert everything["root"] == {"level": "INFO", "last_modified": everything["root"]["last_modified"]}
+
+    assert "dblog.rest" in client.put("/admin/loggers/dblog.rest", json={"level": "debug"}).json()
+    assert client.get("/admin/loggers/dblog.rest").json()["level"] == "DEBUG"
+    assert_error(client.get("/admin/loggers/no.such"), 404, "Logger no.such not found.")
+    assert_error(client.put("/admin/loggers/dblog", json={}), 400, "Desired 'level' parameter was not specified in request.")
+    assert_error(client.put("/admin/loggers/dblog", json={"level": "LOUD"}), 404, "invalid log level 'LOUD'.")
+    assert client.put("/admin/loggers/dblog.rest?scope=CLUSTER", json={"level": "ERROR"}).status_code == 204
+    until(lambda: client.get("/admin/loggers/dblog.rest").json()["level"] == "ERROR")
+
+
+def test_topics_in_use_are_noted_and_can_be_reset(worker, name):
+    worker.create(name)
+    worker.wait_for(name, "RUNNING", "RUNNING")
+
+    until(lambda: worker.client.get(f"/connectors/{name}/topics").json() == {name: {"topics": ["shop.shop.orders"]}})
+
+    answer = worker.client.put(f"/connectors/{name}/topics/reset")
+    assert (answer.status_code, answer.content) == (202, b"")
+    assert worker.client.get(f"/connectors/{name}/topics").json() == {name: {"topics": []}}
+    assert worker.client.get("/connectors/no/topics").json() == {"no": {"topics": []}}
+    assert worker.client.put("/connectors/no/topics/reset").status_code == 202

@@ -1,0 +1,93 @@
+"""`/connectors/{c}/offsets`: read, alter, reset (KIP-875; kafka-connect contract 1.6 and checklist 29)."""
+
+import json
+
+import pytest
+from support.worker import until
+
+DONE = (
+    "The Connect framework-managed offsets for this connector have been {} successfully. However, if this connector manages offsets "
+    "externally, they will need to be manually {} in the system that the connector uses."
+)
+
+
+@pytest.fixture
+def stopped(worker, name):
+    worker.create(name)
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    worker.client.put(f"/connectors/{name}/stop")
+    worker.wait_for(name, "STOPPED")
+    return name
+
+
+def test_offsets_go_there_and_back_and_are_seen_at_once(worker, stopped):
+    url = f"/connectors/{stopped}/offsets"
+    entry = {"partition": {"server": "shop"}, "offset": {"file": "bin.000003", "pos": 5_000_000_000, "gtids": "0-1-7", "x": None, "f": 1.5}}
+    other = {"partition": {"server": "other"}, "offset": {"pos": 1}}
+
+    assert worker.client.get(url).json() == {"offsets": []}
+    answer = worker.client.patch(url, json={"offsets": [entry, other]})
+    assert (answer.status_code, answer.json()) == (200, {"message": DONE.format("altered", "altered")})
+    assert worker.client.get(url).json() == {"offsets": [other, entry]}
+
+    worker.client.patch(url, json={"offsets": [{"partition": {"server": "other"}, "offset": None}]})
+    assert worker.client.get(url).json() == {"offsets": [entry]}
+
+    answer = worker.client.delete(url)
+    assert (answer.status_code, answer.json()) == (200, {"message": DONE.format("reset", "reset")})
+    assert worker.client.get(url).json() == {"offsets": []}
+
+
+def test_a_task_that_starts_is_given_the_altered_offsets(worker, name, own_folder):
+    echo = own_folder / "echo"
+    worker.create(name, dummy_echo=str(echo))
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    worker.client.put(f"/connectors/{name}/stop")
+    worker.wait_for(name, "STOPPED")
+    entry = {"partition": {"server": "shop"}, "offset": {"file": "bin.000003", "pos": 4}}
+    worker.client.patch(f"/connectors/{name}/offsets", json={"offsets": [entry]})
+
+    worker.client.put(f"/connectors/{name}/resume")
+
+    until(lambda: len(echo.read_text().splitlines()) == 2)
+    assert json.loads(echo.read_text().splitlines()[1])["offsets"] == [entry]
+
+
+def test_only_a_stopped_connectors_offsets_may_be_changed(worker, name):
+    worker.create(name)
+    message = (
+        "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the specified connector by "
+        f"issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
+    )
+    for answer in (
+        worker.client.delete(f"/connectors/{name}/offsets"),
+        worker.client.patch(f"/connectors/{name}/offsets", json={"offsets": [{"partition": {"server": "shop"}, "offset": {"pos": 1}}]}),
+    ):
+        assert (answer.status_code, answer.json()["message"]) == (400, message)
+
+
+@pytest.mark.parametrize("body", [{}, {"offsets": []}, {"offsets": None}, []])
+def test_offsets_must_be_given(worker, stopped, body):
+    answer = worker.client.patch(f"/connectors/{stopped}/offsets", json=body)
+
+    message = "Partitions / offsets need to be provided for an alter offsets request"
+    assert (answer.status_code, answer.json()["message"]) == (400, message)
+
+
+def test_nested_values_are_refused(worker, stopped):
+    body = {"offsets": [{"partition": {"server": "shop"}, "offset": {"pos": {"a": 1}}}]}
+
+    answer = worker.client.patch(f"/connectors/{stopped}/offsets", json=body)
+
+    assert answer.status_code == 400
+    assert answer.json()["message"] == "Offsets may only contain primitive types as values, but field pos contains MAP"
+
+
+def test_offsets_outlive_their_connector(worker, stopped):
+    entry = {"partition": {"server": "shop"}, "offset": {"pos": 1}}
+    worker.client.patch(f"/connectors/{stopped}/offsets", json={"offsets": [entry]})
+
+    worker.gone(stopped)
+    worker.create(stopped)
+
+    assert worker.client.get(f"/connectors/{stopped}/offsets").json() == {"offsets": [entry]}

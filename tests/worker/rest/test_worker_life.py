@@ -1,0 +1,224 @@
+"""What an operator sees when processes die: the worker's own, a task's, and both in order (D3, D9)."""
+
+import json
+import os
+import signal
+import time
+
+import httpx
+import pytest
+from stack import StackError
+from support.worker import Worker, alive, connector_config, running_worker, until
+
+
+def starts(echo):
+    return [json.loads(line) for line in echo.read_text().splitlines()] if echo.exists() else []
+
+
+@pytest.fixture
+def group(own_folder):
+    return own_folder.name
+
+
+@pytest.fixture
+def own_worker(kafka, own_folder, group):
+    settings = {"task.shutdown.graceful.timeout.ms": "1000", "offset.storage.partitions": "1", "status.storage.partitions": "1"}
+    with running_worker(kafka, own_folder, group, settings) as started:
+        yield started
+
+
+def test_a_killed_worker_goes_on_with_the_same_connectors(own_worker, own_folder):
+    echo = own_folder / "echo"
+    config = connector_config(dummy_echo=str(echo))
+    for name in ("running", "paused", "stopped", "failed"):
+        own_worker.client.put(f"/connectors/{name}/config", json=config | ({"dummy.behaviour": "fail"} if name == "failed" else {}))
+    own_worker.client.put("/connectors/paused/pause")
+    own_worker.client.put("/connectors/stopped/stop")
+    own_worker.wait_for("running", "RUNNING", "RUNNING")
+    own_worker.wait_for("paused", "PAUSED", "PAUSED")
+    own_worker.wait_for("stopped", "STOPPED")
+    entry = {"partition": {"server": "shop"}, "offset": {"pos": 1}}
+    own_worker.client.patch("/connectors/stopped/offsets", json={"offsets": [entry]})
+    pids = [start["pid"] for start in starts(echo)]
+
+    own_worker.process.kill()
+    until(lambda: not any(alive(pid) for pid in pids), limit_s=5, what=lambda: "the task processes to die with the worker")
+    own_worker.process.start()
+
+    own_worker.wait_for("running", "RUNNING", "RUNNING")
+    own_worker.wait_for("paused", "PAUSED", "PAUSED")
+    own_worker.wait_for("stopped", "STOPPED")
+    own_worker.wait_for("failed", "RUNNING", "FAILED")
+    assert own_worker.client.get("/connectors/running/config").json() == {**config, "name": "running"}
+    assert own_worker.client.get("/connectors/stopped/offsets").json() == {"offsets": [entry]}
+    again = [start for start in starts(echo) if start["pid"] not in pids]
+    assert sorted((start["connector"], start["target"]) for start in again) == [
+        ("failed", "STARTED"),
+        ("paused", "PAUSED"),
+        ("running", "STARTED"),
+    ]
+    assert len({start["generation"] for start in starts(echo)}) == 2
+
+
+def test_a_killed_task_is_started_again_by_itself_and_its_status_says_so(own_worker, own_folder):
+    echo = own_folder / "echo"
+    own_worker.create("a", dummy_echo=str(echo))
+    own_worker.wait_for("a", "RUNNING", "RUNNING")
+
+    os.kill(starts(echo)[0]["pid"], signal.SIGKILL)
+
+    status = until(lambda: (found := own_worker.status("a"))["tasks"][0]["state"] == "RESTARTING" and found)
+    assert "SIGKILL" in status["tasks"][0]["trace"]
+    assert "goes on from its stored offsets" in status["tasks"][0]["trace"]
+    running = own_worker.wait_for("a", "RUNNING", "RUNNING")
+    assert "trace" not in running["tasks"][0]
+    assert len(starts(echo)) == 2
+
+
+def test_pause_resume_and_delete_reach_a_task_that_waits_for_its_restart(own_worker, own_folder):
+    echo = own_folder / "echo"
+    own_worker.create("a", dummy_echo=str(echo))
+    for kills in range(1, 4):
+        own_worker.wait_for("a", "RUNNING", "RUNNING")
+        until(lambda wanted=kills: len(starts(echo)) == wanted)
+        os.kill(starts(echo)[-1]["pid"], signal.SIGKILL)
+    until(lambda: own_worker.status("a")["tasks"][0]["state"] == "RESTARTING")
+
+    own_worker.client.put("/connectors/a/pause")
+    own_worker.wait_for("a", "PAUSED", "PAUSED")
+
+    assert starts(echo)[-1]["target"] == "PAUSED"
+    os.kill(starts(echo)[-1]["pid"], signal.SIGKILL)
+    until(lambda: own_worker.status("a")["tasks"][0]["state"] == "RESTARTING")
+    own_worker.gone("a")
+
+
+def test_a_worker_that_is_told_to_stop_stops_its_tasks_and_says_unassigned(kafka, own_folder, group):
+    echo = own_folder / "echo"
+    with running_worker(kafka, own_folder, group) as worker:
+        worker.create("a", dummy_echo=str(echo))
+        worker.wait_for("a", "RUNNING", "RUNNING")
+        worker.process.stop()
+        assert not alive(starts(echo)[0]["pid"])
+        assert "code=0" in worker.log.read_text()
+        assert "worker stopped" in worker.log.read_text()
+        assert "state=UNASSIGNED" in worker.log.read_text().rpartition("worker stops")[2]
+
+
+def test_a_task_that_does_not_stop_is_killed_after_its_limit(own_worker, own_folder):
+    echo = own_folder / "echo"
+    own_worker.create("a", dummy_echo=str(echo), dummy_behaviour="deaf")
+    own_worker.wait_for("a", "RUNNING", "RUNNING")
+    pid = starts(echo)[0]["pid"]
+    began_s = time.monotonic()
+
+    own_worker.client.put("/connectors/a/stop")
+    # Answers come from views while the task is deaf.
+    assert own_worker.client.get("/connectors/a/status").status_code == 200
+    assert own_worker.healthy()
+    own_worker.wait_for("a", "STOPPED", limit_s=10)
+
+    assert not alive(pid)
+    assert time.monotonic() - began_s < 8
+
+
+def test_a_database_check_that_hangs_blocks_nobody_else(own_worker):
+    slow = httpx.Client(base_url=own_worker.url, timeout=1)
+    with slow, pytest.raises(httpx.ReadTimeout):
+        slow.post("/connectors", json={"name": "slow", "config": connector_config(database_hostname="slow")})
+
+    began_s = time.monotonic()
+    assert own_worker.create("quick").status_code == 201
+    own_worker.wait_for("quick", "RUNNING", "RUNNING")
+    assert time.monotonic() - began_s < 10
+    assert "slow" not in own_worker.client.get("/connectors").json()
+    # A check that still waits for its database must not hold up the end of the worker.
+    own_worker.process.stop()
+
+
+def test_secrets_of_a_provider_stay_placeholders_everywhere_but_in_the_task(kafka, own_folder, group):
+    secrets = own_folder / "secrets.properties"
+    secrets.write_text("password=very-hidden-word\nport=none\n")
+    settings = {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        "config.providers.file.param.allowed.paths": str(own_folder),
+    }
+    echo = own_folder / "echo"
+    placeholder = f"${{file:{secrets}:password}}"
+    with running_worker(kafka, own_folder, group, settings) as worker:
+        worker.create("a", database_password=placeholder, dummy_echo=str(echo))
+        worker.wait_for("a", "RUNNING", "RUNNING")
+        worker.create("b", database_password=placeholder, dummy_behaviour="fail")
+        failed = worker.wait_for("b", "RUNNING", "FAILED")
+        refused = worker.create("c", database_password=placeholder, database_hostname="leaky")
+        wrong = worker.create("d", database_port=f"${{file:{secrets}:port}}")
+        missing = worker.create("e", database_password=f"${{file:{secrets}:nothing}}")
+        unknown = worker.create("f", database_password="${vault:a:b}")
+
+        assert starts(echo)[0]["config"]["database.password"] == "very-hidden-word"
+        assert failed["tasks"][0]["trace"] == f"no luck with {placeholder}"
+        assert f"login with {placeholder} refused" in refused.json()["message"]
+        assert "The 'database.port' value is invalid: An integer is expected" in wrong.json()["message"]
+        assert "has no key nothing" in missing.json()["message"]
+        assert "no config provider 'vault'" in unknown.json()["message"]
+        answers = [worker.client.get(path).text for path in ("/connectors/a/config", "/connectors/a/tasks", "/connectors?expand=info")]
+        answers.append(
+            worker.client.put("/connector-plugins/MySql/config/validate", json=connector_config(database_password=placeholder)).text
+        )
+    assert placeholder in answers[0]
+    assert not any("very-hidden-word" in text for text in (*answers, refused.text, worker.log.read_text()))
+
+
+def test_a_worker_whose_brokers_are_away_waits_and_says_so(own_folder, group):
+    class Away:
+        bootstrap = "127.0.0.1:9"
+
+    worker = Worker(Away(), own_folder, group)
+    worker.process._ready = lambda: "no broker answers; trying again" in (worker.log.read_text() if worker.log.exists() else "")
+    with worker:
+        answer = httpx.get(f"{worker.url}/health", timeout=5)
+        assert (answer.status_code, answer.json()["status"]) == (503, "starting")
+        assert httpx.get(f"{worker.url}/", timeout=5).status_code == 200
+        assert "bootstrap_servers=127.0.0.1:9" in worker.log.read_text()
+
+
+def test_a_worker_with_a_bad_properties_file_says_every_reason(kafka, own_folder, group):
+    worker = Worker(kafka, own_folder, group, **{"offset.flush.interval.ms": "soon", "exactly.once.source.support": "enabled"})
+
+    with pytest.raises(StackError):
+        worker.process.start()
+
+    log = worker.log.read_text()
+    assert "offset.flush.interval.ms" in log
+    assert "exactly.once.source.support" in log
+    assert "Traceback" not in log
+
+
+def test_a_port_in_use_is_said_in_one_line(kafka, own_folder, group, own_worker):
+    second = Worker(kafka, own_folder, f"{group}-2", listeners=own_worker.url)
+
+    with pytest.raises(StackError):
+        second.process.start()
+
+    assert "cannot be opened (Address already in use)" in second.log.read_text()
+
+
+def test_a_config_topic_that_could_lose_state_stops_the_worker(kafka, own_folder, group):
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    wanted = [
+        NewTopic(f"{group}-two-config", 2, 1, config={"cleanup.policy": "compact"}),
+        NewTopic(f"{group}-old-config", 1, 1, config={"cleanup.policy": "compact,delete"}),
+    ]
+    for future in admin.create_topics(wanted).values():
+        future.result(timeout=30)
+
+    for kind, said in (("two", "has 2 partitions but must have exactly 1"), ("old", "must have exactly 'compact'")):
+        worker = Worker(kafka, own_folder, f"{group}-{kind}")
+        worker.process._ready = lambda: False
+        with pytest.raises(StackError):
+            worker.process.start()
+        assert said in worker.log.read_text()
+        assert "Traceback" not in worker.log.read_text()
