@@ -178,21 +178,34 @@ def _clause(cursor: Cursor, context: Context, into: Alteration, names: TableName
         skip_option(cursor)
 
 
+OPTIONS = frozenset(
+    {
+        "ALGORITHM", "AUTOEXTEND_SIZE", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHECKSUM", "COMPRESSION", "CONNECTION", "DELAY_KEY_WRITE",
+        "ENCRYPTION", "ENGINE", "ENGINE_ATTRIBUTE", "IETF_QUOTES", "INSERT_METHOD", "KEY_BLOCK_SIZE", "LOCK", "MAX_ROWS", "MIN_ROWS", "ONLY",
+        "PACK_KEYS", "PAGE_CHECKSUM", "PASSWORD", "ROW_FORMAT", "SECONDARY_ENGINE", "SECONDARY_ENGINE_ATTRIBUTE", "SEQUENCE", "STATS_AUTO_RECALC",
+        "STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "STORAGE", "TABLESPACE", "TABLE_CHECKSUM", "TRANSACTIONAL", "TYPE", "UNION",
+    }
+)  # fmt: skip
+"""Options whose ``=`` may be left out. A word that is not here needs it, so that a clause we do not know is not taken for an option."""
+
+
 def skip_option(cursor: Cursor) -> None:
-    """Pass ``NAME [=] value``, whatever it is."""
+    """Pass ``NAME [=] value``. Raises NotUnderstood where no option is."""
     cursor.take("DEFAULT")
-    if cursor.take("DATA", "DIRECTORY") or cursor.take("INDEX", "DIRECTORY"):
-        pass
-    elif cursor.take("START", "TRANSACTION"):
+    if cursor.take("START", "TRANSACTION") or cursor.take_any("SECONDARY_LOAD", "SECONDARY_UNLOAD"):
         return
-    else:
+    known = cursor.take("DATA", "DIRECTORY") or cursor.take("INDEX", "DIRECTORY") or cursor.take_any(*OPTIONS) is not None
+    if not known:
+        place = cursor.place
         cursor.name()
+        if not cursor.is_op("="):
+            raise NotUnderstood(f"an unknown clause at {place}")
     cursor.take_op("=")
     if cursor.is_op("("):
         cursor.skip_group()
     elif not (cursor.ended or cursor.is_op(",")):
         cursor.step()
-        if cursor.tokens[cursor.at - 1].text in "+-":
+        if cursor.tokens[cursor.at - 1].text in {"+", "-"}:
             cursor.step()
 
 
