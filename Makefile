@@ -3,13 +3,14 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench setup clean
+.PHONY: help demo kill-campaign test lint format bench setup clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 endif
 SOURCE ?= mariadb
+RUNS ?= 10
 TESTS ?= tests
 BIN := build/venv/bin
 export PYTHONPATH := $(CURDIR)/docker
@@ -21,6 +22,7 @@ help:
 	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers'
 	@echo '  make lint                          style, types and import contracts'
 	@echo '  make format                        repair what lint can repair'
+	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
 	@echo '  make bench [ARGS=...]              speed and memory of the worker; writes build/bench'
 	@echo '  make setup                         only the virtual environment, the extension and the downloads'
 	@echo '  make clean                         remove build/ and compiled files (downloads stay in the cache folder)'
@@ -52,6 +54,10 @@ lint: setup
 format: setup
 	@$(BIN)/ruff check --quiet --fix . || true
 	@$(BIN)/ruff format .
+
+# Minutes, not part of the tests: the demo's flow again and again, killed at random moments.
+kill-campaign: setup
+	@$(BIN)/python tests/e2e/kill_campaign.py --runs $(RUNS) --source $(SOURCE) $(if $(SEED),--seed $(SEED))
 
 bench: setup
 	@$(BIN)/python tests/bench/worker.py $(ARGS)

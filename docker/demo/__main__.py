@@ -62,7 +62,10 @@ def main() -> int:
             return 0 if outcome.identical else 1
     except Unavailable as e:
         console.print(f"This machine cannot run the demo: {e}", markup=False, soft_wrap=True)
-    except (StackError, RunFailedError, ConnectorFailedError, BusyError) as e:
+    except BusyError as e:
+        console.print(str(e), markup=False, soft_wrap=True)
+        return 1
+    except (StackError, RunFailedError, ConnectorFailedError) as e:
         console.print(f"The demo has failed: {e}", markup=False, soft_wrap=True)
         say_logs(console, folder)
     except KeyboardInterrupt:
