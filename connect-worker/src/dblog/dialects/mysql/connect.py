@@ -398,11 +398,13 @@ def _network(error: BaseException, settings: ConnectSettings, *, again: bool) ->
     match error:
         case ssl.SSLCertVerificationError():
             return DefiniteError(
-                f"the certificate of {settings.address} is not trusted ({error.verify_message}); "
+                f"the certificate of {settings.address} is not trusted ({getattr(error, 'verify_message', 'no reason given')}); "
                 "name its authority in database.ssl.truststore, or lower database.ssl.mode"
             )
-        case ssl.SSLError():
-            return DefiniteError(f"no TLS with {settings.address} ({error.reason}); check database.ssl.mode and the stores")
+        case ssl.SSLError() if not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            return DefiniteError(
+                f"no TLS with {settings.address} ({getattr(error, 'reason', None)}); check database.ssl.mode and the stores"
+            )
         case socket.gaierror() if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
             message = f"the host '{settings.host}' is not known; check database.hostname and the name service"
             return TransientError(message) if again else DefiniteError(message)

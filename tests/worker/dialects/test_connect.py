@@ -1,0 +1,334 @@
+"""Settings, TLS stores, and what an error of driver or server means."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import socket
+import ssl
+from dataclasses import replace
+from pathlib import Path
+
+import pymysql
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat, pkcs12
+from dblog.dialects.mysql import check, connect
+from dblog.dialects.mysql.connect import (
+    ConnectSettings,
+    PositionLostError,
+    PrivilegeError,
+    TableChangedError,
+    meaning,
+    settings_of,
+    split_statements,
+    translate,
+)
+from dblog.dialects.mysql.log import end_of_log
+from dblog.dialects.mysql.session import read_facts
+from dblog.errors import DefiniteError, TransientError
+
+SETTINGS = ConnectSettings(host="db.example", user="reader", password="open sesame")
+
+
+# -- settings -----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_tutorial_configuration_is_enough():
+    found = settings_of(
+        {"database.hostname": "mysql", "database.port": 3306, "database.user": "debezium", "database.password": "dbz", "topic.prefix": "x"}
+    )
+
+    assert found == ConnectSettings(host="mysql", port=3306, user="debezium", password="dbz")
+    assert "dbz" not in repr(found)
+
+
+def test_every_option_reaches_its_setting():
+    found = settings_of(
+        {
+            "database.hostname": "h", "database.user": "u", "database.ssl.mode": "VERIFY_CA", "database.ssl.truststore": "t",
+            "database.ssl.truststore.password": "tp", "database.ssl.keystore": "k", "database.ssl.keystore.password": "kp",
+            "connect.timeout.ms": 1500, "connect.keep.alive": False, "connect.keep.alive.interval.ms": 500,
+            "database.initial.statements": "SET a = 1;;; SET b = 2;",
+        }
+    )  # fmt: skip
+
+    assert found == ConnectSettings(
+        host="h", user="u", ssl_mode="verify_ca", truststore="t", truststore_password="tp", keystore="k", keystore_password="kp",
+        connect_timeout_s=1.5, keep_alive=False, keep_alive_interval_s=1, initial_statements=("SET a = 1;", "SET b = 2"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "statements"), [("", ()), (" ; ", ()), ("a", ("a",)), ("a;b", ("a", "b")), ("a;;b", ("a;b",)), ("a;;;b", ("a;", "b"))]
+)
+def test_initial_statements_are_separated_by_single_semicolons(text, statements):
+    assert split_statements(text) == statements
+
+
+# -- TLS ----------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def identity():
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "reader")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return key, certificate
+
+
+@pytest.fixture
+def stores(identity, tmp_path: Path) -> dict[str, str]:
+    key, certificate = identity
+    pem = certificate.public_bytes(Encoding.PEM)
+    (tmp_path / "trust.pem").write_bytes(pem)
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + pem)
+    (tmp_path / "key.p12").write_bytes(pkcs12.serialize_key_and_certificates(b"me", key, certificate, None, BestAvailableEncryption(b"pw")))
+    (tmp_path / "trust.p12").write_bytes(
+        pkcs12.serialize_java_truststore([pkcs12.PKCS12Certificate(certificate, b"ca")], BestAvailableEncryption(b"pw"))
+    )
+    (tmp_path / "old.jks").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    (tmp_path / "other").write_bytes(b"something else")
+    return {path.name: str(path) for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("store", ["trust.pem", "trust.p12"])
+def test_a_truststore_may_be_pem_or_pkcs12(stores, store):
+    settings = replace(SETTINGS, ssl_mode="verify_identity", truststore=stores[store], truststore_password="pw")
+
+    context = connect._tls_arguments(settings)["ssl"]
+
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert any(dict(rdn[0] for rdn in ca["subject"]).get("commonName") == "reader" for ca in context.get_ca_certs())
+
+
+@pytest.mark.parametrize("store", ["key.pem", "key.p12"])
+def test_a_keystore_may_be_pem_or_pkcs12(stores, store):
+    password = "pw" if store == "key.p12" else None
+
+    assert "ssl" in connect._tls_arguments(replace(SETTINGS, ssl_mode="required", keystore=stores[store], keystore_password=password))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"truststore": "old.jks"}, "keytool -importkeystore"),
+        ({"truststore": "other"}, r"database\.ssl\.truststore names .* not a PEM file nor a PKCS12 store"),
+        ({"truststore": "trust.p12", "truststore_password": "wrong"}, r"opens with database\.ssl\.truststore\.password"),
+        ({"truststore": "missing"}, r"missing, which cannot be read"),
+        ({"keystore": "key.p12", "keystore_password": "wrong"}, r"opens with database\.ssl\.keystore\.password"),
+        ({"keystore": "trust.p12", "keystore_password": "pw"}, "holds no private key"),
+        ({"keystore": "trust.pem"}, "does not fit its certificate"),
+    ],
+)
+def test_stores_that_cannot_be_used_are_named_with_their_option(stores, changes, sentence):
+    paths = {name: stores.get(value, value) if name in ("truststore", "keystore") else value for name, value in changes.items()}
+
+    with pytest.raises(DefiniteError, match=sentence) as caught:
+        connect._tls_arguments(replace(SETTINGS, ssl_mode="verify_ca", **paths))
+
+    assert "wrong" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mode", "verify", "hostname"),
+    [
+        ("required", ssl.CERT_NONE, False), ("trust", ssl.CERT_NONE, False), ("verify_ca", ssl.CERT_REQUIRED, False),
+        ("verify-ca", ssl.CERT_REQUIRED, False), ("verify_identity", ssl.CERT_REQUIRED, True), ("verify-full", ssl.CERT_REQUIRED, True),
+    ],
+)  # fmt: skip
+def test_ssl_modes_of_both_flavors_ask_for_what_they_say(mode, verify, hostname):
+    context = connect._tls_arguments(replace(SETTINGS, ssl_mode=mode))["ssl"]
+
+    assert (context.verify_mode, context.check_hostname) == (verify, hostname)
+
+
+def test_preferred_leaves_it_to_the_server_disabled_does_without_and_others_are_refused():
+    assert connect._tls_arguments(replace(SETTINGS, ssl_mode="preferred")) == {}
+    assert connect._tls_arguments(replace(SETTINGS, ssl_mode="disable")) == {"ssl_disabled": True}
+    with pytest.raises(DefiniteError, match=r"database\.ssl\.mode is 'perhaps'"):
+        connect._tls_arguments(replace(SETTINGS, ssl_mode="perhaps"))
+
+
+# -- what errors mean ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "kind", "sentence"),
+    [
+        (1045, "Access denied for user 'reader'@'h' (using password: YES)", DefiniteError, "the password is wrong"),
+        (1698, "Access denied", DefiniteError, "the password is wrong"),
+        (1130, "Host 'h' is not allowed to connect", DefiniteError, "include this machine"),
+        (1129, "Host 'h' is blocked", DefiniteError, "FLUSH HOSTS"),
+        (2059, "Authentication plugin", DefiniteError, "login method"),
+        (3159, "Connections using insecure transport are prohibited", DefiniteError, r"database\.ssl\.mode=preferred"),
+        (2013, "Lost connection", TransientError, "connection was lost"),
+        (1053, "Server shutdown in progress", TransientError, "connection was lost"),
+        (1927, "Connection was killed", TransientError, "connection was lost"),
+        (4031, "The client was disconnected", TransientError, "connection was lost"),
+        (1040, "Too many connections", TransientError, "for now"),
+        (1205, "Lock wait timeout exceeded", TransientError, "for now"),
+        (1213, "Deadlock found", TransientError, "for now"),
+        (1412, "Table definition has changed", TableChangedError, "has changed"),
+        (1146, "Table 'd.t' doesn't exist", TableChangedError, r"d\.t"),
+        (1054, "Unknown column 'x' in 'field list'", TableChangedError, "x"),
+        (1227, "Access denied; you need (at least one of) the BINLOG MONITOR privilege(s) for this operation", PrivilegeError, "BINLOG MONITOR"),
+        (1142, "SELECT command denied to user 'reader'@'h' for table 't'", PrivilegeError, "lacks a privilege"),
+        (1290, "The MySQL server is running with the --read-only option", DefiniteError, "read-only"),
+        (1064, "You have an error in your SQL syntax near 'x'", DefiniteError, "error 1064"),
+        (1292, "Incorrect DATETIME value: 'secret'", DefiniteError, "error 1292: Incorrect DATETIME value: '...'"),
+        (1062, "Duplicate entry 'secret' for key 'PRIMARY'", DefiniteError, "error 1062"),
+    ],
+)  # fmt: skip
+def test_server_errors_are_passing_or_definite_with_a_sentence(code, text, kind, sentence):
+    failure = meaning(code, text, SETTINGS, "reading shop.t")
+
+    assert isinstance(failure, kind)
+    assert isinstance(failure, TransientError) == issubclass(kind, TransientError)
+    assert re.search(sentence, str(failure))
+    assert "db.example:3306" in str(failure)
+    assert "secret" not in str(failure)
+    assert "open sesame" not in str(failure)
+
+
+def refused(original: BaseException) -> pymysql.err.OperationalError:
+    error = pymysql.err.OperationalError(2003, "Can't connect")
+    error.original_exception = original
+    return error
+
+
+@pytest.mark.parametrize(
+    ("original", "kind", "kind_again", "sentence"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "x"), DefiniteError, TransientError, "'db.example' is not known"),
+        (socket.gaierror(socket.EAI_AGAIN, "x"), TransientError, TransientError, "name service did not answer"),
+        (ConnectionRefusedError(), TransientError, TransientError, "nothing listens at db.example:3306"),
+        (TimeoutError(), TransientError, TransientError, "did not answer within 30 s"),
+        (OSError(113, "No route to host"), TransientError, TransientError, "No route to host"),
+        (ssl.SSLEOFError(8, "EOF occurred"), TransientError, TransientError, "no connection to db.example:3306"),
+        (ssl.SSLError(1, "handshake"), DefiniteError, DefiniteError, "no TLS with db.example:3306"),
+        (ssl.SSLCertVerificationError(1, "x"), DefiniteError, DefiniteError, "is not trusted"),
+    ],
+)
+def test_network_errors_are_passing_or_definite_with_a_sentence(original, kind, kind_again, sentence):
+    first = translate(refused(original), SETTINGS, "connecting")
+    again = translate(refused(original), SETTINGS, "connecting", again=True)
+
+    assert (type(first), type(again)) == (kind, kind_again)
+    assert sentence in str(first)
+
+
+@pytest.mark.parametrize("error", [pymysql.err.InterfaceError(0, ""), pymysql.err.OperationalError("no number")])
+def test_a_driver_error_without_a_number_is_a_lost_connection(error):
+    assert isinstance(translate(error, SETTINGS, "a query"), TransientError)
+
+
+# -- the end of a log ---------------------------------------------------------------------------------------------------------------------
+
+
+def err_packet(code: int, text: str) -> bytes:
+    return b"\xff" + code.to_bytes(2, "little") + b"#HY000" + text.encode()
+
+
+@pytest.mark.parametrize("strip", [False, True])
+@pytest.mark.parametrize(
+    ("code", "text", "kind", "sentence"),
+    [
+        (1236, "Could not find first log file name in binary log index file", PositionLostError, r"from b\.7:4 .*snapshot.mode=when_needed"),
+        (1236, "A replica with the same server_uuid/server_id as this replica has connected", TransientError, r"database\.server\.id"),
+        (1236, "log event entry exceeded max_allowed_packet; Increase max_allowed_packet", DefiniteError, "max_allowed_packet"),
+        (1227, "you need (at least one of) the REPLICATION SLAVE privilege(s)", PrivilegeError, "REPLICATION SLAVE"),
+        (1317, "Query execution was interrupted", TransientError, "lost"),
+        (1053, "Server shutdown in progress", TransientError, "lost"),
+    ],
+)  # fmt: skip
+def test_an_error_packet_at_the_end_of_a_log_says_what_to_do(strip, code, text, kind, sentence):
+    body = err_packet(code, text)[1:] if strip else err_packet(code, text)
+
+    failure = end_of_log(-1, body, SETTINGS, "b.7:4")
+
+    assert type(failure) is kind
+    assert re.search(sentence, str(failure))
+
+
+def test_an_eof_packet_at_the_end_of_a_log_is_passing():
+    assert isinstance(end_of_log(-2, b"\xfe\0\0\2\0", SETTINGS, "b.7:4"), TransientError)
+
+
+# -- facts and settings of the server -----------------------------------------------------------------------------------------------------
+
+GOOD_MYSQL = {
+    "version": "8.0.36-28.1", "version_comment": "Percona Server", "log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL",
+    "binlog_row_metadata": "FULL", "gtid_mode": "ON", "server_id": "1", "server_uuid": "u", "lower_case_table_names": "1",
+    "binlog_transaction_compression": "OFF", "binlog_row_value_options": "", "binlog_order_commits": "ON", "log_replica_updates": "ON",
+}  # fmt: skip
+GOOD_MARIADB = {
+    "version": "10.5.23-MariaDB-log", "log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL", "server_id": "1",
+    "binlog_row_metadata": "NO_LOG", "log_bin_compress": "OFF",
+}  # fmt: skip
+OLD_MYSQL = {
+    "version": "5.7.44-log",
+    "log_bin": "ON",
+    "binlog_format": "ROW",
+    "binlog_row_image": "FULL",
+    "gtid_mode": "OFF",
+    "server_id": "1",
+}
+
+
+def test_facts_of_servers_old_and_new():
+    new, maria, old = read_facts(GOOD_MYSQL), read_facts(GOOD_MARIADB), read_facts(OLD_MYSQL)
+
+    assert (new.flavor, new.version, new.uses_gtids, new.server_uuid, new.lower_case_table_names) == ("mysql", (8, 0, 36), True, "u", 1)
+    assert (maria.flavor, maria.version, maria.uses_gtids, maria.server_uuid) == ("mariadb", (10, 5, 23), True, None)
+    assert (old.flavor, old.version, old.uses_gtids, old.row_metadata, old.ordered_commits) == ("mysql", (5, 7, 44), False, "", True)
+    assert not read_facts({**GOOD_MYSQL, "gtid_mode": "ON_PERMISSIVE"}).uses_gtids
+    assert [read_facts({**GOOD_MYSQL, "innodb_native_foreign_keys": v}).cascades_logged for v in ("OFF", "ON")] == [True, False]
+    assert not new.cascades_logged
+
+
+@pytest.mark.parametrize("variables", [GOOD_MYSQL, GOOD_MARIADB, OLD_MYSQL])
+def test_good_settings_have_no_fault(variables):
+    assert check.setting_at_fault(read_facts(variables), "h:1", server_id=2) is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "changes", "sentence"),
+    [
+        (GOOD_MYSQL, {"log_bin": "OFF"}, "writes no binary log"),
+        (GOOD_MYSQL, {"binlog_format": "MIXED"}, "SET GLOBAL binlog_format = 'ROW';"),
+        (GOOD_MYSQL, {"binlog_row_image": "MINIMAL"}, "SET GLOBAL binlog_row_image = 'FULL';"),
+        (GOOD_MARIADB, {"binlog_row_image": "FULL_NODUP"}, "SET GLOBAL binlog_row_image = 'FULL';"),
+        (GOOD_MYSQL, {"server_id": "0"}, "SET GLOBAL server_id = 1;"),
+        (GOOD_MYSQL, {"server_id": "2"}, "database.server.id=2 is the id of the server"),
+        (GOOD_MYSQL, {"binlog_row_value_options": "PARTIAL_JSON"}, "SET GLOBAL binlog_row_value_options = '';"),
+        (GOOD_MYSQL, {"binlog_transaction_compression": "ON"}, "SET GLOBAL binlog_transaction_compression = OFF;"),
+        (GOOD_MARIADB, {"log_bin_compress": "ON"}, "SET GLOBAL log_bin_compress = OFF;"),
+        (GOOD_MYSQL, {"binlog_order_commits": "OFF"}, "SET GLOBAL binlog_order_commits = ON;"),
+    ],
+)
+def test_each_setting_at_fault_is_named_with_its_remedy(variables, changes, sentence):
+    assert sentence in (check.setting_at_fault(read_facts({**variables, **changes}), "h:1", server_id=2) or "")
+
+
+def test_warnings_tell_of_metadata_and_gtids():
+    assert check.warnings(read_facts(GOOD_MYSQL), "h:1") == []
+    assert [text.split(" at ")[0] for text in check.warnings(read_facts(OLD_MYSQL), "h:1")] == [
+        "binlog_row_metadata is not available",
+        "gtid_mode is OFF",
+    ]
+    assert len(check.warnings(read_facts(GOOD_MARIADB), "h:1")) == 1

@@ -1,0 +1,397 @@
+"""Events as servers wrote them: logged_events.json holds bodies of MySQL 9.7 and MariaDB 10.11 with the SQL that made them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from dblog.dialects.mysql import events
+from dblog.dialects.mysql.events import EventType, WireType
+from dblog.dialects.mysql.position import GtidSet
+from dblog.errors import DefiniteError
+from dblog.model import TableId
+
+LOGGED = json.loads(Path(__file__).with_name("logged_events.json").read_text())
+FLAVORS = ("mariadb", "mysql")
+LATIN1, UTF8MB3, UTF8MB4_BIN, UCS2, BINARY, ASCII = 8, 33, 46, 35, 63, 11
+
+
+def table_map(name: str, flavor: str) -> events.TableMap:
+    (found,) = [case for case in LOGGED["table_maps"] if (case["name"], case["flavor"]) == (name, flavor)]
+    return events.read_table_map(bytes.fromhex(found["body"]))
+
+
+def logged(name: str, flavor: str, kind: EventType) -> list[dict]:
+    return [e for e in LOGGED["others"] if (e["name"], e["flavor"], e["type"]) == (name, flavor, kind.name)]
+
+
+def body_of(name: str, flavor: str, kind: EventType) -> bytes:
+    return bytes.fromhex(logged(name, flavor, kind)[-1]["body"])
+
+
+def of(found: events.TableMap, attribute: str) -> dict:
+    return {c.name: getattr(c, attribute) for c in found.columns if getattr(c, attribute) is not None}
+
+
+# -- table maps ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", LOGGED["table_maps"], ids=lambda case: f"{case['name']} {case['flavor']}")
+def test_every_logged_table_map_names_its_table_and_columns(case):
+    body = bytes.fromhex(case["body"])
+    found = events.read_table_map(body)
+
+    assert found.table == TableId("fixtures", "t")
+    assert (found.table_id, found.table) == events.read_table_name(body)
+    assert found.named == (case["name"] != "minimal metadata")
+    if case["flavor"] == "mysql" and found.named:
+        assert all(column.visible is not None for column in found.columns)
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_signedness_is_that_of_numeric_columns(flavor):
+    found = table_map("numbers", flavor)
+
+    assert {name for name, unsigned in of(found, "unsigned").items() if unsigned} == {"id", "b", "d", "f", "h", "y"}
+    assert {name for name, unsigned in of(found, "unsigned").items() if not unsigned} == {"a", "c", "e", "g", "n"}
+    assert found.columns[8].meta == 12 << 8 | 3
+    assert found.columns[10].meta == 1 << 8 | 4, "12 bits are one byte and four bits"
+    assert [c.name for c in found.columns if not c.nullable] == ["id", "n"]
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_fraction_digits_are_the_metadata_of_times(flavor):
+    found = table_map("times", flavor)
+
+    assert [(c.type_code, c.meta) for c in found.columns[1:]] == [
+        (WireType.DATE, 0), (WireType.TIME2, 2), (WireType.DATETIME2, 6), (WireType.TIMESTAMP2, 3), (WireType.DATETIME2, 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_charsets_by_default_and_by_column_are_those_of_the_columns(flavor):
+    general = 255 if flavor == "mysql" else 45
+
+    assert of(table_map("one charset", flavor), "collation") == {"a": LATIN1, "b": LATIN1, "c": LATIN1, "d": BINARY, "e": BINARY}
+    assert of(table_map("many charsets", flavor), "collation") == {
+        "a": LATIN1, "b": UTF8MB4_BIN, "c": UTF8MB3, "d": UCS2, "e": BINARY, "f": BINARY, "g": general,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_char_longer_than_255_bytes_has_its_length_and_type_restored(flavor):
+    column = table_map("many charsets", flavor).columns[7]
+
+    assert (column.type_code, column.meta) == (WireType.STRING, 255 * 4)
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_enums_and_sets_come_out_of_string_with_members_in_their_charset(flavor):
+    found = table_map("enums and sets", flavor)
+
+    assert [c.type_code for c in found.columns[1:]] == [WireType.ENUM, WireType.SET, WireType.ENUM, WireType.VARCHAR]
+    assert of(found, "members") == {"a": (b"x", b"\xe4", b""), "b": (b"p", b"q", b"r"), "c": (b"it's",)}
+    assert of(found, "collation") == {"a": LATIN1, "b": UTF8MB4_BIN, "c": UTF8MB4_BIN, "s": ASCII}
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("numbers", ((0, 0),)),
+        ("composite key", ((2, 0), (0, 0))),
+        ("prefix key", ((2, 0), (1, 7))),
+        ("300 columns", ((299, 0),)),
+        ("no key", None),
+        ("minimal metadata", None),
+    ],
+)
+def test_the_key_is_named_in_key_order_with_prefixes(flavor, name, key):
+    assert table_map(name, flavor).key == key
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_geometries_have_their_types(flavor):
+    assert of(table_map("geometry", flavor), "geometry") == {"a": 0, "b": 1, "c": 3, "d": 4, "e": 7}
+
+
+def test_visibility_is_named_by_mysql_and_left_open_by_mariadb():
+    assert of(table_map("invisible", "mysql"), "visible") == {"id": True, "a": False, "b": True, "g": True}
+    assert of(table_map("invisible", "mariadb"), "visible") == {}
+
+
+def test_types_that_one_flavor_has_are_known():
+    assert [c.type_code for c in table_map("json and vector", "mysql").columns[1:]] == [WireType.JSON, WireType.VECTOR]
+    found = table_map("uuid and inet", "mariadb")
+    assert [(c.type_code, c.meta) for c in found.columns] == [
+        (WireType.STRING, 16), (WireType.STRING, 16), (WireType.STRING, 4), (WireType.BLOB, 4),
+        (WireType.MARIADB_VARCHAR_COMPRESSED, 401), (WireType.MARIADB_BLOB_COMPRESSED, 2),
+    ]  # fmt: skip
+    assert found.columns[4].collation == found.columns[5].collation == 45
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_more_than_250_columns_have_long_lengths(flavor):
+    found = table_map("300 columns", flavor)
+
+    assert [c.name for c in found.columns] == [f"c{i}" for i in range(300)]
+    assert [c.unsigned for c in found.columns] == [i % 3 == 0 for i in range(300)]
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_minimal_metadata_gives_signedness_and_charsets_only(flavor):
+    found = table_map("minimal metadata", flavor)
+
+    assert [c.unsigned for c in found.columns] == [True, None, None]
+    assert found.columns[1].collation == LATIN1
+    assert found.columns[2].type_code == WireType.ENUM
+    assert found.columns[2].members is None
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_optional_fields_of_the_future_are_passed_over(flavor):
+    (case,) = [c for c in LOGGED["table_maps"] if (c["name"], c["flavor"]) == ("numbers", flavor)]
+    body = bytes.fromhex(case["body"])
+
+    assert events.read_table_map(body + b"\xc8\x03abc") == events.read_table_map(body)
+
+
+# -- other events -------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_the_format_description_tells_version_and_checksum_with_and_without_its_own(flavor):
+    body = bytes.fromhex(logged("format and rotate", flavor, EventType.FORMAT_DESCRIPTION)[0]["body"])
+
+    found = events.read_format_description(body)
+
+    assert found.log_version == 4
+    assert found.server_version.startswith("10.11." if flavor == "mariadb" else "9.7.")
+    assert found.header_bytes == events.HEADER_BYTES
+    assert found.checksum
+    assert len(found.post_header_lengths) == (171 if flavor == "mariadb" else 42)
+    assert events.read_format_description(body + b"\1\2\3\4") == found
+    assert not events.read_format_description(body[:-1] + b"\0").checksum
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_rotations_name_the_next_file(flavor):
+    first, *_, last = [events.read_rotate(bytes.fromhex(e["body"])) for e in logged("format and rotate", flavor, EventType.ROTATE)]
+
+    assert first.file == "binlog.000001"
+    assert last == events.Rotate(file="binlog.000002", pos=4)
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_statement_has_the_session_it_was_sent_in(flavor):
+    found = events.read_query(body_of("ddl", flavor, EventType.QUERY))
+
+    assert found.database == "fixtures"
+    assert found.text == b'CREATE TABLE "t" (id INT PRIMARY KEY)'
+    assert found.ansi_quotes
+    assert found.no_backslash_escapes
+    assert found.client_collation == LATIN1
+    assert found.error_code == 0
+    assert found.thread_id > 0
+    assert found.status_complete
+    assert (found.ddl_xid is not None) == (flavor == "mysql")
+    assert found.default_collation == (255 if flavor == "mysql" else None)
+
+
+def query_body(status: bytes, database: bytes = b"d", text: bytes = b"SELECT 1") -> bytes:
+    return struct.pack("<IIBHH", 7, 1, len(database), 1062, len(status)) + status + database + b"\0" + text
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted"),
+    [
+        (b"", {}),
+        (b"\x00\1\2\3\4" + b"\x01" + (4).to_bytes(8, "little"), {"sql_mode": 4}),
+        (b"\x02\x03std\0" + b"\x04\x08\0\x21\0\x2d\0", {"client_collation": 8, "server_collation": 45}),
+        (b"\x03\1\0\1\0\x05\x03UTC\x06\x03std", {"time_zone": "UTC"}),
+        (b"\x07\1\0\x08\1\0\x09" + b"\0" * 8 + b"\x0a\0\0\0\0\x0d\x40\x42\x0f", {"microseconds": 1_000_000}),
+        (b"\x0b\x01u\x04host\x0c\x02db1\0db2\0\x12\xff\0", {"default_collation": 255}),
+        (b"\x0c\xfe\x10\1\x11" + (99).to_bytes(8, "little") + b"\x13\1\x14\0", {"ddl_xid": 99}),
+        (b"\x80\1\0\0\x81" + b"\1" * 8, {"microseconds": 1}),
+    ],
+)
+def test_every_status_variable_has_its_length(status, wanted):
+    found = events.read_query(query_body(status))
+
+    assert found.status_complete
+    assert {name: getattr(found, name) for name in wanted} == wanted
+    assert (found.database, found.text, found.error_code, found.thread_id) == ("d", b"SELECT 1", 1062, 7)
+
+
+def test_a_status_variable_of_the_future_ends_the_reading_and_is_told():
+    found = events.read_query(query_body(b"\x01" + (4).to_bytes(8, "little") + b"\x7f???"))
+
+    assert not found.status_complete
+    assert found.ansi_quotes
+    assert found.text == b"SELECT 1"
+
+
+def test_a_gtid_of_mysql_has_its_commit_times():
+    found = events.read_gtid(EventType.GTID, body_of("ddl", "mysql", EventType.GTID))
+
+    assert found.tag == ""
+    assert str(found) == f"{found.uuid}:{found.gno}"
+    assert found.original_commit_us == found.immediate_commit_us > 1_700_000_000_000_000
+    assert found.transaction_bytes > 100
+
+
+def test_a_replicated_gtid_has_two_commit_times():
+    head = b"\1" + bytes(range(16)) + struct.pack("<qBqq", 5, 2, 1, 2)
+    original, immediate = 1_600_000_000_000_000, 1_700_000_000_000_000
+    times = (immediate | 1 << 55).to_bytes(7, "little") + original.to_bytes(7, "little")
+
+    found = events.read_gtid(EventType.GTID, head + times + b"\xfc\x10\x27")
+
+    assert (found.gno, found.original_commit_us, found.immediate_commit_us, found.transaction_bytes) == (5, original, immediate, 10_000)
+    assert found.uuid == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+
+
+def test_a_gtid_of_mysql_5_7_has_no_times_and_an_anonymous_one_no_number():
+    body = b"\1" + bytes(16) + struct.pack("<qBqq", 5, 2, 1, 2)
+
+    assert events.read_gtid(EventType.GTID, body).original_commit_us == 0
+    assert events.read_gtid(EventType.ANONYMOUS_GTID, body).gno == 0
+
+
+def test_a_tagged_gtid_is_read():
+    found = events.read_gtid(EventType.GTID_TAGGED, body_of("tagged", "mysql", EventType.GTID_TAGGED))
+    untagged = events.read_gtid(EventType.GTID, body_of("ddl", "mysql", EventType.GTID))
+
+    assert (found.uuid, found.tag, found.gno) == (untagged.uuid, "blue", 1)
+    assert str(found) == f"{found.uuid}:blue:1"
+    assert found.original_commit_us == found.immediate_commit_us > 1_700_000_000_000_000
+    assert found.transaction_bytes > 100
+
+
+def test_a_tagged_gtid_of_an_unknown_format_is_refused():
+    body = bytearray(body_of("tagged", "mysql", EventType.GTID_TAGGED))
+    body[0] = 4
+
+    with pytest.raises(DefiniteError, match="newer than dblog"):
+        events.read_gtid(EventType.GTID_TAGGED, bytes(body))
+
+
+def test_previous_gtids_are_a_set_with_and_without_tags():
+    plain = events.read_previous_gtids(body_of("format and rotate", "mysql", EventType.PREVIOUS_GTIDS))
+    tagged = events.read_previous_gtids(body_of("tagged in the set", "mysql", EventType.PREVIOUS_GTIDS))
+    uuid = next(plain.members())[0]
+
+    assert not plain.tagged
+    assert tagged.subtract(plain) == GtidSet.of([(uuid, "blue", 1, 1)])
+
+
+def test_a_gtid_of_mariadb_takes_its_server_from_the_header():
+    (event,) = logged("ddl", "mariadb", EventType.MARIADB_GTID)
+
+    found = events.read_mariadb_gtid(bytes.fromhex(event["body"]), server_id=event["server_id"])
+
+    assert str(found.gtid).startswith("0-1-")
+    assert found.standalone
+
+
+def test_a_gtid_list_has_every_domain():
+    found = events.read_mariadb_gtid_list(body_of("two domains", "mariadb", EventType.MARIADB_GTID_LIST))
+
+    assert found.domains() == (0, 7)
+    assert str(found.gtid(7)) == "7-1-1"
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_heartbeats_name_the_file(flavor):
+    (event,) = logged("heartbeat", flavor, EventType.HEARTBEAT)
+
+    found = events.read_heartbeat(EventType.HEARTBEAT, bytes.fromhex(event["body"]))
+
+    assert found == events.Heartbeat(file=event["file"], pos=None)
+
+
+def test_heartbeats_of_version_2_know_positions_beyond_4_gib():
+    position = b"\xfe" + (5_000_000_000).to_bytes(8, "little")
+    body = b"\x01\x0dbinlog.000007\x02" + bytes((len(position),)) + position + b"\0"
+
+    assert events.read_heartbeat(EventType.HEARTBEAT_V2, body) == events.Heartbeat(file="binlog.000007", pos=5_000_000_000)
+
+
+def test_small_events_are_read():
+    assert events.read_xid(body_of("format and rotate", "mysql", EventType.XID)) > 0
+    assert events.read_incident(b"\1\0\x0bLOST_EVENTS") == events.Incident(number=1, message="LOST_EVENTS")
+    assert events.read_incident(b"\1\0") == events.Incident(number=1, message="")
+    assert events.read_start_encryption(b"\1\2\0\0\0" + bytes(12)) == events.StartEncryption(scheme=1, key_version=2)
+    assert events.read_statement_text(EventType.ROWS_QUERY, body_of("statement text", "mysql", EventType.ROWS_QUERY)) == (
+        b"INSERT INTO t VALUES (3)"
+    )
+    assert events.read_statement_text(EventType.MARIADB_ANNOTATE_ROWS, b"DELETE") == b"DELETE"
+    header = events.read_header(struct.pack("<IBIIIH", 1, 2, 3, 4, 5, 6) + b"rest")
+    assert header == events.Header(timestamp_s=1, type_code=2, server_id=3, length=4, next_pos=5, flags=6)
+
+
+# -- what to do with a type ---------------------------------------------------------------------------------------------------------------
+
+TAKEN = events.ROWS_TYPES | {
+    EventType.QUERY, EventType.ROTATE, EventType.FORMAT_DESCRIPTION, EventType.XID, EventType.TABLE_MAP, EventType.GTID,
+    EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID, EventType.ERR_PACKET, EventType.EOF_PACKET,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("type_code", sorted({*range(1, 256)} - TAKEN - events.HARMLESS_TYPES))
+def test_every_type_that_is_neither_taken_nor_harmless_stops_the_task_with_place_and_name(type_code):
+    failure = events.unsupported(type_code, file="binlog.000003", pos=4711)
+
+    assert isinstance(failure, DefiniteError)
+    assert f"{events.type_name(type_code)} at binlog.000003:4711: " in str(failure)
+
+
+def test_an_unknown_type_may_be_passed_over_only_if_the_server_says_so():
+    assert events.unsupported(99, file="f.1", pos=4, flags=events.FLAG_IGNORABLE) is None
+    assert events.unsupported(99, file="f.1", pos=4, flags=events.FLAG_ARTIFICIAL) is not None
+
+
+def test_a_known_type_with_changes_stops_the_task_even_if_the_server_calls_it_ignorable():
+    for type_code in events.REMEDIES:
+        assert events.unsupported(type_code, file="f.1", pos=4, flags=events.FLAG_IGNORABLE) is not None
+
+
+def test_harmless_types_are_passed_over():
+    assert not TAKEN & events.HARMLESS_TYPES
+    for type_code in events.HARMLESS_TYPES:
+        assert events.unsupported(type_code, file="f.1", pos=4) is None
+
+
+# -- rows of the watermark table ----------------------------------------------------------------------------------------------------------
+
+MARKS = events.TableMap(
+    table_id=1,
+    flags=1,
+    table=TableId("dblog", "watermark"),
+    columns=tuple(events.MapColumn(type_code=WireType.VARCHAR, meta=meta, nullable=False) for meta in (760, 190)),
+    key=None,
+)
+
+
+def mark_row(name: str, token: str) -> bytes:
+    return b"\0" + struct.pack("<H", len(name.encode())) + name.encode() + bytes((len(token),)) + token.encode()
+
+
+@pytest.mark.parametrize("version_2", [False, True])
+def test_mark_rows_are_the_after_images(version_2):
+    head = (1).to_bytes(6, "little") + b"\1\0" + (b"\x05\0abc" if version_2 else b"") + b"\x02"
+    write, update, delete = (30, 31, 32) if version_2 else (23, 24, 25)
+    one, two, three = mark_row("a", "1"), mark_row("ä" * 150, "2"), mark_row("a", "3")
+
+    assert events.mark_rows(write, head + b"\3" + one + two, MARKS) == [("a", "1"), ("ä" * 150, "2")]
+    assert events.mark_rows(update, head + b"\3\3" + one + three, MARKS) == [("a", "3")]
+    assert events.mark_rows(delete, head + b"\3" + one, MARKS) == []
+
+
+def test_a_watermark_table_that_was_altered_is_refused_by_name():
+    altered = events.TableMap(table_id=1, flags=1, table=MARKS.table, columns=MARKS.columns[:1], key=None)
+
+    with pytest.raises(DefiniteError, match=r"dblog\.watermark has been altered"):
+        events.mark_rows(30, b"", altered)

@@ -1,0 +1,163 @@
+"""Statements: what a ladder selects is checked by running it against plain tuples; servers run the same in tests/integration."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+from dblog.dialects.mysql import sql
+from dblog.errors import DefiniteError
+from dblog.model import Column, Table, TableId
+
+
+def integer(name: str) -> Column:
+    return Column(name=name, type="int", type_text="int", nullable=False)
+
+
+def text(name: str, charset: str | None, collation: str | None) -> Column:
+    return Column(name=name, type="varchar", type_text="varchar(10)", nullable=False, charset=charset, collation=collation)
+
+
+def enum(name: str, *members: str) -> Column:
+    return Column(
+        name=name, type="enum", type_text="enum", nullable=False, members=members, charset="latin1", collation="latin1_swedish_ci"
+    )
+
+
+def a_table(*columns: Column, key: tuple[str, ...], primary_key: bool = True) -> Table:
+    return Table(id=TableId("shop", "order items"), columns=columns, key=key, primary_key=primary_key)
+
+
+def condition_of(statement: str) -> str:
+    return re.search(r" WHERE (.*) ORDER BY ", statement)[1]
+
+
+def selects(condition: str, parameters: tuple, row: dict[str, int]) -> bool:
+    """The condition's value for a row of integers, evaluated by Python."""
+    values = iter(parameters)
+    expression = re.sub(r"\?", lambda _: str(next(values)), condition)
+    expression = re.sub(r"`(\w+)`", lambda m: str(row[m[1]]), expression)
+    expression = re.sub(r"(?<![<>])=", "==", expression).replace("AND", "and").replace("OR", "or")
+    return bool(eval(expression))  # noqa: S307 - made above of numbers and comparisons
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_bounds_select_exactly_the_keys_between_them(width):
+    names = ("a", "b", "c")[:width]
+    table = a_table(*map(integer, names), integer("v"), key=names)
+    keys = list(itertools.product(range(3), repeat=width))
+
+    for after, upto in itertools.product([None, *keys], repeat=2):
+        if after is None and upto is None:
+            continue
+        statement, parameters = sql.chunk_select(table, after, upto, 7)
+        assert parameters[-1] == 7
+        selected = [key for key in keys if selects(condition_of(statement), parameters[:-1], dict(zip(names, key, strict=True)))]
+        assert selected == [key for key in keys if (after is None or key > after) and (upto is None or key <= upto)]
+
+
+def test_a_chunk_names_every_column_in_order_and_is_ordered_by_the_key():
+    hidden = Column(name="h", type="int", type_text="int", nullable=True, invisible=True)
+    generated = Column(name="g", type="int", type_text="int", nullable=True, generated=True)
+    table = a_table(integer("v"), hidden, integer("k"), generated, integer("j"), key=("k", "j"))
+
+    assert sql.chunk_select(table, None, None, 10) == (
+        "SELECT `v`, `h`, `k`, `g`, `j` FROM `shop`.`order items` FORCE INDEX (PRIMARY) ORDER BY `k`, `j` LIMIT ?",
+        (10,),
+    )
+    assert sql.max_key(table) == (
+        "SELECT `v`, `h`, `k`, `g`, `j` FROM `shop`.`order items` FORCE INDEX (PRIMARY) ORDER BY `k` DESC, `j` DESC LIMIT 1",
+        (),
+    )
+    assert sql.key_indexes(table) == (2, 4)
+
+
+def test_a_table_without_a_primary_key_has_no_index_to_force():
+    table = a_table(integer("k"), key=("k",), primary_key=False)
+
+    assert "FORCE INDEX" not in sql.chunk_select(table, None, None, 10)[0]
+
+
+def test_a_keyless_table_is_scanned_and_never_asked_for_by_ranges():
+    table = a_table(integer("v"), key=())
+
+    assert sql.full_scan(table, 11) == ("SELECT `v` FROM `shop`.`order items` LIMIT ?", (11,))
+    with pytest.raises(AssertionError, match="has no key"):
+        sql.chunk_select(table, None, None, 10)
+
+
+@pytest.mark.parametrize(
+    ("column", "mark"),
+    [
+        (text("k", "latin1", "latin1_german2_ci"), "CONVERT(? USING latin1) COLLATE latin1_german2_ci"),
+        (text("k", "utf8mb4", "utf8mb4_0900_ai_ci"), "CONVERT(? USING utf8mb4) COLLATE utf8mb4_0900_ai_ci"),
+        (text("k", "utf8mb3", "utf8mb3_bin"), "CONVERT(? USING utf8mb3) COLLATE utf8_bin"),
+        (text("k", "utf8mb3", "utf8mb3_uca1400_ai_ci"), "CONVERT(? USING utf8mb3) COLLATE utf8mb3_uca1400_ai_ci"),
+        (text("k", "latin1", None), "CONVERT(? USING latin1)"),
+        (text("k", None, None), "?"),
+        (text("k", "binary", "binary"), "?"),
+        (integer("k"), "?"),
+    ],
+)
+def test_a_bound_takes_charset_and_collation_of_its_column(column, mark):
+    statement, _ = sql.chunk_select(a_table(column, key=("k",)), ("x",), None, 10)
+
+    assert condition_of(statement) == f"(`k` > {mark})"
+
+
+def test_bounds_of_an_enum_follow_its_numbers():
+    table = a_table(enum("e", "z", "y", "x"), integer("n"), key=("e", "n"))
+    mark = "CONVERT(? USING latin1) COLLATE latin1_swedish_ci"
+
+    after, after_values = sql.chunk_select(table, ("z", 5), None, 10)
+    last, last_values = sql.chunk_select(table, ("x", 5), None, 10)
+    upto, upto_values = sql.chunk_select(table, None, ("y", 5), 10)
+    error, error_values = sql.chunk_select(table, ("", 5), None, 10)
+
+    assert (condition_of(after), after_values) == (f"((`e` IN ({mark}, {mark})) OR (`e` = {mark} AND `n` > ?))", ("y", "x", "z", 5, 10))
+    assert (condition_of(last), last_values) == (f"(`e` = {mark} AND `n` > ?)", ("x", 5, 10))
+    assert (condition_of(upto), upto_values) == (f"((`e` < ?) OR (`e` = {mark} AND `n` <= ?))", (2, "y", 5, 10))
+    assert (condition_of(error), error_values) == ("((`e` > ?) OR (`e` = ? AND `n` > ?))", (0, 0, 5, 10))
+
+
+def test_behind_the_last_member_of_an_enum_nothing_is_left():
+    table = a_table(enum("e", "z", "y"), key=("e",))
+
+    assert condition_of(sql.chunk_select(table, ("y",), None, 10)[0]) == "(1 = 0)"
+
+
+def test_long_enums_are_compared_by_number():
+    table = a_table(enum("e", *(f"m{i}" for i in range(1000))), key=("e",))
+
+    assert sql.chunk_select(table, ("m3",), None, 10)[1] == (4, 10)
+
+
+def test_bounds_of_a_set_are_its_bits():
+    column = Column(name="s", type="set", type_text="set", nullable=False, members=("a", "b", "c"), charset="latin1")
+    table = a_table(column, key=("s",))
+
+    assert [sql.chunk_select(table, (value,), None, 10)[1][0] for value in ("", "a", "c", "a,c")] == [0, 1, 4, 5]
+
+
+def test_an_unknown_member_says_that_the_table_has_changed():
+    with pytest.raises(DefiniteError, match="has changed") as caught:
+        sql.chunk_select(a_table(enum("e", "a"), key=("e",)), ("secret",), None, 10)
+
+    assert "secret" not in str(caught.value)
+
+
+def test_identifiers_and_texts_are_quoted():
+    assert sql.quote_table(TableId("a`b", "select")) == "`a``b`.`select`"
+    assert sql.quote_text("it's \\") == r"'it''s \\'"
+    assert sql.account("o'neil@x@10.%") == "'o''neil@x'@'10.%'"
+
+
+@pytest.mark.parametrize("name", ["watermark", "", ".", "a.", ".b"])
+def test_a_watermark_table_needs_a_database(name):
+    with pytest.raises(DefiniteError, match=r"database\.table"):
+        sql.parse_table_name(name)
+
+
+def test_the_name_of_a_watermark_table_is_cut_at_its_first_dot():
+    assert sql.parse_table_name("dblog.water.mark") == TableId("dblog", "water.mark")
