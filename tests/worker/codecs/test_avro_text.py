@@ -1,0 +1,126 @@
+"""The one text of an Avro schema: what must become equal, what must stay different, and what is no schema."""
+
+import json
+
+import pytest
+from dblog.codecs.avro_text import canonical_text
+from dblog.errors import DefiniteError
+
+RECORD = {
+    "type": "record",
+    "name": "Envelope",
+    "namespace": "shop.orders",
+    "doc": "größer",
+    "fields": [
+        {
+            "name": "before",
+            "type": [
+                "null",
+                {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"}], "connect.name": "shop.orders.Value"},
+            ],
+            "default": None,
+        },
+        {"name": "after", "type": ["null", "Value"], "default": None},
+        {
+            "name": "price",
+            "type": {"type": "bytes", "scale": 2, "connect.name": "org.apache.kafka.connect.data.Decimal", "logicalType": "decimal"},
+        },
+        {"name": "state", "type": {"type": "enum", "name": "State", "namespace": "other", "symbols": ["A", "B"], "default": "A"}},
+        {"name": "again", "type": "other.State"},
+        {"name": "hash", "type": {"type": "fixed", "name": "Hash", "size": 4}},
+        {"name": "list", "type": {"type": "array", "items": {"type": "map", "values": "string"}}},
+    ],
+    "connect.version": 1,
+    "connect.name": "shop.orders.Envelope",
+}
+
+
+def test_the_text_of_avros_own_to_string_stays_as_it_is():
+    # Written by Avro Java 1.11's Schema.toString() for the same schema (attribute order: its toJson).
+    text = (
+        '{"type":"record","name":"Envelope","namespace":"shop.orders","doc":"größer","fields":['
+        '{"name":"before","type":["null",{"type":"record","name":"Value","fields":[{"name":"id","type":"long"}],'
+        '"connect.name":"shop.orders.Value"}],"default":null},'
+        '{"name":"after","type":["null","Value"],"default":null},'
+        '{"name":"price","type":{"type":"bytes","scale":2,"connect.name":"org.apache.kafka.connect.data.Decimal","logicalType":"decimal"}},'
+        '{"name":"state","type":{"type":"enum","name":"State","namespace":"other","symbols":["A","B"],"default":"A"}},'
+        '{"name":"again","type":"other.State"},'
+        '{"name":"hash","type":{"type":"fixed","name":"Hash","size":4}},'
+        '{"name":"list","type":{"type":"array","items":{"type":"map","values":"string"}}}],'
+        '"connect.version":1,"connect.name":"shop.orders.Envelope"}'
+    )
+
+    assert canonical_text(json.dumps(RECORD)) == text
+    assert canonical_text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('"string"', ' "string" '),
+        ('"string"', "string"),
+        ('"string"', '{"type":"string"}'),
+        ('{"type":"array","items":"int"}', '{ "items" : {"type":"int"}, "type":"array" }'),
+        (
+            '{"type":"record","name":"a.b.C","fields":[]}',
+            '{"fields":[],"name":"C","namespace":"a.b","type":"record"}',
+        ),
+        (
+            '{"type":"record","name":"C","namespace":"a","fields":[{"name":"x","type":["null","a.C"]}]}',
+            '{"type":"record","name":"C","namespace":"a","fields":[{"type":["null","C"],"name":"x","order":"ascending"}]}',
+        ),
+    ],
+)
+def test_texts_of_one_schema_are_one(one, other):
+    assert canonical_text(one) == canonical_text(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('{"type":"string","a":1}', '"string"'),
+        ('{"type":"record","name":"C","fields":[],"doc":"x"}', '{"type":"record","name":"C","fields":[]}'),
+        (
+            '{"type":"record","name":"C","fields":[{"name":"x","type":"int","default":1}]}',
+            '{"type":"record","name":"C","fields":[{"name":"x","type":"int"}]}',
+        ),
+    ],
+)
+def test_what_a_reader_can_see_makes_a_difference(one, other):
+    assert canonical_text(one) != canonical_text(other)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "7",
+        "null7",
+        '"nothing"',
+        '{"name":"x"}',
+        '{"type":"record","name":"C"}',
+        '{"type":"record","name":"9C","fields":[]}',
+        '{"type":"record","name":"C","fields":[{"name":"a-b","type":"int"}]}',
+        '{"type":"record","name":"C","fields":[{"name":"a","type":"int"},{"name":"a","type":"int"}]}',
+        '{"type":"record","name":"C","fields":[{"name":"a"}]}',
+        '{"type":"enum","name":"E","symbols":["A","A"]}',
+        '{"type":"fixed","name":"F","size":"4"}',
+        '["int","int"]',
+        '["int",["null"]]',
+        '{"type":"array"}',
+        '[{"type":"fixed","name":"F","size":1},{"type":"record","name":"R","fields":[{"name":"f","type":{"type":"fixed","name":"F","size":2}}]}]',
+        '{"type":"array","items":' * 5000 + '"int"' + "}" * 5000,
+    ],
+)
+def test_what_is_no_schema_is_refused(text):
+    with pytest.raises(DefiniteError):
+        canonical_text(text)
+
+
+def test_a_name_defined_elsewhere_is_known_by_reference():
+    text = '{"type":"record","name":"C","fields":[{"name":"x","type":"other.State"}]}'
+
+    assert canonical_text(text, names={"other.State": {}}) == text
+    with pytest.raises(DefiniteError):
+        canonical_text(text)

@@ -1,0 +1,157 @@
+"""Avro schema resolution: each rule of the specification, against fastavro's reader where data can show it, and the levels."""
+
+import io
+import json
+
+import fastavro
+import pytest
+from dblog.codecs.compatibility import Level, check_level, read_problems
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def record(*fields, name="R", **more):
+    return {"type": "record", "name": name, "fields": list(fields), **more}
+
+
+def field(name, kind, **more):
+    return {"name": name, "type": kind, **more}
+
+
+def readable(reader, writer):
+    return not read_problems(json.dumps(reader), json.dumps(writer))
+
+
+ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+NODE = record(field("next", ["null", "R"]), field("value", "int"))
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "expected"),
+    [
+        ("int", "int", True),
+        ("long", "int", True),
+        ("double", "float", True),
+        ("float", "long", True),
+        ("int", "long", False),
+        ("float", "double", False),
+        ("string", "bytes", True),
+        ("bytes", "string", True),
+        ("string", "int", False),
+        (["null", "long"], "int", True),
+        (["null", "string"], "int", False),
+        (["null", "int"], ["null", "int"], True),
+        ("int", ["null", "int"], False),
+        ("int", ["int"], True),
+        ({"type": "array", "items": "long"}, {"type": "array", "items": "int"}, True),
+        ({"type": "array", "items": "int"}, {"type": "array", "items": "string"}, False),
+        ({"type": "map", "values": "long"}, {"type": "map", "values": "int"}, True),
+        ({"type": "map", "values": "int"}, {"type": "array", "items": "int"}, False),
+        ({**ENUM, "symbols": ["A", "B", "C"]}, ENUM, True),
+        ({**ENUM, "symbols": ["A"]}, ENUM, False),
+        ({**ENUM, "symbols": ["A"], "default": "A"}, ENUM, True),
+        ({**ENUM, "name": "F"}, ENUM, False),
+        ({**ENUM, "namespace": "x"}, ENUM, True),
+        ({**ENUM, "name": "F", "aliases": ["E"]}, ENUM, True),
+        ({"type": "fixed", "name": "F", "size": 4}, {"type": "fixed", "name": "F", "size": 4}, True),
+        ({"type": "fixed", "name": "F", "size": 4}, {"type": "fixed", "name": "F", "size": 5}, False),
+        (record(field("a", "int"), field("b", "int", default=1)), record(field("a", "int")), True),
+        (record(field("a", "int"), field("b", "int")), record(field("a", "int")), False),
+        (record(field("a", "int")), record(field("a", "int"), field("b", "int")), True),
+        (record(field("b", "int", aliases=["a"])), record(field("a", "int")), True),
+        (record(field("a", "int")), record(field("a", "string")), False),
+        (record(), record(name="S"), False),
+        (record(aliases=["S"]), record(name="S"), True),
+        (NODE, NODE, True),
+        (record(field("next", ["null", "R"]), field("value", "long")), NODE, True),
+        (record(field("next", ["null", "R"]), field("value", "string")), NODE, False),
+    ],
+)
+def test_a_rule_of_resolution(reader, writer, expected):
+    assert readable(reader, writer) is expected
+
+
+PLAIN = st.sampled_from(["int", "long", "float", "double", "string", "bytes", "boolean"])
+KINDS = st.one_of(
+    PLAIN,
+    st.lists(PLAIN, min_size=1, max_size=3, unique=True).map(lambda branches: ["null", *branches]),
+    PLAIN.map(lambda items: {"type": "array", "items": items}),
+)
+DEFAULTS = {"int": 1, "long": 1, "float": 1.0, "double": 1.0, "string": "x", "bytes": "x", "boolean": True}
+VALUES = {"int": 5, "long": 5, "float": 1.5, "double": 1.5, "string": "s", "bytes": b"b", "boolean": False, "null": None}
+
+
+@st.composite
+def records(draw):
+    names = draw(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, unique=True))
+    fields = []
+    for name in names:
+        kind = draw(KINDS)
+        default = {"default": DEFAULTS[kind]} if isinstance(kind, str) and draw(st.booleans()) else {}
+        fields.append(field(name, kind, **default))
+    return record(*fields)
+
+
+def values_of(kind):
+    if isinstance(kind, list):
+        return [VALUES[branch] for branch in kind]
+    return [[VALUES[kind["items"]]]] if isinstance(kind, dict) else [VALUES[kind]]
+
+
+@given(reader=records(), writer=records())
+def test_what_is_called_readable_can_be_read(reader, writer):
+    if not readable(reader, writer):
+        return
+    parsed_writer, parsed_reader = fastavro.parse_schema(writer), fastavro.parse_schema(reader)
+    rows = [{f["name"]: values_of(f["type"])[0] for f in writer["fields"]}]
+    rows += [{**rows[0], f["name"]: value} for f in writer["fields"] for value in values_of(f["type"])]
+    for row in rows:
+        data = io.BytesIO()
+        fastavro.schemaless_writer(data, parsed_writer, row)
+        data.seek(0)
+        read = fastavro.schemaless_reader(data, parsed_writer, parsed_reader)
+        assert set(read) == {f["name"] for f in reader["fields"]}
+
+
+V1 = json.dumps(record(field("a", "int")))
+V2_WITH_DEFAULT = json.dumps(record(field("a", "int"), field("b", "int", default=1)))
+V2_WITHOUT = json.dumps(record(field("a", "int"), field("b", "int")))
+V3_NARROW = json.dumps(record(field("b", "int", default=1)))
+
+
+@pytest.mark.parametrize(
+    ("level", "new", "earlier", "allowed"),
+    [
+        (Level.BACKWARD, V2_WITH_DEFAULT, [V1], True),
+        (Level.BACKWARD, V2_WITHOUT, [V1], False),
+        (Level.FORWARD, V2_WITHOUT, [V1], True),
+        (Level.FORWARD, V1, [V2_WITHOUT], False),
+        (Level.FULL, V2_WITH_DEFAULT, [V1], True),
+        (Level.FULL, V2_WITHOUT, [V1], False),
+        (Level.NONE, '"int"', [V1], True),
+        # Only the last version counts, unless the level is transitive.
+        (Level.BACKWARD, V2_WITHOUT, [V1, V2_WITHOUT], True),
+        (Level.BACKWARD_TRANSITIVE, V2_WITHOUT, [V1, V2_WITHOUT], False),
+        (Level.FORWARD, V3_NARROW, [V1, V2_WITH_DEFAULT], False),
+        (Level.FULL_TRANSITIVE, V2_WITH_DEFAULT, [V1, V2_WITH_DEFAULT], True),
+        (Level.BACKWARD, V1, [], True),
+    ],
+)
+def test_levels(level, new, earlier, allowed):
+    assert (not check_level(new, earlier, level)) is allowed
+
+
+def test_a_problem_names_its_place():
+    reader = record(field("a", record(field("x", "int"), field("y", "int"), name="Inner")))
+    writer = record(field("a", record(field("x", "int"), name="Inner")))
+
+    (problem,) = read_problems(json.dumps(reader), json.dumps(writer))
+
+    assert problem == "reader field y has no default and the writer does not write it, at /a/y/"
+
+
+def test_schemas_defined_elsewhere_are_looked_up():
+    names = {"x.E": {**ENUM, "namespace": "x"}}
+    schema = json.dumps(record(field("e", "x.E")))
+
+    assert read_problems(schema, schema, names=names) == []
