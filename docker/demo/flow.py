@@ -58,7 +58,9 @@ class Scenario:
     alter_at_dump_share: float | None = 0.08
     chunk_rows: int = 2000
     dump_timeout_s: float = 180.0
-    catch_up_timeout_s: float = 240.0
+    catch_up_timeout_s: float = 900.0
+    standstill_timeout_s: float = 300.0
+    """A slow machine is given time as long as something still arrives; 300 s is the first batch of half a million rows on a very busy one."""
 
 
 @dataclass(slots=True)
@@ -194,14 +196,21 @@ class Run:
         self.progress.event("ALTER TABLE orders ADD COLUMN, under the dump and the writes")
 
     def _catch_up(self, worker: Worker) -> None:
-        self.progress.phase("waiting until the lake has caught up")
+        self.progress.phase("waiting until everything has arrived")
+
+        seen, seen_at_s = -1, time.monotonic()
 
         def arrived() -> bool:
+            nonlocal seen, seen_at_s
             self._check(worker, None)
             self.destination.check()
+            if (moved := self.destination.moved()) != seen:
+                seen, seen_at_s = moved, time.monotonic()
+            if time.monotonic() - seen_at_s > self.scenario.standstill_timeout_s:
+                raise RunFailedError(f"nothing has arrived for {self.scenario.standstill_timeout_s:.0f} s, and the last rows are missing")
             return self.destination.arrived()
 
-        wait_until(arrived, timeout_s=self.scenario.catch_up_timeout_s, what="the last row of every table to be in the lake", pause_s=0.5)
+        wait_until(arrived, timeout_s=self.scenario.catch_up_timeout_s, what="the last row of every table to arrive", pause_s=0.5)
 
     def _compare(self, worker: Worker) -> None:
         """Compare all tables; those that differ once more, until they agree or time is up."""

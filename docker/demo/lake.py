@@ -34,18 +34,26 @@ class Lake:
         except TableNotFoundError:
             return []
 
-    def count_rows(self, database: str, table: str, where: str = "1 = 1") -> int:
-        """Rows that fulfil an SQL condition, 0 when there is no table; deletion vectors are applied."""
+    def version(self, database: str, table: str) -> int:
+        """Commits of the table so far; 0 when there is no table."""
         if not (self.path(database, table) / "_delta_log").is_dir():
             return 0
-        rows = next(iter(self._select(database, table, f"SELECT COUNT(*) AS n FROM t WHERE {where}")), (0,))
+        return DeltaTable(self.path(database, table)).version() + 1
+
+    def count_rows(self, database: str, table: str, where: str = "1 = 1") -> int:
+        """Rows that fulfil an SQL condition, 0 when there is no table; deletion vectors are applied."""
+        try:
+            rows = next(iter(self._select(database, table, f"SELECT COUNT(*) AS n FROM t WHERE {where}")), (0,))
+        except TableNotFoundError:  # also while its first version is being written
+            return 0
         return int(rows[0])
 
     def newest(self, database: str, table: str, column: str) -> Any:
         """The greatest value of a column; None when there is no row."""
-        if not (self.path(database, table) / "_delta_log").is_dir():
+        try:
+            return next(iter(self._select(database, table, f"SELECT MAX({column}) AS n FROM t")), (None,))[0]
+        except TableNotFoundError:
             return None
-        return next(iter(self._select(database, table, f"SELECT MAX({column}) AS n FROM t")), (None,))[0]
 
     def read_rows(self, database: str, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Every row in the order of ``names``."""

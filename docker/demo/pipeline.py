@@ -129,7 +129,12 @@ class Sink:
                 *("--config", str(file)),
             ],
             log=folder / "sink.log",
-            env={"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": "", "SPARK_LOCAL_DIRS": str(folder / "spark-local")},
+            env={
+                "PYSPARK_PYTHON": sys.executable,
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "PYTHONPATH": "",
+                "SPARK_LOCAL_DIRS": str(folder / "spark-local"),
+            },
             cwd=folder,
             grace_s=20.0,
         )

@@ -8,6 +8,7 @@ from demo.compare import TableResult
 from demo.pipeline import Worker
 from demo.progress import Numbers
 from demo.shop import DATABASE, TABLES
+from demo.topics import Topics
 from stack import Kafka
 from support.topicfold import Folded, compare_topic, fold, last_value
 
@@ -28,6 +29,9 @@ class TableTopics:
 
     def arrived(self) -> bool:
         return all(b"sentinel" in (last_value(self._kafka.bootstrap, self._topic(table)) or b"") for table in TABLES)
+
+    def moved(self) -> int:
+        return Topics(self._kafka.bootstrap, [self._topic(table) for table in TABLES]).records()
 
     def compare(self, connect, table: str) -> TableResult:
         self.folded[table] = fold(self._kafka.bootstrap, self._registry_url, self._topic(table))
