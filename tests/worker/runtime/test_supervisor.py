@@ -1,0 +1,301 @@
+"""The task process over a real broker: what it sends, what it commits, and what it says to its herder. # I1"""
+
+from __future__ import annotations
+
+import json
+import queue
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from dblog.errors import DefiniteError, TransientError
+from dblog.model import Batch, Headers, OffsetMap, Segment
+from dblog.runtime.control import Control
+from dblog.runtime.supervisor import StartOrder, Supervisor
+from stack import Kafka
+
+TIMEOUT_S = 60.0
+
+
+class Count:
+    """The fold of a task whose steps are numbers."""
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def advance(self, step: object) -> None:
+        assert isinstance(step, int)
+        assert step == self.last + 1, "steps arrive in order, none left out"
+        self.last = step
+
+    def offset(self) -> OffsetMap:
+        return {"n": self.last}
+
+
+class CountingTask:
+    """A source of numbers: batch n holds one record; ``script`` may raise at a number, or hold back."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.partition = {"server": "p"}
+        self.fold = Count()
+        self.context_headers: Headers = [("context", b"yes")]
+        self.next = 1
+        self.stopped = 0
+        self.committed: list[OffsetMap] = []
+
+    def start(self, offset: OffsetMap | None) -> None:
+        self.world.starts.append(offset)
+        if self.world.start_errors:
+            raise self.world.start_errors.pop(0)
+        if offset is not None:
+            assert isinstance(offset["n"], int)
+            self.next = offset["n"] + 1
+            self.fold.last = offset["n"]
+
+    def poll(self, *, timeout_s: float, records_max: int) -> list[Batch]:
+        del records_max
+        error = self.world.poll_errors.pop(self.next, None)
+        if error is not None:
+            raise error
+        if self.next > self.world.upto:
+            threading.Event().wait(timeout_s)
+            return []
+        n = self.next
+        self.next += 1
+        segment = Segment(self.world.topic, [b"k%d" % n], [None if n % 5 == 0 else b"v%d" % n])
+        return [Batch([segment], n, 1, 2)]
+
+    def commit(self, offset: OffsetMap) -> None:
+        self.committed.append(offset)
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+    def metrics(self) -> dict[str, float]:
+        return {"next": float(self.next)}
+
+
+class World:
+    """A supervisor on a thread, its herder's end of the channel, and the topics it writes."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self.kafka = kafka
+        name = uuid.uuid4().hex[:8]
+        self.topic = f"numbers-{name}"
+        self.offset_topic = f"offsets-{name}"
+        self.upto = 20
+        self.starts: list[OffsetMap | None] = []
+        self.start_errors: list[Exception] = []
+        self.poll_errors: dict[int, Exception] = {}
+        self.tasks: list[CountingTask] = []
+        self.told: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.exit_code: int | None = None
+        self._mine, theirs = socket.socketpair()
+        self._control = Control(theirs.detach())
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _run(self) -> None:
+        def factory(_order: StartOrder) -> CountingTask:
+            task = CountingTask(self)
+            self.tasks.append(task)
+            return task
+
+        self.exit_code = Supervisor(self._control, factory).run()
+
+    def _listen(self) -> None:
+        for line in self._mine.makefile():
+            self.told.put(json.loads(line))
+
+    def start(self, *, offsets: list[dict[str, Any]] | None = None, **config: str) -> None:
+        worker = {
+            "bootstrap.servers": self.kafka.bootstrap,
+            "group.id": "g",
+            "config.storage.topic": "unused-config",
+            "status.storage.topic": "unused-status",
+            "offset.storage.topic": self.offset_topic,
+            "offset.flush.interval.ms": "200",
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        }
+        self._thread.start()
+        self.say(type="start", connector="c", task=0, config={"topic.prefix": "p", **config}, worker=worker, offsets=offsets or [])
+
+    def say(self, **message: Any) -> None:
+        self._mine.sendall(json.dumps(message).encode() + b"\n")
+
+    def wait_state(self, state: str) -> dict[str, Any]:
+        """The next message about that state."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:
+            message = self.told.get(timeout=max(0.01, deadline_s - time.monotonic()))
+            if message["type"] == "state" and message["state"] == state:
+                return message
+
+    def stop(self) -> None:
+        if self.exit_code is None:
+            self.say(type="stop")
+        self._thread.join(TIMEOUT_S)
+        assert not self._thread.is_alive()
+
+    def records(self, topic: str, count: int) -> list[Any]:
+        """That many messages from the topic's beginning."""
+        consumer = Consumer({"bootstrap.servers": self.kafka.bootstrap, "group.id": uuid.uuid4().hex, "auto.offset.reset": "earliest"})
+        try:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            found: list[Any] = []
+            deadline_s = time.monotonic() + TIMEOUT_S
+            while len(found) < count and time.monotonic() < deadline_s:
+                found += [m for m in consumer.consume(count - len(found), timeout=0.5) if m.error() is None]
+            return found
+        finally:
+            consumer.close()
+
+    def stored(self) -> list[int]:
+        """Every offset written so far, in order, until the last one is ``upto``'s."""
+        seen: list[int] = []
+        while not seen or seen[-1] < self.upto:
+            seen = [json.loads(m.value())["n"] for m in self.records(self.offset_topic, len(seen) + 1)]
+        return seen
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition, with a limit."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline_s, "it never became true"
+        threading.Event().wait(0.02)
+
+
+@pytest.fixture
+def world(kafka: Kafka) -> Iterator[World]:
+    made = World(kafka)
+    yield made
+    made.stop()
+
+
+def test_records_and_tombstones_arrive_with_context_headers_and_the_offset_follows(world: World) -> None:
+    world.start()
+    world.wait_state("RUNNING")
+
+    records = world.records(world.topic, 20)
+
+    assert [m.key() for m in records] == [b"k%d" % n for n in range(1, 21)]
+    assert [m.value() for m in records[3:6]] == [b"v4", None, b"v6"]
+    assert records[0].headers() == [("context", b"yes")]
+    offsets = world.stored()
+    assert offsets == sorted(offsets)
+    assert offsets[-1] == 20
+    assert world.records(world.offset_topic, 1)[0].key() == b'["c",{"server":"p"}]'
+
+
+def test_a_stored_offset_is_handed_to_the_task(world: World) -> None:
+    world.start(offsets=[{"partition": {"server": "other"}, "offset": {"n": 3}}, {"partition": {"server": "p"}, "offset": {"n": 15}}])
+
+    assert [m.key() for m in world.records(world.topic, 5)] == [b"k%d" % n for n in range(16, 21)]
+    assert world.starts == [{"n": 15}]
+
+
+def test_a_transient_error_starts_the_task_again_where_its_records_are_stored(world: World) -> None:
+    world.poll_errors[11] = TransientError("the database went away")
+    world.start()
+
+    records = world.records(world.topic, 20)
+
+    assert [m.key() for m in records] == [b"k%d" % n for n in range(1, 21)]
+    assert world.starts == [None, {"n": 10}]
+    assert world.tasks[0].stopped == 1
+
+
+def test_a_definite_error_is_failed_with_its_sentence_and_what_was_sent_is_committed(world: World) -> None:
+    world.poll_errors[8] = DefiniteError("shop.orders cannot be decoded at binlog.000001:4; do this")
+    world.start()
+
+    failed = world.wait_state("FAILED")
+
+    assert failed["trace"].startswith("DefiniteError: shop.orders cannot be decoded at binlog.000001:4; do this")
+    assert "Traceback" not in failed["trace"]
+    world.upto = 7
+    assert world.stored()[-1] == 7
+    until(lambda: world.exit_code == 1)
+
+
+def test_a_bug_is_failed_with_its_trace(world: World) -> None:
+    world.poll_errors[1] = AssertionError("two and two")
+    world.start()
+
+    failed = world.wait_state("FAILED")
+
+    assert "bug in dblog" in failed["trace"]
+    assert "two and two" in failed["trace"]
+
+
+def test_trying_again_ends_after_the_retry_timeout(world: World) -> None:
+    world.start_errors = [TransientError("the registry is away")] * 100
+    world.start(**{"dblog.retry.timeout.ms": "500"})
+
+    failed = world.wait_state("FAILED")
+
+    assert "gave up after" in failed["trace"]
+    assert "the registry is away" in failed["trace"]
+    assert len(world.starts) >= 2
+
+
+def test_a_paused_task_sends_nothing_until_it_is_resumed(world: World) -> None:
+    world.upto = 3
+    world.start()
+    assert len(world.records(world.topic, 3)) == 3
+
+    world.say(type="pause")
+    world.wait_state("PAUSED")
+    world.upto = 6
+    paused_at = world.tasks[0].next
+    threading.Event().wait(0.2)
+    assert world.tasks[0].next == paused_at
+    world.say(type="resume")
+    world.wait_state("RUNNING")
+
+    assert [m.key() for m in world.records(world.topic, 6)][-1] == b"k6"
+
+
+def test_a_stop_commits_what_has_been_sent(world: World) -> None:
+    world.start()
+    assert len(world.records(world.topic, 20)) == 20
+
+    world.stop()
+
+    assert world.exit_code == 0
+    assert world.stored()[-1] == 20
+    assert world.tasks[0].committed[-1] == {"n": 20}
+
+
+def test_a_record_that_is_too_large_names_topic_and_remedy(world: World) -> None:
+    world.start(**{"producer.override.max.request.size": "1000"})
+    world.wait_state("RUNNING")
+    until(lambda: bool(world.tasks))
+    task = world.tasks[0]
+    until(lambda: task.next == 21)
+    huge = Batch([Segment(world.topic, [b"k"], [b"x" * 5000])], 21, 1, 5000)
+    task.poll = lambda **_: [huge]  # type: ignore[method-assign]
+
+    failed = world.wait_state("FAILED")
+
+    assert world.topic in failed["trace"]
+    assert "producer.override.max.request.size" in failed["trace"]
+
+
+def test_the_first_record_of_a_topic_is_told_once(world: World) -> None:
+    world.start()
+    world.records(world.topic, 20)
+    world.stop()
+
+    told = []
+    while not world.told.empty():
+        told.append(world.told.get())
+    assert [m["topic"] for m in told if m["type"] == "topic"] == [world.topic]
