@@ -1065,6 +1065,14 @@ _HISTORY_OPTIONS = (
         group=HISTORY,
         label="DDL filter",
     ),
+    _opt(
+        name="schema.history.internal.memory.optimization",
+        doc="How Debezium saves memory; dblog keeps captured tables only.",
+        default="off",
+        importance=_LOW,
+        group=HISTORY,
+        label="History memory",
+    ),
 )
 
 _OUR_OPTIONS = (

@@ -1,0 +1,102 @@
+"""Config providers: what is replaced, what is refused, and that nothing replaced is ever shown."""
+
+import re
+
+import pytest
+from dblog.config.providers import DirectoryProvider, EnvProvider, FileProvider, build_providers, resolve
+from dblog.errors import ConfigError
+
+
+@pytest.fixture
+def providers(tmp_path):
+    (tmp_path / "x.properties").write_text("password=geheim\nuser=root\n", encoding="utf-8")
+    (tmp_path / "token").write_text("whole file", encoding="utf-8")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "inside").mkdir()
+    return {
+        "file": FileProvider((tmp_path,)),
+        "dir": DirectoryProvider((tmp_path,)),
+        "env": EnvProvider(re.compile("DB_.*"), {"DB_PASSWORD": "from-env", "PATH": "/bin"}),
+    }
+
+
+def test_placeholders_are_replaced_wherever_they_stand(providers, tmp_path):
+    done = resolve(
+        {
+            "plain": "p",
+            "one": f"${{file:{tmp_path}/x.properties:password}}",
+            "two": f"${{file:{tmp_path}/x.properties:user}}@${{env:DB_PASSWORD}}!",
+            "three": f"${{dir:{tmp_path}:token}}",
+            "null": None,
+        },
+        providers,
+    )
+
+    assert done.errors == {}
+    assert done.values == {"plain": "p", "one": "geheim", "two": "root@from-env!", "three": "whole file"}
+    assert set(done.placeholders) == {"one", "two", "three"}
+
+
+def test_replaced_values_are_taken_out_of_texts_again(providers, tmp_path):
+    done = resolve({"a": f"${{file:{tmp_path}/x.properties:password}}", "b": "${env:DB_PASSWORD}"}, providers)
+
+    scrubbed = done.scrub("login geheim refused, from-env too")
+
+    assert scrubbed == f"login ${{file:{tmp_path}/x.properties:password}} refused, ${{env:DB_PASSWORD}} too"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("${vault:a:b}", "no config provider 'vault' (config.providers: file, dir, env)"),
+        ("${env:PATH}", "allowlist.pattern"),
+        ("${env:DB_OTHER}", "no environment variable DB_OTHER"),
+        ("${env:x:DB_PASSWORD}", "environment variables have no path"),
+        ("${file:TMP/x.properties:nothing}", "has no key nothing"),
+        ("${file:TMP/none.properties:a}", "cannot be read"),
+        ("${file:/etc/passwd:root}", "outside the provider's allowed.paths"),
+        ("${file:TMP/../../etc/passwd:root}", "outside the provider's allowed.paths"),
+        ("${file:x.properties:a}", "not an absolute path"),
+        ("${dir:TMP:../x}", "is not the name of a file"),
+        ("${dir:TMP:nothing}", "cannot be read"),
+    ],
+)
+def test_what_cannot_be_replaced_is_an_error_with_its_reason(providers, tmp_path, text, reason):
+    done = resolve({"k": text.replace("TMP", str(tmp_path))}, providers)
+
+    assert list(done.errors) == ["k"]
+    assert reason in done.errors["k"][0]
+
+
+def test_a_link_out_of_the_allowed_folder_is_not_followed(providers, tmp_path):
+    (tmp_path / "inside" / "link.properties").symlink_to("/etc/hostname")
+
+    done = resolve({"k": f"${{file:{tmp_path}/inside/link.properties:a}}"}, providers)
+
+    assert "outside" in done.errors["k"][0]
+
+
+def test_text_that_only_looks_like_a_placeholder_stays(providers):
+    text = {"a": "${topic}-x", "b": "$ {env:X}", "c": "${}", "d": "{env:DB_PASSWORD}"}
+
+    assert resolve(text, providers).values == text
+
+
+def test_providers_are_built_from_the_workers_properties():
+    built = build_providers(
+        ("f", "e"),
+        {
+            "config.providers.f.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+            "config.providers.f.param.allowed.paths": "/run/secrets, /etc/x",
+            "config.providers.e.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+            "config.providers.e.param.allowlist.pattern": "A.*",
+        },
+    )
+
+    assert [str(path) for path in built["f"].allowed_paths] == ["/run/secrets", "/etc/x"]
+    assert built["e"].allowlist.pattern == "A.*"
+
+
+def test_a_provider_class_we_do_not_have_is_refused():
+    with pytest.raises(ConfigError, match=r"Class com\.example\.Vault could not be found"):
+        build_providers(("v",), {"config.providers.v.class": "com.example.Vault"})

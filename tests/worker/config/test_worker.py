@@ -1,0 +1,112 @@
+"""The worker's properties: Kafka Connect's file is taken, what cannot be done is refused, and clients get librdkafka's spelling."""
+
+import pytest
+from dblog.config.properties import parse_properties
+from dblog.config.worker import read_worker_config, to_librdkafka
+from dblog.errors import ConfigError
+
+# The distributed worker's example that comes with Kafka, without its comments.
+EXAMPLE = """
+bootstrap.servers=localhost:9092
+group.id=connect-cluster
+key.converter=org.apache.kafka.connect.json.JsonConverter
+value.converter=org.apache.kafka.connect.json.JsonConverter
+key.converter.schemas.enable=true
+value.converter.schemas.enable=true
+offset.storage.topic=connect-offsets
+offset.storage.replication.factor=1
+config.storage.topic=connect-configs
+config.storage.replication.factor=1
+status.storage.topic=connect-status
+status.storage.replication.factor=1
+offset.flush.interval.ms=10000
+plugin.path=/usr/local/share/java,/usr/local/share/kafka/plugins
+"""
+
+
+def config(**changes):
+    return read_worker_config(parse_properties(EXAMPLE) | {name.replace("_", "."): text for name, text in changes.items()})
+
+
+def errors(**changes):
+    with pytest.raises(ConfigError) as raised:
+        config(**changes)
+    return raised.value.errors
+
+
+def test_kafkas_own_example_is_taken():
+    worker = config()
+
+    assert worker.listen_port == 8083
+    assert worker.settings["offset.flush.interval.ms"] == 10000
+    assert worker.settings["offset.storage.partitions"] == 25
+    assert worker.settings["status.storage.partitions"] == 5
+    assert worker.settings["task.shutdown.graceful.timeout.ms"] == 5000
+    assert worker.settings["dblog.task.restart.max"] == -1
+
+
+def test_the_worker_is_known_by_its_advertised_address():
+    assert config(listeners="http://10.0.0.5:9000").worker_id == "10.0.0.5:9000"
+    advertised = {"rest.advertised.host.name": "connect-1", "rest.advertised.port": "80"}
+    assert config(**advertised).advertised_url == "http://connect-1:80"
+    assert config(listeners="http://:8083").worker_id.endswith(":8083")
+    assert not config(listeners="http://0.0.0.0:8083").worker_id.startswith("0.")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("listeners", "https://:8443", "no TLS listener"),
+        ("listeners", "http://a:1,http://b:2", "single listener"),
+        ("listeners", "8083", "http://host:port"),
+        ("exactly.once.source.support", "enabled", "does not have exactly once"),
+        ("rest.extension.classes", "org.example.Auth", "Java classes"),
+        ("key.converter", "org.example.Mine", "could not be found"),
+        ("offset.storage.partitions", "0", "must be -1 or larger"),
+        ("group.id", "", "must be non-empty"),
+        ("config.storage.topic", "connect-offsets", "three different topics"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(key, value, reason):
+    assert reason in errors(**{key: value})[key][0]
+
+
+def test_missing_keys_are_all_named():
+    with pytest.raises(ConfigError) as raised:
+        read_worker_config({})
+
+    assert raised.value.errors["config.storage.topic"] == [
+        'Missing required configuration "config.storage.topic" which has no default value.'
+    ]
+    assert {"bootstrap.servers", "group.id", "key.converter", "value.converter"} <= set(raised.value.errors)
+
+
+def test_clients_get_the_workers_connection_and_their_own_settings():
+    changes = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="w" password="p\\"q";',
+        "producer.linger.ms": "7",
+        "producer.max.request.size": "2000000",
+        "consumer.max.poll.records": "5",
+    }
+
+    producer = config(**changes).client_settings("producer")
+
+    assert producer == {
+        "bootstrap.servers": "localhost:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "w",
+        "sasl.password": 'p"q',
+        "linger.ms": "7",
+        "message.max.bytes": "2000000",
+    }
+    assert "max.poll.records" not in config(**changes).client_settings("consumer")
+
+
+def test_java_keystores_are_refused_and_pem_is_taken():
+    with pytest.raises(ConfigError, match="PEM"):
+        to_librdkafka({"ssl.truststore.location": "/x/trust.jks"})
+    assert to_librdkafka({"ssl.truststore.location": "/x/ca.pem", "ssl.truststore.type": "PEM"}) == {"ssl.ca.location": "/x/ca.pem"}
+    assert to_librdkafka({"ssl.endpoint.identification.algorithm": ""}) == {"ssl.endpoint.identification.algorithm": "none"}
