@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,17 @@ class Lake:
 
     def column_names(self, database: str, table: str) -> list[str]:
         """The columns of the table's newest version; none when there is no table."""
-        try:
-            return [field.name for field in DeltaTable(self.path(database, table)).schema().fields]
-        except TableNotFoundError:
+        if not self._exists(database, table):
             return []
+        return [field.name for field in DeltaTable(self.path(database, table)).schema().fields]
+
+    def _exists(self, database: str, table: str) -> bool:
+        """It has a first commit; the folder comes a moment earlier."""
+        return any((self.path(database, table) / "_delta_log").glob("*.json"))
 
     def version(self, database: str, table: str) -> int:
         """Commits of the table so far; 0 when there is no table."""
-        if not (self.path(database, table) / "_delta_log").is_dir():
+        if not self._exists(database, table):
             return 0
         return DeltaTable(self.path(database, table)).version() + 1
 
