@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,6 @@ class Lake:
         if not self._exists(database, table):
             return []
         return [field.name for field in DeltaTable(self.path(database, table)).schema().fields]
-
-    def _exists(self, database: str, table: str) -> bool:
-        """It has a first commit; the folder comes a moment earlier."""
-        return any((self.path(database, table) / "_delta_log").glob("*.json"))
 
     def version(self, database: str, table: str) -> int:
         """Commits of the table so far; 0 when there is no table."""
@@ -61,6 +57,10 @@ class Lake:
     def read_rows(self, database: str, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Every row in the order of ``names``."""
         return self._select(database, table, f"SELECT {', '.join(_quoted(name) for name in names)} FROM t")
+
+    def _exists(self, database: str, table: str) -> bool:
+        """It has a first commit; the folder comes a moment earlier."""
+        return any((self.path(database, table) / "_delta_log").glob("*.json"))
 
     def _select(self, database: str, table: str, sql: str) -> Iterator[Sequence[Any]]:
         delta = DeltaTable(self.path(database, table))
