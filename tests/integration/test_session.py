@@ -432,23 +432,20 @@ def receive_for_ever(log: LogConnection, timeout_s: float) -> None:
         log.recv(timeout_s)
 
 
-def dump_thread(admin) -> int:
-    for _ in range(100):
-        threads = [row[0] for row in admin("SHOW PROCESSLIST") if str(row[4]).startswith("Binlog Dump")]
-        if len(threads) == 1:
-            return int(threads[0])
-        time.sleep(0.05)
-    raise AssertionError("not one dump thread")
+def dump_threads(admin) -> set[int]:
+    return {int(row[0]) for row in admin("SHOW PROCESSLIST") if str(row[4]).startswith("Binlog Dump")}
 
 
 def test_a_killed_log_connection_is_transient_and_can_be_opened_again(session, admin, database):
     admin(f"CREATE TABLE {database}.t (id INT PRIMARY KEY)")
     file, pos, gtids = session.current_position()
+    others = dump_threads(admin)  # of earlier tests: a server notices only with its next heartbeat that a reader has left
     log = session.open_log(server_id=SERVER_ID, file=None, pos=None, gtids=gtids)
     reader = LogReader(log)
     reader.read_until(lambda event: event.type_code == EventType.FORMAT_DESCRIPTION)
 
-    admin(f"KILL {dump_thread(admin)}")
+    (ours,) = dump_threads(admin) - others
+    admin(f"KILL {ours}")
 
     try:
         last = reader.read_until(lambda event: event.type_code in (EventType.ERR_PACKET, EventType.EOF_PACKET))[-1]
@@ -680,6 +677,20 @@ def test_compressed_rows_of_mariadb_are_an_error_with_their_remedy(mariadb):
 
     failures = [str(e) for e in (events.unsupported(s.type_code, file=file, pos=pos) for s in seen) if e is not None]
     assert any("log_bin_compress = OFF" in text for text in failures)
+
+
+def test_an_xa_transaction_is_an_error_with_its_remedy(source, admin, session, database):
+    admin(f"CREATE TABLE {database}.t (id INT PRIMARY KEY)")
+    file, pos, _ = session.current_position()
+    for statement in ("XA START 'x'", f"INSERT INTO {database}.t VALUES (1)", "XA END 'x'", "XA PREPARE 'x'", "XA ROLLBACK 'x'"):
+        admin(statement)
+
+    log = session.open_log(server_id=SERVER_ID, file=file, pos=pos, gtids=None)
+    seen = LogReader(log).read_until(lambda event: event.type_code == EventType.XA_PREPARE)
+    log.close()
+
+    assert any(event.type_code in events.WRITE_TYPES for event in seen), "rows that will never be are in the log"
+    assert "XA transaction" in str(events.unsupported(seen[-1].type_code, file=file, pos=pos))
 
 
 def test_marks_are_read_from_their_rows_events(session, database):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import re
 import socket
 import ssl
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +68,36 @@ def test_every_option_reaches_its_setting():
 )
 def test_initial_statements_are_separated_by_single_semicolons(text, statements):
     assert split_statements(text) == statements
+
+
+# -- what is no server --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n" * 500,
+        b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n" * 1000,
+        b"\x01\0\0\0\x0a",
+        b"\x05\0\0\0\x0a8.0\0",
+        b"\0\0\0\0",
+    ],
+)
+def test_what_does_not_speak_the_protocol_is_definite_or_lost_with_its_address(greeting):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+
+        def greet() -> None:
+            with listener.accept()[0] as peer, contextlib.suppress(OSError):
+                peer.sendall(greeting)
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        with pytest.raises((DefiniteError, TransientError), match=f"127.0.0.1:{port}"):
+            connect.open_wire(ConnectSettings(host="127.0.0.1", port=port, user="u", connect_timeout_s=5.0))
+        thread.join(10)
 
 
 # -- TLS ----------------------------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import contextlib
 import re
 import socket
 import ssl
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -161,10 +162,17 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
             connect_timeout=max(settings.connect_timeout_s, 0.001), read_timeout=max(settings.connect_timeout_s, 1.0), autocommit=True,
             program_name="dblog", **tls,
         )  # fmt: skip
+    except pymysql.err.InternalError as e:
+        raise _no_server(settings) from e
     except pymysql.err.Error as e:
         raise translate(e, settings, "connecting", again=again) from e
     except UnicodeError as e:
         message = f"'{settings.host}' is not a host name; correct database.hostname"
+        raise DefiniteError(message) from e
+    except (struct.error, IndexError, ValueError, AssertionError) as e:
+        raise _no_server(settings) from e
+    except RuntimeError as e:  # PyMySQL lacks a package for this login method (ed25519: PyNaCl)
+        message = f"the login method that {settings.address} wants for user '{settings.user}' cannot be used here: {e}"
         raise DefiniteError(message) from e
     wire = Wire(connection, settings)
     try:
@@ -184,6 +192,10 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
         wire.close()
         raise
     return wire
+
+
+def _no_server(settings: ConnectSettings) -> DefiniteError:
+    return DefiniteError(f"what answers at {settings.address} is not a MySQL or MariaDB server; check database.hostname and database.port")
 
 
 def _old_names(server_version: str) -> tuple[str, ...]:

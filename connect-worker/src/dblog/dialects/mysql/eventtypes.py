@@ -124,6 +124,10 @@ REMEDIES: Mapping[int, str] = {
         "binlog_row_value_options = ''; there and dump "
         "the affected tables anew"
     ),
+    EventType.XA_PREPARE: (
+        "the rows of an XA transaction stand in the log before it is known whether it commits, which is not supported yet; let applications "
+        "commit by themselves, and dump the affected tables anew"
+    ),
     EventType.INCIDENT: "the server says that changes are missing from its log at this place; dump the captured tables anew",
     EventType.MARIADB_QUERY_COMPRESSED: _COMPRESSED_MARIADB,
     EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1: _COMPRESSED_MARIADB,
