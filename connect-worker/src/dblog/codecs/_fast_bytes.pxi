@@ -40,10 +40,29 @@ cdef inline uint8_t* put_long(uint8_t* w, int64_t value) noexcept nogil:
     return w + 1
 
 
+cdef inline void copy_short(uint8_t* w, const uint8_t* p, Py_ssize_t n) noexcept nogil:
+    """memcpy for what is mostly short: two copies of fixed size that may overlap are no call."""
+    if n > 32:
+        memcpy(w, p, n)
+    elif n >= 16:
+        memcpy(w, p, 16)
+        memcpy(w + n - 16, p + n - 16, 16)
+    elif n >= 8:
+        memcpy(w, p, 8)
+        memcpy(w + n - 8, p + n - 8, 8)
+    elif n >= 4:
+        memcpy(w, p, 4)
+        memcpy(w + n - 4, p + n - 4, 4)
+    elif n:
+        w[0] = p[0]
+        w[n >> 1] = p[n >> 1]
+        w[n - 1] = p[n - 1]
+
+
 cdef inline uint8_t* put_run(uint8_t* w, const void* source, Py_ssize_t n) noexcept nogil:
     """Length, then bytes."""
     w = put_long(w, n)
-    memcpy(w, source, n)
+    copy_short(w, <const uint8_t*>source, n)
     return w + n
 
 
@@ -122,8 +141,8 @@ cdef inline bint utf8_valid(const uint8_t* p, Py_ssize_t n) noexcept nogil:
 # --- calendar --------------------------------------------------------------------------------------------------------
 
 cdef inline bint possible_day(int64_t year, int64_t month, int64_t day) noexcept nogil:
-    """Whether the proleptic Gregorian calendar has the day; year 0 is a leap year."""
-    if month < 1 or month > 12 or day < 1:
+    """Whether the proleptic Gregorian calendar has the day; year 0 is a leap year, and the server knows none after 9999."""
+    if year > 9999 or month < 1 or month > 12 or day < 1:
         return 0
     if month == 2:
         if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
@@ -160,17 +179,27 @@ cdef inline void civil_of(int64_t days, int64_t* year, int64_t* month, int64_t* 
     year[0] = yoe + era * 400 + (1 if month[0] <= 2 else 0)
 
 
-cdef inline uint8_t* put_two(uint8_t* w, int64_t value) noexcept nogil:
-    w[0] = <uint8_t>(48 + value // 10)
-    w[1] = <uint8_t>(48 + value % 10)
+cdef uint8_t TWO_DIGITS[200]
+
+
+cdef int _fill_two_digits() except -1:
+    cdef int i
+    for i in range(100):
+        TWO_DIGITS[2 * i] = <uint8_t>(48 + i // 10)
+        TWO_DIGITS[2 * i + 1] = <uint8_t>(48 + i % 10)
+    return 0
+
+
+_fill_two_digits()
+
+
+cdef inline uint8_t* put_two(uint8_t* w, uint32_t value) noexcept nogil:
+    memcpy(w, TWO_DIGITS + 2 * value, 2)
     return w + 2
 
 
-cdef inline uint8_t* put_zoned(uint8_t* w, int64_t year, int64_t month, int64_t day, int64_t seconds, int64_t micros, int fsp) noexcept nogil:
-    """``2018-06-20T13:37:03.123Z`` as an Avro string, with exactly fsp fraction digits."""
-    cdef int i
-    cdef int64_t unit = 100000
-    w = put_long(w, 20 + (fsp + 1 if fsp else 0))
+cdef inline void date_text(uint8_t* w, uint32_t year, uint32_t month, uint32_t day) noexcept nogil:
+    """``2018-06-20T``: eleven bytes."""
     w = put_two(w, year // 100)
     w = put_two(w, year % 100)
     w[0] = 45
@@ -178,18 +207,24 @@ cdef inline uint8_t* put_zoned(uint8_t* w, int64_t year, int64_t month, int64_t 
     w[0] = 45
     w = put_two(w + 1, day)
     w[0] = 84
-    w = put_two(w + 1, seconds // 3600)
+
+
+cdef inline uint8_t* put_zoned(uint8_t* w, const uint8_t* date, uint32_t seconds, uint32_t micros, int fsp) noexcept nogil:
+    """``2018-06-20T13:37:03.123Z`` as an Avro string, from its first eleven bytes, with exactly fsp fraction digits."""
+    cdef uint8_t fraction[6]
+    cdef uint32_t minutes = seconds // 60
+    w[0] = <uint8_t>(2 * (20 + (fsp + 1 if fsp else 0)))
+    memcpy(w + 1, date, 11)
+    w = put_two(w + 12, minutes // 60)
     w[0] = 58
-    w = put_two(w + 1, seconds // 60 % 60)
+    w = put_two(w + 1, minutes % 60)
     w[0] = 58
     w = put_two(w + 1, seconds % 60)
     if fsp:
+        put_two(put_two(put_two(fraction, micros // 10000), micros // 100 % 100), micros % 100)
         w[0] = 46
-        w += 1
-        for i in range(fsp):
-            w[0] = <uint8_t>(48 + micros // unit % 10)
-            w += 1
-            unit //= 10
+        memcpy(w + 1, fraction, 6)  # there is room: what lies behind is written over
+        w += 1 + fsp
     w[0] = 90
     return w + 1
 
@@ -273,11 +308,11 @@ cdef inline uint8_t* put_packed_decimal(uint8_t* w, const uint8_t* p, int precis
     """A packed DECIMAL's unscaled value; the caller has checked that all its bytes are there."""
     cdef uint32_t limbs[LIMBS]
     cdef int whole = precision - scale
-    cdef uint8_t flip = 0 if p[0] & 0x80 else 0xFF
-    cdef uint8_t top = 0x80
+    cdef uint32_t flip = 0 if p[0] & 0x80 else 0xFFFFFFFF
+    cdef uint32_t top = 0x80000000
     cdef uint64_t small = 0
     cdef uint32_t group
-    cdef int part, count, digits, size, i
+    cdef int part, count, digits, size
     cdef bint narrow = precision <= 17
     if not narrow:
         memset(limbs, 0, sizeof(limbs))
@@ -299,10 +334,15 @@ cdef inline uint8_t* put_packed_decimal(uint8_t* w, const uint8_t* p, int precis
         size = DIGIT_BYTES[digits]
         while count:
             count -= 1
-            group = 0
-            for i in range(size):
-                group = group << 8 | <uint8_t>(p[i] ^ flip ^ top)
-                top = 0
+            if size == 4:
+                group = (<uint32_t>p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3]) ^ flip ^ top
+            elif size == 1:
+                group = p[0] ^ (flip & 0xFF) ^ (top >> 24)
+            elif size == 2:
+                group = (p[0] << 8 | p[1]) ^ (flip & 0xFFFF) ^ (top >> 16)
+            else:
+                group = (p[0] << 16 | p[1] << 8 | p[2]) ^ (flip & 0xFFFFFF) ^ (top >> 8)
+            top = 0
             p += size
             if narrow:
                 small = small * TEN[digits] + group

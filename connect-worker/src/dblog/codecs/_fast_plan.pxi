@@ -11,7 +11,7 @@ from cpython.list cimport PyList_Append, PyList_SetSlice
 cdef enum Op:
     OP_SKIP = 0
     OP_CALL
-    OP_S1
+    OP_S1  # from here on: fixed widths, see ``plain``
     OP_U1
     OP_S2
     OP_U2
@@ -20,11 +20,11 @@ cdef enum Op:
     OP_S4
     OP_U4
     OP_S8
-    OP_WIDE_UNSIGNED
-    OP_TRUTH
     OP_COPY4
     OP_COPY8
-    OP_WIDEN
+    OP_WIDEN  # up to here
+    OP_WIDE_UNSIGNED
+    OP_TRUTH
     OP_PACKED_DECIMAL
     OP_TEXT_DECIMAL
     OP_YEAR
@@ -65,6 +65,10 @@ cdef struct Col:
     const uint8_t** members
     Py_ssize_t* member_len
     Py_ssize_t members_count
+    # the date met last, for rows near each other often have the same one
+    int64_t date          # as the source writes it (a result set's are all 2^24 and more, the log's less); -1: none yet
+    int64_t date_days
+    uint8_t date_text[11]
 
 cdef struct Ctx:
     const char* file
@@ -172,6 +176,7 @@ cdef class FastPlan:
         column = plan.columns[index]
         layout = self.image.column_layout(plan, index)
         c.slot = -1
+        c.date = -1
         c.zero_len = -1
         c.prefix = layout.prefix
         c.size = layout.size
@@ -369,7 +374,7 @@ cdef class FastPlan:
         cdef uint8_t* w
         cdef object value = PyBytes_FromStringAndSize(NULL, size)
         w = <uint8_t*>PyBytes_AS_STRING(value)
-        memcpy(w, PyBytes_AS_STRING(self.value_prefix), prefix_len)
+        copy_short(w, <const uint8_t*>PyBytes_AS_STRING(self.value_prefix), prefix_len)
         w += prefix_len
         if before == NULL:
             w[0] = self.before_null
@@ -388,16 +393,16 @@ cdef class FastPlan:
         memcpy(w, parts, self.part1)
         w += self.part1
         w[0] = <uint8_t>(2 * sequence_len)
-        memcpy(w + 1, self.sequence, self.sequence_head)
+        copy_short(w + 1, <const uint8_t*>self.sequence, self.sequence_head)
         w += 1 + self.sequence_head
-        memcpy(w, self.low_digits, self.low_len)
+        copy_short(w, <const uint8_t*>self.low_digits, self.low_len)
         w += self.low_len
         w[0] = 34
         w[1] = 93
         w += 2
         memcpy(w, parts + self.part1, self.part2 - self.part1)
         w += self.part2 - self.part1
-        memcpy(w, row_text, row_len)
+        copy_short(w, row_text, row_len)
         w += row_len
         memcpy(w, parts + self.part2, self.part3 - self.part2)
         w[self.op_at - self.part2] = op
@@ -440,13 +445,15 @@ cdef class FastPlan:
                 p += c.prefix
             if end - p < n:
                 raise self.short(i)
-            if c.included:
+            if OP_S1 <= c.log_op <= OP_WIDEN:
+                b.len = plain(c, c.log_op, p, b.data + start) - b.data
+            elif c.included:
                 done = self.put(c, c.log_op, p, n, b, i, 1)
                 if done == 0:
                     b.len = start
                     self.put_nothing(c, b, i)
-                if c.slot >= 0:
-                    key[c.slot] = Span(start, b.len, p, n)
+            if c.slot >= 0:
+                key[c.slot] = Span(start, b.len, p, n)
             p += n
         return p
 
@@ -489,13 +496,15 @@ cdef class FastPlan:
                     p += width
             if end - p < n:
                 raise self.short(i)
-            if c.included:
+            if OP_S1 <= c.result_op <= OP_WIDEN:
+                b.len = plain(c, c.result_op, p, b.data + start) - b.data
+            elif c.included:
                 done = self.put(c, c.result_op, p, n, b, i, 0)
                 if done == 0:
                     b.len = start
                     self.put_nothing(c, b, i)
-                if c.slot >= 0:
-                    key[c.slot] = Span(start, b.len, p, n)
+            if c.slot >= 0:
+                key[c.slot] = Span(start, b.len, p, n)
             p += n
         if p != end:
             raise DefiniteError(f"{self.plan.table.id}: a row of a chunk is longer than its columns; the known schema does not fit the data")
@@ -522,8 +531,6 @@ cdef class FastPlan:
         cdef uint64_t u
         cdef int64_t year, month, day, seconds, micros, value
         cdef Py_ssize_t i, total
-        cdef float single
-        cdef double wide
         if op == OP_CALL:
             return self.put_called(c, p, n, b, index, log)
         if op >= OP_UTF8 and not room(b, self.fixed_max + 3 * n + c.pad):
@@ -532,31 +539,13 @@ cdef class FastPlan:
         if c.union:
             w[0] = c.some
             w += 1
-        if op == OP_S4:
-            w = put_long(w, <int32_t>(p[0] | p[1] << 8 | p[2] << 16 | <uint32_t>p[3] << 24))
-        elif op == OP_S8:
-            w = put_long(w, <int64_t>little(p, 8))
-        elif op == OP_UTF8:
+        if op == OP_UTF8:
             if c.trim:
                 while n and p[n - 1] == 32:
                     n -= 1
             if not utf8_valid(p, n):
                 return self.put_mended(c, p, n, b)
             w = put_run(w, p, n)
-        elif op == OP_S1:
-            w = put_long(w, <int8_t>p[0])
-        elif op == OP_U1:
-            w = put_long(w, p[0])
-        elif op == OP_S2:
-            w = put_long(w, <int16_t>(p[0] | p[1] << 8))
-        elif op == OP_U2:
-            w = put_long(w, p[0] | p[1] << 8)
-        elif op == OP_S3:
-            w = put_long(w, <int32_t>((p[0] << 8 | p[1] << 16 | <uint32_t>p[2] << 24)) >> 8)
-        elif op == OP_U3:
-            w = put_long(w, p[0] | p[1] << 8 | p[2] << 16)
-        elif op == OP_U4:
-            w = put_long(w, <int64_t>(p[0] | p[1] << 8 | p[2] << 16 | <uint64_t>p[3] << 24))
         elif op == OP_WIDE_UNSIGNED:
             w = put_unscaled_64(w, little(p, 8), 0)
         elif op == OP_TRUTH:
@@ -565,17 +554,6 @@ cdef class FastPlan:
                 if p[i]:
                     w[0] = 1
             w += 1
-        elif op == OP_COPY4:
-            memcpy(w, p, 4)
-            w += 4
-        elif op == OP_COPY8:
-            memcpy(w, p, 8)
-            w += 8
-        elif op == OP_WIDEN:
-            memcpy(&single, p, 4)
-            wide = single
-            memcpy(w, &wide, 8)
-            w += 8
         elif op == OP_PACKED_DECIMAL:
             w = put_packed_decimal(w, p, c.precision, c.scale)
         elif op == OP_TEXT_DECIMAL:
@@ -586,47 +564,47 @@ cdef class FastPlan:
             w = put_long(w, p[0] + 1900 if p[0] else 0)
         elif op == OP_DATE3:
             u = little(p, 3)
-            if not possible_day(u >> 9, u >> 5 & 15, u & 31):
+            if not remember_date(c, <int64_t>u, u >> 9, u >> 5 & 15, u & 31):
                 return 0
-            w = put_long(w, days_of(u >> 9, u >> 5 & 15, u & 31))
+            w = put_long(w, c.date_days)
         elif op == OP_TIME2:
             w = put_long(w, in_unit(time2_micros(p, n), c.unit))
         elif op == OP_DATETIME2:
             value = <int64_t>big(p, 5) - <int64_t>0x8000000000
-            if value < 0:
-                return 0
-            year = (value >> 22) // 13
-            month = (value >> 22) % 13
-            day = value >> 17 & 31
-            if not possible_day(year, month, day):
+            if value < 0 or not remember_date(c, value >> 17, (value >> 22) // 13, (value >> 22) % 13, value >> 17 & 31):
                 return 0
             micros = ((value >> 12 & 31) * 3600 + (value >> 6 & 63) * 60 + (value & 63)) * 1000000 + fraction_micros(p + 5, n - 5)
-            w = put_long(w, in_unit(days_of(year, month, day) * <int64_t>86400000000 + micros, c.unit))
+            w = put_long(w, in_unit(c.date_days * <int64_t>86400000000 + micros, c.unit))
         elif op == OP_TIMESTAMP2:
             value = <int64_t>big(p, 4)
             if value == 0:
                 return 0
-            civil_of(value // 86400, &year, &month, &day)
-            w = put_zoned(w, year, month, day, value % 86400, fraction_micros(p + 4, n - 4), c.fsp)
+            seconds = value % 86400
+            if value // 86400 != c.date:
+                c.date = value // 86400
+                civil_of(c.date, &year, &month, &day)
+                date_text(c.date_text, year, month, day)
+            micros = fraction_micros(p + 4, n - 4)
+            w = put_zoned(w, c.date_text, seconds, micros if micros < 1000000 else 999999, c.fsp)
         elif op == OP_RESULT_DAYS or op == OP_RESULT_DATETIME or op == OP_RESULT_ZONED:
             if n < 4:
                 return 0
             year = p[0] | p[1] << 8
-            month = p[2]
-            day = p[3]
             seconds = micros = 0
             if n >= 7:
                 seconds = p[4] * 3600 + p[5] * 60 + p[6]
             if n >= 11:
                 micros = <int64_t>little(p + 7, 4)
-            if year > 9999 or not possible_day(year, month, day) or seconds >= 100 * 3600 or micros > 999999:
+            if year > 9999 or seconds >= 100 * 3600 or micros > 999999:
+                self.refuse_time(index)
+            if not remember_date(c, <int64_t>little(p, 4), year, p[2], p[3]):
                 return 0
             if op == OP_RESULT_DAYS:
-                w = put_long(w, days_of(year, month, day))
+                w = put_long(w, c.date_days)
             elif op == OP_RESULT_DATETIME:
-                w = put_long(w, in_unit((days_of(year, month, day) * 86400 + seconds) * 1000000 + micros, c.unit))
+                w = put_long(w, in_unit((c.date_days * 86400 + seconds) * 1000000 + micros, c.unit))
             else:
-                w = put_zoned(w, year, month, day, seconds, micros, c.fsp)
+                w = put_zoned(w, c.date_text, seconds, micros, c.fsp)
         elif op == OP_RESULT_TIME:
             value = 0
             if n >= 8:
@@ -730,6 +708,9 @@ cdef class FastPlan:
         self.image.log_reader(self.plan, index)(PyBytes_FromStringAndSize(<char*>p, n))
         raise AssertionError("the slow reader accepts what the fast one refuses")
 
+    cdef int refuse_time(self, Py_ssize_t index) except -1:
+        raise DefiniteError(f"{self.plan.table.id}, column {self.plan.table.columns[index].name}: the server sent a date that is none")
+
     cdef object short(self, Py_ssize_t index):
         return _truncated(self.plan, index)
 
@@ -741,10 +722,10 @@ cdef class FastPlan:
             size += key[i].end - key[i].start
         value = PyBytes_FromStringAndSize(NULL, size)
         w = <uint8_t*>PyBytes_AS_STRING(value)
-        memcpy(w, PyBytes_AS_STRING(self.key_prefix), PyBytes_GET_SIZE(self.key_prefix))
+        copy_short(w, <const uint8_t*>PyBytes_AS_STRING(self.key_prefix), PyBytes_GET_SIZE(self.key_prefix))
         w += PyBytes_GET_SIZE(self.key_prefix)
         for i in range(self.key_count):
-            memcpy(w, row + key[i].start, key[i].end - key[i].start)
+            copy_short(w, row + key[i].start, key[i].end - key[i].start)
             w += key[i].end - key[i].start
         return value
 
@@ -956,6 +937,55 @@ cdef class FastPlan:
     def check_table_map(self, bytes body not None):
         """See rowplan.RowEncoder."""
         self.image.check_table_map(self.plan, body)
+
+
+cdef inline uint8_t* plain(Col* c, int op, const uint8_t* p, uint8_t* w) noexcept nogil:
+    """An included field of fixed width: everything about it is checked already."""
+    cdef float single
+    cdef double wide
+    if c.union:
+        w[0] = c.some
+        w += 1
+    if op == OP_S4:
+        return put_long(w, <int32_t>(p[0] | p[1] << 8 | p[2] << 16 | <uint32_t>p[3] << 24))
+    if op == OP_S8:
+        return put_long(w, <int64_t>little(p, 8))
+    if op == OP_S1:
+        return put_long(w, <int8_t>p[0])
+    if op == OP_U1:
+        return put_long(w, p[0])
+    if op == OP_S2:
+        return put_long(w, <int16_t>(p[0] | p[1] << 8))
+    if op == OP_U2:
+        return put_long(w, p[0] | p[1] << 8)
+    if op == OP_S3:
+        return put_long(w, <int32_t>(p[0] << 8 | p[1] << 16 | <uint32_t>p[2] << 24) >> 8)
+    if op == OP_U3:
+        return put_long(w, p[0] | p[1] << 8 | p[2] << 16)
+    if op == OP_U4:
+        return put_long(w, <int64_t>(p[0] | p[1] << 8 | p[2] << 16 | <uint64_t>p[3] << 24))
+    if op == OP_COPY8:
+        memcpy(w, p, 8)
+        return w + 8
+    if op == OP_COPY4:
+        memcpy(w, p, 4)
+        return w + 4
+    memcpy(&single, p, 4)  # OP_WIDEN
+    wide = single
+    memcpy(w, &wide, 8)
+    return w + 8
+
+
+cdef inline bint remember_date(Col* c, int64_t key, int64_t year, int64_t month, int64_t day) noexcept nogil:
+    """Days and text of a date, kept for the next row; 0 for one that no calendar has. ``key`` is how the source writes it."""
+    if key == c.date:
+        return 1
+    if not possible_day(year, month, day):
+        return 0
+    c.date = key
+    c.date_days = days_of(year, month, day)
+    date_text(c.date_text, year, month, day)
+    return 1
 
 
 cdef const uint8_t* next_payload(const uint8_t* p, const uint8_t* end, const uint8_t** payload, Py_ssize_t* n, Buf* joined) except NULL:

@@ -119,6 +119,19 @@ static uint32_t dblog_crc32(uint32_t seed, const uint8_t *p, size_t n)
         p += 16;
         n -= 16;
     }
+    if (n >= 8) {
+        uint32_t a = crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+        crc = DBLOG_T[7][a & 0xFF] ^ DBLOG_T[6][a >> 8 & 0xFF] ^ DBLOG_T[5][a >> 16 & 0xFF] ^ DBLOG_T[4][a >> 24]
+            ^ DBLOG_T[3][p[4]] ^ DBLOG_T[2][p[5]] ^ DBLOG_T[1][p[6]] ^ DBLOG_T[0][p[7]];
+        p += 8;
+        n -= 8;
+    }
+    if (n >= 4) {
+        uint32_t a = crc ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+        crc = DBLOG_T[3][a & 0xFF] ^ DBLOG_T[2][a >> 8 & 0xFF] ^ DBLOG_T[1][a >> 16 & 0xFF] ^ DBLOG_T[0][a >> 24];
+        p += 4;
+        n -= 4;
+    }
     while (n--)
         crc = (crc >> 8) ^ DBLOG_T[0][(crc ^ *p++) & 0xFF];
 #undef DBLOG_T

@@ -43,7 +43,7 @@ class Moment(NamedTuple):
     @property
     def possible(self) -> bool:
         """Whether the calendar has this day; year 0 counts as one."""
-        if not 1 <= self.month <= 12 or self.day < 1:  # noqa: PLR2004 - months
+        if not 1 <= self.month <= 12 or self.day < 1 or self.year > 9999:  # noqa: PLR2004 - months; the server's last year
             return False
         return self.day <= _days_in_month(self.year, self.month)
 
