@@ -8,12 +8,13 @@ checkpoint with growing pauses.
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -50,13 +51,13 @@ def main(arguments: list[str] | None = None) -> int:
     stopping = threading.Event()
     session = spark_session(settings["name"], settings.spark)
     ended = threading.Event()
-    _stop_on_signal(session, stopping, ended)
+    forget_hook = _stop_on_signal(session, stopping, ended)
     try:
         return _Runner(session, settings, progress, stopping).run()
     finally:
         ended.set()
-        if not stopping.is_set():
-            session.stop()
+        forget_hook()
+        session.stop()
 
 
 class _Runner:
@@ -143,7 +144,7 @@ class _Runner:
 
     def _tell(self, query: StreamingQuery, said: str) -> str:
         """Say how far behind Kafka's end the query is, once for each of its progress reports."""
-        report: Mapping[str, Any] | None = query.lastProgress  # type: ignore[assignment]
+        report = _report(query)
         if report is None or report["timestamp"] == said:
             return said
         behind = source.records_behind(report)
@@ -158,7 +159,7 @@ class _Runner:
         try:
             limit_s = time.monotonic() + 2.0
             while held and self._writer.last_batch_id >= 0 and time.monotonic() < limit_s:
-                report = query.lastProgress
+                report = _report(query)
                 if report is not None and report["batchId"] >= self._writer.last_batch_id:
                     break  # its offsets are committed: nothing to replay
                 time.sleep(0.05)
@@ -166,6 +167,15 @@ class _Runner:
         finally:
             if held:
                 self._writer.running.release()
+
+
+def _report(query: StreamingQuery) -> Mapping[str, Any] | None:
+    """The query's newest progress report, as Spark's JSON says it."""
+    newest = query.lastProgress
+    if newest is None:
+        return None
+    report: Mapping[str, Any] = json.loads(newest.json)
+    return report
 
 
 def query_id(frame: DataFrame) -> str:
@@ -200,11 +210,11 @@ def _sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:2000]
 
 
-def _stop_on_signal(session: SparkSession, stopping: threading.Event, ended: threading.Event) -> None:
+def _stop_on_signal(session: SparkSession, stopping: threading.Event, ended: threading.Event) -> Callable[[], None]:
     """SIGTERM to Python, or to the JVM that spark-submit is, both mean: finish the batch, then stop.
 
     Under spark-submit the process that gets the signal is the JVM, whose shutdown would stop Spark at once. Hadoop's hooks run in order of
-    priority, one after the other; ours comes before Spark's and waits for the batch.
+    priority, one after the other; ours comes before Spark's and waits for the batch. Returns what takes the hook away again.
     """
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
@@ -219,8 +229,15 @@ def _stop_on_signal(session: SparkSession, stopping: threading.Event, ended: thr
     assert gateway is not None  # noqa: S101
     ensure_callback_server_started(gateway)
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
-    hook = _ShutdownHook(stopping, ended)
-    jvm.org.apache.hadoop.util.ShutdownHookManager.get().addShutdownHook(hook, 1000, 60, jvm.java.util.concurrent.TimeUnit.SECONDS)
+    hook = jvm.java.lang.Thread(_ShutdownHook(stopping, ended))  # never started, only run: hooks are hashed, which Python objects are not
+    hooks = jvm.org.apache.hadoop.util.ShutdownHookManager.get()
+    hooks.addShutdownHook(hook, 1000, 60, jvm.java.util.concurrent.TimeUnit.SECONDS)
+
+    def forget() -> None:
+        if not hooks.isShutdownInProgress():
+            hooks.removeShutdownHook(hook)
+
+    return forget
 
 
 class _ShutdownHook:

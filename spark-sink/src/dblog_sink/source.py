@@ -6,7 +6,6 @@ records are read. Topics that appear later and match the pattern are read from t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,17 +35,10 @@ def records_behind(progress: Mapping[str, Any] | None) -> int | None:
         return None
     behind = 0
     for source in progress.get("sources", ()):
-        latest, end = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
-        if latest is None:
+        latest, end = source.get("latestOffset"), source.get("endOffset") or {}
+        if not isinstance(latest, dict):
             return None
         for topic, partitions in latest.items():
             for partition, offset in partitions.items():
-                behind += max(0, offset - (end or {}).get(topic, {}).get(partition, 0))
+                behind += max(0, offset - end.get(topic, {}).get(partition, 0))
     return behind
-
-
-def _offsets(text: Any) -> dict[str, dict[str, int]] | None:  # noqa: ANN401  JSON
-    """Kafka offsets as Spark's progress holds them: {topic: {partition: offset}}, sometimes as text."""
-    if isinstance(text, str):
-        text = json.loads(text)
-    return text if isinstance(text, dict) else None

@@ -28,6 +28,9 @@ from dblog_sink.types import quote
 _SMALL_ROWS = 20_000
 """A batch of fewer rows is written as one file."""
 
+_BROADCAST_ROWS_MAX = 200_000
+"""Keys of that many rows are some megabytes."""
+
 
 def apply(work: Work) -> Applied:
     """Bring one table up to this batch."""
@@ -100,55 +103,60 @@ def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str
         applied.path = "append"
         return
     large = [op for op in ("r", "c") if op in groups and groups[op]["n"] >= work.settings["merge.split.rows.min"]]
-    rest: DataFrame | None = rows
-    ranges = [_span(group, work) for group in groups.values()]
-    joined: DataFrame | None = None
-    try:
-        if large:
-            joined, matched = _split(work, rows, [_span(groups[op], work) for op in large], large, applied)
-            others = rows.where(~F.col(OP).isin(large)) if len(groups) > len(large) else None
-            parts = [part for part in (others, matched) if part is not None]
-            rest = reduce(DataFrame.unionByName, parts) if parts else None
-            ranges = ranges if matched is not None else [_span(group, work) for op, group in groups.items() if op not in large]
-        if rest is not None:
-            outcome = merge(session, path=target.path, rows=rest, keys=target.keys, columns=target.column_names, ranges=ranges, txn=txn.of("merge"))
-            applied.merged = outcome.inserted + outcome.updated + outcome.deleted
-            target.rows += outcome.inserted - outcome.deleted
-            target.commits += 1
-        applied.path = "merge" if not large else "append" if rest is None else "append+merge"
-    finally:
-        if joined is not None:
-            joined.unpersist()
+    merged: list[DataFrame] = []
+    ranges = [_span(group, work) for op, group in groups.items() if op not in large]
+    if large:
+        present = _append_new(work, rows.where(F.col(OP).isin(large)), [_span(groups[op], work) for op in large], applied)
+        if present is not None:
+            merged.append(present)
+            ranges = [_span(group, work) for group in groups.values()]
+    if len(groups) > len(large):
+        merged.append(rows.where(~F.col(OP).isin(large)))
+    if merged:
+        source = reduce(DataFrame.unionByName, merged)
+        outcome = merge(session, path=target.path, rows=source, keys=target.keys, columns=target.column_names, ranges=ranges, txn=txn.of("merge"))
+        applied.merged = outcome.inserted + outcome.updated + outcome.deleted
+        target.rows += outcome.inserted - outcome.deleted
+        target.commits += 1
+    applied.path = "merge" if not large else "append+merge" if merged else "append"
 
 
-def _split(  # noqa: PLR0913
-    work: Work, rows: DataFrame, spans: list[KeyRange], ops: list[str], applied: Applied
-) -> tuple[DataFrame | None, DataFrame | None]:
-    """Append those rows of ``ops`` whose keys are not in the table; returns (what to unpersist, the rows whose keys are there)."""
+def _append_new(work: Work, inserts: DataFrame, spans: list[KeyRange], applied: Applied) -> DataFrame | None:
+    """Append those of ``inserts`` whose keys are not in the table; returns the others, None if there are none.
+
+    Which keys are there is found out once and held by a local checkpoint: a cached frame would be computed again, against the new version, as
+    soon as the append commits, for Spark refreshes caches that read a path that was written.
+    """
     target = work.target
-    inserts = rows.where(F.col(OP).isin(ops))
-    present = work.session.read.format("delta").load(target.path)
+    count = inserts.count()
+    table = work.session.read.format("delta").load(target.path)
     bounds = within(spans, target.keys)
     if bounds is not None:
-        present = present.where(bounds)
-    if bounds is not None and not present.inputFiles():
-        _append(work, inserts, None, applied)  # no file's statistics admit any of these keys
-        return None, None
-    names = target.key_names
-    there = present.select(*(F.col(quote(name)).alias(f"_there_{n}") for n, name in enumerate(names)), F.col(SEQ1).alias(f"_there{SEQ1}"), F.col(SEQ2).alias(f"_there{SEQ2}"))
-    same_key = [F.col(quote(name)) == F.col(f"_there_{n}") for n, name in enumerate(names)]
-    joined = inserts.join(there, same_key, "left").persist(StorageLevel.MEMORY_AND_DISK)
-    fresh = F.col("_there_0").isNull()
-    counts = {row["fresh"]: row["n"] for row in joined.where(fresh | not_older("", "_there")).groupBy(fresh.alias("fresh")).agg(F.count("*").alias("n")).collect()}
-    if counts.get(True):
-        _append(work, joined.where(fresh), counts[True], applied)
-    if not counts.get(False):
-        return joined, None
-    return joined, joined.where(~fresh & not_older("", "_there")).select(*rows.columns)
+        table = table.where(bounds)
+        if not table.inputFiles():  # no file's statistics admit any of these keys
+            _append(work, inserts, count, applied)
+            return None
+    names = [quote(name) for name in target.key_names]
+    keys = [F.col(name).alias(f"_there_{n}") for n, name in enumerate(names)]
+    there = table.select(*keys, F.col(SEQ1).alias(f"_there{SEQ1}"), F.col(SEQ2).alias(f"_there{SEQ2}"))
+    same_key = [F.col(name) == F.col(f"_there_{n}") for n, name in enumerate(names)]
+    newer = not_older("", "_there").alias("newer")
+    found = inserts.select(*names, SEQ1, SEQ2).join(there, same_key).select(*(f"_there_{n}" for n in range(len(names))), newer).localCheckpoint()
+    counts = {row["newer"]: row["count"] for row in found.groupBy("newer").count().collect()}
+    known = sum(counts.values())
+    if known < count:
+        _append(work, inserts.join(_small(found, known), same_key, "left_anti") if known else inserts, count - known, applied)
+    if not counts.get(True):
+        return None
+    return inserts.join(_small(found.where("newer"), known), same_key, "left_semi")
 
 
-def _append(work: Work, rows: DataFrame, count: int | None, applied: Applied) -> None:
-    count = rows.count() if count is None else count
+def _small(found: DataFrame, rows: int) -> DataFrame:
+    """A checkpoint has no statistics: Spark must be told that its rows fit into a broadcast."""
+    return F.broadcast(found) if rows <= _BROADCAST_ROWS_MAX else found
+
+
+def _append(work: Work, rows: DataFrame, count: int, applied: Applied) -> None:
     if count < _SMALL_ROWS:
         rows = rows.coalesce(1)
     append(rows, work.target.path, work.target.column_names, work.txn.of("append"))
