@@ -272,8 +272,12 @@ class Herder:
             if not self._stopping.is_set():
                 self._on_fatal(e)
         finally:
-            for store in (self.configs, self.statuses, self.offsets):
-                store.log.stop()
+            # Side by side: each waits for its own last poll.
+            ends = [threading.Thread(target=store.log.stop) for store in (self.configs, self.statuses, self.offsets)]
+            for end in ends:
+                end.start()
+            for end in ends:
+                end.join()
 
     def _open(self) -> None:
         failures = 0

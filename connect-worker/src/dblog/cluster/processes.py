@@ -32,6 +32,7 @@ _READ_BYTES = 1 << 16
 _LAST_LINES = 40
 _IDLE_S = 5.0
 _ENDING_POLL_S = 0.02
+_END_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,8 @@ class ProcessTable:
                 self._kill(child)
 
         self._order(order)
-        self._thread.join(10.0)
+        self._thread.join(_END_LIMIT_S)
+        self._wake_send.close()
 
     def _order(self, order: Callable[[], None]) -> None:
         self._orders.append(order)
@@ -152,6 +154,8 @@ class ProcessTable:
             while self._orders:
                 self._orders.popleft()()
             self._reap()
+        self._selector.close()
+        self._wake_receive.close()
 
     def _wait_s(self) -> float:
         if self._orders:

@@ -21,7 +21,7 @@ from dblog.errors import DefiniteError, TransientError
 _log = structlog.get_logger("dblog.kafka.log")
 
 _QUERY_TURN_S = 1.0
-_POLL_S = 0.5
+_POLL_S = 0.25
 _RECORDS_AT_ONCE = 1000
 _STOP_LIMIT_S = 5.0
 _LEADERLESS_S = 0.05
@@ -265,8 +265,9 @@ class CompactedLog:
                 return {place.partition: int(future.result(timeout=limit_s + 1.0).offset) for place, future in futures.items()}
             except (KafkaException, TimeoutError) as e:
                 # A topic that was just made, or whose broker was just lost, has no leader for a moment.
-                passing = isinstance(e, KafkaException) and e.args[0].retriable()
-                if not passing or time.monotonic() >= deadline:
+                # (The client calls these errors not retriable, so what cannot pass is named here.)
+                refused = isinstance(e, KafkaException) and e.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+                if refused or time.monotonic() >= deadline:
                     raise TransientError(f"the end of the topic {self.topic} cannot be read: {e}") from e
             self._stopping.wait(_LEADERLESS_S)
 

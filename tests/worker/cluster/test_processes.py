@@ -1,0 +1,144 @@
+"""Task processes without Kafka: conversation, orderly and forced ends, and what is known of a death."""
+
+import os
+import queue
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from dblog.cluster.processes import Died, ProcessTable, Said
+from dblog.cluster.records import TaskId
+from support.worker import alive
+
+DUMMY = Path(__file__).parents[2] / "support" / "dummy_task.py"
+TASK = TaskId("a", 0)
+
+
+@pytest.fixture
+def events():
+    return queue.SimpleQueue()
+
+
+@pytest.fixture
+def table(events):
+    made = ProcessTable(command=[sys.executable, str(DUMMY)], on_event=events.put)
+    yield made
+    made.close()
+
+
+def start_message(behaviour="run", **config):
+    return {
+        "type": "start",
+        "connector": "a",
+        "task": 0,
+        "target": "STARTED",
+        "config": {"topic.prefix": "p", "dummy.behaviour": behaviour, **config},
+    }
+
+
+def said(events, kind):
+    while True:
+        event = events.get(timeout=30)
+        assert isinstance(event, Said), event
+        if event.message["type"] == kind:
+            return event.message
+
+
+def died(events):
+    while True:
+        event = events.get(timeout=30)
+        if isinstance(event, Died):
+            return event
+
+
+def test_a_child_is_told_and_answers(table, events):
+    run = table.start(TASK, start_message())
+
+    assert said(events, "topic")["topic"] == "p.shop.orders"
+    assert said(events, "state")["state"] == "RUNNING"
+    table.send(run, {"type": "pause"})
+    assert said(events, "state")["state"] == "PAUSED"
+    table.stop(run, limit_s=30)
+    assert said(events, "state")["state"] == "STOPPED"
+    end = died(events)
+    assert (end.run, end.exit_code, end.signal_number, end.forced) == (run, 0, None, False)
+    assert table.pids() == {}
+
+
+def test_a_large_first_message_arrives_whole(table, events):
+    table.start(TASK, start_message(filler="x" * 5_000_000))
+
+    assert said(events, "state")["state"] == "RUNNING"
+
+
+def test_a_child_that_does_not_stop_is_killed_at_its_limit(table, events):
+    run = table.start(TASK, start_message("deaf"))
+    said(events, "state")
+
+    table.stop(run, limit_s=0.2)
+
+    end = died(events)
+    assert (end.signal_number, end.forced) == (signal.SIGKILL, True)
+
+
+def test_a_killed_childs_signal_is_known(table, events):
+    table.start(TASK, start_message())
+    said(events, "state")
+
+    os.kill(table.pids()[TASK], signal.SIGTERM)
+
+    end = died(events)
+    assert (end.exit_code, end.signal_number, end.forced) == (None, signal.SIGTERM, False)
+
+
+def test_what_a_child_said_last_is_heard_before_its_death(table, events):
+    table.start(TASK, start_message("fail", **{"database.password": "x"}))
+
+    assert said(events, "state")["state"] == "FAILED"
+    assert died(events).exit_code == 1
+
+
+def test_the_last_lines_of_the_error_output_are_kept(table, events, capfd):
+    table.start(TASK, start_message("exit"))
+
+    end = died(events)
+
+    assert (end.exit_code, end.last_words) == (3, "last words of the dummy")
+    assert "last words of the dummy" in capfd.readouterr().err
+
+
+def test_a_program_that_cannot_be_started_is_a_death(events):
+    table = ProcessTable(command=["/no/such/program"], on_event=events.put)
+    table.start(TASK, start_message())
+
+    end = died(events)
+
+    assert end.exit_code == -1
+    assert "could not be started" in end.last_words
+    table.close()
+
+
+def test_orders_to_a_child_that_is_gone_do_nothing(table, events):
+    run = table.start(TASK, start_message("exit"))
+    died(events)
+
+    table.send(run, {"type": "pause"})
+    table.stop(run, limit_s=1)
+    table.start(TASK, start_message())
+
+    assert said(events, "state")["state"] == "RUNNING"
+
+
+def test_closing_leaves_no_process_behind(events):
+    table = ProcessTable(command=[sys.executable, str(DUMMY)], on_event=events.put)
+    for number in range(3):
+        table.start(TaskId("a", number), start_message())
+    for _ in range(3):
+        said(events, "state")
+    pids = list(table.pids().values())
+
+    table.close()
+
+    assert len(pids) == 3
+    assert not any(alive(pid) for pid in pids)

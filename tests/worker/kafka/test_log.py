@@ -1,0 +1,209 @@
+"""A compacted topic as a dictionary, on a real broker: backlog, following, own writes read back, brokers away."""
+
+import threading
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from dblog.errors import DefiniteError, TransientError
+from dblog.kafka.admin import TopicWanted, ensure_topics, wait_for_brokers
+from dblog.kafka.log import CompactedLog, Write
+from stack import Kafka
+from support.servers import started
+from support.worker import until
+
+
+@pytest.fixture
+def topic(admin, own_folder):
+    make(admin, own_folder.name, 3, **{"cleanup.policy": "compact"})
+    return own_folder.name
+
+
+def log_of(kafka, topic, on_record=None, **producer):
+    client = {"bootstrap.servers": kafka.bootstrap}
+    return CompactedLog(
+        topic=topic, consumer_settings=client, producer_settings={**client, **producer}, admin_settings=client, on_record=on_record
+    )
+
+
+@pytest.fixture
+def log(kafka, topic):
+    opened = log_of(kafka, topic)
+    opened.start(limit_s=30)
+    yield opened
+    opened.stop()
+
+
+def test_a_write_is_in_the_dictionary_when_it_returns(log):
+    log.put(b"a", b"1", limit_s=30)
+    log.put(b"b", b"2", limit_s=30)
+    log.put(b"a", None, limit_s=30)
+
+    assert log.items() == {b"b": b"2"}
+    assert log.get(b"b") == b"2"
+    assert log.get(b"a") is None
+
+
+def test_the_backlog_is_read_before_start_returns_and_is_told_from_what_comes_later(kafka, topic, log):
+    log.put_all([Write(b"k%d" % number, b"v") for number in range(2000)], limit_s=30)
+    seen = []
+
+    later = log_of(kafka, topic, seen.append)
+    later.start(limit_s=30)
+    try:
+        assert len(seen) == 2000
+        assert not any(record.live for record in seen)
+        log.put(b"new", b"v", limit_s=30)
+        until(lambda: len(seen) == 2001)
+        assert seen[-1].live
+        assert later.items() == log.items()
+    finally:
+        later.stop()
+
+
+def test_the_end_of_a_topic_whose_last_record_is_a_transactions_marker_is_found(kafka, topic):
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    for commit in (True, False):
+        producer.begin_transaction()
+        producer.produce(topic, key=b"committed" if commit else b"aborted", value=b"1", partition=0)
+        producer.flush(30)
+        producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+
+    follower = log_of(kafka, topic)
+    follower.start(limit_s=30)
+    try:
+        assert follower.items() == {b"committed": b"1"}
+        follower.read_to_end(limit_s=30)
+    finally:
+        follower.stop()
+
+
+def test_writers_in_many_threads_all_see_their_own_writes(log):
+    failures = []
+
+    def write(number):
+        for turn in range(20):
+            log.put(b"t%d" % number, b"%d" % turn, limit_s=30)
+            if log.get(b"t%d" % number) != b"%d" % turn:
+                failures.append((number, turn))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    assert len(log.items()) == 8
+
+
+def test_what_is_put_later_arrives(log):
+    log.put_later(b"a", b"1")
+
+    until(lambda: log.get(b"a") == b"1")
+
+
+def test_a_topic_that_does_not_exist_cannot_be_opened_and_can_be_tried_again(kafka, admin, own_folder):
+    missing = log_of(kafka, f"{own_folder.name}-missing")
+
+    with pytest.raises(TransientError, match="cannot be opened"):
+        missing.start(limit_s=0.5)
+    assert not missing.is_open
+
+    make(admin, missing.topic, 1)
+    missing.start(limit_s=30)
+    assert missing.is_open
+    missing.stop()
+
+
+def test_a_broker_that_goes_and_comes_back_loses_nothing(own_folder):
+    with started(Kafka(own_folder / "kafka")) as own:
+        ensure_topics(AdminClient({"bootstrap.servers": own.bootstrap}), [wanted("t")], create=True)
+        log = log_of(own, "t", **{"delivery.timeout.ms": "1000", "linger.ms": "0"})
+        log.start(limit_s=30)
+        try:
+            log.put(b"a", b"1", limit_s=30)
+            own.stop()
+            with pytest.raises(TransientError):
+                log.put(b"a", b"2", limit_s=2)
+            assert log.items() == {b"a": b"1"}
+            own.start()
+            until(lambda: put_works(log), limit_s=60)
+            assert log.items() == {b"a": b"3"}
+        finally:
+            log.stop()
+
+
+def put_works(log):
+    try:
+        log.put(b"a", b"3", limit_s=5)
+    except TransientError:
+        return False
+    return True
+
+
+# The worker's topics.
+
+
+def wanted(name, **changes):
+    return TopicWanted(**{"name": name, "setting": "config.storage.topic", "partitions": 1, "replication_factor": 1} | changes)
+
+
+@pytest.fixture
+def admin(kafka):
+    return AdminClient({"bootstrap.servers": kafka.bootstrap})
+
+
+def make(admin, name, partitions, **config):
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(timeout=30)
+
+
+def test_missing_topics_are_made_compacted_and_existing_ones_kept(admin, own_folder):
+    topics = [wanted(f"{own_folder.name}-a"), wanted(f"{own_folder.name}-b", partitions=4, settings={"segment.ms": "600000"})]
+
+    ensure_topics(admin, topics, create=True)
+    ensure_topics(admin, topics, create=False)
+
+    made = admin.list_topics(timeout=10).topics
+    assert [len(made[topic.name].partitions) for topic in topics] == [1, 4]
+
+
+def test_topics_are_not_made_when_that_is_off(admin, own_folder):
+    with pytest.raises(DefiniteError, match=rf"{own_folder.name}-a \(config.storage.topic\)"):
+        ensure_topics(admin, [wanted(f"{own_folder.name}-a")], create=False)
+
+
+def test_a_second_partition_of_the_config_topic_is_refused(admin, own_folder):
+    make(admin, own_folder.name, 2, **{"cleanup.policy": "compact"})
+
+    with pytest.raises(DefiniteError, match="has 2 partitions but must have exactly 1"):
+        ensure_topics(admin, [wanted(own_folder.name, partitions_exactly=1)], create=True)
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_policy_that_forgets_is_refused_with_the_remedy(admin, own_folder, policy):
+    make(admin, own_folder.name, 1, **{"cleanup.policy": policy})
+
+    with pytest.raises(DefiniteError, match=r"must have exactly 'compact'.*kafka-configs --alter"):
+        ensure_topics(admin, [wanted(own_folder.name)], create=True)
+
+
+def test_too_few_brokers_for_the_replication_are_named(admin, own_folder):
+    with pytest.raises(DefiniteError, match=r"3 replicas.*lower config\.storage\.replication\.factor"):
+        ensure_topics(admin, [wanted(own_folder.name, replication_factor=3)], create=True)
+
+
+def test_waiting_for_brokers_ends_when_told():
+    stopped = threading.Event()
+    waiting = threading.Thread(
+        target=wait_for_brokers,
+        args=(AdminClient({"bootstrap.servers": "127.0.0.1:9", "log_level": 0}),),
+        kwargs={"servers": "127.0.0.1:9", "stopped": stopped},
+    )
+    waiting.start()
+
+    stopped.set()
+
+    waiting.join(30)
+    assert not waiting.is_alive()
