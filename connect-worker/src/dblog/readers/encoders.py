@@ -89,7 +89,7 @@ class Encoders:
         """The row encoder of a table version."""
         included = self._selection.columns(table)
         columns = [
-            self._dialect.column_plan(column, self._modes, table.id, included=chosen)
+            self._dialect.column_plan(column, self._modes, table.id, included=chosen and not column.hidden)
             for column, chosen in zip(table.columns, included, strict=True)
         ]
         plan = build_table_plan(

@@ -105,6 +105,11 @@ class Interleaver:
         with self._changed:
             return self._dump
 
+    @property
+    def dump_moved(self) -> bool:
+        """Whether no batch has carried the newest state yet (an empty table is done without any row)."""
+        return self._dump_moved
+
     def change_dump(self, change: Callable[[Dump | None], Dump | None]) -> None:
         """Replace the dump's state; the next batch carries it into the offset."""
         with self._changed:

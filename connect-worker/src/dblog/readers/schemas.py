@@ -121,9 +121,10 @@ class Schemas:
         with self._lock:
             self._refuse_row_changes(text)
             changes = tuple(self._dialect.parse_statement(query, position))
-            before = set(self._timeline.databases)
+            before = dict(self._timeline.databases)
             changed = self._timeline.apply(changes, position, ddl=text, note=note)
-            databases = before ^ set(self._timeline.databases)
+            after = self._timeline.databases
+            databases = [name for name in {*before, *after} if before.get(name) != after.get(name)]
             if changed or databases:
                 self._patience(lambda: self._history.save(self._timeline, changed, databases=databases))
             for table in changed:

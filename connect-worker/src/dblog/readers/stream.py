@@ -241,7 +241,7 @@ class LogStream:
             self._beat_at_s = now_s
             self._interleaver.extra([self._heartbeat()])
             self._sent()
-        elif self._unsent and now_s - self._moved_at_s >= POSITION_INTERVAL_S:
+        elif (self._unsent or self._interleaver.dump_moved) and now_s - self._moved_at_s >= POSITION_INTERVAL_S:
             self._interleaver.extra([])
             self._sent()
 

@@ -1,0 +1,419 @@
+"""A connector's task on real servers: dump and log together, DDL in the middle, lost connections, lost positions. # I2 I3 I4
+
+The task runs without Kafka: batches are polled and folded here, the schema history is tests/support/history.py's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pymysql
+import pytest
+from dblog.clock import SystemClock
+from dblog.config.connector import parse_connector
+from dblog.config.plugins import CONNECTORS
+from dblog.core.timeline import Timeline
+from dblog.dialects.mysql.session import PositionLostError
+from dblog.errors import DefiniteError, TransientError
+from dblog.kafka.converters import converters_of
+from dblog.model import OffsetMap
+from dblog.readers.binlog_dialect import DIALECTS
+from dblog.readers.binlog_task import BinlogTask
+from dblog.readers.encoders import Encoders
+from dblog.readers.history import SchemaHistory
+from stack.database import Database
+from support.history import FakeHistoryLog
+from support.servers import connected, execute, new_database
+
+TIMEOUT_S = 60.0
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+Row = dict[str, Any]
+
+
+class Follower:
+    """One connector's life over several task lives: what it sent, and the offset a runtime would have stored."""
+
+    def __init__(self, source: Database, database: str, **config: str) -> None:
+        self.source = source
+        self.database = database
+        self.name = f"c-{uuid.uuid4().hex[:8]}"
+        self.history = FakeHistoryLog()
+        self.config = {
+            "name": self.name,
+            "connector.class": next(c.class_name for c in CONNECTORS if c.flavor == source.flavor),
+            "topic.prefix": self.name,
+            "database.hostname": source.host,
+            "database.port": str(source.port),
+            "database.user": source.user,
+            "database.password": source.password,
+            "database.server.id": str(uuid.uuid4().int % 2_000_000_000 + 1000),
+            "database.include.list": database,
+            "schema.history.internal.kafka.topic": "h",
+            "schema.history.internal.kafka.bootstrap.servers": "unused:9092",
+            "key.converter": JSON,
+            "key.converter.schemas.enable": "false",
+            "value.converter": JSON,
+            "value.converter.schemas.enable": "false",
+            "decimal.handling.mode": "string",
+            **config,
+        }
+        self.rows: dict[str, dict[str, Row]] = {}
+        self.values: list[tuple[str, Row | None]] = []
+        self.offset: OffsetMap | None = None
+        self.task = self._new_task()
+
+    def _new_task(self) -> BinlogTask:
+        plugin = next(c for c in CONNECTORS if c.flavor == self.source.flavor)
+        settings = parse_connector(plugin.options, self.config)
+        key, value = converters_of({}, self.config, own_registry_url=None)
+        dialect = DIALECTS[self.source.flavor]
+        clock = SystemClock()
+        encoders = Encoders(settings=settings, dialect=dialect, key_converter=key, value_converter=value, clock=clock, task=0)
+        return BinlogTask(
+            connector=self.name,
+            settings=settings,
+            dialect=dialect,
+            encoders=encoders,
+            history_of=lambda: SchemaHistory(self.history, server=self.name),
+            clock=clock,
+        )
+
+    def start(self) -> Follower:
+        self.task.start(self.offset)
+        return self
+
+    def restart(self) -> None:
+        """A new task life from the stored offset, as after kill -9."""
+        self.task.stop()
+        self.task = self._new_task()
+        self.task.start(self.offset)
+
+    def poll(self) -> None:
+        """Take what is there, and store its offset."""
+        batches = self.task.poll(timeout_s=0.05, records_max=2000)
+        for batch in batches:
+            for segment in batch.segments:
+                if segment.table is None:
+                    continue
+                for key, value in zip(segment.keys, segment.values, strict=True):
+                    self._take(segment.table.name, key, value)
+            self.task.fold.advance(batch.step)
+        if batches:
+            self.offset = dict(self.task.fold.offset())
+            self.task.commit(self.offset)
+
+    def _take(self, table: str, key: bytes | None, value: bytes | None) -> None:
+        record = None if value is None else json.loads(value)
+        self.values.append((table, record))
+        if record is None:
+            return
+        rows = self.rows.setdefault(table, {})
+        name = key.decode() if key is not None else f"row {len(rows)}"
+        if record["op"] == "d":
+            rows.pop(name, None)
+        else:
+            rows[name] = record["after"]
+
+    def until(self, condition: Any) -> None:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while not condition():
+            assert time.monotonic() < deadline_s, f"it never became true; rows { ({t: len(r) for t, r in self.rows.items()}) }"
+            self.poll()
+
+    def until_dumped(self) -> None:
+        self.until(lambda: self.offset is not None and "dblog_dump" in self.offset and "snapshot" not in self.offset)
+
+    def until_equal(self, table: str) -> None:
+        """Until the fold of the output is what SELECT gives. # I3"""
+        self.until(lambda: self._sorted(self.rows.get(table, {}).values()) == self._sorted(self._selected(table)))
+
+    def _selected(self, table: str) -> list[Row]:
+        with connected(self.source, database=self.database) as connection, connection.cursor(pymysql.cursors.DictCursor) as cursor:
+            cursor.execute(f"SELECT * FROM `{table}`")
+            return list(cursor.fetchall())
+
+    @staticmethod
+    def _sorted(rows: Any) -> list[str]:
+        return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows)
+
+    def sql(self, *statements: str) -> None:
+        execute(self.source, *statements, database=self.database)
+
+
+@pytest.fixture
+def followers() -> Iterator[list[Follower]]:
+    made: list[Follower] = []
+    yield made
+    for follower in made:
+        follower.task.stop()
+
+
+@pytest.fixture
+def shop(source: Database, followers: list[Follower]) -> Any:
+    """Makes followers of a database with two tables."""
+    database = new_database(source, "task")
+    execute(
+        source,
+        "CREATE TABLE customers (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(40) NOT NULL DEFAULT 'x', note TEXT)",
+        "CREATE TABLE items (order_id INT, line SMALLINT, sku VARCHAR(20) COLLATE utf8mb4_unicode_ci, PRIMARY KEY (sku, order_id, line))",
+        database=database,
+    )
+
+    def make(**config: str) -> Follower:
+        follower = Follower(source, database, **config)
+        followers.append(follower)
+        return follower
+
+    return make
+
+
+def kill(source: Database, process: object) -> None:
+    """KILL, unless the connection has ended by itself."""
+    with contextlib.suppress(pymysql.err.OperationalError):
+        execute(source, f"KILL {process}")
+
+
+def fill(follower: Follower, rows: int = 3000) -> None:
+    names = ",".join(f"('n{i}', 'é{i}')" for i in range(rows))
+    items = ",".join(f"({i // 7}, {i % 7}, 'sku{i % 50}')" for i in range(rows))
+    follower.sql(f"INSERT INTO customers (name, note) VALUES {names}", f"INSERT INTO items VALUES {items}")
+
+
+def test_a_dump_under_writes_ends_equal_to_the_source(shop: Any) -> None:
+    follower = shop(**{"dblog.chunk.rows": "200", "dblog.dump.threads": "2"})
+    fill(follower)
+    stop = threading.Event()
+
+    def write() -> None:
+        n = 0
+        while not stop.is_set():
+            n += 1
+            follower.sql(
+                f"UPDATE customers SET name = 'u{n}' WHERE id % 97 = {n % 97}",
+                f"DELETE FROM items WHERE order_id = {n % 400}",
+                f"INSERT INTO customers (name) VALUES ('late{n}')",
+                f"UPDATE customers SET id = -{n} WHERE id = {n * 3}",
+            )
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        follower.start()
+        follower.until_dumped()
+    finally:
+        stop.set()
+        writer.join()
+
+    follower.until_equal("customers")
+    follower.until_equal("items")
+    ops = {record["op"] for _, record in follower.values if record is not None}
+    assert ops == {"r", "c", "u", "d"}
+
+
+def test_ddl_in_the_middle_of_the_dump_is_followed_and_the_table_is_read_to_its_end(shop: Any) -> None:
+    follower = shop(**{"dblog.chunk.rows": "100"})
+    fill(follower)
+    follower.start()
+    follower.until(lambda: bool(follower.rows.get("customers")))
+
+    follower.sql("ALTER TABLE customers ADD COLUMN level INT NOT NULL DEFAULT 7 AFTER id, DROP COLUMN note")
+    follower.sql("UPDATE customers SET level = 8 WHERE id < 20", "INSERT INTO customers (name, level) VALUES ('after', 1)")
+    follower.until_dumped()
+
+    # Rows sent before the statement keep the columns they had; whatever is sent again has the new ones.
+    def level(row: Row) -> Any:
+        return row.get("level", 7)
+
+    with connected(follower.source, database=follower.database) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT id, level, name FROM customers")
+        selected = {row[0]: row[1:] for row in cursor.fetchall()}
+    follower.until(lambda: {row["id"]: (level(row), row["name"]) for row in follower.rows["customers"].values()} == selected)
+
+
+def test_a_restart_goes_on_at_the_chunk_and_loses_nothing(shop: Any) -> None:
+    follower = shop(**{"dblog.chunk.rows": "50"})
+    fill(follower)
+    follower.start()
+
+    for done in (300, 900, 1800):
+        follower.until(lambda done=done: len(follower.rows.get("customers", {})) >= done)
+        follower.sql(f"INSERT INTO customers (name) VALUES ('between {done}')", f"DELETE FROM customers WHERE id = {done // 3}")
+        follower.restart()
+        dump = follower.task._interleaver.dump
+        table = dump.tables[0]
+        assert table.after is not None or table.done
+    follower.until_dumped()
+
+    follower.until_equal("customers")
+    follower.until_equal("items")
+    dumped = sum(1 for table, record in follower.values if table == "customers" and record is not None and record["op"] == "r")
+    assert dumped < 2 * 3000, "a restart must not begin the table again"
+
+
+def test_a_killed_log_connection_neither_loses_nor_repeats_a_row_of_the_transaction_it_was_in(shop: Any) -> None:
+    follower = shop(**{"snapshot.mode": "no_data", "max.batch.size": "10", "max.queue.size": "20"})
+    follower.start()
+    many = ",".join(f"('{'x' * 30}{i}')" for i in range(400))
+    with connected(follower.source, database=follower.database) as connection, connection.cursor() as cursor:
+        connection.begin()
+        for _ in range(20):
+            cursor.execute(f"INSERT INTO customers (name) VALUES {many}")
+        connection.commit()
+    follower.until(lambda: len(follower.values) > 500)
+
+    # The small queue holds the reader in the middle of the transaction.
+    killed = execute(follower.source, "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'")
+    for (process,) in killed:
+        kill(follower.source, process)
+    follower.until(lambda: len(follower.rows.get("customers", {})) == 8000)
+    follower.sql("INSERT INTO customers (name) VALUES ('the end')")
+    follower.until_equal("customers")
+
+    assert killed
+    assert follower.task.metrics()["log_reconnects_total"] >= 1
+    assert len(follower.values) == 8001
+
+
+def test_rows_before_and_after_a_restart_are_decoded_with_the_columns_of_their_time(shop: Any) -> None:
+    follower = shop(**{"snapshot.mode": "no_data"})
+    follower.start()
+    follower.sql("INSERT INTO customers (id, name) VALUES (1, 'old columns')")
+    follower.until(lambda: bool(follower.rows.get("customers")))
+    follower.task.stop()
+
+    follower.sql(
+        "INSERT INTO customers (id, name) VALUES (2, 'logged before the change')",
+        "ALTER TABLE customers CHANGE name title VARCHAR(60), ADD COLUMN born DATE FIRST",
+        "INSERT INTO customers (born, id, title) VALUES ('2001-02-03', 3, 'after')",
+    )
+    follower.task = follower._new_task()
+    follower.task.start(follower.offset)
+    follower.until(lambda: len(follower.rows["customers"]) == 3)
+
+    rows = sorted(follower.rows["customers"].values(), key=lambda row: row["id"])
+    assert rows[1] == {"id": 2, "name": "logged before the change", "note": None}
+    assert rows[2] == {"born": 11356, "id": 3, "title": "after", "note": None}
+
+
+def test_a_table_created_later_is_followed_and_a_dropped_one_ends(shop: Any) -> None:
+    follower = shop()
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("CREATE TABLE notes (id INT PRIMARY KEY, t VARCHAR(9))", "INSERT INTO notes VALUES (1, 'a')", "DROP TABLE items")
+    follower.sql("INSERT INTO customers (name) VALUES ('on it goes')")
+
+    follower.until_equal("notes")
+    follower.until_equal("customers")
+
+
+def test_a_table_that_joins_at_a_restart_is_dumped(shop: Any) -> None:
+    follower = shop()
+    follower.config["table.include.list"] = rf"{follower.database}\.customers"
+    follower.task = follower._new_task()
+    fill(follower, 50)
+    follower.start()
+    follower.until_dumped()
+    assert "items" not in follower.rows
+
+    del follower.config["table.include.list"]
+    follower.restart()
+
+    follower.until_equal("items")
+    follower.until_equal("customers")
+
+
+def test_a_table_without_a_key_is_dumped_and_followed(shop: Any) -> None:
+    follower = shop()
+    follower.sql("CREATE TABLE plain (a INT, b VARCHAR(9))", "INSERT INTO plain VALUES (1, 'x'), (1, 'x')")
+    follower.start()
+    follower.until_dumped()
+
+    follower.sql("INSERT INTO plain VALUES (2, 'y')")
+
+    follower.until_equal("plain")
+
+
+def test_initial_only_ends_with_the_dump(shop: Any) -> None:
+    follower = shop(**{"snapshot.mode": "initial_only"})
+    fill(follower, 100)
+    follower.start()
+    follower.until_dumped()
+
+    follower.until(lambda: not follower.task.metrics()["connected"])
+
+    follower.sql("INSERT INTO customers (name) VALUES ('too late')")
+    assert len(follower.rows["customers"]) == 100
+
+
+def test_a_purged_position_is_refused_with_the_way_out_and_when_needed_takes_it(shop: Any) -> None:
+    follower = shop()
+    fill(follower, 30)
+    follower.start()
+    follower.until_dumped()
+    follower.task.stop()
+    follower.sql("INSERT INTO customers (name) VALUES ('never read from the log')", "FLUSH BINARY LOGS")
+    newest = execute(follower.source, "SHOW BINARY LOGS")[-1][0]
+
+    def purged() -> bool:
+        # A file that a reader still has open is not purged, and the server notices a closed connection late.
+        for (process,) in execute(follower.source, "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"):
+            kill(follower.source, process)
+        follower.sql(f"PURGE BINARY LOGS TO '{newest}'")
+        return execute(follower.source, "SHOW BINARY LOGS")[0][0] == newest
+
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not purged():
+        assert time.monotonic() < deadline_s
+
+    follower.task = follower._new_task()
+    with pytest.raises(PositionLostError, match="snapshot.mode=when_needed"):
+        follower.task.start(follower.offset)
+    follower.task.stop()
+    follower.config["snapshot.mode"] = "when_needed"
+    follower.task = follower._new_task()
+    follower.task.start(follower.offset)
+
+    follower.until_equal("customers")
+
+
+def test_a_lost_schema_history_is_refused_not_guessed(shop: Any) -> None:
+    follower = shop()
+    follower.start()
+    follower.until_dumped()
+    follower.history = FakeHistoryLog()
+
+    with pytest.raises(DefiniteError, match="schema history"):
+        follower.restart()
+
+
+def test_a_history_that_is_away_at_start_is_a_passing_fault(shop: Any) -> None:
+    follower = shop()
+    follower.history.away = True
+
+    with pytest.raises(TransientError, match="away"):
+        follower.start()
+
+
+def test_the_history_keeps_no_more_versions_than_a_restart_needs(shop: Any) -> None:
+    follower = shop(**{"snapshot.mode": "no_data"})
+    follower.start()
+    for n in range(30):
+        follower.sql(f"ALTER TABLE customers ADD COLUMN c{n} INT", f"INSERT INTO customers (name, c{n}) VALUES ('r', {n})")
+        follower.until(lambda n=n: len(follower.rows.get("customers", {})) == n + 1)
+
+    follower.history.compact()
+    timeline = Timeline()
+    SchemaHistory(follower.history, server=follower.name).recover(timeline)
+
+    customers = [t for t in timeline.tables() if t.name == "customers" and t.database == follower.database]
+    assert len(timeline.versions(customers[0])) <= 5
+    follower.restart()
+    follower.sql("INSERT INTO customers (name) VALUES ('after recovery')")
+    follower.until(lambda: len(follower.rows["customers"]) == 31)
