@@ -344,6 +344,60 @@ def test_foreign_keys_whose_actions_are_not_logged_are_named(session, admin, dat
     assert [f"{database}.child (fk_c" in w and "fk_n" not in w for w in warnings] == ([] if "child" in deleted_from else [True])
 
 
+def test_system_versioned_tables_are_named(mariadb):
+    database = new_database(mariadb)
+    session = open_session(mariadb)
+    session.query(f"CREATE TABLE {database}.v (id INT PRIMARY KEY) WITH SYSTEM VERSIONING")
+    session.query(f"CREATE TABLE {database}.t (id INT PRIMARY KEY)")
+
+    warnings = session.check(server_id=SERVER_ID, tables=session.read_catalog(lambda id_: id_.database == database))
+
+    assert [w.rpartition(": ")[2] for w in warnings if "system-versioned" in w] == [f"{database}.v"]
+    session.close()
+
+
+def test_a_key_that_the_server_adds_by_itself_is_in_catalog_log_and_chunks(mysql):
+    database = new_database(mysql)
+    session = open_session(mysql)
+    session.query("SET SESSION sql_generate_invisible_primary_key = ON")
+    session.query(f"CREATE TABLE {database}.t (v INT)")
+    file, pos, _ = session.current_position()
+    session.query(f"INSERT INTO {database}.t VALUES (7), (8)")
+    table = one_table(session, database, "t")
+
+    log = session.open_log(server_id=SERVER_ID, file=file, pos=pos, gtids=None)
+    seen = LogReader(log).read_until(lambda event: event.type_code == EventType.TABLE_MAP)
+    log.close()
+    with contextlib.closing(session.open_dump(marks_of(database))) as dump:
+        chunk = dump.select(*sql.chunk_select(table, None, None, 10), key=sql.key_indexes(table))
+    session.close()
+
+    assert [c.name for c in table.columns] == [c.name for c in events.read_table_map(seen[-1].body).columns] == ["my_row_id", "v"]
+    assert (chunk.row_count, chunk.last_key) == (2, (2,))
+
+
+def test_a_server_that_turns_read_only_is_refused_at_start_and_waited_for_later(source, own_folder):
+    marks = TableId("marks", "watermark")
+    with type(source)(own_folder, durable=False) as server:
+        session = open_session(server)
+        session.query("CREATE USER writer@'%' IDENTIFIED BY 'secret'")
+        session.query("GRANT SELECT, INSERT, UPDATE, CREATE, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO writer@'%'")
+        session.check(server_id=SERVER_ID, marks=marks)
+        writer = open_session(server, user="writer", password="secret")
+        dump = writer.open_dump(marks)
+        session.query("SET GLOBAL read_only = ON")
+
+        with pytest.raises(TransientError, match="has turned read-only"):
+            dump.write_mark("m", "1")
+        with pytest.raises(DefiniteError, match="is read-only"):
+            writer.query(sql.write_mark(marks).replace("?", "%s"), ("m", "2", "2"))
+
+        session.query("SET GLOBAL read_only = OFF")
+        dump.write_mark("m", "1")
+        for closing in (dump, writer, session):
+            closing.close()
+
+
 # -- the log ----------------------------------------------------------------------------------------------------------------------------
 
 

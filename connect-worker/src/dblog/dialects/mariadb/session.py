@@ -96,6 +96,14 @@ class MariaDbSession(Session):
         """Every base table that ``include`` accepts."""
         return catalog.read_tables(self.execute, include)
 
+    def versioned_tables(self) -> tuple[TableId, ...]:
+        """Tables WITH SYSTEM VERSIONING."""
+        rows = self.query(
+            "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'SYSTEM VERSIONED' ORDER BY 1, 2",
+            doing="looking for system-versioned tables",
+        )
+        return tuple(TableId(str(database), str(name)) for database, name in rows)
+
     def _prepare_log(self, wire: Wire, *, heartbeat_s: float, gtids: str | None) -> None:
         wire.query(
             f"SET @mariadb_slave_capability = {_CAPABILITY_GTID}, @master_binlog_checksum = 'CRC32', "

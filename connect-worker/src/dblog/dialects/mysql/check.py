@@ -40,7 +40,7 @@ def check(session: Session, *, server_id: int, tables: Sequence[Table], marks: T
     _check_filters(session, [t.id for t in tables], marks)
     if marks is not None:
         ensure_marks(session, marks, user)
-    return [*warnings(session.facts, address), *_replica_warnings(session), *cascade_warnings(session, {t.id for t in tables})]
+    return [*warnings(session.facts, address), *_replica_warnings(session), *_table_warnings(session, {t.id for t in tables})]
 
 
 def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int) -> str | None:
@@ -115,15 +115,34 @@ def _replica_warnings(session: Session) -> list[str]:
     return [warning]
 
 
+def _table_warnings(session: Session, captured: set[TableId]) -> list[str]:
+    return [*cascade_warnings(session, captured), *versioning_warnings(session, captured)]
+
+
+def versioning_warnings(session: Session, captured: set[TableId]) -> list[str]:
+    """System-versioned tables: their log holds an INSERT of the old row for each UPDATE, and an UPDATE of row_end for each DELETE."""
+    tables = [table for table in session.versioned_tables() if table in captured]
+    if not tables:
+        return []
+    warning = (
+        f"these tables at {session.settings.address} are system-versioned, so the log mixes their history with their present rows, and their "
+        f"topics will not fold to the present table; leave them out with table.exclude.list: {_named(tables)}"
+    )
+    return [warning]
+
+
+def _named(things: Sequence[object]) -> str:
+    more = f" and {len(things) - TABLES_NAMED_MAX} more" if len(things) > TABLES_NAMED_MAX else ""
+    return "; ".join(map(str, things[:TABLES_NAMED_MAX])) + more
+
+
 def cascade_warnings(session: Session, captured: set[TableId]) -> list[str]:
     """Foreign keys whose actions never reach the log (section 6 of the design: say so at start)."""
     cascades = session.cascades(lambda table: table in captured)
     if not cascades:
         return []
-    named = "; ".join(str(cascade) for cascade in cascades[:TABLES_NAMED_MAX])
-    more = f" and {len(cascades) - TABLES_NAMED_MAX} more" if len(cascades) > TABLES_NAMED_MAX else ""
     return [
-        f"rows changed by these foreign keys' actions are not in the log of {session.settings.address} and will be missed: {named}{more}"
+        f"rows changed by these foreign keys' actions are not in the log of {session.settings.address} and will be missed: {_named(cascades)}"
     ]
 
 

@@ -320,6 +320,10 @@ class PrivilegeError(DefiniteError):
     """The account may not do this: a GRANT helps."""
 
 
+class ReadOnlyError(DefiniteError):
+    """The server takes no writes, so no watermark either."""
+
+
 class PositionLostError(DefiniteError):
     """The server does not have the log from the stored position on: only a new dump helps (snapshot.mode=when_needed starts one)."""
 
@@ -327,15 +331,17 @@ class PositionLostError(DefiniteError):
 LOST = frozenset({1053, 1077, 1079, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1317, 1927, 2006, 2013, 2055, 3169, 4031})
 """Shutdown, aborted or killed connections, network errors, inactivity."""
 
-BUSY = frozenset({1021, 1040, 1041, 1135, 1203, 1205, 1213, 1226, 1614, 3024, 3572, 1028, 1037, 1038})
-"""Too many connections, lock wait, deadlock, disk full for now, out of memory, statement time."""
+BUSY = frozenset(
+    {1021, 1028, 1037, 1038, 1040, 1041, 1047, 1114, 1135, 1180, 1203, 1205, 1206, 1213, 1226, 1461, 1614, 3024, 3100, 3101, 3572}
+)
+"""Too many connections or statements, lock wait, deadlock, disk full, out of memory, statement time; a cluster's node that is not ready."""
 
 TABLE_CHANGED = frozenset({1049, 1054, 1072, 1146, 1176, 1412, 1615})
 """Unknown database, column or table, index gone, table definition changed under the snapshot."""
 
 DENIED = frozenset({1044, 1142, 1143, 1227, 1370, 1045, 1698})
 
-READ_ONLY = frozenset({1290, 1836, 1223})
+READ_ONLY = frozenset({1290, 1836})
 
 _PRIVILEGE = re.compile(r"at least one of\) the (.+?) privilege")
 
@@ -385,7 +391,7 @@ def meaning(code: int, text: str, settings: ConnectSettings, doing: str) -> Dblo
         lacking = f"the privilege {found[1]}" if found else "a privilege"
         return PrivilegeError(f"{where}: user '{settings.user}' lacks {lacking} (error {code}: {_names_only(code, text)})")
     if code in READ_ONLY:
-        return DefiniteError(
+        return ReadOnlyError(
             f"{where}: the server is read-only (error {code}); dblog writes its watermarks, so point it at a server that takes writes"
         )
     return DefiniteError(f"{where}: error {code}: {_names_only(code, text)}")

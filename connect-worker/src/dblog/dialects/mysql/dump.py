@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dblog.dialects.mysql import protocol, sql
-from dblog.dialects.mysql.connect import STATEMENT_TIMEOUT_S, ConnectSettings, TableChangedError, Wire, meaning, open_wire
+from dblog.dialects.mysql.connect import STATEMENT_TIMEOUT_S, ConnectSettings, ReadOnlyError, TableChangedError, Wire, meaning, open_wire
 from dblog.dialects.mysql.protocol import ResultColumn
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import TableId
@@ -67,6 +67,12 @@ class DumpConnection:
         except TableChangedError as e:
             message = f"the watermark table {self._marks} is gone; restart the connector, which creates it again"
             raise DefiniteError(message) from e
+        except ReadOnlyError as e:
+            # The start-up check has written here: this is a failover under way, or maintenance.
+            message = (
+                f"the server at {self._marking.settings.address} has turned read-only; waiting until it, or its successor, takes marks"
+            )
+            raise TransientError(message) from e
 
     def begin_snapshot(self) -> None:
         """Start a consistent snapshot, taken now and not at the first read."""

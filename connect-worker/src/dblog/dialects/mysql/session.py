@@ -239,6 +239,10 @@ class Session:
         )
         return tuple(cascade for cascade in found if captured(cascade.child))
 
+    def versioned_tables(self) -> tuple[TableId, ...]:
+        """System-versioned tables, which only MariaDB has."""
+        return ()
+
     # -- connections ----------------------------------------------------------------------------------------------------------------
 
     def open_log(
