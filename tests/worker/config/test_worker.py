@@ -47,6 +47,7 @@ def test_kafkas_own_example_is_taken():
 
 def test_the_worker_is_known_by_its_advertised_address():
     assert config(listeners="http://10.0.0.5:9000").worker_id == "10.0.0.5:9000"
+    assert config(listeners="http://[::1]:9000").worker_id == "[::1]:9000"
     advertised = {"rest.advertised.host.name": "connect-1", "rest.advertised.port": "80"}
     assert config(**advertised).advertised_url == "http://connect-1:80"
     assert config(listeners="http://:8083").worker_id.endswith(":8083")

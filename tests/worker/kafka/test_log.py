@@ -128,9 +128,13 @@ def test_a_broker_that_goes_and_comes_back_loses_nothing(own_folder):
             with pytest.raises(TransientError):
                 log.put(b"a", b"2", limit_s=2)
             assert log.items() == {b"a": b"1"}
+            log.put_later(b"old", b"1")
+            log.put_later(b"old", b"2")
+            log.put_later(b"gone", b"1")
+            log.put_later(b"gone", None)
             own.start()
             until(lambda: put_works(log), limit_s=60)
-            assert log.items() == {b"a": b"3"}
+            until(lambda: log.items() == {b"a": b"3", b"old": b"2"})
         finally:
             log.stop()
 

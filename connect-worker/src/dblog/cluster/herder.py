@@ -758,7 +758,12 @@ class Herder:
         if not self.ready.is_set():
             return
         for task in stopped:
-            self._say_task(task, State.UNASSIGNED)
+            if self.configs.view(task.connector) is None:
+                # Deleted a moment ago: there is nothing left to be unassigned.
+                self.statuses.write_task(task, None)
+                self.statuses.write_connector(task.connector, None)
+            else:
+                self._say_task(task, State.UNASSIGNED)
         for name, actual in self._connectors.items():
             if not actual.failed and actual.target is not Target.STOPPED:
                 self._say_connector(name, State.UNASSIGNED)

@@ -282,7 +282,8 @@ class WorkerConfig:
     @property
     def worker_id(self) -> str:
         """How status records and answers name this worker."""
-        return f"{self.advertised_host}:{self.advertised_port}"
+        host = f"[{self.advertised_host}]" if ":" in self.advertised_host else self.advertised_host
+        return f"{host}:{self.advertised_port}"
 
     @property
     def advertised_url(self) -> str:

@@ -28,6 +28,15 @@ _log = structlog.get_logger("dblog.kafka.admin")
 
 _CALL_S = 10.0
 _FIRST_CALL_S = 2.0
+_FINAL = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.INVALID_CONFIG,
+    KafkaError.INVALID_PARTITIONS,
+    KafkaError.TOPIC_EXCEPTION,
+)
+"""Answers to a creation that another try does not change; the client's own flag says so of too many."""
 _BACKOFF = Backoff(first_s=0.5, max_s=15.0)
 
 
@@ -113,11 +122,10 @@ def _create(client: AdminClient, missing: Sequence[TopicWanted]) -> None:
                     f"the topic {topic.name} cannot be made with {topic.replication_factor} replicas: {error.str()}; "
                     f"lower {key} (1 on a single broker) or start more brokers"
                 ) from e
-            if error.retriable():
-                raise TransientError(f"the topic {topic.name} cannot be made now: {error.str()}") from e
-            raise DefiniteError(
-                f"the topic {topic.name} ({topic.setting}) cannot be made: {error.str()}; create it by hand, compacted"
-            ) from e
+            if error.code() in _FINAL:
+                message = f"the topic {topic.name} ({topic.setting}) cannot be made: {error.str()}; create it by hand, compacted"
+                raise DefiniteError(message) from e
+            raise TransientError(f"the topic {topic.name} cannot be made now: {error.str()}") from e
 
 
 def _check(client: AdminClient, wanted: Sequence[TopicWanted]) -> None:

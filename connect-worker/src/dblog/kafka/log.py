@@ -81,6 +81,9 @@ class CompactedLog:
         self._moved = threading.Condition()
         self._reached: dict[int, int] = {}
         self._items: dict[bytes, bytes] = {}
+        self._put_count = 0
+        self._newest_put: dict[bytes, int] = {}
+        self._again: list[tuple[bytes, bytes | None, int]] = []
         self._backlog_read = False
         self._failure: BaseException | None = None
 
@@ -197,15 +200,41 @@ class CompactedLog:
             self._wait_for(partition, offset + 1, deadline)
 
     def put_later(self, key: bytes, value: bytes | None) -> None:
-        """Write without waiting, for records whose loss is made good by the next one (status, topics in use)."""
+        """Write without waiting. A record that the brokers did not take is sent again unless a newer one of its key has been put."""
+        with self._moved:
+            self._put_count += 1
+            number = self._newest_put[key] = self._put_count
+        self._send_later(key, value, number)
+
+    def _send_later(self, key: bytes, value: bytes | None, number: int) -> None:
         producer = self._producer
         if producer is None or self._stopping.is_set():
             return
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            with self._moved:
+                newest = self._newest_put.get(key) == number
+                if newest and error is None:
+                    del self._newest_put[key]
+                elif newest:
+                    self._again.append((key, value, number))
+            if error is not None:
+                _log.warning("record not written", topic=self.topic, reason=str(error), again=newest)
+
         try:
-            producer.produce(self.topic, key=key, value=value, on_delivery=self._late)
+            producer.produce(self.topic, key=key, value=value, on_delivery=delivered)
         except (BufferError, KafkaException) as e:
-            _log.warning("record not written", topic=self.topic, reason=str(e))
+            _log.warning("record not written", topic=self.topic, reason=str(e), again=True)
+            with self._moved:
+                self._again.append((key, value, number))
         producer.poll(0)
+
+    def _send_again(self) -> None:
+        with self._moved:
+            waiting, self._again = self._again, []
+        for key, value, number in waiting:
+            if self._newest_put.get(key) == number:
+                self._send_later(key, value, number)
 
     def flush(self, *, limit_s: float) -> None:
         """Wait until what was put has been acknowledged."""
@@ -226,10 +255,6 @@ class CompactedLog:
     def ended(self) -> BaseException | None:
         """Why the thread ended by itself, if it did."""
         return self._failure
-
-    def _late(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            _log.warning("record not written", topic=self.topic, reason=str(error))
 
     def _partitions(self, consumer: Consumer, deadline: float) -> list[int]:
         while True:
@@ -288,6 +313,10 @@ class CompactedLog:
         try:
             while not self._stopping.is_set():
                 first = consumer.poll(_POLL_S)
+                if self._producer is not None:
+                    # Delivery reports of put_later, which nobody else waits for.
+                    self._producer.poll(0)
+                    self._send_again()
                 if first is None:
                     continue
                 # consume() waits for a full batch or its timeout; after a poll, what lies in the local queue comes at once.
