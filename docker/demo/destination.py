@@ -22,6 +22,8 @@ from demo.progress import Numbers
 from demo.shop import DATABASE, TABLES, Connect
 
 SAMPLE_INTERVAL_S = 4.0
+OPEN_MAX = dt.timedelta(hours=2)
+"""The shop is never open as long as this."""
 SINK_COLUMNS_PREFIX = "_dblog_"
 """Columns that the sink adds to every table begin so."""
 
@@ -95,11 +97,13 @@ class DeltaLake:
         )
 
     def sample(self, numbers: Numbers) -> None:
-        """Rows in all tables, and the age of the newest order: orders are placed all the time while the shop is open."""
+        """Rows in all tables, and how much newer the source's newest order is than the lake's: they are placed all the time."""
         if time.monotonic() - self._sampled_at_s < SAMPLE_INTERVAL_S:
             return
         numbers.rows_lake = sum(self._lake.count_rows(DATABASE, table) for table in TABLES)
         newest = self._lake.newest(DATABASE, "orders", "placed")
-        if newest is not None:
-            numbers.lag_s = max(0.0, (dt.datetime.now(dt.UTC) - newest.replace(tzinfo=dt.UTC)).total_seconds())
+        if newest is not None and numbers.newest_order_at is not None:
+            lag = numbers.newest_order_at - newest.replace(tzinfo=dt.UTC)
+            # Before the first live order has arrived there are only those of years ago.
+            numbers.lag_s = max(0.0, lag.total_seconds()) if lag < OPEN_MAX else None
         self._sampled_at_s = time.monotonic()

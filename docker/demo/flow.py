@@ -245,6 +245,7 @@ class Run:
     def _sampler(self, load: Load, topics: Topics, worker: Worker) -> Callable[[Numbers], None]:
         def sample(numbers: Numbers) -> None:
             numbers.changes = load.changes
+            numbers.newest_order_at = load.newest_order_at
             numbers.records = topics.records()
             numbers.task = _state(worker.rest, self.scenario.name)
             dump = worker.rest.dump(self.scenario.name)

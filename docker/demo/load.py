@@ -9,6 +9,7 @@ row deleted and inserted again in one transaction, many-row statements, updates 
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import random
 import threading
 import time
@@ -69,6 +70,8 @@ class Load:
         self.changes = 0
         """Rows inserted, updated or deleted and committed so far."""
         self.key_changes = 0
+        self.newest_order_at: dt.datetime | None = None
+        """When the newest order was placed: what the lake is compared with to tell how far it is behind."""
         self.error: BaseException | None = None
 
     @property
@@ -141,6 +144,8 @@ class Load:
             with _again_after_a_lost_race(connection):
                 self.changes += action(cursor)
                 connection.commit()
+                if action == self._place_order:
+                    self.newest_order_at = dt.datetime.now(dt.UTC)
             ahead_s = self.changes / self._rate_per_s - (time.monotonic() - began_s)
             if ahead_s > 0:
                 self._stop.wait(ahead_s)

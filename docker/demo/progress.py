@@ -5,6 +5,7 @@ A thread takes the numbers from a callback, so that a slow answer of a server th
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import time
 from collections.abc import Callable
@@ -31,6 +32,7 @@ class Numbers:
     records: int | None = None
     changes: int = 0
     rows_lake: int | None = None
+    newest_order_at: dt.datetime | None = None
     lag_s: float | None = None
     task: str = "-"
 
