@@ -1,0 +1,68 @@
+"""The shop and its load do on both servers what the demo promises: every type, every kind of change, in known numbers."""
+
+import pymysql
+import pytest
+from demo import source as source_reader
+from demo.everything import KINDS, extreme_rows, kinds
+from demo.load import ADDED_COLUMN, SENTINELS, Load
+from demo.shop import DATABASE, DEMO, TABLES, Sizes, create_shop
+from stack.process import wait_until
+
+TINY = Sizes(customers=300, orders=400, products=100, everything=50)
+
+
+@pytest.fixture
+def connect(source):
+    return lambda: pymysql.connect(**source.login, charset="utf8mb4")
+
+
+def test_the_demo_has_half_a_million_rows():
+    assert DEMO.total >= 500_000
+
+
+def test_the_shop_has_the_rows_that_its_sizes_say(connect, source):
+    create_shop(connect, sizes=TINY, flavor=source.flavor)
+
+    counts = {table: source_reader.count_rows(connect, DATABASE, table) for table in TABLES}
+    extremes = len(extreme_rows(flavor=source.flavor))
+    assert sum(counts.values()) == TINY.total + extremes
+    assert counts["orders"] == 400
+    assert counts["order_items"] == 800
+
+
+def test_every_row_of_every_type_can_be_read_back(connect, source):
+    create_shop(connect, sizes=TINY, flavor=source.flavor)
+    described = source_reader.describe(connect, DATABASE, "everything")
+
+    rows = list(source_reader.read_rows(connect, DATABASE, "everything", described.columns))
+
+    assert described.key == ("id",)
+    assert [column.name for column in described.columns] == ["id", *(kind.name for kind in kinds(source.flavor)), "twice"]
+    nullable = {kind.name for kind in KINDS if kind.nullable}
+    for at, column in enumerate(described.columns):
+        values = {row[at] for row in rows}
+        assert len(values) > 1, f"{column.name} has only one value"
+        assert (None in values) == (column.name in nullable or column.name == "uuid_c"), column.name
+
+
+def test_the_load_makes_every_kind_of_change_and_ends_at_its_count(connect, source):
+    create_shop(connect, sizes=TINY, flavor=source.flavor)
+    load = Load(connect, flavor=source.flavor, sizes=TINY, rate_per_s=100_000, changes_max=1_500, seed=3)
+
+    load.start()
+    wait_until(lambda: load.changes > 100 or load.ended, timeout_s=60, what="some changes")
+    load.add_column()
+    wait_until(lambda: load.ended, timeout_s=120, what="the load to end")
+    load.stop()
+    load.write_sentinels()
+
+    assert 1_500 <= load.changes < 2_000
+    assert load.key_changes > 0
+    names = [column.name for column in source_reader.describe(connect, DATABASE, "orders").columns]
+    assert names.index(ADDED_COLUMN) == names.index("status") + 1
+    with connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT COUNT({ADDED_COLUMN}) FROM {DATABASE}.orders")
+        assert cursor.fetchone()[0] > 0
+        for table, (_, where) in SENTINELS.items():
+            cursor.execute(f"SELECT COUNT(*) FROM {DATABASE}.{table} WHERE {where}")
+            assert cursor.fetchone()[0] == 1
