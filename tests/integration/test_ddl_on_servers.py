@@ -7,13 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 from dblog.core.changes import Unknown
+from dblog.core.crosscheck import Agreed, cross_check
+from dblog.dialects.mysql.seen import COLLATIONS_SQL, MARIADB_COLLATIONS_SQL, WIDTHS_SQL, Charsets, merger, seen_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymysql.err import MySQLError
 from stack.database import Database
 from support.ddl_cases import BOTH, CASES, Case
 from support.ddl_truth import Follower, differences, is_understood
-from support.servers import connected
+from support.servers import connected, execute
 
 
 @pytest.fixture
@@ -35,13 +37,27 @@ def follower_of(source: Database) -> Iterator[object]:
             cursor.execute(f"DROP DATABASE IF EXISTS `{database}`")
 
 
+@pytest.fixture
+def charsets(source: Database) -> Charsets:
+    collations = execute(source, MARIADB_COLLATIONS_SQL if source.flavor == "mariadb" else COLLATIONS_SQL)
+    return Charsets(
+        collations={int(number): (charset, name) for number, charset, name in collations},
+        widths={charset: int(width) for charset, width in execute(source, WIDTHS_SQL)},
+    )
+
+
+SEEN_OTHERWISE = {
+    "long unique": ("t",),  # hash columns that only the log shows
+    "compressed": ("t",),  # the log's own types for compressed columns
+}
+
 EACH_ON_ITS_SERVERS = [
     pytest.param(server, case, id=f"{server}-{case.name.replace(' ', '-')}") for server in BOTH for case in CASES if server in case.servers
 ]
 
 
 @pytest.mark.parametrize(("source", "case"), EACH_ON_ITS_SERVERS, indirect=["source"])
-def test_after_every_statement_our_schema_is_the_servers(case: Case, follower_of) -> None:
+def test_after_every_statement_our_schema_is_the_servers(case: Case, source: Database, follower_of, charsets: Charsets) -> None:
     follower = follower_of(sql_mode=case.sql_mode)
 
     for statement in case.statements:
@@ -50,6 +66,11 @@ def test_after_every_statement_our_schema_is_the_servers(case: Case, follower_of
 
         assert is_understood(changes), (text, changes)
         assert differences(follower.truth(), follower.ours()) == [], text
+
+    for table_map in follower.table_maps(source.data):
+        table = follower.timeline.current_table(table_map.table)
+        verdict = cross_check(table, seen_of(table_map, charsets), merger(charsets, signs_known=True))
+        assert isinstance(verdict, Agreed) or table_map.table.name in SEEN_OTHERWISE.get(case.name, ()), verdict
 
 
 def test_the_logged_form_of_a_table_made_by_a_query_has_its_columns(follower_of) -> None:

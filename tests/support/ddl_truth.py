@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import fields, replace
+from pathlib import Path
 
 from dblog.core.changes import Change, Ignored, Unknown
 from dblog.core.timeline import Database, Timeline
@@ -11,9 +13,12 @@ from dblog.dialects.mariadb.catalog import mariadb_default
 from dblog.dialects.mariadb.flavor import mariadb_flavor
 from dblog.dialects.mysql import catalog, ddl
 from dblog.dialects.mysql.context import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, ORACLE, REAL_AS_FLOAT, Context
+from dblog.dialects.mysql.eventtypes import EventType
 from dblog.dialects.mysql.flavor import mysql_flavor
+from dblog.dialects.mysql.tablemap import TableMap, read_table_map
 from dblog.model import Table, TableId
 from pymysql.cursors import Cursor
+from pymysql.err import MySQLError
 
 SQL_MODES = {
     "ANSI_QUOTES": ANSI_QUOTES,
@@ -101,6 +106,23 @@ class Follower:
         self.log = end
         texts = (re.sub(r"""^use (?:`(?:[^`]|``)*`|"(?:[^"]|"")*"); """, "", str(event[5])) for event in events if event[2] == "Query")
         return [text for text in texts if text not in ("BEGIN", "COMMIT")]
+
+    def table_maps(self, data: Path) -> list[TableMap]:
+        """Put a row of defaults into each table and read from the log file what the server says of its columns; not all tables can have one."""
+        file, start = self._log_end()
+        self.cursor.execute("SET SESSION sql_mode = ''")
+        for id_ in self.ours():
+            name = id_.name.replace("`", "``")
+            with contextlib.suppress(MySQLError):
+                self.cursor.execute(f"INSERT IGNORE INTO `{id_.database}`.`{name}` () VALUES ()")
+        written = (data / file).read_bytes()[start:]
+        maps, at = [], 0
+        while at < len(written):
+            length = int.from_bytes(written[at + 9 : at + 13], "little")
+            if written[at + 4] == EventType.TABLE_MAP:
+                maps.append(read_table_map(written[at + 19 : at + length - 4]))
+            at += length
+        return [found for found in maps if found.table in self.ours()]
 
     def truth(self) -> dict[TableId, Table]:
         """The database's tables as the server says."""

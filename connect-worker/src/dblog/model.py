@@ -53,6 +53,8 @@ class Column:
     auto_increment: bool = False
     generated: bool = False
     invisible: bool = False
+    hidden: bool = False
+    """In the log's image only: no SELECT can name it and no record has it (MariaDB's hash of a UNIQUE text)."""
     comment: str | None = None
 
 

@@ -23,6 +23,8 @@ class Seen:
     columns: Sequence[Column]
     named: bool
     key: tuple[str, ...] | None = None
+    is_table: bool = True
+    """False: the log shows something else as rows (MariaDB logs a sequence's state so)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ COLUMN_FIELDS = {
     "auto_increment": "autoIncremented",
     "generated": "generated",
     "invisible": "invisible",
+    "hidden": "hidden",
     "comment": "comment",
 }
 """model.Column's fields -> names in the record."""

@@ -96,7 +96,7 @@ class Schemas:
 
     def _resolve(self, table_map: bytes, position: Position) -> RowEncoder | None:
         table_id, seen, merge = self._dialect.read_table_map(table_map)
-        if not self._includes(table_id):
+        if not self._includes(table_id) or not seen.is_table:
             return None
         if position < self._ignored_before.get(table_id, (0, 0)):
             return None

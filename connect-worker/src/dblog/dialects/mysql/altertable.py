@@ -40,6 +40,7 @@ from dblog.dialects.mysql.tabledefs import (
     parse_element,
     parse_option,
 )
+from dblog.dialects.mysql.versioning import row_end_of, without_implicit
 from dblog.model import Column, Index, Table, TableId
 
 
@@ -66,6 +67,8 @@ class Alteration:
     options: Options = field(default_factory=Options)
     convert: Options | None = None
     new_name: TableId | None = None
+    versioned: bool | None = None
+    """MariaDB: ADD or DROP SYSTEM VERSIONING."""
     made_of_partition: TableId | None = None
     """MariaDB: CONVERT PARTITION ... TO TABLE."""
     others: list[Change] = field(default_factory=list)
@@ -219,6 +222,7 @@ def _add(cursor: Cursor, context: Context, into: Alteration) -> None:
         _skip_rest(cursor)
         return
     if cursor.take("SYSTEM", "VERSIONING"):
+        into.versioned = True
         return
     if parse_constraint(cursor, into.definition):
         return
@@ -252,6 +256,7 @@ def _drop(cursor: Cursor, into: Alteration) -> None:
         _skip_rest(cursor)
         return
     if cursor.take("SYSTEM", "VERSIONING"):
+        into.versioned = False
         return
     if cursor.take("PERIOD", "FOR"):
         cursor.take("IF", "EXISTS")
@@ -319,6 +324,15 @@ def _rename(cursor: Cursor, into: Alteration, names: TableNames) -> None:
 
 def carry_out(alteration: Alteration, table: Table, context: Context) -> tuple[Change, ...]:
     """The table after the statement. Raises NotUnderstood where the table is not the one the statement was written for."""
+    row_end = row_end_of(table)
+    declared = tuple(
+        column for column in without_implicit(table.columns) if not column.hidden
+    )  # the log's table maps bring the hidden back
+    implicit = len(without_implicit(table.columns)) < len(table.columns)
+    table = replace(table, columns=declared)
+    versioned = (row_end is not None) if alteration.versioned is None else alteration.versioned
+    added = next((spec.name for spec in alteration.definition.columns if spec.row_end), None)
+    row_end = added or (None if implicit or row_end is None else row_end)
     base = Charset(table.charset or "utf8mb4", table.collation or context.flavor.default_collation(table.charset or "utf8mb4") or "")
     if table.charset is None:
         base = context.database_base(table.id.database)
@@ -337,7 +351,7 @@ def carry_out(alteration: Alteration, table: Table, context: Context) -> tuple[C
     comment = table.comment if alteration.options.comment is None else alteration.options.comment
     if alteration.convert is not None and (alteration.options.charset or alteration.options.collation):
         base = base_charset(alteration.options, base, context)  # MariaDB: the columns are converted, the table's default is the other
-    after = assemble(alteration.new_name or table.id, columns, indexes, base, comment)
+    after = assemble(alteration.new_name or table.id, columns, indexes, base, comment, versioned=versioned, row_end=row_end)
     made = [CreateTable(replace(after, id=alteration.made_of_partition))] if alteration.made_of_partition else []
     return (AlterTable(table.id, after), *made, *alteration.others)
 

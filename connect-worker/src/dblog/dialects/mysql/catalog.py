@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from dblog.dialects.mysql.keys import PRIMARY, choose_key
+from dblog.dialects.mysql.versioning import IMPLICIT, ROW_END
 from dblog.model import Column, Index, Table, TableId
 
 Rows = Sequence[Sequence[object]]
@@ -51,7 +52,9 @@ SHOW_INDEX_SQL = "SHOW INDEX FROM {table}"
 
 ONE_TABLE = " AND TABLE_NAME = %s"
 
-TABLE_TYPES = frozenset({"BASE TABLE", "SYSTEM VERSIONED"})
+SYSTEM_VERSIONED = "SYSTEM VERSIONED"
+
+TABLE_TYPES = frozenset({"BASE TABLE", SYSTEM_VERSIONED})
 """What has rows in the log. Views, sequences and temporary tables have none of their own."""
 
 
@@ -109,15 +112,20 @@ def read_table(execute: Execute, table: TableId, *, default_of: DefaultReader | 
 
 def _read_database(execute: Execute, database: str, include: Callable[[TableId], bool], default_of: DefaultReader) -> list[Table]:
     facts: dict[str, tuple[str | None, str | None]] = {}
+    row_ends: dict[str, str | None] = {}  # of system-versioned tables
     for schema, name, kind, collation, comment in execute(TABLES_SQL, (database,)):
         if _text(kind).upper() in TABLE_TYPES and include(TableId(_text(schema), _text(name))):
             facts[_text(name)] = (_text_or_none(collation), _text_or_none(comment))
+            if _text(kind).upper() == SYSTEM_VERSIONED:
+                row_ends[_text(name)] = None
     if not facts:
         return []
     columns: dict[str, list[Column]] = defaultdict(list)
     parts: dict[str, list[Sequence[object]]] = defaultdict(list)
     for row in _ask(execute, COLUMNS_SQL, database, facts):
         columns[_text(row[0])].append(column_of(row, default_of))
+        if _text_or_none(row[14]) == "ROW END":
+            row_ends[_text(row[0])] = _text(row[1])
     for row in _ask(execute, INDEXES_SQL, database, facts):
         parts[_text(row[0])].append(row)
     tables = []
@@ -125,11 +133,14 @@ def _read_database(execute: Execute, database: str, include: Callable[[TableId],
         if not columns[name]:  # dropped between the two questions
             continue
         id_ = TableId(database, name)
+        if name in row_ends and row_ends[name] is None:
+            columns[name] += IMPLICIT
+            row_ends[name] = ROW_END
         indexes = indexes_of(parts[name])
         if _order_decides(columns[name], indexes):
             order = [_text(row[2]) for row in execute(SHOW_INDEX_SQL.format(table=quote(id_)), ())]
             indexes = sorted(indexes, key=lambda index: order.index(index.name) if index.name in order else len(order))
-        tables.append(make_table(id_, columns[name], indexes, collation=collation, comment=comment))
+        tables.append(make_table(id_, columns[name], indexes, collation=collation, comment=comment, row_end=row_ends.get(name)))
     return tables
 
 
@@ -145,11 +156,19 @@ def quote(table: TableId) -> str:
 
 
 def make_table(
-    id_: TableId, columns: Iterable[Column], indexes: Iterable[Index], *, collation: str | None = None, comment: str | None = None
+    id_: TableId,
+    columns: Iterable[Column],
+    indexes: Iterable[Index],
+    *,
+    collation: str | None = None,
+    comment: str | None = None,
+    row_end: str | None = None,
 ) -> Table:
-    """Put a table together, its key chosen by ``choose_key``."""
+    """Put a table together, its key chosen by ``choose_key``; ``row_end`` stands behind it in a system-versioned table."""
     columns, indexes = tuple(columns), tuple(indexes)
     key, primary = choose_key(columns, indexes)
+    if key and row_end is not None:
+        key = (*key, row_end)
     collation = canonical_collation(collation) if collation else None
     return Table(
         id=id_,

@@ -29,6 +29,7 @@ class ColumnSpec:
     generated: bool = False
     row_version: bool = False
     """GENERATED ALWAYS AS ROW START or END (MariaDB)."""
+    row_end: bool = False
     invisible: bool = False
     comment: str | None = None
     unique: bool = False
@@ -94,7 +95,7 @@ def _attribute(cursor: Cursor, spec: ColumnSpec, context: Context) -> None:
     elif cursor.take("GENERATED", "ALWAYS", "AS", "ROW") or cursor.take("AS", "ROW"):
         if not cursor.take_any("START", "END"):
             raise NotUnderstood(f"START or END expected at {cursor.place}")
-        spec.row_version, spec.nullable = True, False
+        spec.row_version, spec.row_end, spec.nullable = True, cursor.tokens[cursor.at - 1].upper == "END", False
     elif cursor.take("GENERATED", "ALWAYS", "AS", "IDENTITY") or cursor.take("GENERATED", "BY", "DEFAULT"):
         raise NotUnderstood(f"an unknown attribute before {cursor.place}")
     elif cursor.take("GENERATED", "ALWAYS", "AS") or cursor.take("AS"):

@@ -221,7 +221,10 @@ class _Statement:
         if len({column.name.lower() for column in columns}) < len(columns):
             raise NotUnderstood("two columns have one name")
         indexes = make_indexes((), definition, columns)
-        return (CreateTable(assemble(id_, columns, indexes, base, options.comment), only_if_absent),)
+        row_end = next((spec.name for spec in definition.columns if spec.row_end), None)
+        versioned = options.versioned or row_end is not None
+        table = assemble(id_, columns, indexes, base, options.comment, versioned=versioned, row_end=row_end)
+        return (CreateTable(table, only_if_absent),)
 
     def _like(self, id_: TableId, *, only_if_absent: bool) -> tuple[Change, ...]:
         source = self.names.read(self.cursor)
@@ -237,8 +240,8 @@ class _Statement:
             if cursor.take("PARTITION", "BY"):
                 while not (cursor.ended or cursor.is_any("AS", "SELECT")):
                     cursor.skip_one()
-            elif cursor.take("WITH", "SYSTEM", "VERSIONING") or cursor.take("WITHOUT", "SYSTEM", "VERSIONING"):
-                pass
+            elif cursor.take("WITH", "SYSTEM", "VERSIONING"):
+                options.versioned = True
             elif not parse_option(cursor, options):
                 skip_option(cursor)
 

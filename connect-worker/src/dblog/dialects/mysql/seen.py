@@ -9,6 +9,7 @@ Collations come as numbers: which they are is asked of the server once (``Charse
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -63,6 +64,19 @@ GEOMETRIES = frozenset(
 )
 STORED_AS_BINARY = {"uuid": 16, "inet6": 16, "inet4": 4}
 """MariaDB types that the log shows as BINARY(n)."""
+HASH_COLUMN = re.compile(r"DB_ROW_HASH_\d+")
+"""What MariaDB adds behind a table's columns for each UNIQUE index on a text or blob (MDEV-371)."""
+SEQUENCE_COLUMNS = (
+    "next_not_cached_value",
+    "minimum_value",
+    "maximum_value",
+    "start_value",
+    "increment",
+    "cache_size",
+    "cycle_option",
+    "cycle_count",
+)
+"""How MariaDB logs a sequence: one row of these."""
 SIGNED = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"})
 SAME_WIRE = {
     "integer": "int",
@@ -83,7 +97,8 @@ def seen_of(table_map: TableMap, charsets: Charsets) -> Seen:
         key = tuple(columns[index].name for index, _ in table_map.key)
     elif table_map.named:
         key = ()
-    return Seen(columns=columns, named=table_map.named, key=key or None)
+    is_sequence = tuple(column.name for column in columns) == SEQUENCE_COLUMNS
+    return Seen(columns=columns, named=table_map.named, key=key or None, is_table=not is_sequence)
 
 
 def _column(column: MapColumn, charsets: Charsets) -> Column:
@@ -126,6 +141,7 @@ def _column(column: MapColumn, charsets: Charsets) -> Column:
         scale=scale,
         charset=None if charset == BINARY else charset,
         members=members,
+        hidden=HASH_COLUMN.fullmatch(column.name or "") is not None,
     )
 
 

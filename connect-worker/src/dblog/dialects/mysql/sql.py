@@ -39,8 +39,8 @@ def quote_text(text: str) -> str:
 
 
 def select_list(table: Table) -> str:
-    """Every column in image order by its name: ``*`` would leave out the invisible ones."""
-    return ", ".join(quote(column.name) for column in table.columns)
+    """Every column in image order by its name: ``*`` would leave out the invisible ones. What only the image has is NULL."""
+    return ", ".join("NULL" if column.hidden else quote(column.name) for column in table.columns)
 
 
 def key_indexes(table: Table) -> tuple[int, ...]:

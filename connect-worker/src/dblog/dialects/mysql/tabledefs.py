@@ -11,6 +11,7 @@ from dblog.dialects.mysql.columndefs import ColumnSpec, make_column, parse_colum
 from dblog.dialects.mysql.context import Context
 from dblog.dialects.mysql.keys import PRIMARY, order_rank
 from dblog.dialects.mysql.lexer import Cursor, NotUnderstood
+from dblog.dialects.mysql.versioning import IMPLICIT, ROW_END
 from dblog.model import Column, Index, Table, TableId
 
 
@@ -37,6 +38,8 @@ class Options:
     charset: str | None = None
     collation: str | None = None
     comment: str | None = None
+    versioned: bool = False
+    """MariaDB: WITH SYSTEM VERSIONING."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -239,11 +242,32 @@ def _free_name(column: str, taken: set[str]) -> str:
     return next(f"{column}_{n}" for n in range(2, 100000) if f"{column}_{n}".lower() not in taken)
 
 
-def assemble(id_: TableId, columns: Sequence[Column], indexes: Sequence[Index], base: Charset, comment: str | None) -> Table:
-    """The table: primary key columns NOT NULL, indexes in the server's order, the key chosen."""
+def assemble(
+    id_: TableId,
+    columns: Sequence[Column],
+    indexes: Sequence[Index],
+    base: Charset,
+    comment: str | None,
+    *,
+    versioned: bool = False,
+    row_end: str | None = None,
+) -> Table:
+    """The table: primary key columns NOT NULL, indexes in the server's order, the key chosen.
+
+    ``versioned``: WITH SYSTEM VERSIONING; ``row_end``: its ROW END column, if one was declared.
+    """
+    if versioned and row_end is None:
+        columns, row_end = (*columns, *IMPLICIT), ROW_END
     primary = {name.lower() for index in indexes if index.name == PRIMARY for name in index.columns}
     finished = [_not_null(column) if column.name.lower() in primary and column.nullable else column for column in columns]
-    return make_table(id_, finished, _ordered(columns, finished, indexes), collation=base.collation, comment=comment)
+    return make_table(
+        id_,
+        finished,
+        _ordered(columns, finished, indexes),
+        collation=base.collation,
+        comment=comment,
+        row_end=row_end if versioned else None,
+    )
 
 
 def _ordered(columns: Sequence[Column], finished: Sequence[Column], indexes: Sequence[Index]) -> list[Index]:
