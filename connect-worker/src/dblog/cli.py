@@ -41,6 +41,21 @@ def print_version() -> None:
     typer.echo(own_version())
 
 
+@app.command("options")
+def print_options(of: Annotated[str, typer.Argument(help="worker, mysql, mariadb or connector (what Connect reads itself).")]) -> None:
+    """Print the reference of all keys, as a Markdown table."""
+    from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS  # noqa: PLC0415
+    from dblog.config.framework import FRAMEWORK_OPTIONS  # noqa: PLC0415
+    from dblog.config.reference import reference_page  # noqa: PLC0415
+    from dblog.config.worker import WORKER_OPTIONS  # noqa: PLC0415
+
+    known = {"worker": WORKER_OPTIONS, "mysql": MYSQL_OPTIONS, "mariadb": MARIADB_OPTIONS, "connector": FRAMEWORK_OPTIONS}
+    if of not in known:
+        typer.echo(f"there are options of {', '.join(known)}, not of {of}", err=True)
+        raise typer.Exit(2)
+    typer.echo(reference_page(known[of]))
+
+
 @app.command("worker")
 def run_worker(properties: Annotated[Path, typer.Argument(help="A Kafka Connect worker properties file.")]) -> None:
     """Run a worker until it gets SIGTERM or SIGINT."""

@@ -1,13 +1,16 @@
 """What an operator sees when processes die: the worker's own, a task's, and both in order (D3, D9)."""
 
+import contextlib
 import json
 import os
+import random
 import signal
 import time
 
 import httpx
 import pytest
-from stack import StackError
+from stack import Kafka, StackError
+from support.servers import started
 from support.worker import Worker, alive, connector_config, running_worker, until
 
 
@@ -222,3 +225,76 @@ def test_a_config_topic_that_could_lose_state_stops_the_worker(kafka, own_folder
             worker.process.start()
         assert said in worker.log.read_text()
         assert "Traceback" not in worker.log.read_text()
+
+
+def test_what_a_worker_left_half_written_does_not_pause_a_new_connector(kafka, own_worker):
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(f"{own_worker.group}-config", key=b"target-state-a", value=b'{"state":"PAUSED","state.v2":"STOPPED"}')
+    producer.produce(f"{own_worker.group}-config", key=b"task-a-0", value=b'{"properties":{"old":"1"}}')
+    assert producer.flush(30) == 0
+
+    own_worker.create("b")
+    own_worker.create("a")
+
+    own_worker.wait_for("a", "RUNNING", "RUNNING")
+
+
+def test_a_task_that_is_killed_while_the_brokers_are_away_runs_when_they_are_back(own_folder, group):
+    with started(Kafka(own_folder / "kafka")) as own, running_worker(own, own_folder, group) as worker:
+        worker.create("a", dummy_echo=str(own_folder / "echo"))
+        worker.wait_for("a", "RUNNING", "RUNNING")
+        own.stop()
+        os.kill(starts(own_folder / "echo")[0]["pid"], signal.SIGKILL)
+        assert worker.client.get("/connectors/a/status").status_code == 200
+        assert worker.client.get("/connectors").json() == ["a"]
+        own.start()
+        until(lambda: len(starts(own_folder / "echo")) == 2, limit_s=90)
+        worker.wait_for("a", "RUNNING", "RUNNING", limit_s=60)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_whatever_is_asked_in_whatever_order_a_task_never_runs_twice_and_ends_as_last_wished(own_worker, own_folder, seed):
+    echo = own_folder / "echo"
+    chance = random.Random(seed)
+    client = own_worker.client
+
+    def living():
+        return [start["pid"] for start in starts(echo) if alive(start["pid"])]
+
+    def kill():
+        for pid in living():
+            # It may have ended since it was looked at.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    behaviours = ("run", "run", "run", "deaf", "fail", "silent")
+    actions = {
+        "put": lambda: client.put(
+            "/connectors/a/config", json=connector_config(dummy_echo=str(echo), dummy_behaviour=chance.choice(behaviours))
+        ),
+        "pause": lambda: client.put("/connectors/a/pause"),
+        "resume": lambda: client.put("/connectors/a/resume"),
+        "stop": lambda: client.put("/connectors/a/stop"),
+        "restart": lambda: client.post("/connectors/a/restart?includeTasks=true"),
+        "restart failed": lambda: client.post("/connectors/a/restart?includeTasks=true&onlyFailed=true"),
+        "restart task": lambda: client.post("/connectors/a/tasks/0/restart"),
+        "delete": lambda: client.delete("/connectors/a"),
+        "kill": kill,
+    }
+    for _ in range(60):
+        action = chance.choice(list(actions))
+        answer = actions[action]()
+        assert answer is None or answer.status_code in (200, 201, 202, 204, 404), (action, answer.text)
+        assert len(living()) <= 1, action
+        if chance.random() < 0.3:
+            until(lambda: own_worker.client.get("/health").status_code == 200)
+
+    client.put("/connectors/a/config", json=connector_config(dummy_echo=str(echo)))
+    client.put("/connectors/a/resume")
+    client.post("/connectors/a/restart?includeTasks=true&onlyFailed=true")
+    own_worker.wait_for("a", "RUNNING", "RUNNING")
+    assert len(living()) == 1
+    own_worker.gone("a")
+    until(lambda: not living(), limit_s=5)

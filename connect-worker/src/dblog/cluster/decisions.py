@@ -23,7 +23,7 @@ class Phase(Enum):
     """Its process lives: starting, running or paused."""
     STOPPING = "stopping"
     WAITING = "waiting"
-    """Its process was killed; it will be started again."""
+    """It has no process yet: its offsets are being read, or it was killed and pauses before its next start."""
     FAILED = "failed"
     """Nothing but a restart, a new configuration or a stop of the connector leaves this."""
 

@@ -174,6 +174,8 @@ class Herder:
         self._connectors: dict[str, ConnectorActual] = {}
         self._tasks: dict[TaskId, _Task] = {}
         self._by_run: dict[int, _Task] = {}
+        self._waiting_for_offsets: list[_Task] = []
+        self._reading_offsets = False
         self._restarting: set[TaskId] = set()
         """Tasks whose status says RESTARTING until they run."""
         self._mailbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -492,8 +494,6 @@ class Herder:
             if not commands:
                 break
             try:
-                if any(isinstance(command, StartTask) for command in commands):
-                    self.offsets.refresh(limit_s=_OFFSETS_READ_LIMIT_S)
                 for command in commands:
                     self._carry_out(command, wanted)
             except TransientError as e:
@@ -521,9 +521,9 @@ class Herder:
                 self.configs.write_tasks(name, configs)
             case StartTask(task):
                 view = wanted[task.connector]
-                unit = _Task(task, view.tasks[task.task], view.target, Phase.ALIVE)
+                unit = _Task(task, view.tasks[task.task], view.target, Phase.WAITING)
                 self._tasks[task] = unit
-                self._launch(unit)
+                self._launch_with_offsets(unit)
             case StopTask(task):
                 self._stop_task(self._tasks[task])
             case RetargetTask(task, target):
@@ -587,6 +587,44 @@ class Herder:
                 self.statuses.write_connector(name, None)
 
     # Tasks.
+
+    def _launch_with_offsets(self, unit: _Task) -> None:
+        """Start a task once its offsets have been read to the end: it must see what the last one stored.
+
+        The reading waits for brokers, so it happens in a thread of its own; tasks that come meanwhile share the next one.
+        """
+        self._waiting_for_offsets.append(unit)
+        if not self._reading_offsets:
+            self._read_offsets()
+
+    def _read_offsets(self) -> None:
+        self._reading_offsets = True
+        units, self._waiting_for_offsets = self._waiting_for_offsets, []
+
+        def read() -> None:
+            problem: TransientError | None = None
+            try:
+                self.offsets.refresh(limit_s=_OFFSETS_READ_LIMIT_S)
+            except TransientError as e:
+                problem = e
+            self._mailbox.put(lambda: self._offsets_read(units, problem))
+
+        threading.Thread(target=read, name="offsets", daemon=True).start()
+
+    def _offsets_read(self, units: list[_Task], problem: TransientError | None) -> None:
+        self._reading_offsets = False
+        wanted = [unit for unit in units if self._tasks.get(unit.id) is unit and unit.phase is Phase.WAITING]
+        if problem is None:
+            for unit in wanted:
+                self._launch(unit)
+        else:
+            _log.warning(
+                "the brokers do not answer; tasks wait", tasks=[str(u.id) for u in wanted], reason=str(problem), next_try_s=_RETRY_S
+            )
+            self._waiting_for_offsets += wanted
+        if self._waiting_for_offsets and not self._stopping.is_set():
+            self._reading_offsets = True
+            self._later(0.0 if problem is None else _RETRY_S, self._read_offsets)
 
     def _launch(self, unit: _Task) -> None:
         """Start the process of a task; its offsets have just been read."""
@@ -710,13 +748,7 @@ class Herder:
     def _relaunch(self, unit: _Task) -> None:
         if self._tasks.get(unit.id) is not unit or unit.phase is not Phase.WAITING or self._stopping.is_set():
             return
-        try:
-            self.offsets.refresh(limit_s=_OFFSETS_READ_LIMIT_S)
-        except TransientError as e:
-            _log.warning("the brokers do not answer; the task waits", task=str(unit.id), reason=str(e), next_try_s=_RETRY_S)
-            self._later(_RETRY_S, lambda: self._relaunch(unit))
-            return
-        self._launch(unit)
+        self._launch_with_offsets(unit)
 
     # Status topic.
 

@@ -83,6 +83,11 @@ class ConfigStore:
     def write_connector(self, name: str, config: Mapping[str, str], *, target: Target | None) -> None:
         """Create or change; a target given goes first, so that nobody starts what should be paused."""
         records = [] if target is None else [target_record(name, target)]
+        with self._lock:
+            stray = name not in self._state.configs and name in self._state.targets
+        if stray and target is None:
+            # Left by a worker that died between the two records of a create or a delete: a new connector must not wake up paused.
+            records = [target_record(name, None)]
         self.write([*records, connector_record(name, config)])
 
     def write_tasks(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:

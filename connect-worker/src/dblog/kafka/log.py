@@ -24,7 +24,7 @@ _QUERY_TURN_S = 1.0
 _POLL_S = 0.25
 _RECORDS_AT_ONCE = 1000
 _STOP_LIMIT_S = 5.0
-_LEADERLESS_S = 0.05
+_LEADERLESS_S = 0.1
 _SAID_AGAIN_S = 60.0
 
 
@@ -127,7 +127,7 @@ class CompactedLog:
             },
             logger=_ClientLog(self.topic),
         )
-        self._admin = AdminClient({"reconnect.backoff.max.ms": "2000", **self._admin_settings, "log_level": "2"})
+        self._admin = self._new_admin()
         partitions = self._partitions(consumer, deadline)
         self._reached = dict.fromkeys(partitions, 0)
         consumer.assign([TopicPartition(self.topic, p, 0) for p in partitions])
@@ -278,12 +278,12 @@ class CompactedLog:
 
     def _end_offsets(self, deadline: float) -> dict[int, int]:
         # Not asked through the consumer: its calls wait for a poll that runs in another thread (confluent-kafka 2.16).
-        admin = self._admin
-        if admin is None:
-            raise TransientError(f"the topic {self.topic} is not open")
         newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(self.topic, partition): newest for partition in self._reached}
         while True:
+            admin = self._admin
+            if admin is None:
+                raise TransientError(f"the topic {self.topic} is not open")
             limit_s = max(0.1, deadline - time.monotonic())
             futures = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=limit_s)
             try:
@@ -292,9 +292,14 @@ class CompactedLog:
                 # A topic that was just made, or whose broker was just lost, has no leader for a moment.
                 # (The client calls these errors not retriable, so what cannot pass is named here.)
                 refused = isinstance(e, KafkaException) and e.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-                if refused or time.monotonic() >= deadline:
+                if refused or self._stopping.is_set() or time.monotonic() >= deadline:
                     raise TransientError(f"the end of the topic {self.topic} cannot be read: {e}") from e
             self._stopping.wait(_LEADERLESS_S)
+            # After a broker's restart this call goes on with the old leader epoch for ever; a new client asks anew.
+            self._admin = self._new_admin()
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient({"reconnect.backoff.max.ms": "2000", **self._admin_settings, "log_level": "2"})
 
     def _wait_for(self, partition: int, end: int, deadline: float) -> None:
         with self._moved:
