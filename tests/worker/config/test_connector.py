@@ -150,7 +150,8 @@ def test_keys_nobody_knows_are_ignored_and_kept():
         ("column.mask.with.10.chars", "a.b.c"),
         ("column.mask.hash.SHA-256.with.salt.x", "a.b.c"),
         ("column.truncate.to.5.chars", "a.b.c"),
-        ("message.key.columns", "a.b:c"),
+        ("message.key.columns", "a.b"),
+        ("message.key.columns", "a.b:c;(:d"),
         ("signal.data.collection", "a.b"),
         ("read.only", "true"),
         ("provide.transaction.metadata", "true"),
@@ -184,6 +185,10 @@ def test_what_would_change_the_result_and_is_not_done_is_refused(key, value):
         ("schema.history.internal.store.only.captured.tables.ddl", "true"),
         ("converters", ""),
         ("transforms", ""),
+        ("message.key.columns", r"shop\.(.*):id;\Qshop.x\E:a,b"),
+        ("table.include.list", r"\Qshop.a\E,(?<x>shop)\.b++"),
+        ("database.ssl.truststore", "/x/ca.pem"),
+        ("include.schema.comments", "true"),
     ],
 )
 def test_what_debezium_users_write_is_taken(key, value):

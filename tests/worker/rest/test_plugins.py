@@ -118,7 +118,7 @@ def test_what_this_worker_does_not_do_is_refused_by_name(worker):
             "exactly.once.support": "required",
             "snapshot.mode": "custom",
             "column.mask.with.12.chars": "shop.customers.email",
-            "message.key.columns": "shop.t:a",
+            "message.key.columns": "shop.t",
         },
     )
 

@@ -86,6 +86,18 @@ def _skipped_operations(value: Value, _all: Mapping[str, Value]) -> str | None:
     return "'none' cannot be specified with other skipped operation types" if "none" in value and len(value) > 1 else None
 
 
+def _key_columns(value: Value, _all: Mapping[str, Value]) -> str | None:
+    if not isinstance(value, str):
+        return None
+    for part in filter(None, (part.strip() for part in value.split(";"))):
+        table, colon, columns = part.rpartition(":")
+        if not colon or not table.strip() or not columns.strip():
+            return f"{part} has an invalid format (expecting '<table regex>:<column>,<column>')"
+        if (problem := regexes((table, *columns.split(",")), {})) is not None:
+            return problem
+    return None
+
+
 def _history_topic(value: Value, everything: Mapping[str, Value]) -> str | None:
     # Debezium's check: both streams in one topic would feed DDL events to the history reader.
     if value == everything.get("topic.prefix"):
@@ -152,10 +164,9 @@ _CONNECTION_OPTIONS = (
     ),
     _opt(
         name="database.ssl.keystore",
-        doc="Java keystore with the client's certificate.",
+        doc="Client certificate and key: PEM or PKCS12.",
         group=CONNECTION,
         label="SSL Keystore",
-        refused=only(because=_not_yet("read Java keystores")),
     ),
     _opt(
         name="database.ssl.keystore.password",
@@ -163,14 +174,12 @@ _CONNECTION_OPTIONS = (
         kind=Kind.PASSWORD,
         group=CONNECTION,
         label="SSL Keystore Password",
-        refused=only(because=_not_yet("read Java keystores")),
     ),
     _opt(
         name="database.ssl.truststore",
-        doc="Java truststore with the server's authorities.",
+        doc="Authorities of the server's certificate: PEM or PKCS12.",
         group=CONNECTION,
         label="SSL Truststore",
-        refused=only(because=_not_yet("read Java truststores")),
     ),
     _opt(
         name="database.ssl.truststore.password",
@@ -178,7 +187,6 @@ _CONNECTION_OPTIONS = (
         kind=Kind.PASSWORD,
         group=CONNECTION,
         label="SSL Truststore Password",
-        refused=only(because=_not_yet("read Java truststores")),
     ),
     _opt(
         name="database.initial.statements",
@@ -186,7 +194,6 @@ _CONNECTION_OPTIONS = (
         importance=_LOW,
         group=CONNECTION,
         label="Initial statements",
-        refused=only(because=_not_yet("run initial statements")),
     ),
     _int(
         name="database.query.timeout.ms",
@@ -317,14 +324,13 @@ _FILTER_OPTIONS = (
         importance=_LOW,
         group=FILTERS,
         label="Ignore system databases",
-        refused=only(True, because=_not_yet("capture the server's own databases")),
     ),
     _opt(
         name="message.key.columns",
         doc="Other key columns for tables, as table-regex:column,column;...",
         group=FILTERS,
         label="Columns PK mapping",
-        refused=only(because=_not_yet("replace a table's key columns")),
+        check=_key_columns,
     ),
     _list(
         name="gtid.source.includes",
@@ -472,7 +478,6 @@ _EVENT_OPTIONS = (
         default="false",
         group=EVENTS,
         label="Include comments",
-        refused=only(False, because=_not_yet("keep comments")),
     ),
     _bool(
         name="extended.headers.enabled",
@@ -494,14 +499,14 @@ _EVENT_OPTIONS = (
         doc="Columns whose source type goes into the schema's parameters.",
         group=EVENTS,
         label="Propagate column types",
-        refused=only(because=_not_yet("propagate source types")),
+        check=regexes,
     ),
     _list(
         name="datatype.propagate.source.type",
         doc="Types whose source type goes into the schema's parameters.",
         group=EVENTS,
         label="Propagate types",
-        refused=only(because=_not_yet("propagate source types")),
+        check=regexes,
     ),
     _list(
         name="converters",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dblog.config.regex import from_java
 from dblog.errors import ConfigError
 
 Value = str | int | float | bool | tuple[str, ...] | None
@@ -367,7 +368,7 @@ def regexes(value: Value, _all: Mapping[str, Value]) -> str | None:
         return None
     for item in value:
         try:
-            re.compile(item)
+            re.compile(from_java(item))
         except re.error as e:
             return f"A comma-separated list of valid regular expressions is expected, but {e}"
     return None

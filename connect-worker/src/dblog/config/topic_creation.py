@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dblog.config.options import split_list
+from dblog.config.regex import from_java
 from dblog.errors import ConfigError
 
 _PREFIX = "topic.creation."
@@ -110,7 +111,7 @@ def _patterns(properties: Mapping[str, str], name: str, errors: dict[str, list[s
     patterns: list[re.Pattern[str]] = []
     for item in split_list(properties.get(name, "")):
         try:
-            patterns.append(re.compile(item))
+            patterns.append(re.compile(from_java(item)))
         except re.error as e:
             errors[name] = [f"Invalid value {item} for configuration {name}: Syntax error in regular expression: {e}"]
     return tuple(patterns)

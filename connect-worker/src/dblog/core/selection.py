@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from dblog.config.regex import from_java
 from dblog.errors import ConfigError
 from dblog.model import Table, TableId
 
@@ -37,16 +38,10 @@ def name_matcher(text: str | None, *, option: str) -> Callable[[str], bool] | No
     patterns = []
     for member in members:
         try:
-            patterns.append(re.compile(_from_java(member), re.IGNORECASE))
+            patterns.append(re.compile(from_java(member), re.IGNORECASE))
         except re.error as e:
             raise ConfigError({option: [f"{member!r} is not a regular expression: {e}"]}) from e
     return lambda name: any(p.fullmatch(name) for p in patterns)
-
-
-def _from_java(pattern: str) -> str:
-    r"""Java regex syntax that Python spells differently: ``\Q...\E`` quoting, and named groups."""
-    pattern = re.sub(r"\\Q(.*?)(?:\\E|$)", lambda m: re.escape(m[1]), pattern)
-    return re.sub(r"\(\?<([A-Za-z]\w*)>", r"(?P<\1>", pattern)
 
 
 def _everything(_name: str) -> bool:
@@ -124,9 +119,7 @@ def key_rules(text: str | None) -> tuple[KeyRule, ...]:
             raise ConfigError({"message.key.columns": [f"{part.strip()!r} has not the form <table regex>:<column>,<column>"]})
         try:
             rules.append(
-                KeyRule(
-                    re.compile(_from_java(table.strip()), re.IGNORECASE), tuple(re.compile(_from_java(n), re.IGNORECASE) for n in names)
-                )
+                KeyRule(re.compile(from_java(table.strip()), re.IGNORECASE), tuple(re.compile(from_java(n), re.IGNORECASE) for n in names))
             )
         except re.error as e:
             raise ConfigError({"message.key.columns": [f"{part.strip()!r} is not a regular expression: {e}"]}) from e
