@@ -143,7 +143,7 @@ def test_a_swap_of_which_only_one_half_was_recorded_is_completed_by_the_replay()
 
 def test_a_ghost_table_renamed_into_a_captured_one_brings_its_schema() -> None:
     ghost = TableId("d", "_t_gho")
-    timeline = Timeline(captured=lambda id_: id_ == T, tracked=lambda id_: id_.database == "d")
+    timeline = Timeline(captured=lambda id_: id_ == T)
     timeline.put(table(T, "id"), START)
     timeline.apply([CreateTable(table(ghost, "id"))], (1, 10))
     timeline.apply([altered(timeline, ghost, "id", "new")], (1, 20))
@@ -247,7 +247,18 @@ def test_tables_that_are_not_captured_are_forgotten_beyond_a_limit() -> None:
     for n in range(10):
         timeline.apply([CreateTable(table(TableId("d", f"x{n}"), "id"))], (1, n))
 
-    assert timeline.tables() == [T, TableId("d", "x7"), TableId("d", "x8"), TableId("d", "x9")]
+    kept = [TableId("d", name) for name in ("x7", "x8", "x9")]
+    assert timeline.tables() == [T, *kept]
+    assert timeline.prune(START) == tuple(TableId("d", f"x{n}") for n in range(7))
+    assert timeline.prune(START) == ()
+
+
+def test_tables_of_databases_without_a_captured_one_are_not_kept() -> None:
+    timeline = Timeline(captured=lambda id_: id_ == T)
+    timeline.put(table(T, "id"), START)
+
+    assert timeline.apply([CreateTable(table(TableId("other", "x"), "id"))], (1, 1)) == ()
+    assert timeline.apply([CreateTable(table(TableId("d", "x"), "id"))], (1, 2)) == (TableId("d", "x"),)
 
 
 def test_every_field_of_a_column_survives_its_record() -> None:
@@ -282,3 +293,18 @@ def test_every_field_of_a_column_survives_its_record() -> None:
 def test_a_record_of_someone_else_is_refused() -> None:
     with pytest.raises(ValueError, match=r"d\.t is not one of ours"):
         Timeline().from_record(T, {"ddl": "CREATE TABLE t"})
+
+
+def test_a_table_that_becomes_captured_joins_anew_and_one_that_is_left_out_is_forgotten() -> None:
+    timeline = Timeline(captured=lambda id_: id_ == T)
+    timeline.put(table(T, "id"), START)
+    timeline.apply([CreateTable(table(U, "id"))], (1, 1))
+    records = {id_: json.loads(json.dumps(timeline.to_record(id_))) for id_ in (T, U)}
+
+    again = Timeline(captured=lambda id_: id_ == U)
+    for id_, record in records.items():
+        again.from_record(id_, record)
+
+    assert again.tables() == []
+    assert again.prune(START) == (T,)
+    assert restarted(timeline, captured=lambda id_: id_ == T).tables() == [T, U]

@@ -108,9 +108,14 @@ class Timeline:
         tracked: Callable[[TableId], bool] | None = None,
         foreign_tables_max: int = FOREIGN_TABLES_MAX,
     ) -> None:
-        """``captured`` decides which tables' rows are wanted; ``tracked`` (default: captured) which schemas are kept besides."""
+        """``captured`` decides which tables' rows are wanted; ``tracked`` which schemas are kept besides.
+
+        By default those of databases that hold a captured table: a ghost table is made beside the table it will replace.
+        """
         self._captured = captured
-        self._tracked = tracked or captured
+        self._tracked = tracked or (lambda table: table.database in self._databases_captured)
+        self._databases_captured: set[str] = set()
+        self._evicted: list[TableId] = []
         self._foreign_tables_max = foreign_tables_max
         self._versions: dict[TableId, list[Version]] = {}
         self._foreign: dict[TableId, None] = {}
@@ -259,6 +264,8 @@ class Timeline:
                 del self._versions[id_]
                 self._foreign.pop(id_, None)
                 gone.append(id_)
+        gone += [id_ for id_ in self._evicted if id_ not in self._versions]
+        self._evicted.clear()
         return tuple(gone)
 
     # -- records ------------------------------------------------------------------------------------------------------------------------
@@ -268,10 +275,20 @@ class Timeline:
         versions = self._versions.get(table)
         if not versions:
             return None
-        return {"versions": [_version_record(version) for version in versions]}
+        record: dict[str, object] = {"versions": [_version_record(version) for version in versions]}
+        return record if self._captured(table) else {"foreign": True, **record}
 
     def from_record(self, table: TableId, record: Mapping[str, object]) -> None:
-        """Take a table's versions over from a record of ``to_record``. Raises ValueError on anything else."""
+        """Take a table's versions over from a record of ``to_record``. Raises ValueError on anything else.
+
+        A table that was not captured when the record was written and is now stays unknown: it joins anew. One that was captured and is not any more
+        is forgotten, and its record erased with the next ``prune``: should it come back, its rows of the meantime are missing, so it must join anew, too.
+        """
+        foreign = bool(record.get("foreign"))
+        if foreign == self._captured(table):
+            if not foreign:
+                self._evicted.append(table)
+            return
         try:
             listed = record["versions"]
             assert isinstance(listed, list)
@@ -281,8 +298,7 @@ class Timeline:
         versions.sort(key=_position)
         if versions:
             self._versions[table] = versions
-            if not self._captured(table):
-                self._foreign[table] = None
+            self._note_kind(table)
 
     # -- inside -------------------------------------------------------------------------------------------------------------------------
 
@@ -305,14 +321,21 @@ class Timeline:
             version.used |= versions.pop().used
         versions.append(version)
         self._drop_unused(versions)
-        if not self._captured(table):
-            self._foreign.pop(table, None)
-            self._foreign[table] = None
-            while len(self._foreign) > self._foreign_tables_max:
-                oldest = next(iter(self._foreign))
-                del self._foreign[oldest]
-                self._versions.pop(oldest, None)
+        self._note_kind(table)
         return True
+
+    def _note_kind(self, table: TableId) -> None:
+        """Remember which databases matter, and let the foreign tables go that were left alone longest. # I6"""
+        if self._captured(table):
+            self._databases_captured.add(table.database)
+            return
+        self._foreign.pop(table, None)
+        self._foreign[table] = None
+        while len(self._foreign) > self._foreign_tables_max:
+            oldest = next(iter(self._foreign))
+            del self._foreign[oldest]
+            del self._versions[oldest]
+            self._evicted.append(oldest)
 
     def _worth_keeping(self, table: TableId, state: State) -> bool:
         if isinstance(state, Absent):
