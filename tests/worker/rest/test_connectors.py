@@ -173,6 +173,13 @@ def test_a_database_that_is_away_is_an_error_of_its_host_name(worker):
     assert "Error while validating connector config: Connection to away:3306 refused." in answer.json()["message"]
 
 
+def test_a_database_that_hangs_is_an_error_after_its_limit(worker):
+    answer = worker.create("a", database_hostname="slow", connection_validation_timeout_ms="100")
+
+    assert answer.status_code == 400
+    assert "the database did not answer within 100 ms (connection.validation.timeout.ms)" in answer.json()["message"]
+
+
 def test_a_missing_privilege_is_an_error_of_the_key_that_the_check_names(worker):
     answer = worker.client.put(
         "/connector-plugins/MySqlConnector/config/validate", json=connector_config(name="a", database_hostname="strict")

@@ -677,7 +677,6 @@ class Herder:
         unit.phase = Phase.FAILED
         unit.state = State.FAILED
         self._counts["task-startup-failure"] += 1
-        _log.error("task failed", task=str(unit.id), trace=unit.hide(trace))
         self._say_task(unit.id, State.FAILED, unit.hide(trace))
 
     def _on_said(self, said: Said) -> None:
@@ -736,6 +735,8 @@ class Herder:
             last_words=died.last_words,
         )
         if isinstance(outcome, Fail):
+            # What a task reports it has logged itself; this end it could not.
+            _log.error("task failed", task=str(unit.id), trace=unit.hide(outcome.trace))
             self._fail(unit, outcome.trace)
             return
         _log.warning("task killed", task=str(unit.id), reason=unit.hide(outcome.reason))

@@ -6,6 +6,7 @@ runs in REST's worker threads and never in the herder's. No resolved secret leav
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -84,12 +85,35 @@ class Validator:
     @staticmethod
     def _database_errors(check: DatabaseCheck, plugin: Plugin, settings: Settings) -> dict[str, list[str]]:
         try:
-            check(plugin.flavor, settings)
+            _within_limit(check, plugin.flavor, settings)
         except ConfigError as e:
             return {name: list(texts) for name, texts in e.errors.items()}
         except (DefiniteError, TransientError) as e:
             return {_DATABASE_KEY: [f"Error while validating connector config: {e}"]}
         return {}
+
+
+def _within_limit(check: DatabaseCheck, flavor: str, settings: Settings) -> None:
+    """Run the check, and give it up after ``connection.validation.timeout.ms``: a database that hangs is an error, not a request that does."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            check(flavor, settings)
+        except BaseException as e:  # noqa: BLE001  raised again by the caller's thread
+            raised.append(e)
+
+    limit_ms = settings.integer("connection.validation.timeout.ms")
+    thread = threading.Thread(target=run, name="database-check", daemon=True)
+    thread.start()
+    thread.join(limit_ms / 1000)
+    if thread.is_alive():
+        raise TransientError(
+            f"the database did not answer within {limit_ms} ms (connection.validation.timeout.ms); check that database.hostname and "
+            "database.port lead to it, and that nothing between drops packets"
+        )
+    if raised:
+        raise raised[0]
 
 
 def connector_of(properties: Properties) -> Plugin:

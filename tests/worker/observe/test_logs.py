@@ -1,0 +1,84 @@
+"""Log lines: one JSON object or one plain line each, levels by logger, and no secret by mistake."""
+
+import json
+
+import pytest
+import structlog
+from dblog.observe import logs
+from dblog.observe.logs import LevelTable, configure_logs
+
+
+@pytest.fixture(autouse=True)
+def own_table(monkeypatch):
+    monkeypatch.setattr(logs, "TABLE", LevelTable())
+    yield
+    structlog.reset_defaults()
+
+
+def test_a_json_line_has_time_level_logger_and_fields(capsys):
+    configure_logs(format="json")
+
+    structlog.get_logger("dblog.rest").warning("something", connector="größe", number=1)
+
+    line = json.loads(capsys.readouterr().out)
+    assert list(line)[:4] == ["timestamp", "level", "logger", "event"]
+    assert (line["level"], line["logger"], line["event"]) == ("warning", "dblog.rest", "something")
+    assert (line["connector"], line["number"]) == ("größe", 1)
+
+
+def test_a_plain_line_is_for_reading(capsys):
+    configure_logs(format="plain")
+
+    structlog.get_logger("dblog.rest").info("something", connector="a")
+
+    assert capsys.readouterr().out.endswith("INFO    something connector=a [dblog.rest]\n")
+
+
+@pytest.mark.parametrize("form", ["json", "plain"])
+def test_an_exception_comes_with_its_trace(capsys, form):
+    configure_logs(format=form)
+    try:
+        raise ValueError("no luck")
+    except ValueError as e:
+        structlog.get_logger("dblog.rest").error("failed", exc_info=e)
+
+    assert "ValueError: no luck" in capsys.readouterr().out
+
+
+def test_fields_that_are_named_like_secrets_are_hidden(capsys):
+    configure_logs()
+
+    structlog.get_logger("dblog").info("x", database_password="a1", sasl_jaas_config="b2", user="u")
+
+    line = json.loads(capsys.readouterr().out)
+    assert (line["database_password"], line["sasl_jaas_config"], line["user"]) == ("[hidden]", "[hidden]", "u")
+
+
+def test_levels_hold_for_a_logger_and_all_below_it(capsys):
+    configure_logs(level="WARN")
+    rest, cluster = structlog.get_logger("dblog.rest.connectors"), structlog.get_logger("dblog.cluster.herder")
+
+    rest.info("1")
+    logs.TABLE.set("dblog.rest", "DEBUG")
+    rest.debug("2")
+    cluster.info("3")
+    cluster.error("4")
+    logs.TABLE.set("dblog", "OFF")
+    cluster.error("5")
+    rest.error("6")
+    logs.TABLE.set("root", "INFO")
+    rest.info("7")
+
+    assert [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()] == ["2", "4", "7"]
+
+
+def test_what_was_set_is_told_with_its_time():
+    table = LevelTable("INFO")
+
+    assert table.get("root") == ("INFO", None)
+    assert table.get("dblog.rest") == ("INFO", None)
+    assert table.get("no.such") is None
+    assert "dblog.cluster.herder" in table.set("dblog.cluster", "DEBUG")
+    level, modified_ms = table.get("dblog.cluster.herder")
+    assert level == "DEBUG"
+    assert modified_ms > 1_700_000_000_000
