@@ -16,8 +16,6 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "connect-worker/src")]
 
-from support.mysql_log import UPDATE, WRITE, Stream, image, lenenc, result_row  # noqa: E402 - the path comes first
-
 from dblog.codecs import tableplan  # noqa: E402
 from dblog.codecs._fast import FastPlan, LogDecoder  # noqa: E402
 from dblog.codecs.logdecoder import SlowLogDecoder  # noqa: E402
@@ -27,6 +25,7 @@ from dblog.codecs.rowplan import RowEncoder, SlowPlan  # noqa: E402
 from dblog.dialects.mysql import image as mysql_image  # noqa: E402
 from dblog.dialects.mysql import types  # noqa: E402
 from dblog.model import Column, Table, TableId  # noqa: E402
+from support.mysql_log import UPDATE, WRITE, Stream, image, lenenc, result_row  # noqa: E402 - the path comes first
 
 RUNS = 5
 FEED_BYTES = 256 * 1024
@@ -111,7 +110,7 @@ def single(rows: int, *, update: bool = False) -> bytes:
     return stream.bytes()
 
 
-def through_decoder(made: type[LogDecoder] | type[SlowLogDecoder], encoder: RowEncoder, data: bytes) -> Callable[[], int]:
+def through_decoder(made: type[LogDecoder | SlowLogDecoder], encoder: RowEncoder, data: bytes) -> Callable[[], int]:
     decoder = made(flavor="mysql", resolve=lambda _body, _place: encoder)
 
     def run() -> int:
@@ -135,7 +134,9 @@ def measure(label: str, rows: int, size: int, run: Callable[[], int]) -> None:
         assert run() == rows
         times.append(time.process_time() - begin)
     best, middle = min(times), statistics.median(times)
-    print(f"{label:42} {rows / best / 1e6:7.2f} M rows/CPU-s at best, median {rows / middle / 1e6:6.2f}, {size / best / 1e6:6.0f} MB/s of input")
+    print(
+        f"{label:42} {rows / best / 1e6:7.2f} M rows/CPU-s at best, median {rows / middle / 1e6:6.2f}, {size / best / 1e6:6.0f} MB/s of input"
+    )
 
 
 def main() -> None:

@@ -293,6 +293,7 @@ def test_ddl_comes_out_and_holds_back_what_follows(make) -> None:
     assert made.held
     assert first[1].body.endswith(b"ALTER TABLE t ADD c int")
     assert first[1].gtid == f"{UUID}:2"
+    assert first[1].source_ts_us == 1_700_000_000_123_456
     assert first[1].position.gtids_delta == [(UUID, "", 2, 2)]
     assert not first[1].position.in_transaction
     made.forget_tables()

@@ -462,17 +462,17 @@ cdef class LogDecoder:
             self.inside(e)
         elif t == XA_PREPARE_EVENT or t == TRANSACTION_PAYLOAD_EVENT:
             self.cut(0)
-            gtid = self.gtid()
+            gtid, time_us = self.gtid(), self.time_of(e)
             self.finish(e)
-            self.put_event(e, gtid)
+            self.put_event(e, gtid, time_us)
             self.stopped = 1
         elif self.sent_before():
             self.inside(e)
         else:
             self.cut(0)
-            gtid = self.gtid()
+            gtid, time_us = self.gtid(), self.time_of(e)
             self.inside(e)
-            self.put_event(e, gtid)
+            self.put_event(e, gtid, time_us)
             self.stopped = 1
         return 0
 
@@ -578,7 +578,7 @@ cdef class LogDecoder:
             self.opened = 0
             self.transaction = pos
         e.start, e.next = pos, pos
-        self.put_event(e, None)
+        self.put_event(e, None, <int64_t>e.timestamp * 1000000)
         return 0
 
     cdef int set_file(self, str name) except -1:
@@ -615,7 +615,7 @@ cdef class LogDecoder:
             self.inside(e)
             return 0
         self.cut(0)
-        gtid = self.gtid()
+        gtid, time_us = self.gtid(), self.time_of(e)
         if word == b"ROLLBACK":
             self.finish(e)
         elif word.startswith(b"XA START") or word.startswith(b"XA BEGIN"):
@@ -624,7 +624,7 @@ cdef class LogDecoder:
             self.inside(e)
         else:
             self.finish(e)
-        self.put_event(e, gtid)
+        self.put_event(e, gtid, time_us)
         self.stopped = 1
         return 0
 
@@ -876,9 +876,9 @@ cdef class LogDecoder:
             skip = self.skip_rows
         if table.kind == TABLE_PASSED and not silent:
             self.cut(0)
-            gtid = self.gtid()
+            gtid, time_us = self.gtid(), self.time_of(e)
             self.inside(e)
-            self.put_event(e, gtid)
+            self.put_event(e, gtid, time_us)
             body = table.body
             (<object>self.items[len(self.items) - 1]).table = little_bytes(table_id) + body
             return 0
@@ -989,8 +989,8 @@ cdef class LogDecoder:
         self.bytes_ = 0
         return 0
 
-    cdef int put_event(self, Event* e, object gtid) except -1:
-        """An event that the reader decides on; called after the place has moved behind it."""
+    cdef int put_event(self, Event* e, object gtid, int64_t time_us) except -1:
+        """An event that the reader decides on; called after the place has moved behind it, with what the transaction's end forgets."""
         self.items.append(
             LogEvent(
                 type_code=e.type_code,
@@ -1002,7 +1002,7 @@ cdef class LogDecoder:
                 next_pos=e.next,
                 position=self.offset(1),
                 gtid=gtid,
-                source_ts_us=self.time_of(e),
+                source_ts_us=time_us,
                 sequence_high=self.sequence_high(),
                 sequence_low=e.start << 23,
                 flags=e.flags,

@@ -238,17 +238,17 @@ class SlowLogDecoder:
                 self._inside(e)
             case code if code in _ENDS:
                 self._cut()
-                gtid = self._gtid_text()
+                gtid, time_us = self._gtid_text(), self._time_of(e)
                 self._finish(e)
-                self._put_event(e, gtid)
+                self._put_event(e, gtid, time_us)
                 self._stopped = True
             case _ if self._sent_before():
                 self._inside(e)
             case _:
                 self._cut()
-                gtid = self._gtid_text()
+                gtid, time_us = self._gtid_text(), self._time_of(e)
                 self._inside(e)
-                self._put_event(e, gtid)
+                self._put_event(e, gtid, time_us)
                 self._stopped = True
 
     def _sent_before(self) -> bool:
@@ -324,7 +324,7 @@ class SlowLogDecoder:
             self._opened = False
             self._transaction = pos
         e.start = e.next = pos
-        self._put_event(e, None)
+        self._put_event(e, None, e.timestamp * 1_000_000)
 
     def _query_event(self, e: _Event) -> None:
         if len(e.body) < 13:  # noqa: PLR2004 - the fixed part
@@ -348,14 +348,14 @@ class SlowLogDecoder:
             self._inside(e)
             return
         self._cut()
-        gtid = self._gtid_text()
+        gtid, time_us = self._gtid_text(), self._time_of(e)
         if word.startswith((b"XA START", b"XA BEGIN")):
             self._begin(e)
         elif self._in_transaction and word != b"ROLLBACK":
             self._inside(e)
         else:
             self._finish(e)
-        self._put_event(e, gtid)
+        self._put_event(e, gtid, time_us)
         self._stopped = True
 
     def _open(self, e: _Event, commit_us: int, gtid: _Gtid | None) -> None:
@@ -469,9 +469,9 @@ class SlowLogDecoder:
             skip = self._skip_rows
         if table.passed and not silent:
             self._cut()
-            gtid = self._gtid_text()
+            gtid, time_us = self._gtid_text(), self._time_of(e)
             self._inside(e)
-            self._put_event(e, gtid, table=e.body[:6] + table.body)
+            self._put_event(e, gtid, time_us, table=e.body[:6] + table.body)
             return
         if table.encoder is None or silent:
             self._inside(e)
@@ -528,7 +528,7 @@ class SlowLogDecoder:
         self._segments = []
         self._records = self._bytes = 0
 
-    def _put_event(self, e: _Event, gtid: str | None, table: bytes | None = None) -> None:
+    def _put_event(self, e: _Event, gtid: str | None, time_us: int, *, table: bytes | None = None) -> None:
         self._items.append(
             LogEvent(
                 type_code=e.type_code,
@@ -540,7 +540,7 @@ class SlowLogDecoder:
                 next_pos=e.next,
                 position=self._offset(with_delta=True),
                 gtid=gtid,
-                source_ts_us=self._time_of(e),
+                source_ts_us=time_us,
                 sequence_high=self._sequence_high(),
                 sequence_low=e.start << 23,
                 table=table,
