@@ -1,7 +1,9 @@
 """Rows of every type through the compiled path on real servers: the log and a result set give the same record, and the right one."""
 
 import contextlib
+import datetime as dt
 import json
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -24,6 +26,7 @@ from dblog.dialects.mysql.connect import ConnectSettings
 from dblog.dialects.mysql.session import Session
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
+from pymysql.cursors import DictCursor
 from stack.database import Database
 from support.servers import connected, execute, new_database
 
@@ -263,9 +266,9 @@ class Bench:
         raise AssertionError("the log did not get there")
 
 
-def drain(decoder: Any, file: str, pos: int, raw: bytes, *, step: int) -> list[LogRows | LogEvent]:
+def drain(decoder: Any, file: str, pos: int, raw: bytes, *, step: int, **start: Any) -> list[LogRows | LogEvent]:
     items: list[LogRows | LogEvent] = []
-    decoder.start(file, pos, now_us=lambda: 1_700_000_000_000_000)
+    decoder.start(file, pos, now_us=lambda: 1_700_000_000_000_000, **start)
     for at in range(0, len(raw), step):
         items += decoder.feed(raw[at : at + step])
         while decoder.held:
@@ -371,3 +374,188 @@ def test_partial_images_stop_with_the_setting_to_change(bench: Bench) -> None:
     for encoder in (_fast.FastPlan(plan, image), SlowPlan(plan, image)):
         with pytest.raises(DefiniteError, match=rf"{bench.table}.*binlog_row_image.*{file}"):
             bench.log(file, pos, lambda body, _p, e=encoder: e if b"\x01t\x00" in body[:80] else None, until="the_end")
+
+
+def as_record(values: dict[str, Any]) -> dict[str, Any]:
+    """A driver's values in a record's value space."""
+    epoch = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - DATETIME has no zone
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        match value:
+            case dt.datetime():
+                out[name] = (value - epoch) // dt.timedelta(microseconds=1)
+            case dt.date():
+                out[name] = (value - epoch.date()).days
+            case dt.timedelta():
+                out[name] = value // dt.timedelta(microseconds=1)
+            case _:
+                out[name] = value
+    return out
+
+
+def test_folding_a_random_load_gives_the_table(bench: Bench) -> None:
+    """I3 on a real server: transactions of one and of many rows, savepoints, rollbacks; each before image is the row as it was."""
+    chance = random.Random(20261121)
+    name = f"`{bench.table.database}`.`t`"
+    execute(
+        bench.server,
+        f"CREATE TABLE {name} (id bigint PRIMARY KEY, n int unsigned, s varchar(300) CHARACTER SET utf8mb4, d decimal(20,6), m datetime(6), "
+        "day date, t time(3), b blob, f double, e enum('x','y'), y year, k tinyint)",
+        f"CREATE TABLE `{bench.table.database}`.other (id int)",
+    )
+    file, pos, before_gtids = bench.session.current_position()
+
+    def row() -> str:
+        text = "".join(chance.choice("aä漢😀 '") for _ in range(chance.randrange(40))).replace("'", "''")
+        return (
+            f"{chance.randrange(2**32)}, '{text}', {chance.randrange(-(10**12), 10**12)}.{chance.randrange(10**6):06d}, "
+            f"'{chance.randrange(1000, 9999)}-0{chance.randrange(1, 10)}-1{chance.randrange(10)} 1{chance.randrange(10)}:0{chance.randrange(10)}:59.{chance.randrange(10**6):06d}', "
+            f"'{chance.randrange(1000, 9999)}-12-31', '-{chance.randrange(800)}:59:01.{chance.randrange(1000):03d}', "
+            f"unhex('{chance.randbytes(chance.randrange(50)).hex()}'), {chance.random()!r}, '{chance.choice('xy')}', {chance.randrange(1901, 2156)}, NULL"
+        )
+
+    count = 0
+    with connected(bench.server) as connection, connection.cursor() as cursor:
+        for _ in range(120):
+            cursor.execute("BEGIN")
+            for _ in range(chance.choice([1, 1, 1, 5])):
+                action = chance.randrange(7)
+                if action <= 2 or not count:
+                    rows = chance.choice([1, 1, 60])
+                    cursor.execute(f"INSERT INTO {name} VALUES " + ", ".join(f"({count + i}, {row()})" for i in range(rows)))
+                    count += rows
+                elif action == 3:
+                    cursor.execute(
+                        f"UPDATE {name} SET k = {chance.randrange(-128, 127)}, s = NULL WHERE id < {chance.randrange(count)} ORDER BY id LIMIT 7"
+                    )
+                elif action == 4:
+                    cursor.execute(f"DELETE FROM {name} WHERE id >= {chance.randrange(count)} ORDER BY id LIMIT 2")
+                elif action == 5:
+                    cursor.execute(f"INSERT INTO `{bench.table.database}`.other VALUES (1)")
+                else:
+                    cursor.execute("SAVEPOINT s")
+                    cursor.execute(f"UPDATE {name} SET n = 1 LIMIT 3")
+                    cursor.execute("ROLLBACK TO s")
+            cursor.execute("COMMIT" if chance.randrange(9) else "ROLLBACK")
+        cursor.execute(f"CREATE TABLE `{bench.table.database}`.the_end (id int)")
+    _, _, after_gtids = bench.session.current_position()
+    plan = bench.plan()
+    fast = _fast.FastPlan(plan, image)
+
+    items = bench.log(file, pos, lambda body, _p: fast if b"\x01t\x00" in body[:80] else None, until="the_end", records_max=50)
+
+    envelopes = [decoded(plan, value) for _, value in records(items) if value is not None]
+    table: dict[int, Any] = {}
+    for envelope in envelopes:
+        before, after = envelope["before"], envelope["after"]
+        if before is not None:
+            assert table.pop(before["id"]) == before
+        if after is not None:
+            assert after["id"] not in table
+            table[after["id"]] = after
+    with connected(bench.server) as connection, connection.cursor(DictCursor) as cursor:
+        cursor.execute(f"SELECT * FROM {name}")
+        stored = {found["id"]: as_record(found) for found in cursor.fetchall()}
+    assert len(stored) > 300
+    assert table == stored
+    events = execute(bench.server, f"SHOW BINLOG EVENTS IN '{file}' FROM {pos}")
+    known = {(found[0], found[1]) for found in events if "rows" in str(found[2]).lower()}
+    assert {(e["source"]["file"], e["source"]["pos"]) for e in envelopes} <= known
+    finished = [item.position.gtids_delta for item in items]
+    if bench.server.flavor == "mysql":
+        if before_gtids or after_gtids:
+            added = sum(last - first + 1 for delta in finished for _, _, first, last in delta)
+            assert added == transactions_of(after_gtids) - transactions_of(before_gtids)
+            assert all(e["source"]["gtid"] for e in envelopes)
+    else:
+        assert "-".join(map(str, [d for delta in finished for d in delta][-1])) == after_gtids
+
+
+def transactions_of(gtids: str) -> int:
+    """How many transactions a MySQL GTID set holds."""
+    total = 0
+    for part in gtids.replace("\n", "").split(","):
+        for interval in part.split(":")[1:]:
+            low, _, high = interval.partition("-")
+            total += int(high or low) - int(low) + 1
+    return total
+
+
+def test_reading_on_from_every_position_of_a_real_log(bench: Bench) -> None:
+    """A connection opened at the place of any item, with its event count to skip, gives exactly the rows that follow."""
+    name = f"`{bench.table.database}`.`t`"
+    execute(bench.server, f"CREATE TABLE {name} (id int PRIMARY KEY, s varchar(20))")
+    file, pos, _ = bench.session.current_position()
+    with connected(bench.server) as connection, connection.cursor() as cursor:
+        cursor.execute("BEGIN")
+        for i in range(4):
+            cursor.execute(f"INSERT INTO {name} VALUES ({i}, 'a'), ({10 + i}, 'b')")
+        cursor.execute("COMMIT")
+        cursor.execute(f"UPDATE {name} SET s = 'c' WHERE id < 2")
+        cursor.execute(f"CREATE TABLE `{bench.table.database}`.the_end (id int)")
+    plan = bench.plan()
+    fast = _fast.FastPlan(plan, image)
+
+    def resolve(body: bytes, _place: Any) -> Any:
+        return fast if b"\x01t\x00" in body[:80] else None
+
+    items = bench.log(file, pos, resolve, until="the_end", records_max=1)
+    every = [key for key, _ in records(items)]
+    done = 0
+    assert len(items) > 5
+    for item in items:
+        done += len(records([item]))
+        place = item.position
+        raw = bench.raw_log(place.file, place.pos, until="the_end") if done < len(every) else b""
+        decoder = _fast.LogDecoder(flavor=bench.server.flavor, resolve=resolve)
+        again = drain(decoder, place.file, place.pos, raw, step=1000, skip_events=place.event)
+        assert [key for key, _ in records(again)] == every[done:]
+
+
+def test_a_row_of_more_than_a_packet_on_a_real_server(bench: Bench) -> None:
+    name = f"`{bench.table.database}`.`t`"
+    execute(bench.server, f"CREATE TABLE {name} (id int PRIMARY KEY, b longblob)", "SET GLOBAL max_allowed_packet = 64 * 1024 * 1024")
+    file, pos, _ = bench.session.current_position()
+    with connected(bench.server) as connection, connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO {name} VALUES (1, repeat('0123456789abcdef', 1100000))")
+        cursor.execute(f"INSERT INTO {name} VALUES (2, 'x')")
+        cursor.execute(f"CREATE TABLE `{bench.table.database}`.the_end (id int)")
+    plan = bench.plan()
+    fast = _fast.FastPlan(plan, image)
+
+    items = bench.log(file, pos, lambda body, _p: fast if b"\x01t\x00" in body[:80] else None, until="the_end")
+    with contextlib.closing(bench.session.open_dump(TableId(bench.table.database, "marks"))) as dump:
+        dump.begin_snapshot()
+        statement, parameters = sql.chunk_select(plan.table, None, None, 10)
+        chunk = dump.select(statement, parameters, key=plan.key)
+    context = RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0)
+    _, values, _, _ = fast.encode_chunk(chunk.rows, context, frozenset())
+
+    for found in ([v for _, v in records(items)], values):
+        assert [decoded(plan, v)["after"]["b"] for v in found] == [b"0123456789abcdef" * 1_100_000, b"x"]
+
+
+def test_tagged_gtids_of_mysql(mysql: Database, tmp_path: Any) -> None:
+    settings = ConnectSettings(host=mysql.host, port=mysql.port, user=mysql.user, password=mysql.password)
+    with contextlib.closing(mysql_session.connect(settings)) as session:
+        if not session.facts.uses_gtids:
+            pytest.skip("the server runs without GTIDs")
+        bench = Bench(mysql, session, new_database(mysql, "tagged"))
+        name = f"`{bench.table.database}`.`t`"
+        execute(mysql, f"CREATE TABLE {name} (id int PRIMARY KEY)")
+        file, pos, before = session.current_position()
+        execute(mysql, "SET SESSION gtid_next = 'AUTOMATIC:batch_1'", f"INSERT INTO {name} VALUES (1)", f"INSERT INTO {name} VALUES (2)")
+        execute(mysql, f"INSERT INTO {name} VALUES (3)", f"CREATE TABLE `{bench.table.database}`.the_end (id int)")
+        plan = bench.plan()
+        fast = _fast.FastPlan(plan, image)
+        items = bench.log(file, pos, lambda body, _p: fast if b"\x01t\x00" in body[:80] else None, until="the_end")
+
+        uuid = session.facts.server_uuid
+        sources = [decoded(plan, v)["source"] for _, v in records(items)]
+        number = int(sources[0]["gtid"].rsplit(":", 1)[1])
+        assert [s["gtid"] for s in sources[:2]] == [f"{uuid}:batch_1:{number}", f"{uuid}:batch_1:{number + 1}"]
+        assert "batch" not in sources[2]["gtid"]
+        delta = [d for item in items for d in item.position.gtids_delta]
+        assert (uuid, "batch_1", number, number + 1) in delta
+        assert sources[0]["ts_us"] % 1_000_000
+        del before
