@@ -91,15 +91,35 @@ def plan_of(
 
 
 @st.composite
-def tables(draw: st.DrawFn, *, of: st.SearchStrategy[Kind] | None = None, columns_max: int = 12, **settings: Any) -> Made:
+def tables(
+    draw: st.DrawFn,
+    *,
+    of: st.SearchStrategy[Kind] | None = None,
+    columns_max: int = 12,
+    modes: st.SearchStrategy[types.TypeModes] | None = None,
+    **settings: Any,
+) -> Made:
     chosen = draw(st.lists(kinds() if of is None else of, min_size=1, max_size=columns_max))
     columns = [kind.make(f"c{i}", draw(st.booleans())) for i, kind in enumerate(chosen)]
     keyable = [i for i, c in enumerate(columns) if c.type not in ("point", "geometry", "vector", "json")]
     key = draw(st.lists(st.sampled_from(keyable), unique=True, max_size=3)) if keyable else []
     left_out = draw(st.frozensets(st.sampled_from([i for i in range(len(columns)) if i not in key] or [0]), max_size=2)) - set(key)
     options = {"tombstones": draw(st.booleans()), "skip_unchanged": draw(st.booleans()), **settings}
-    plan = plan_of(columns, key=tuple(columns[i].name for i in key), left_out=left_out, **options)
+    plan = plan_of(
+        columns, key=tuple(columns[i].name for i in key), left_out=left_out, modes=None if modes is None else draw(modes), **options
+    )
     return Made(chosen, left_out, plan)
+
+
+def every_mode() -> st.SearchStrategy[types.TypeModes]:
+    """Any combination of the handling modes."""
+    return st.builds(
+        types.TypeModes,
+        time_precision_mode=st.sampled_from(types.TIME_MODES),
+        decimal_handling_mode=st.sampled_from(types.DECIMAL_MODES),
+        bigint_unsigned_handling_mode=st.sampled_from(types.BIGINT_UNSIGNED_MODES),
+        binary_handling_mode=st.sampled_from(types.BINARY_MODES),
+    )
 
 
 def rows_of(made: Made) -> st.SearchStrategy[Row]:

@@ -1,20 +1,25 @@
 """Both row encoders on random tables: alike byte for byte, and right by an Avro reader that is not ours."""
 
+import datetime as dt
+import itertools
 import struct
 import zlib
+from decimal import Decimal
 
 import pytest
-from dblog.codecs._fast import FastPlan, compile_plan
+from dblog.codecs._fast import FastPlan, compile_plan, scan_rows
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import SlowPlan
 from dblog.dialects.mysql import image
-from dblog.errors import DefiniteError
+from dblog.dialects.mysql.protocol import walk_rows
+from dblog.dialects.mysql.types import TypeModes
+from dblog.errors import DefiniteError, TransientError
 from dblog.model import Column
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.mysql_columns import integers
+from support.mysql_columns import integers, kinds, uuids
 from support.mysql_log import DELETE, UPDATE, WRITE, WRITE_V1, result_row, rows_body
-from support.mysql_tables import Made, contexts, decoded, decoded_key, plan_of, rows_of, tables
+from support.mysql_tables import Made, contexts, decoded, decoded_key, every_mode, plan_of, rows_of, tables
 
 CONTEXT = RowContext(
     file="binlog.000007", pos=1234, server_id=5, source_ts_us=1_700_000_000_123_456, now_us=1_700_000_001_000_001, sequence_high=7,
@@ -103,6 +108,107 @@ def test_chunk_rows_are_alike_and_equal_the_log(data: st.DataObject) -> None:
     assert [decoded(made.plan, value)["after"] for value in chunk[1]] == [made.struct(row) for row in kept]
     assert all(decoded(made.plan, value)["op"] == "r" for value in chunk[1])
     assert all(decoded(made.plan, value)["source"]["snapshot"] == "incremental" for value in chunk[1])
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_every_handling_mode_is_alike_and_log_and_chunk_agree(data: st.DataObject) -> None:
+    made = data.draw(tables(of=st.one_of(kinds(), kinds(), st.just(uuids())), modes=every_mode()))
+    rows = data.draw(st.lists(rows_of(made), max_size=4))
+    context = data.draw(contexts())
+    body = rows_body(WRITE, 5, len(made.kinds), b"".join(made.image(row) for row in rows))
+    packets = b"".join(made.result_row(row) for row in rows)
+    fast, slow = both(made)
+
+    logged = fast.encode_rows("c", body, context)
+    dumped = fast.encode_chunk(packets, context, frozenset())
+
+    assert logged == slow.encode_rows("c", body, context)
+    assert dumped == slow.encode_chunk(packets, context, frozenset())
+    assert logged[0] == dumped[0]
+    assert [decoded(made.plan, v)["after"] for v in logged[1]] == [decoded(made.plan, v)["after"] for v in dumped[1]]
+
+
+MODES = [
+    ("time(6)", {"length": 6}, {"time_precision_mode": "isostring"}, b"\x80\xa1\x42\x01\xe2\x40", "10:05:02.123456Z"),
+    ("time", {"length": 0}, {"time_precision_mode": "isostring"}, b"\x7f\xff\xff", "-00:00:01Z"),
+    ("time(6)", {"length": 6}, {"time_precision_mode": "connect"}, b"\x80\xa1\x42\x01\xe2\x40", dt.time(10, 5, 2, 123000)),
+    ("time(6)", {"length": 6}, {"time_precision_mode": "nanoseconds"}, b"\x80\xa1\x42\x01\xe2\x40", 36302123456000),
+    ("date", {}, {"time_precision_mode": "isostring"}, (2024 << 9 | 2 << 5 | 29).to_bytes(3, "little"), "2024-02-29Z"),
+    ("datetime(3)", {"length": 3}, {"time_precision_mode": "isostring"}, b"\x99\x9a\x94\x92\x83\x13\x88", "2016-10-10T09:10:03.5Z"),
+    ("decimal(5,2)", {"length": 5, "scale": 2}, {"decimal_handling_mode": "string"}, b"\x80\x0c\x05", "12.05"),
+    ("decimal(5,2)", {"length": 5, "scale": 2}, {"decimal_handling_mode": "double"}, b"\x7f\xf3\xfa", -12.05),
+    ("bigint unsigned", {"unsigned": True}, {"bigint_unsigned_handling_mode": "precise"}, b"\xff" * 8, Decimal(2**64 - 1)),
+    ("blob", {}, {"binary_handling_mode": "hex"}, b"\x02\x00\xfb\xef", "fbef"),
+    ("blob", {}, {"binary_handling_mode": "base64"}, b"\x02\x00\xfb\xef", "++8="),
+    ("blob", {}, {"binary_handling_mode": "base64-url-safe"}, b"\x02\x00\xfb\xef", "--8="),
+]
+
+
+@pytest.mark.parametrize(
+    ("type_text", "more", "modes", "field", "value"), MODES, ids=[f"{m[0]} {next(iter(m[2].values()))}" for m in MODES]
+)
+def test_a_handling_mode_gives_its_form(encoder_of, type_text, more, modes, field, value) -> None:
+    name = type_text.split("(", maxsplit=1)[0].split(" ", maxsplit=1)[0]
+    column = Column(name="c", type=name, type_text=type_text, nullable=True, **more)
+    plan = plan_of([column], key=(), modes=TypeModes(**modes))
+
+    _, values, _ = encoder_of(plan).encode_rows("c", rows_body(WRITE, 5, 1, b"\0" + field), CONTEXT)
+
+    assert decoded(plan, values[0])["after"] == {"c": value}
+
+
+def test_the_key_of_the_last_row_is_fit_for_the_next_select() -> None:
+    columns = [
+        Column(name="n", type="bigint", type_text="bigint unsigned", nullable=False, unsigned=True),
+        Column(name="t", type="varchar", type_text="varchar(9)", length=9, nullable=False, charset="latin1"),
+        Column(name="d", type="datetime", type_text="datetime(6)", length=6, nullable=False),
+        Column(name="x", type="time", type_text="time(3)", length=3, nullable=False),
+        Column(name="y", type="date", type_text="date", nullable=False),
+        Column(name="b", type="varbinary", type_text="varbinary(9)", length=9, nullable=False),
+        Column(name="m", type="decimal", type_text="decimal(5,2)", length=5, scale=2, nullable=False),
+        Column(name="f", type="bit", type_text="bit(9)", length=9, nullable=False),
+    ]
+    plan = plan_of(columns, key=("t", "n", "d", "x", "y", "b", "m", "f"))
+    row = result_row([
+        b"\xff" * 8, b"\x03\xe2\x82\xac", b"\x0b\xe8\x07\x02\x1d\x0b\x0c\x0d\x01\x00\x00\x00", b"\x0c\x01\x01\x00\x00\x00\x02\x03\x04\x10\x27\x00\x00",
+        b"\x04\xe8\x07\x02\x1d", b"\x02\x00\xff", b"\x05-1.50", b"\x02\x01\x02",
+    ])  # fmt: skip
+
+    assert image.key_of_last(plan, row) == (
+        "€", 2**64 - 1, "2024-02-29 11:12:13.000001", "-26:03:04.010000", "2024-02-29", b"\x00\xff", "-1.50", 258
+    )  # fmt: skip
+
+
+@given(st.lists(st.binary(max_size=40), max_size=6), st.booleans(), st.integers(0, 60))
+def test_scanning_rows_finds_what_is_whole(bodies: list[bytes], ended: bool, missing: int) -> None:
+    packets = [b"\0" + body for body in bodies]
+    raw = b"".join(len(p).to_bytes(3, "little") + bytes([i]) + p for i, p in enumerate(packets))
+    starts = list(itertools.accumulate((4 + len(p) for p in packets), initial=0))
+    full = raw + (b"\x05\0\0\x09\xfe\0\0\x02\0" if ended else b"")
+    part = full[: max(0, len(full) - missing)]
+    whole = max(i for i, start in enumerate(starts) if start <= len(part))
+    complete = ended and len(part) == len(full)
+
+    found = scan_rows(part)
+
+    assert found == (complete, whole, starts[whole - 1] if whole else -1, len(full) if complete else starts[whole])
+    assert found == walk_rows(part)
+    if whole:
+        assert scan_rows(part, starts[whole]) == (complete, 0, -1, found[3])
+
+
+def test_scanning_counts_a_row_of_several_packets_once() -> None:
+    raw = result_row([b"\xfe" + (1 << 24).to_bytes(8, "little") + bytes(1 << 24)]) + result_row([b"\x01x"])
+
+    assert scan_rows(raw)[1] == 2
+    assert scan_rows(raw[:-1])[:3] == (False, 1, 0)
+    assert scan_rows(raw[: 1 << 24]) == (False, 0, -1, 0)
+
+
+def test_an_error_among_the_rows_is_transient() -> None:
+    with pytest.raises(TransientError, match="1317"):
+        scan_rows(b"\x03\0\0\x01\0ab" + b"\x09\0\0\x02\xff\x25\x05#70100")
 
 
 @settings(max_examples=100)

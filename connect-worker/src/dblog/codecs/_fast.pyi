@@ -40,9 +40,7 @@ class LogDecoder:
         pass_through: AbstractSet[tuple[str, str]] = frozenset(),
         keep_query: bool = False,
     ) -> None: ...
-    def start(
-        self, file: str, pos: int, *, skip_events: int = 0, skip_rows: int = 0, epoch: int = 0, now_us: Callable[[], int]
-    ) -> None:
+    def start(self, file: str, pos: int, *, skip_events: int = 0, skip_rows: int = 0, epoch: int = 0, now_us: Callable[[], int]) -> None:
         """Begin at a place, as after connecting. The first transaction's first ``skip_events`` events, and then ``skip_rows`` rows, give nothing."""
 
     def feed(self, data: bytes) -> list[LogRows | LogEvent]:
