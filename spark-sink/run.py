@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))
 
-from dblog_sink.cli import main  # noqa: E402
+from dblog_sink.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import Any, Self
 
 from dblog_sink import config
 from dblog_sink.batch import BatchWriter
@@ -16,6 +14,7 @@ from dblog_sink.progress import Progress
 from dblog_sink.quarantine import Quarantine
 from dblog_sink.registry import Registry
 from dblog_sink.session import SessionPool
+from pyspark.sql import DataFrame, SparkSession
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
 
@@ -33,7 +32,7 @@ class Record:
     offset: int | None = None
 
 
-def change(  # noqa: PLR0913  the parts of an event
+def change(
     table: TableSchema,
     op: str,
     row: Mapping[str, Any],
@@ -80,7 +79,7 @@ class Sink:
     _offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     _writer: BatchWriter | None = None
 
-    def __enter__(self) -> Sink:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -102,11 +101,16 @@ class Sink:
             self._writer = BatchWriter(
                 settings=settings,
                 registry=Registry(
-                    settings["registry.url"], auth=settings["registry.auth"], wait_max_s=settings["registry.wait.max.s"], unknown_wait_s=settings["registry.unknown.wait.s"]
+                    settings["registry.url"],
+                    auth=settings["registry.auth"],
+                    wait_max_s=settings["registry.wait.max.s"],
+                    unknown_wait_s=settings["registry.unknown.wait.s"],
                 ),
                 pool=SessionPool(self.spark, settings["merge.threads"]),
                 quarantine=Quarantine(
-                    f"{settings.state_path}/quarantine", rows_max=settings["quarantine.rows.max"], fraction_max=settings["quarantine.fraction.max"]
+                    f"{settings.state_path}/quarantine",
+                    rows_max=settings["quarantine.rows.max"],
+                    fraction_max=settings["quarantine.fraction.max"],
                 ),
                 progress=Progress(self.folder / "progress.jsonl"),
                 generation=lambda _: self.generation,
@@ -158,4 +162,8 @@ class Sink:
     def quarantined(self) -> list[dict[str, Any]]:
         """What is in quarantine, if anything ever was."""
         path = self.folder / "lake" / "_dblog" / "quarantine"
-        return [row.asDict() for row in self.spark.read.format("delta").load(str(path)).orderBy("topic", "partition", "offset").collect()] if path.exists() else []
+        return (
+            [row.asDict() for row in self.spark.read.format("delta").load(str(path)).orderBy("topic", "partition", "offset").collect()]
+            if path.exists()
+            else []
+        )

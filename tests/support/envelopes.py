@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any
 
 import fastavro
-
 from support.registry_server import RegistryServer
 
 Column = tuple[str, Any]
@@ -106,11 +105,19 @@ class TableSchema:
             "type": "record",
             "name": "block",
             "namespace": "event",
-            "fields": [{"name": "id", "type": "string"}, {"name": "total_order", "type": "long"}, {"name": "data_collection_order", "type": "long"}],
+            "fields": [
+                {"name": "id", "type": "string"},
+                {"name": "total_order", "type": "long"},
+                {"name": "data_collection_order", "type": "long"},
+            ],
             "connect.version": 1,
             "connect.name": "event.block",
         }
-        images = [_with_default("before", ["null", row]), _with_default("after", ["null", "Value"])] if self.before else [_with_default("after", ["null", row])]
+        images = (
+            [_with_default("before", ["null", row]), _with_default("after", ["null", "Value"])]
+            if self.before
+            else [_with_default("after", ["null", row])]
+        )
         return {
             "type": "record",
             "name": "Envelope",
@@ -150,7 +157,7 @@ class TableSchema:
         """A framed key; None for a table without key."""
         return _framed(*self._key_encoder, key) if self.key else None
 
-    def value_bytes(  # noqa: PLR0913  the parts of an envelope
+    def value_bytes(
         self,
         op: str,
         *,
@@ -181,18 +188,26 @@ class TableSchema:
             "schema": "public",
             "lsn": lsn,
         }
-        envelope = {"before": before, "after": after, "source": source, "op": op, "ts_ms": ts_ms, "ts_us": ts_ms * 1000, "ts_ns": ts_ms * 1_000_000}
+        envelope = {
+            "before": before,
+            "after": after,
+            "source": source,
+            "op": op,
+            "ts_ms": ts_ms,
+            "ts_us": ts_ms * 1000,
+            "ts_ns": ts_ms * 1_000_000,
+        }
         return _framed(*self._value_encoder, envelope)
 
 
-def _with_default(name: str, kind: Any) -> dict[str, Any]:  # noqa: ANN401  Avro schemas are JSON
+def _with_default(name: str, kind: Any) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": name, "type": kind}
     if isinstance(kind, list) and kind[0] == "null":
         entry["default"] = None
     return entry
 
 
-def _framed(schema_id: int, schema: Any, datum: Mapping[str, Any]) -> bytes:  # noqa: ANN401
+def _framed(schema_id: int, schema: Any, datum: Mapping[str, Any]) -> bytes:
     out = io.BytesIO()
     out.write(b"\x00" + schema_id.to_bytes(4, "big"))
     fastavro.schemaless_writer(out, schema, datum)

@@ -10,7 +10,7 @@ import base64
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 
 class RegistryServer:
@@ -41,7 +41,7 @@ class RegistryServer:
                 self._next_id += 1
             return self._ids[schema]
 
-    def __enter__(self) -> RegistryServer:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -75,7 +75,7 @@ class Open:
 class BatchWriter:
     """The foreachBatch function. ``running`` is held while a batch is being written: whoever holds it stops the query between batches."""
 
-    def __init__(  # noqa: PLR0913  the composition root hands over every part
+    def __init__(
         self,
         *,
         settings: Settings,
@@ -124,7 +124,16 @@ class BatchWriter:
         head = partial(F.substring, pos=1, len=5)
         raw = (
             frame.where(F.col("value").isNotNull())  # a Kafka tombstone says nothing that the delete before it did not say
-            .select("topic", "partition", "offset", "timestamp", "key", "value", head("key").alias("key_head"), head("value").alias("value_head"))
+            .select(
+                "topic",
+                "partition",
+                "offset",
+                "timestamp",
+                "key",
+                "value",
+                head("key").alias("key_head"),
+                head("value").alias("value_head"),
+            )
             .persist(StorageLevel.MEMORY_AND_DISK)
         )
         try:
@@ -235,7 +244,11 @@ class BatchWriter:
                     left_out.append(frame)
                 case Unreadable(reason):
                     bad_heads[frame] = reason
-        keys = {frame: found for frame in sorted(f for f in share.key_heads if f is not None) if isinstance(found := self._key_schema(frame), KeySchema)}
+        keys = {
+            frame: found
+            for frame in sorted(f for f in share.key_heads if f is not None)
+            if isinstance(found := self._key_schema(frame), KeySchema)
+        }
         return Known(envelopes=envelopes, key_schemas=keys, bad_heads=bad_heads, left_out=tuple(left_out))
 
     def _value_schema(self, frame: bytes) -> Envelope | NotRows | Unreadable:
@@ -260,9 +273,7 @@ class BatchWriter:
             self._keys[schema_id] = key_schema(schema_id, text)
         return self._keys[schema_id]
 
-    def _opened(  # noqa: PLR0913
-        self, topic: str, name: str, path: str, keys: Columns, columns: Columns, session: SparkSession
-    ) -> tuple[Open, list[str]]:
+    def _opened(self, topic: str, name: str, path: str, keys: Columns, columns: Columns, session: SparkSession) -> tuple[Open, list[str]]:
         """The topic's table, made or altered so that it can take these columns."""
         opened = self._open.get(topic)
         if opened is None:
@@ -331,9 +342,10 @@ def _unified(table: str, versions: list[tuple[Field, ...]]) -> Columns:
     for fields in versions:
         for one in fields:
             name, kind = kinds.setdefault(one.name.lower(), (one.name, one.conversion.type))
-            grown = wider(kind, one.conversion.type)
+            other = one.conversion.type
+            grown = wider(kind, other) or wider(other, kind)
             if grown is None:
-                msg = f"{table}, column {name}: its type changed from {kind.simpleString()} to {one.conversion.type.simpleString()}, which no Delta column holds both of"
+                msg = f"{table}, column {name}: its type changed from {kind.simpleString()} to {other.simpleString()}; no Delta column holds both"
                 raise DefiniteError(msg)
             kinds[one.name.lower()] = (name, grown)
     return tuple(kinds.values())

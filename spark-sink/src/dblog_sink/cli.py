@@ -81,7 +81,9 @@ class _Runner:
             ),
             pool=SessionPool(session, settings["merge.threads"]),
             quarantine=Quarantine(
-                f"{settings.state_path}/quarantine", rows_max=settings["quarantine.rows.max"], fraction_max=settings["quarantine.fraction.max"]
+                f"{settings.state_path}/quarantine",
+                rows_max=settings["quarantine.rows.max"],
+                fraction_max=settings["quarantine.fraction.max"],
             ),
             progress=progress,
             generation=query_id,
@@ -154,7 +156,8 @@ class _Runner:
 
     def _stop_between_batches(self, query: StreamingQuery) -> None:
         """``stop()`` interrupts a batch (spark#36589), so it is called while none is running; a batch that takes too long is interrupted after
-        all, which its replay mends."""
+        all, which its replay mends.
+        """
         held = self._writer.running.acquire(timeout=_STOP_WAIT_S)
         try:
             limit_s = time.monotonic() + 2.0
@@ -181,7 +184,7 @@ def _report(query: StreamingQuery) -> Mapping[str, Any] | None:
 def query_id(frame: DataFrame) -> str:
     """The id that a checkpoint keeps for its life: a new checkpoint numbers its batches anew, and must not be taken for the old one."""
     found = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-    assert found, "foreachBatch runs on the query's own thread"  # noqa: S101
+    assert found, "foreachBatch runs on the query's own thread"
     return found
 
 
@@ -226,8 +229,8 @@ def _stop_on_signal(session: SparkSession, stopping: threading.Event, ended: thr
     from pyspark.java_gateway import ensure_callback_server_started  # noqa: PLC0415
 
     gateway = SparkContext._gateway  # noqa: SLF001  the only way to the JVM
-    assert gateway is not None  # noqa: S101
-    ensure_callback_server_started(gateway)
+    assert gateway is not None
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
     hook = jvm.java.lang.Thread(_ShutdownHook(stopping, ended))  # never started, only run: hooks are hashed, which Python objects are not
     hooks = jvm.org.apache.hadoop.util.ShutdownHookManager.get()

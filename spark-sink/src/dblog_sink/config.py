@@ -98,9 +98,19 @@ def _name_pattern(text: str) -> re.Pattern[str]:
 
 
 OPTIONS: tuple[Option, ...] = (
-    Option(name="name", read=_text, default="dblog-sink", doc="Name of this pipeline; part of every Delta transaction id and of the checkpoint path."),
+    Option(
+        name="name",
+        read=_text,
+        default="dblog-sink",
+        doc="Name of this pipeline; part of every Delta transaction id and of the checkpoint path.",
+    ),
     Option(name="topics", read=_text, default=None, doc="Topics to read, separated by commas. Give this or topics.pattern."),
-    Option(name="topics.pattern", read=_text, default=None, doc="Java regular expression; topics that appear later and match are picked up while running."),
+    Option(
+        name="topics.pattern",
+        read=_text,
+        default=None,
+        doc="Java regular expression; topics that appear later and match are picked up while running.",
+    ),
     Option(
         name="topics.exclude",
         read=_pattern,
@@ -114,28 +124,88 @@ OPTIONS: tuple[Option, ...] = (
         doc="Regular expression with the groups db and table (prefix is optional) that a table topic's whole name matches.",
     ),
     Option(name="topics.start", read=_one_of("earliest", "latest"), default="earliest", doc="Where to begin when there is no checkpoint."),
-    Option(name="registry.url", read=_text, default=None, doc="Confluent-compatible schema registry, for instance the worker's own REST address."),
+    Option(
+        name="registry.url",
+        read=_text,
+        default=None,
+        doc="Confluent-compatible schema registry, for instance the worker's own REST address.",
+    ),
     Option(name="registry.auth", read=_text, default=None, doc="user:password for basic authentication at the registry."),
-    Option(name="registry.wait.max.s", read=_number, default="600", doc="How long a registry that is away is waited for, in seconds; then the job stops, its checkpoint intact."),
-    Option(name="registry.unknown.wait.s", read=_number, default="20", doc="How long a schema id that the registry does not know is asked for again, in seconds; then its records go to quarantine."),
-    Option(name="registry.cache.path", read=_text, default=None, doc="Local folder that keeps schemas by id, so that a restart asks for none; default: memory only."),
+    Option(
+        name="registry.wait.max.s",
+        read=_number,
+        default="600",
+        doc="How long a registry that is away is waited for, in seconds; then the job stops, its checkpoint intact.",
+    ),
+    Option(
+        name="registry.unknown.wait.s",
+        read=_number,
+        default="20",
+        doc="How long a schema id that the registry does not know is asked for again, in seconds; then its records go to quarantine.",
+    ),
+    Option(
+        name="registry.cache.path",
+        read=_text,
+        default=None,
+        doc="Local folder that keeps schemas by id, so that a restart asks for none; default: memory only.",
+    ),
     Option(name="target.path", read=_text, default=None, doc="Base path of all tables: local, or any URL that Spark can write."),
     Option(name="target.template", read=_text, default="{base}/{db}/{table}", doc="Path of one table; {base}, {prefix}, {db}, {table}."),
     Option(name="state.path", read=_text, default=None, doc="Tombstones and quarantine; default {target.path}/_dblog."),
     Option(name="checkpoint.path", read=_text, default=None, doc="Checkpoint of the query; default {state.path}/checkpoints/{name}."),
-    Option(name="position", read=_one_of("source", "topic"), default="source", doc="Order of rows per key: source position (D7), or topic order (the Kafka offset) for foreign PostgreSQL topics."),
+    Option(
+        name="position",
+        read=_one_of("source", "topic"),
+        default="source",
+        doc="Order of rows per key: source position (D7), or topic order (the Kafka offset) for foreign PostgreSQL topics.",
+    ),
     Option(name="trigger.interval.s", read=_number, default="2", doc="Least time between the starts of two batches, in seconds."),
     Option(name="trigger.once", read=_truth, default="false", doc="Process what is there in batches of batch.records.max, then stop."),
     Option(name="batch.records.max", read=_whole(1), default="250000", doc="Most Kafka records in one batch."),
     Option(name="merge.threads", read=_whole(1), default="4", doc="Tables written at the same time."),
-    Option(name="merge.split.rows.min", read=_whole(1), default="5000", doc="From this many dump rows or inserts of a table in a batch, new keys are appended without a merge."),
-    Option(name="merge.attempts.max", read=_whole(1), default="5", doc="Attempts of one table's write when another writer commits in between."),
-    Option(name="compact.commits", read=_whole(0), default="100", doc="A table's small files are compacted after this many commits; 0: never."),
-    Option(name="tombstones.keep.h", read=_number, default="168", doc="Hours that the position of a deleted key is kept; an older dump row that arrives later would bring the row back."),
-    Option(name="quarantine.rows.max", read=_whole(0), default="100", doc="A batch with more bad records than this, and more than quarantine.fraction.max of it, stops the job."),
+    Option(
+        name="merge.split.rows.min",
+        read=_whole(1),
+        default="5000",
+        doc="From this many dump rows or inserts of a table in a batch, new keys are appended without a merge.",
+    ),
+    Option(
+        name="rewrite.rows.max",
+        read=_whole(0),
+        default="50000",
+        doc="A table of up to this many rows is written anew for a batch, one job and one commit, instead of merged into; 0: never.",
+    ),
+    Option(
+        name="merge.attempts.max", read=_whole(1), default="5", doc="Attempts of one table's write when another writer commits in between."
+    ),
+    Option(
+        name="compact.commits", read=_whole(0), default="100", doc="A table's small files are compacted after this many commits; 0: never."
+    ),
+    Option(
+        name="tombstones.keep.h",
+        read=_number,
+        default="168",
+        doc="Hours that the position of a deleted key is kept; an older dump row that arrives later would bring the row back.",
+    ),
+    Option(
+        name="quarantine.rows.max",
+        read=_whole(0),
+        default="100",
+        doc="A batch with more bad records than this, and more than quarantine.fraction.max of it, stops the job.",
+    ),
     Option(name="quarantine.fraction.max", read=_number, default="0.001", doc="See quarantine.rows.max."),
-    Option(name="restart.attempts.max", read=_whole(0), default="10", doc="Restarts of the query after failures that may pass, without one finished batch in between."),
-    Option(name="progress.file", read=_text, default=None, doc="Local file that gets one JSON line for each batch; default: none, only the log."),
+    Option(
+        name="restart.attempts.max",
+        read=_whole(0),
+        default="10",
+        doc="Restarts of the query after failures that may pass, without one finished batch in between.",
+    ),
+    Option(
+        name="progress.file",
+        read=_text,
+        default=None,
+        doc="Local file that gets one JSON line for each batch; default: none, only the log.",
+    ),
 )
 """Every option of the sink."""
 
@@ -150,7 +220,7 @@ class Settings:
     kafka: Mapping[str, str]
     spark: Mapping[str, str]
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401  an option's type is its own
+    def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
     @property

@@ -96,7 +96,9 @@ def _projection(decoding: Decoding, values: Mapping[bytes, str], keys: Mapping[b
     }
     selected = [f"{sql} AS {quote(name)}" for name, sql in key_sql.items()]
     for name, kind in decoding.columns:
-        branches = [(frame, _column(envelope.fields, _image(v, envelope, images=decoding.images), name, kind)) for frame, v, envelope in envelopes]
+        branches = [
+            (frame, _column(envelope.fields, _image(v, envelope, images=decoding.images), name, kind)) for frame, v, envelope in envelopes
+        ]
         selected.append(f"{_by_head('value_head', branches, kind)} AS {quote(name)}")
     positions = [(frame, _position(v, envelope, topic_order=decoding.topic_order)) for frame, v, envelope in envelopes]
     op = _by_head("value_head", [(frame, f"{v}.op") for frame, v, _ in envelopes], t.StringType())

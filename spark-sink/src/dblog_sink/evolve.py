@@ -17,7 +17,7 @@ from dblog_sink.errors import DefiniteError
 from dblog_sink.types import DECIMAL_DIGITS_MAX, quote
 
 _INTEGERS: tuple[type[t.DataType], ...] = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
-_DIGITS = {t.ByteType: 10, t.ShortType: 10, t.IntegerType: 10, t.LongType: 20}
+_DIGITS: dict[type[t.DataType], int] = {t.ByteType: 10, t.ShortType: 10, t.IntegerType: 10, t.LongType: 20}
 """Digits a decimal needs to hold the integer type, as Delta's type widening counts them (TypeWidening.isTypeChangeSupported)."""
 
 

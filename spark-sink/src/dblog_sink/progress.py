@@ -32,7 +32,7 @@ class Progress:
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
 
-    def say(self, kind: str, **facts: Any) -> None:  # noqa: ANN401  JSON values
+    def say(self, kind: str, **facts: Any) -> None:
         """Write one line."""
         line = {"at": round(self._now_s(), 3), "kind": kind, **facts}
         if self._file is None:
@@ -54,5 +54,12 @@ class Progress:
             facts["source_lag_s"] = None if one.source_ts_ms is None else round((now_ms - one.source_ts_ms) / 1000, 3)
             facts["total"] = dict(total)
             tables[one.table] = facts
-        self.say("batch", batch_id=batch_id, records=records, seconds=round(seconds, 3), rate=round(records / seconds) if seconds > 0 else 0, tables=tables)
+        self.say(
+            "batch",
+            batch_id=batch_id,
+            records=records,
+            seconds=round(seconds, 3),
+            rate=round(records / seconds) if seconds > 0 else 0,
+            tables=tables,
+        )
         log.info("batch %d: %d records of %d tables in %.2f s", batch_id, records, len(applied), seconds)

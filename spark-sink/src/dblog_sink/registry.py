@@ -24,12 +24,13 @@ log = logging.getLogger(__name__)
 
 _PAUSE_FIRST_S = 0.2
 _PAUSE_MAX_S = 10.0
+_ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
 
 
 class Registry:
     """Schemas by id. ``sleep`` and ``now_s`` are injected by tests; ``stopping`` ends a wait early when the job is asked to stop."""
 
-    def __init__(  # noqa: PLR0913  keyword-only settings
+    def __init__(
         self,
         url: str,
         *,
@@ -87,7 +88,10 @@ class Registry:
                     log.warning("the registry has no schema with id %d", schema_id)
                     return None
             elif now_s - started_s >= self._wait_max_s:
-                msg = f"the schema registry at {', '.join(self._urls)} is away since {self._wait_max_s:.0f} s ({reason}); start it and start the sink again, the checkpoint is intact"
+                msg = (
+                    f"the schema registry at {', '.join(self._urls)} is away since {self._wait_max_s:.0f} s ({reason}); "
+                    "start it and start the sink again, the checkpoint is intact"
+                )
                 raise TransientError(msg)
             if self._stopping():
                 msg = "stopped while waiting for the schema registry"
@@ -102,7 +106,7 @@ class Registry:
         """(why not, text, whether the registry said that the id is unknown)."""
         reason = ""
         for url in self._urls:
-            request = urllib.request.Request(f"{url}/schemas/ids/{schema_id}", headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json"})  # noqa: S310  the operator's own URL
+            request = urllib.request.Request(f"{url}/schemas/ids/{schema_id}", headers=_ACCEPT)  # noqa: S310  the operator's own URL
             if self._auth is not None:
                 request.add_header("Authorization", self._auth)
             try:

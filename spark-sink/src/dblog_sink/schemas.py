@@ -129,8 +129,14 @@ def _fields(row: Mapping[str, Any], definitions: Mapping[str, Any], *, where: st
     return fields
 
 
-def _reader(  # noqa: PLR0913  the parts of an envelope
-    top: Mapping[str, Any], row: Mapping[str, Any], fields: tuple[Field, ...], source: Mapping[str, Any], kept: list[str], *, with_before: bool
+def _reader(
+    top: Mapping[str, Any],
+    row: Mapping[str, Any],
+    fields: tuple[Field, ...],
+    source: Mapping[str, Any],
+    kept: list[str],
+    *,
+    with_before: bool,
 ) -> dict[str, Any]:
     definition = {"type": "record", "name": row["name"], "namespace": row.get("namespace", ""), "fields": _reader_fields(fields)}
     members: list[dict[str, Any]] = []
@@ -159,12 +165,12 @@ def _reader_fields(fields: tuple[Field, ...]) -> list[dict[str, Any]]:
     return [{"name": field.name, "type": ["null", field.conversion.avro]} for field in fields]
 
 
-def _plain_type(schema: Any) -> str:  # noqa: ANN401
+def _plain_type(schema: Any) -> str:
     schema = without_null(schema, where="source")
     return str(schema["type"] if isinstance(schema, dict) else schema)
 
 
-def _record_of(schema: Any, definitions: Mapping[str, Any], *, where: str) -> Mapping[str, Any]:  # noqa: ANN401
+def _record_of(schema: Any, definitions: Mapping[str, Any], *, where: str) -> Mapping[str, Any]:
     schema = without_null(schema, where=where)
     record = definitions.get(schema) if isinstance(schema, str) else schema
     if not isinstance(record, dict) or record.get("type") != "record":
@@ -180,7 +186,7 @@ def _parsed(text: str) -> tuple[Any, dict[str, Any], Any]:
     return top, definitions, _stripped(top)
 
 
-def _named(schema: Any, namespace: str, definitions: dict[str, Any]) -> Any:  # noqa: ANN401
+def _named(schema: Any, namespace: str, definitions: dict[str, Any]) -> Any:
     """Avro specification, Names: a name without a dot belongs to the enclosing namespace. Afterwards every reference is a full name."""
     if isinstance(schema, list):
         return [_named(branch, namespace, definitions) for branch in schema]
@@ -211,10 +217,14 @@ def _named(schema: Any, namespace: str, definitions: dict[str, Any]) -> Any:  # 
     return result
 
 
-_KEPT = {"record": ("type", "name", "namespace"), "enum": ("type", "name", "namespace", "symbols"), "fixed": ("type", "name", "namespace", "size")}
+_KEPT = {
+    "record": ("type", "name", "namespace"),
+    "enum": ("type", "name", "namespace", "symbols"),
+    "fixed": ("type", "name", "namespace", "size"),
+}
 
 
-def _stripped(schema: Any) -> Any:  # noqa: ANN401
+def _stripped(schema: Any) -> Any:
     """Only what decides how bytes are laid out."""
     if isinstance(schema, list):
         return [_stripped(branch) for branch in schema]
@@ -240,11 +250,11 @@ def _full_name(schema: Mapping[str, Any]) -> str:
     return f"{namespace}.{schema['name']}" if namespace and "." not in schema["name"] else str(schema["name"])
 
 
-def _compact(schema: Any) -> str:  # noqa: ANN401
+def _compact(schema: Any) -> str:
     return json.dumps(_defined_once(schema, set()), separators=(",", ":"))
 
 
-def _defined_once(schema: Any, seen: set[str]) -> Any:  # noqa: ANN401
+def _defined_once(schema: Any, seen: set[str]) -> Any:
     """Avro lets a named type be defined once only: later uses (two columns of one geometry type) become its name."""
     if isinstance(schema, list):
         return [_defined_once(branch, seen) for branch in schema]

@@ -48,7 +48,12 @@ class Tombstones:
         """Note a truncate."""
         self._ensure(session)
         nulls = [F.lit(None).cast(kind).alias(name) for name, kind in self.keys]
-        row = session.range(1).select(*nulls, F.lit(position[0]).cast("long").alias(SEQ1), F.lit(position[1]).cast("long").alias(SEQ2), F.current_timestamp().alias(AT))
+        row = session.range(1).select(
+            *nulls,
+            F.lit(position[0]).cast("long").alias(SEQ1),
+            F.lit(position[1]).cast("long").alias(SEQ2),
+            F.current_timestamp().alias(AT),
+        )
         append(row, self.path, [*(name for name, _ in self.keys), SEQ1, SEQ2, AT], txn)
         self.floor = position if self.floor is None else max(self.floor, position)
 
@@ -64,7 +69,11 @@ class Tombstones:
             .load(self.path)
             .where((F.col(SEQ1) > oldest[0]) | ((F.col(SEQ1) == oldest[0]) & (F.col(SEQ2) > oldest[1])))
             .where(F.col(quote(names[0])).isNotNull())
-            .select(*(F.col(quote(name)).alias(f"_dead_{n}") for n, name in enumerate(names)), F.col(SEQ1).alias(f"_dead{SEQ1}"), F.col(SEQ2).alias(f"_dead{SEQ2}"))
+            .select(
+                *(F.col(quote(name)).alias(f"_dead_{n}") for n, name in enumerate(names)),
+                F.col(SEQ1).alias(f"_dead{SEQ1}"),
+                F.col(SEQ2).alias(f"_dead{SEQ2}"),
+            )
         )
         same_key = [F.col(quote(name)) == F.col(f"_dead_{n}") for n, name in enumerate(names)]
         return rows.join(later, [*same_key, ~not_older("", "_dead")], "left_anti")

@@ -139,7 +139,7 @@ _SMALL_INTS: Mapping[str, Conversion] = {
 }
 
 
-def conversion(schema: Any, definitions: Mapping[str, Any], *, where: str, depth: int = 0) -> Conversion:  # noqa: ANN401  Avro schemas are JSON
+def conversion(schema: Any, definitions: Mapping[str, Any], *, where: str, depth: int = 0) -> Conversion:
     """The conversion of one Avro type; ``definitions`` holds named types by full name, ``where`` names the column in errors."""
     schema = without_null(schema, where=where)
     if isinstance(schema, str):
@@ -163,9 +163,14 @@ def conversion(schema: Any, definitions: Mapping[str, Any], *, where: str, depth
         case "map":
             return _map(conversion(schema["values"], definitions, where=where, depth=depth + 1), depth)
         case "enum":
-            return Conversion(t.StringType(), {"type": "enum", "name": schema["name"], "namespace": schema.get("namespace", ""), "symbols": schema["symbols"]})
+            return Conversion(
+                t.StringType(),
+                {"type": "enum", "name": schema["name"], "namespace": schema.get("namespace", ""), "symbols": schema["symbols"]},
+            )
         case "fixed":
-            return Conversion(t.BinaryType(), {"type": "fixed", "name": schema["name"], "namespace": schema.get("namespace", ""), "size": schema["size"]})
+            return Conversion(
+                t.BinaryType(), {"type": "fixed", "name": schema["name"], "namespace": schema.get("namespace", ""), "size": schema["size"]}
+            )
     logical = schema.get("logicalType")
     if kind == "bytes" and logical == "decimal":
         return _decimal(schema)
@@ -181,7 +186,7 @@ def conversion(schema: Any, definitions: Mapping[str, Any], *, where: str, depth
     raise DefiniteError(msg)
 
 
-def without_null(schema: Any, *, where: str) -> Any:  # noqa: ANN401
+def without_null(schema: Any, *, where: str) -> Any:
     """``[null, T]`` and ``[T, null]`` are T: every column of a mirror is nullable. Other unions do not come from Connect."""
     if not isinstance(schema, list):
         return schema
@@ -194,16 +199,24 @@ def without_null(schema: Any, *, where: str) -> Any:  # noqa: ANN401
 
 def _decimal(schema: Mapping[str, Any]) -> Conversion:
     """Connect writes precision 64 where it knows none, and MySQL allows 65: beyond 38 digits the scale is kept and a value that does not
-    fit makes Spark's reader fail for that record, which then goes to quarantine. Nothing is rounded."""
+    fit makes Spark's reader fail for that record, which then goes to quarantine. Nothing is rounded.
+    """
     scale = int(schema.get("scale", 0))
     precision = min(int(schema["precision"]), DECIMAL_DIGITS_MAX)
     return Conversion(t.DecimalType(precision, scale), {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale})
 
 
 def _record(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, where: str, depth: int) -> Conversion:
-    members = [(field["name"], conversion(field["type"], definitions, where=f"{where}.{field['name']}", depth=depth)) for field in schema["fields"]]
+    members = [
+        (field["name"], conversion(field["type"], definitions, where=f"{where}.{field['name']}", depth=depth)) for field in schema["fields"]
+    ]
     kind = t.StructType([t.StructField(name, member.type) for name, member in members])
-    avro = {"type": "record", "name": schema["name"], "namespace": schema.get("namespace", ""), "fields": [{"name": n, "type": ["null", m.avro]} for n, m in members]}
+    avro = {
+        "type": "record",
+        "name": schema["name"],
+        "namespace": schema.get("namespace", ""),
+        "fields": [{"name": n, "type": ["null", m.avro]} for n, m in members],
+    }
     sql: Sql | None = None
     if any(member.sql is not None for _, member in members):
 

@@ -5,8 +5,9 @@ and safe against rows out of order (delta-sink.md 5.2): Kafka offsets in the che
 in the mirror, the tombstones beside it. Order of commits: tombstones, append, merge. A crash between any two is mended by the replay: what
 was committed is skipped or written again with the same values (I8).
 
-Three ways to write, cheapest first: an empty table takes everything as an append; dump rows and inserts in number are appended if their keys are
-not there (found by a join on the keys of the files that can hold them, often none); only the rest is merged.
+Ways to write, cheapest first: an empty table takes everything as an append; a small table is written anew in one job; of a larger one, dump
+rows and inserts in number are appended if their keys are not there (found by a join on the keys of the files that can hold them, often
+none), and only the rest is merged.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.decode import BAD, BAD_AT, OP, SEQ1, SEQ2, TS_MS, decoded
 from dblog_sink.latest import latest
-from dblog_sink.merge import KeyRange, append, bounded, delete, merge, not_older, within
+from dblog_sink.merge import KeyRange, append, bounded, delete, merge, not_older, rewrite, within
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.tombstones import Position, Tombstones
 from dblog_sink.types import quote
@@ -34,7 +35,7 @@ _BROADCAST_ROWS_MAX = 200_000
 
 def apply(work: Work) -> Applied:
     """Bring one table up to this batch."""
-    assert work.tombstones is not None  # noqa: S101  a mirror always has its sidecar
+    assert work.tombstones is not None
     target, tombstones = work.target, work.tombstones
     applied = Applied(table=target.name, records=work.records)
     rows = latest(decoded(work.raw, work.decoding), target.keys).persist(StorageLevel.MEMORY_AND_DISK)
@@ -102,6 +103,9 @@ def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str
             _append(work, rows.where(F.col(OP) != "d"), applied.upserts, applied)
         applied.path = "append"
         return
+    if target.rows + applied.upserts <= work.settings["rewrite.rows.max"]:
+        _rewrite(work, rows, groups, applied)
+        return
     large = [op for op in ("r", "c") if op in groups and groups[op]["n"] >= work.settings["merge.split.rows.min"]]
     merged: list[DataFrame] = []
     ranges = [_span(group, work) for op, group in groups.items() if op not in large]
@@ -114,11 +118,24 @@ def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str
         merged.append(rows.where(~F.col(OP).isin(large)))
     if merged:
         source = reduce(DataFrame.unionByName, merged)
-        outcome = merge(session, path=target.path, rows=source, keys=target.keys, columns=target.column_names, ranges=ranges, txn=txn.of("merge"))
+        outcome = merge(
+            session, path=target.path, rows=source, keys=target.keys, columns=target.column_names, ranges=ranges, txn=txn.of("merge")
+        )
         applied.merged = outcome.inserted + outcome.updated + outcome.deleted
         target.rows += outcome.inserted - outcome.deleted
         target.commits += 1
     applied.path = "merge" if not large else "append+merge" if merged else "append"
+
+
+def _rewrite(work: Work, rows: DataFrame, groups: dict[str, Row], applied: Applied) -> None:
+    target = work.target
+    files = 1 if target.rows < _SMALL_ROWS else work.session.sparkContext.defaultParallelism
+    rewrite(
+        work.session, path=target.path, rows=rows, keys=target.keys, columns=target.column_names, files=files, txn=work.txn.of("rewrite")
+    )
+    target.rows = work.session.read.format("delta").load(target.path).count()  # from file statistics, no scan
+    applied.merged = sum(group["n"] for group in groups.values())
+    applied.path = "rewrite"
 
 
 def _append_new(work: Work, inserts: DataFrame, spans: list[KeyRange], applied: Applied) -> DataFrame | None:
@@ -141,7 +158,12 @@ def _append_new(work: Work, inserts: DataFrame, spans: list[KeyRange], applied: 
     there = table.select(*keys, F.col(SEQ1).alias(f"_there{SEQ1}"), F.col(SEQ2).alias(f"_there{SEQ2}"))
     same_key = [F.col(name) == F.col(f"_there_{n}") for n, name in enumerate(names)]
     newer = not_older("", "_there").alias("newer")
-    found = inserts.select(*names, SEQ1, SEQ2).join(there, same_key).select(*(f"_there_{n}" for n in range(len(names))), newer).localCheckpoint()
+    found = (
+        inserts.select(*names, SEQ1, SEQ2)
+        .join(there, same_key)
+        .select(*(f"_there_{n}" for n in range(len(names))), newer)
+        .localCheckpoint()
+    )
     counts = {row["newer"]: row["count"] for row in found.groupBy("newer").count().collect()}
     known = sum(counts.values())
     if known < count:

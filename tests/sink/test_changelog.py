@@ -1,0 +1,32 @@
+"""Tables without a key are kept as the list of their changes."""
+
+from __future__ import annotations
+
+from sink.harness import Record, Sink
+from support.envelopes import TableSchema
+from support.registry_server import RegistryServer
+
+
+def event(table: TableSchema, op: str, at: int, before=None, after=None) -> Record:
+    return Record(topic=table.topic, key=None, value=table.value_bytes(op, before=before, after=after, pos=at))
+
+
+def test_every_change_is_appended_with_both_images_of_an_update(sink: Sink, registry: RegistryServer) -> None:
+    table = TableSchema(topic="p.shop.log", columns=[("v", ["null", "string"])], key=(), registry=registry)
+    sink.batch(event(table, "r", 1, after={"v": "dumped"}), event(table, "c", 2, after={"v": "a"}))
+    changes = [event(table, "u", 3, before={"v": "a"}, after={"v": "b"}), event(table, "d", 4, before={"v": "b"}), event(table, "d", 5)]
+
+    sink.batch(*changes)
+    sink.repeat(1, changes)
+
+    found = sink.read(table).orderBy("_dblog_seq1", "_dblog_seq2", "_dblog_op").collect()
+    assert [(row["_dblog_op"], row["v"]) for row in found] == [("r", "dumped"), ("c", "a"), ("b", "a"), ("u", "b"), ("d", "b")]
+    assert [one["reason"] for one in sink.quarantined()] == ["a delete without key and without its old row cannot be applied"]
+
+
+def test_updates_without_their_old_row_are_kept_with_the_new_one(sink: Sink, registry: RegistryServer) -> None:
+    table = TableSchema(topic="p.shop.log", columns=[("v", ["null", "string"])], key=(), before=False, registry=registry)
+
+    sink.batch(event(table, "u", 3, after={"v": "b"}))
+
+    assert [(row["_dblog_op"], row["v"]) for row in sink.read(table).collect()] == [("u", "b")]

@@ -1,0 +1,84 @@
+from pathlib import Path
+
+import pytest
+from dblog_sink import config
+from dblog_sink.errors import ConfigError
+
+LEAST = {"kafka.bootstrap.servers": "b:9092", "topics": "p.a.b", "registry.url": "http://r", "target.path": "/lake/"}
+
+
+def test_the_least_configuration_is_enough() -> None:
+    settings = config.parse(LEAST)
+
+    assert settings["merge.threads"] == 4
+    assert settings.kafka == {"kafka.bootstrap.servers": "b:9092"}
+    assert settings.checkpoint_path == "/lake/_dblog/checkpoints/dblog-sink"
+    assert settings.table_path(prefix="p", db="a", table="b") == "/lake/a/b"
+
+
+def test_every_fault_is_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.parse({"merge.threads": "0", "no.such.key": "1", "topics": "t", "topics.pattern": "t", "target.template": "{nobody}"})
+
+    assert set(caught.value.errors) == {
+        "merge.threads",
+        "no.such.key",
+        "topics",
+        "target.template",
+        "kafka.bootstrap.servers",
+        "registry.url",
+        "target.path",
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("trigger.once", "yes"),
+        ("position", "time"),
+        ("topics.exclude", "("),
+        ("topics.name", "(.+)"),
+        ("registry.wait.max.s", "-1"),
+        ("name", " "),
+        ("batch.records.max", "many"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused(key: str, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.parse(LEAST | {key: text})
+
+    assert set(caught.value.errors) == {key}
+
+
+def test_yaml_may_nest_and_properties_may_not(tmp_path: Path) -> None:
+    nested = tmp_path / "sink.yaml"
+    nested.write_text("name: lane\ntrigger:\n  once: true\ntopics: [a.b, c.d]\nmerge: {threads: 2}\n")
+    flat = tmp_path / "sink.properties"
+    flat.write_text("# comment\nname=lane\ntrigger.once: true\ntopics = a.b,\\\n   c.d\nmerge.threads 2\n")
+
+    assert config.read_file(nested) == {"name": "lane", "trigger.once": "true", "topics": "a.b,c.d", "merge.threads": "2"}
+    assert config.read_file(flat) == config.read_file(nested)
+
+
+def test_secrets_come_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGISTRY_LOGIN", "user:secret")
+    password = tmp_path / "password"
+    password.write_text("s3cret\n")
+
+    settings = config.parse(LEAST | {"registry.auth": "${env:REGISTRY_LOGIN}", "kafka.ssl.key.password": f"${{file:{password}}}"})
+
+    assert settings["registry.auth"] == "user:secret"
+    assert settings.kafka["kafka.ssl.key.password"] == "s3cret"
+
+
+def test_a_missing_secret_is_a_fault_of_its_key() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.parse(LEAST | {"registry.auth": "${env:DBLOG_NOT_SET}"})
+
+    assert "DBLOG_NOT_SET" in caught.value.errors["registry.auth"]
+
+
+def test_help_names_every_option() -> None:
+    text = config.help_text()
+
+    assert all(option.name in text for option in config.OPTIONS)

@@ -1,0 +1,82 @@
+"""Columns come, go and grow while records of several schema versions share a batch."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from dblog_sink.errors import DefiniteError
+from pyspark.sql import types as t
+from sink.harness import Sink, change
+from support.envelopes import TableSchema, decimal, int16
+from support.registry_server import RegistryServer
+
+
+def table(registry: RegistryServer, *columns, key=("id",), id_type="int") -> TableSchema:
+    return TableSchema(topic="p.shop.t", columns=[("id", id_type), *columns], key=key, registry=registry)
+
+
+def test_an_added_column_arrives_and_a_dropped_one_becomes_null(sink: Sink, registry: RegistryServer) -> None:
+    first = table(registry, ("a", ["null", "string"]))
+    second = table(registry, ("a", ["null", "string"]), ("b", ["null", "int"]))
+    third = table(registry, ("b", ["null", "int"]))
+    sink.batch(change(first, "c", {"id": 1, "a": "x"}, at=1), change(first, "c", {"id": 2, "a": "x"}, at=2))
+
+    # Both versions in one batch, the older one's rows later in the topic: a dump row read before the ALTER.
+    sink.batch(change(second, "u", {"id": 1, "a": "y", "b": 7}, at=10), change(first, "r", {"id": 3, "a": "z"}, at=5))
+    sink.restarted().batch(change(third, "u", {"id": 2, "b": 8}, at=20))
+
+    assert sink.rows(first) == [{"id": 1, "a": "y", "b": 7}, {"id": 2, "a": None, "b": 8}, {"id": 3, "a": "z", "b": None}]
+
+
+def test_types_grow_and_older_writers_are_cast_up(sink: Sink, registry: RegistryServer) -> None:
+    old = table(registry, ("n", ["null", int16()]), ("d", ["null", decimal(6, 2)]))
+    new = table(registry, ("n", ["null", "long"]), ("d", ["null", decimal(10, 4)]), id_type="long")
+    sink.batch(change(old, "c", {"id": 1, "n": 1, "d": Decimal("1.25")}, at=1), change(old, "c", {"id": 2, "n": 1, "d": None}, at=2))
+    sink.batch(change(old, "d", {"id": 2, "n": 1, "d": None}, at=3))
+
+    sink.batch(
+        change(new, "c", {"id": 2**40, "n": 2**50, "d": Decimal("1.1234")}, at=10),
+        change(old, "r", {"id": 3, "n": -1, "d": Decimal("9.99")}, at=5),
+    )
+    sink.batch(change(old, "r", {"id": 2, "n": 0, "d": None}, at=2), change(new, "u", {"id": 1, "n": 3, "d": Decimal("0.0001")}, at=30))
+
+    kinds = {field.name: field.dataType for field in sink.read(old).schema.fields}
+    assert (kinds["id"], kinds["n"], kinds["d"]) == (t.LongType(), t.LongType(), t.DecimalType(10, 4))
+    assert [(one["id"], one["n"], one["d"]) for one in sink.rows(old)] == [
+        (1, 3, Decimal("0.0001")),
+        (3, -1, Decimal("9.9900")),
+        (2**40, 2**50, Decimal("1.1234")),
+    ]
+
+
+def test_an_incompatible_type_stops_the_job_and_names_it(sink: Sink, registry: RegistryServer) -> None:
+    sink.batch(change(table(registry, ("v", "string")), "c", {"id": 1, "v": "a"}, at=1))
+
+    with pytest.raises(DefiniteError, match=r"shop\.t, column v: its type in the source became bigint, and the Delta table's string"):
+        sink.batch(change(table(registry, ("v", "long")), "c", {"id": 2, "v": 1}, at=2))
+
+
+def test_a_changed_key_stops_the_job_and_says_what_to_do(sink: Sink, registry: RegistryServer) -> None:
+    sink.batch(change(table(registry, ("v", "string")), "c", {"id": 1, "v": "a"}, at=1))
+
+    with pytest.raises(DefiniteError, match=r"key in the source changed from \(id\) to \(id, v\)"):
+        sink.batch(change(table(registry, ("v", "string"), key=("id", "v")), "c", {"id": 1, "v": "a"}, at=2))
+
+
+def test_a_foreign_delta_table_is_not_touched(sink: Sink, registry: RegistryServer) -> None:
+    made = table(registry)
+    sink.spark.range(3).write.format("delta").save(sink.path(made))
+
+    with pytest.raises(DefiniteError, match="did not make"):
+        sink.batch(change(made, "c", {"id": 1}, at=1))
+
+    assert sink.read(made).count() == 3
+
+
+def test_two_topics_for_one_table_are_refused(sink: Sink, registry: RegistryServer) -> None:
+    here = table(registry)
+    there = TableSchema(topic="q.shop.t", columns=here.columns, registry=registry)
+
+    with pytest.raises(DefiniteError, match=r"two topics map to the Delta table .*\{prefix\}"):
+        sink.batch(change(here, "c", {"id": 1}, at=1), change(there, "c", {"id": 1}, at=1))
