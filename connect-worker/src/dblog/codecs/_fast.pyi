@@ -36,8 +36,8 @@ class LogDecoder:
         resolve: Callable[[bytes, LogOffset], RowEncoder | None],
         checksum: bool = True,
         records_max: int = 1000,
-        bytes_max: int = 1 << 20,
-        pass_through: AbstractSet[tuple[str, str]] = frozenset(),
+        bytes_max: int = ...,
+        pass_through: AbstractSet[tuple[str, str]] = ...,
         keep_query: bool = False,
     ) -> None: ...
     def start(self, file: str, pos: int, *, skip_events: int = 0, skip_rows: int = 0, epoch: int = 0, now_us: Callable[[], int]) -> None:
@@ -67,4 +67,4 @@ def scan_rows(buffer: bytes | bytearray | memoryview, start: int = 0) -> tuple[b
     """
 
 def crc32(data: bytes | bytearray | memoryview, seed: int = 0) -> int:
-    """zlib's crc32."""
+    """Zlib's crc32."""
