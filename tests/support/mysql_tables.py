@@ -151,6 +151,11 @@ def decoded(plan: TablePlan, value: bytes) -> dict[str, Any]:
     return _read(avro.avro_text(plan.value_schema), value[5:])
 
 
+def undecorated(plan: TablePlan, value: bytes) -> dict[str, Any]:
+    """An envelope with dates and decimals as they are stored: Python has no year 0 and no time below zero."""
+    return _read(avro.avro_text(plan.value_schema).replace('"logicalType"', '"meaning"'), value[5:])
+
+
 def decoded_key(plan: TablePlan, key: bytes) -> dict[str, Any]:
     assert key[:5] == plan.key_prefix
     return _read(avro.avro_text(plan.key_schema), key[5:])

@@ -123,6 +123,7 @@ cdef class FastPlan:
     cdef bytes key_prefix, value_prefix, head, middle, table_name
     cdef uint8_t before_some, before_null, after_some, after_null
     cdef bint tombstones, skip_unchanged, skip_c, skip_u, skip_d
+    cdef bint busy             # the buffers serve one caller at a time
     cdef Py_ssize_t out_bytes  # of all records so far; a decoder takes differences
 
     def __cinit__(self):
@@ -807,6 +808,7 @@ cdef class FastPlan:
         cdef Py_ssize_t before_count = len(keys)
         if (op == 99 and self.skip_c) or (op == 117 and self.skip_u) or (op == 100 and self.skip_d):
             return 0
+        self.enter()
         try:
             p = self.rows_start(op, body, end, version)
             self.begin(ctx, op)
@@ -831,6 +833,15 @@ cdef class FastPlan:
             for index in [i for i in headers if i >= before_count]:
                 del headers[index]
             raise
+        finally:
+            self.busy = 0
+        return 0
+
+    cdef inline int enter(self) except -1:
+        """Another thread inside (a reader in Python lets it in) would write into the same buffers."""
+        if self.busy:
+            raise AssertionError("a row plan was called while it is at work: two threads share it")
+        self.busy = 1
         return 0
 
     cdef inline int emit(self, object key, object value, list keys, list values) except -1:
@@ -907,14 +918,15 @@ cdef class FastPlan:
         cdef uint64_t digest = 0
         cdef bint any_struck = bool(struck)
         cdef Buf joined
-        held = _fill(&ctx, context)
-        self.begin(&ctx, 114)
-        memset(&joined, 0, sizeof(joined))
         if view.shape[0] == 0:
             return keys, values, 0, 0
+        held = _fill(&ctx, context)
+        memset(&joined, 0, sizeof(joined))
         p = &view[0]
         end = p + view.shape[0]
+        self.enter()
         try:
+            self.begin(&ctx, 114)
             while p < end:
                 p = next_payload(p, end, &payload, &n, &joined)
                 if n == 0 or payload[0] != 0:
@@ -930,6 +942,7 @@ cdef class FastPlan:
                         continue
                 self.emit(key, self.record(114, NULL, 0, self.rows.data, self.rows.len, 0), keys, values)
         finally:
+            self.busy = 0
             free(joined.data)
         del held
         return keys, values, dropped, digest
@@ -1023,10 +1036,10 @@ cdef inline int64_t floor_div(int64_t value, int64_t unit) noexcept nogil:
 
 
 cdef inline int64_t in_unit(int64_t micros, int64_t unit) noexcept nogil:
-    """Microseconds in milli-, micro- or nanoseconds."""
+    """Microseconds in milli-, micro- or nanoseconds; nanoseconds beyond the years 1677 to 2262 wrap, as a Java long does."""
     if unit == 1:
         return micros
-    return floor_div(micros, unit) if unit > 0 else micros * -unit
+    return floor_div(micros, unit) if unit > 0 else <int64_t>(<uint64_t>micros * <uint64_t>-unit)
 
 
 cdef inline int64_t fraction_micros(const uint8_t* p, Py_ssize_t n) noexcept nogil:

@@ -181,7 +181,7 @@ def _form(column: ColumnPlan, where: str) -> Callable[[Any], Any]:
         case Form.MICROS:
             return _same if timelike else _micros
         case Form.NANOS:
-            return (lambda v: v * 1000) if timelike else (lambda m: _micros(m) * 1000)
+            return (lambda v: v * 1000) if timelike else (lambda m: _java_long(_micros(m) * 1000))
         case Form.ISO_TIME:
             return iso_time
         case Form.ISO_TIMESTAMP:
@@ -212,6 +212,11 @@ def _same(value: Any) -> Any:
 
 def _wrapped(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _java_long(value: int) -> int:
+    """Nanoseconds beyond the years 1677 to 2262 wrap in Debezium (io.debezium.time.NanoTimestamp)."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _dated(moment: Moment, convert: Callable[[Any], Any]) -> Any:
