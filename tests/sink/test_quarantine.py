@@ -33,7 +33,7 @@ def test_each_kind_of_bad_record_is_kept_with_its_reason_and_the_others_arrive(
         "unknown operation": Record(topic=items.topic, key=framed.key, value=items.value_bytes("x", after=good)),
         "no row image": Record(topic=items.topic, key=framed.key, value=items.value_bytes("c")),
         "no key": Record(topic=items.topic, key=None, value=items.value_bytes("c", after=good)),
-        "key does not decode": Record(topic=items.topic, key=b"junk!", value=items.value_bytes("c", after=good)),
+        "key does not decode": Record(topic=items.topic, key=b"junk!", value=items.value_bytes("c", after=good, pos=77)),
         "no position": Record(topic=items.topic, key=framed.key, value=items.value_bytes("c", after=good, file="no-number.")),
         "column seen": change(items, "c", good | {"seen": "yesterday"}, at=2),
         "over 38 digits": change(items, "c", good | {"big": Decimal(10**40)}, at=3),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 from sink.harness import Sink, change
@@ -23,7 +23,7 @@ POINT = {
     "connect.name": "io.debezium.data.geometry.Point",
 }
 MOMENT = datetime(1000, 1, 1, 23, 59, 59, 999_999)  # noqa: DTZ001  a wall clock
-MOMENT_US = int((MOMENT - datetime(1970, 1, 1)).total_seconds()) * 1_000_000 + 999_999  # noqa: DTZ001
+MOMENT_US = (MOMENT - datetime(1970, 1, 1)) // timedelta(microseconds=1)  # noqa: DTZ001
 
 # column, Avro type, what the converter writes, what Delta holds
 CASES = [

@@ -35,6 +35,7 @@ log = logging.getLogger("dblog_sink")
 _LOOK_EVERY_S = 0.2
 _STOP_WAIT_S = 25.0
 _RESTART_PAUSE_MAX_S = 30.0
+_DATA_LOSS = ("DATA_LOSS", "failOnDataLoss", "Some data may have been lost")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -131,6 +132,12 @@ class _Runner:
         error = query.exception()
         if error is None:
             return None
+        if any(words in str(error) for words in _DATA_LOSS):
+            msg = (
+                "records expired in Kafka, or their topic was made anew, before the sink had read them; remove the checkpoint "
+                f"{self._settings.checkpoint_path} to go on from what is there, then dump the tables again ({_sentence(error)})"
+            )
+            return DefiniteError(msg)
         return self._writer.failure or error
 
     def _start(self) -> StreamingQuery:

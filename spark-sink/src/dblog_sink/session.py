@@ -31,7 +31,7 @@ REQUIRED: Mapping[str, str] = {
 PREFERRED: Mapping[str, str] = {
     "spark.scheduler.mode": "FAIR",
     # A Delta snapshot is a Spark job of 50 tasks by default: most of a small commit's time (delta-sink.md 2.5).
-    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
     # Cached batches are read a few times and thrown away: compressing them costs more than it saves.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # Batches are small and their sizes known: planning again between stages costs more than it gains.
@@ -46,6 +46,11 @@ PREFERRED: Mapping[str, str] = {
     "spark.sql.maxPlanStringLength": "20000",
     "spark.sql.streaming.noDataProgressEventInterval": "2000",
     "spark.sql.streaming.stopTimeout": "120s",
+    # A streaming job runs for months: what the listeners remember of finished jobs is bounded, UI or not.
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "50",
     "spark.cleaner.periodicGC.interval": "10min",
     "spark.ui.showConsoleProgress": "false",
 }

@@ -20,6 +20,8 @@ from dblog_sink.errors import DefiniteError
 
 MIRROR, CHANGELOG = "mirror", "changelog"
 _MODE, _KEYS = "dblog.mode", "dblog.keys"
+_WITH_STATISTICS = (t.NumericType, t.DateType, t.TimestampType, t.TimestampNTZType, t.StringType)
+"""Delta refuses to name other columns for statistics (SkippingEligibleDataType)."""
 
 
 @dataclass(slots=True)
@@ -80,6 +82,7 @@ def created(session: SparkSession, *, name: str, path: str, keys: Columns, colum
     mode = MIRROR if keys else CHANGELOG
     key_names = tuple(key for key, _ in keys)
     guards = [(SEQ1, t.LongType()), (SEQ2, t.LongType())]
+    indexed = [column for column, kind in keys if isinstance(kind, _WITH_STATISTICS)]
     fields: list[tuple[str, t.DataType]] = [*columns, *([] if keys else [(OP, t.StringType())]), *guards]
     target = Target(name=name, path=path, mode=mode, key_names=key_names, columns=columns, rows=0)
     (
@@ -92,7 +95,7 @@ def created(session: SparkSession, *, name: str, path: str, keys: Columns, colum
         # A checkpoint each 10 commits is too often for a table that is committed to every few seconds.
         .property("delta.checkpointInterval", "50")
         # Statistics where they prune something: the sink's own columns. Others can be added by the table's owner.
-        .property("delta.dataSkippingStatsColumns", ",".join(f"`{column}`" for column in (*key_names, SEQ1, SEQ2)))
+        .property("delta.dataSkippingStatsColumns", ",".join(f"`{column}`" for column in (*indexed, SEQ1, SEQ2)))
         .execute()
     )
     return target

@@ -1,0 +1,146 @@
+"""The real command on a real broker: spark-submit, the streaming query, new topics, kill -9, and SIGTERM."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+from sink.harness import Record, change, tombstone
+from stack import GuardedProcess, Kafka, spark_jars
+from support.envelopes import TableSchema
+from support.registry_server import RegistryServer
+
+ROOT = Path(__file__).parents[2]
+WAIT_S = 240.0
+
+
+@pytest.fixture
+def registry() -> Iterator[RegistryServer]:
+    with RegistryServer() as server:
+        yield server
+
+
+def produce(kafka: Kafka, records: list[Record]) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for record in records:
+        producer.produce(record.topic, key=record.key, value=record.value)
+    producer.flush()
+
+
+def submitted(kafka: Kafka, registry: RegistryServer, prefix: str, folder: Path) -> GuardedProcess:
+    config = folder / "sink.yaml"
+    config.write_text(
+        json.dumps(
+            {
+                "name": "it",
+                "topics.pattern": rf"{prefix}\..*",
+                "kafka.bootstrap.servers": kafka.bootstrap,
+                "kafka.metadata.max.age.ms": 1000,
+                "registry.url": registry.url,
+                "target.path": str(folder / "lake"),
+                "progress.file": str(folder / "progress.jsonl"),
+            }
+        )
+    )
+    command = [
+        *(str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]", "--driver-memory", "2g"),
+        *("--driver-java-options", "-XX:TieredStopAtLevel=1 -Xss4m", "--conf", "spark.ui.enabled=false"),
+        *("--jars", ",".join(map(str, spark_jars())), str(ROOT / "spark-sink" / "run.py"), "--config", str(config)),
+        *("--set", "trigger.interval.s=0.5"),
+    ]
+    environment = {
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": "",
+        "SPARK_LOCAL_DIRS": str(folder / "spark"),
+    }
+    return GuardedProcess("sink", command, log=folder / "sink.log", env=environment, cwd=folder)
+
+
+def progress(folder: Path) -> list[dict[str, Any]]:
+    file = folder / "progress.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def wait(until: Callable[[], bool], what: str, sink: GuardedProcess) -> None:
+    limit_s = time.monotonic() + WAIT_S
+    while not until():
+        assert sink.running, f"the sink ended while we waited for {what}:\n{sink.log_end()}"
+        assert time.monotonic() < limit_s, f"no {what} after {WAIT_S:.0f} s:\n{sink.log_end()}"
+        time.sleep(0.1)
+
+
+def rows(folder: Path, table: TableSchema) -> list[tuple[int, str]]:
+    """The table as delta-rs reads it: a reader that is not Spark."""
+    from deltalake import DeltaTable, QueryBuilder
+
+    database, name = table.topic.split(".")[-2:]
+    path = folder / "lake" / database / name
+    if not (path / "_delta_log").is_dir():
+        return []
+    batches = QueryBuilder().register("t", DeltaTable(path)).execute("SELECT id, v FROM t")
+    return sorted(row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+def test_the_command_follows_topics_through_a_kill_and_stops_when_asked(kafka: Kafka, registry: RegistryServer, own_folder: Path) -> None:
+    prefix = f"sink{uuid4().hex[:8]}"
+    columns = [("id", "int"), ("v", ["null", "string"])]
+    first = TableSchema(topic=f"{prefix}.shop.first", columns=columns, registry=registry)
+    late = TableSchema(topic=f"{prefix}.shop.late", columns=columns, registry=registry)
+    produce(kafka, [change(first, "r", {"id": key, "v": "dump"}, at=10, sequenced=True) for key in range(100)])
+
+    with submitted(kafka, registry, prefix, own_folder) as sink:
+        wait(lambda: len(rows(own_folder, first)) == 100, "first rows", sink)
+
+        # A new topic of the pattern, and changes of the old one; the kill comes somewhere in the middle of them.
+        produce(kafka, [change(late, "c", {"id": key, "v": "new"}, at=20 + key) for key in range(10)])
+        produce(kafka, [change(first, "u", {"id": key, "v": "log"}, at=100 + key) for key in range(50)])
+        sink.kill()
+        produce(
+            kafka,
+            [
+                change(first, "d", {"id": 0, "v": "log"}, at=500),
+                tombstone(first, {"id": 0, "v": "log"}),
+                change(first, "r", {"id": 0, "v": "dump"}, at=11),
+            ],
+        )
+        sink.start()
+        expected = [(key, "log" if key < 50 else "dump") for key in range(1, 100)]
+        wait(lambda: rows(own_folder, first) == expected and len(rows(own_folder, late)) == 10, "rows after the kill", sink)
+        wait(lambda: progress(own_folder)[-1]["kind"] == "idle", "word that nothing is behind", sink)
+
+        pid = sink.pid
+        os.kill(pid, signal.SIGTERM)
+        limit_s = time.monotonic() + 60
+        while sink.running and time.monotonic() < limit_s:
+            time.sleep(0.1)
+        assert not sink.running, "SIGTERM did not end the job"
+
+    lines = progress(own_folder)
+    assert [line["kind"] for line in lines if line["kind"] not in ("behind", "idle", "batch")] == ["started", "started", "stopped"]
+    batch = next(line for line in lines if line["kind"] == "batch")
+    assert batch["tables"]["shop.first"]["upserts"] == 100
+    assert batch["tables"]["shop.first"]["source_lag_s"] > 0
+
+
+def test_a_configuration_at_fault_is_told_before_spark_works() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "spark-sink" / "run.py"), "--set", "topics=a.b.c", "--set", "merge.threads=none"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert all(key in done.stderr for key in ("kafka.bootstrap.servers", "registry.url", "target.path", "merge.threads"))
