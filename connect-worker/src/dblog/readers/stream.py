@@ -171,10 +171,14 @@ class LogStream:
         events of the open transaction that are passed over, neither of which is a place to go back to.
         """
         if self._resumes:
-            if place.in_transaction:
-                behind = place.event <= self._at.event
+            at = self._at
+            if place.gtids_delta:
+                behind = False  # a transaction has ended: its GTID must not get lost, or the server would send it again, behind newer ones
+            elif place.in_transaction:
+                same = at.gtids is not None or (place.file, place.pos) == (at.file, at.pos)
+                behind = same and place.event <= at.event
             else:
-                behind = not place.gtids_delta and (self._at.gtids is not None or place.pos <= self._at.pos)
+                behind = at.gtids is not None or (place.file == at.file and place.pos <= at.pos)
             if behind:
                 return False
             self._resumes = False
