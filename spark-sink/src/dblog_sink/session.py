@@ -70,10 +70,27 @@ def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(given.get("spark.log.level", "WARN"))
+    _quieten(session)
     if not submitted.contains("spark.sql.shuffle.partitions") and "spark.sql.shuffle.partitions" not in given:
         # 200 tasks for a batch of a few thousand rows would be all overhead; one a core is right on one machine.
         session.conf.set("spark.sql.shuffle.partitions", str(max(1, session.sparkContext.defaultParallelism)))
     return session
+
+
+_TALKATIVE = (
+    "org.apache.spark.sql.catalyst.util.StringUtils",  # a plan was cut, once a job
+    "org.apache.spark.scheduler.FairSchedulableBuilder",  # a pool without a file of its own, once a table
+    "org.apache.spark.rdd.MapPartitionsRDD",  # Delta's own checkpoints, once a merge
+    "org.apache.spark.scheduler.DAGScheduler",  # nothing to cancel, at every stop
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",  # a batch took longer than its interval
+)
+
+
+def _quieten(session: SparkSession) -> None:
+    """Keep warnings that tell nothing out of the log, so that those that do are seen."""
+    logging = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001  PySpark sets one level for all
+    for name in _TALKATIVE:
+        logging.core.config.Configurator.setLevel(name, logging.Level.ERROR)
 
 
 class SessionPool:
