@@ -65,4 +65,4 @@ bench: setup
 clean:
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache connect-worker/build spark-sink/build
 	find . -path ./.git -prune -o \( -name '__pycache__' -o -name '*.egg-info' \) -print0 | xargs -0 rm -rf
-	rm -f connect-worker/src/dblog/codecs/_fast.*.so connect-worker/src/dblog/codecs/_fast.c
+	rm -f connect-worker/src/dblog/*/_*.so connect-worker/src/dblog/codecs/_fast.c connect-worker/src/dblog/kafka/_librdkafka.c

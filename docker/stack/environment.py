@@ -29,7 +29,7 @@ PYTHON = BUILD / "venv" / "bin" / "python"
 _STAMPS = BUILD / "stamps"
 _WORKER = ROOT / "connect-worker"
 _SINK = ROOT / "spark-sink"
-_EXTENSION = _WORKER / "src" / "dblog" / "codecs"
+_EXTENSIONS = {"codecs": "_fast", "kafka": "_librdkafka"}
 _EXTENSION_SOURCES = ("*.pyx", "*.pxi", "*.pxd", "*.h")
 
 
@@ -43,8 +43,8 @@ def set_up() -> None:
         compiled_from = [_WORKER / "pyproject.toml", *_extension_sources()]
         _step("virtual environment", [], make=_make_environment, there=PYTHON.exists)
         if _step("Python packages", pins, make=_install_packages):
-            _note("extension", compiled_from)  # installing the worker has compiled it
-        _step("extension", compiled_from, make=_build_extension, there=_extension_is_there)
+            _note("extensions", compiled_from)  # installing the worker has compiled it
+        _step("extensions", compiled_from, make=_build_extension, there=_extension_is_there)
         for download in downloads:
             download.result()
 
@@ -122,17 +122,21 @@ def _build_extension() -> None:
             "--force",
             f"--build-temp={BUILD / 'extension'}",
         ],
-        what="Compiling the extension",
+        what="Compiling the extensions",
         cwd=_WORKER,
     )
 
 
 def _extension_sources() -> list[Path]:
-    return [path for pattern in _EXTENSION_SOURCES for path in _EXTENSION.glob(pattern)]
+    return [path for package in _EXTENSIONS for pattern in _EXTENSION_SOURCES for path in _package(package).glob(pattern)]
 
 
 def _extension_is_there() -> bool:
-    return any(_EXTENSION.glob("_fast.*.so"))
+    return all(any(_package(package).glob(f"{name}.*.so")) for package, name in _EXTENSIONS.items())
+
+
+def _package(name: str) -> Path:
+    return _WORKER / "src" / "dblog" / name
 
 
 def _need_compiler() -> None:

@@ -15,7 +15,7 @@ def test_a_step_is_done_again_only_when_its_sources_change(tmp_path: Path):
     source, done = tmp_path / "a.pyx", []
     for text in ("one", "one", "two", "two"):
         source.write_text(text)
-        environment._step("extension", [source], make=lambda: done.append(source.read_text()))
+        environment._step("a step", [source], make=lambda: done.append(source.read_text()))
 
     assert done == ["one", "two"]
 
@@ -23,7 +23,7 @@ def test_a_step_is_done_again_only_when_its_sources_change(tmp_path: Path):
 def test_a_step_is_done_again_when_its_result_is_gone():
     done = []
     for there in (True, True, False):
-        environment._step("extension", [], make=lambda: done.append("made"), there=lambda there=there: there)
+        environment._step("a step", [], make=lambda: done.append("made"), there=lambda there=there: there)
 
     assert len(done) == 2
 
@@ -33,9 +33,9 @@ def test_a_step_that_failed_is_done_again():
         raise StackError
 
     with pytest.raises(StackError):
-        environment._step("extension", [], make=broken)
+        environment._step("a step", [], make=broken)
 
-    assert environment._step("extension", [], make=lambda: None)
+    assert environment._step("a step", [], make=lambda: None)
 
 
 def test_without_a_compiler_and_without_root_the_packages_to_install_are_named(monkeypatch: pytest.MonkeyPatch):

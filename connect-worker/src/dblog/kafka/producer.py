@@ -10,6 +10,8 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from dblog.kafka._librdkafka import BatchProducer
+
 DEFAULTS: dict[str, Any] = {
     "acks": "all",
     "enable.idempotence": True,
@@ -27,6 +29,16 @@ so a key keeps its partition when a connector moves over. Kafka Connect's produc
 with five."""
 
 
-def record_producer(client_id: str, settings: Mapping[str, Any], **more: Any) -> Producer:
-    """A producer with librdkafka settings over the defaults; ``more`` holds callbacks (names with underscores)."""
+def record_producer(client_id: str, settings: Mapping[str, Any]) -> BatchProducer:
+    """The producer of rows, with librdkafka settings over the defaults. Raises KafkaException naming a setting that is wrong."""
+    merged = {**DEFAULTS, "client.id": client_id, **settings}
+    return BatchProducer({name: _text(value) for name, value in merged.items()})
+
+
+def offset_producer(client_id: str, settings: Mapping[str, Any], **more: Any) -> Producer:
+    """The producer of a task's offsets, a record at a time; ``more`` holds callbacks (names with underscores)."""
     return Producer({**DEFAULTS, "client.id": client_id, **settings, **more})
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,44 +1,53 @@
 """Hands batches to the Kafka producer and notes their acknowledgements. # I1
 
-Every record carries a delivery callback of its batch's ledger entry: records of one batch go to several partitions, so no single record can speak
-for the others. The producer's own queue is the second bound after the task's queue: while it is full the sender serves callbacks and waits. # I6
+Every record carries the number of its batch, and the producer counts acknowledgements by it: records of one batch go to several partitions, so no single
+record can speak for the others. The producer's own queue is the second bound after the task's queue: while it is full the sender takes
+acknowledgements and waits. # I6
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import Any
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError
 
 from dblog.core.ledger import Entry
 from dblog.errors import DblogError, DefiniteError, TransientError
+from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer, RecordHeaders
 from dblog.model import Batch, Headers, Segment
 
 log = structlog.get_logger(__name__)
+
+FULL_WAIT_MS = 100
 
 
 class Sender:
     """One task's way to Kafka. ``context_headers`` go on every row record (Debezium's ``__debezium.context.*``), or are empty.
 
-    ``ensure_topic`` is called once before the first record of a topic. ``tolerate`` True: a record that Kafka refuses is logged, counted and
-    treated as delivered (errors.tolerance=all); False: it ends the task.
+    ``ensure_topic`` is called once before the first record of a topic, ``on_error`` with every trouble that the client has with the brokers.
+    ``tolerate`` True: a record that Kafka refuses is logged, counted and treated as delivered (errors.tolerance=all); False: it ends the task.
     """
 
     def __init__(
         self,
-        producer: Producer,
+        producer: BatchProducer,
         *,
         context_headers: Headers,
         ensure_topic: Callable[[str], None],
+        on_error: Callable[[KafkaError], None],
         tolerate: bool = False,
     ) -> None:
         self._producer = producer
         self._context_headers = context_headers
+        self._context = RecordHeaders(context_headers) if context_headers else None
         self._ensure_topic = ensure_topic
+        self._on_error = on_error
         self._tolerate = tolerate
         self._topics: set[str] = set()
+        self._entries: dict[int, Entry] = {}
+        self._batches_total = 0
         self._error: DblogError | None = None
         self.records_total = 0
         self.bytes_total = 0
@@ -51,62 +60,70 @@ class Sender:
 
     def send(self, batch: Batch, entry: Entry) -> None:
         """Hand over all records of a batch; waits while the producer is full. Raises what an earlier delivery failed with."""
-
-        def delivered(error: KafkaError | None, message: Any) -> None:
-            if error is not None:
-                self._failed(error, message.topic())
-            entry.acknowledge()
-
+        self._batches_total += 1
+        tag = self._batches_total
+        if batch.records_total:
+            self._entries[tag] = entry
         for segment in batch.segments:
             if segment.topic not in self._topics:
                 self._ensure_topic(segment.topic)
                 self._topics.add(segment.topic)
-            self._send_segment(segment, delivered)
+            self._send_segment(segment, tag)
         self.records_total += batch.records_total
         self.bytes_total += batch.bytes_total
         self.serve(0)
 
     def serve(self, timeout_s: float) -> None:
-        """Run delivery callbacks; raise the first failure."""
-        self._producer.poll(timeout_s)
+        """Take acknowledgements, waiting up to that long for the first; raise the first failure."""
+        acknowledged, failures, errors = self._producer.serve(int(timeout_s * 1000))
+        for error in errors:
+            self._on_error(error)
+        for topic, error in failures:
+            self._failed(error, topic)
+        for tag, records in acknowledged.items():
+            self._acknowledge(tag, records)
         if self._error is not None:
             raise self._error
 
-    def flush(self, timeout_s: float) -> int:
-        """Wait until everything is delivered; returns how many records are still out."""
-        left: int = self._producer.flush(timeout_s)
-        return left
+    def flush(self, timeout_s: float) -> None:
+        """Wait until everything is delivered, at most that long."""
+        until_s = time.monotonic() + timeout_s
+        while len(self._producer) and (left_s := until_s - time.monotonic()) > 0:
+            self._producer.flush(min(FULL_WAIT_MS, int(left_s * 1000)))
+            self.serve(0)
 
-    def _send_segment(self, segment: Segment, delivered: Callable[..., None]) -> None:
-        produce = self._producer.produce
-        topic = segment.topic
-        base: Headers = self._context_headers if segment.context_headers else []
-        extra = segment.headers
-        arguments: dict[str, Any] = {"on_delivery": delivered}
-        if base:
-            arguments["headers"] = base
-        if segment.partition is not None:
-            arguments["partition"] = segment.partition
-        for index, (key, value) in enumerate(zip(segment.keys, segment.values, strict=True)):
-            more = arguments if not extra or index not in extra else {**arguments, "headers": [*extra[index], *base]}
-            try:
-                produce(topic, value, key, **more)
-            except BufferError:
-                self._produce_when_there_is_room(topic, value, key, more)
-            except KafkaException as e:
-                self._refused(e, topic, value, delivered)
+    def close(self) -> None:
+        """Drop what is not delivered: nothing of an ended life may reach Kafka behind the next one's records. # I2"""
+        self._producer.close()
 
-    def _produce_when_there_is_room(self, topic: str, value: bytes | None, key: bytes | None, more: dict[str, Any]) -> None:
-        while True:
-            self.serve(0.1)
-            try:
-                self._producer.produce(topic, value, key, **more)
-            except BufferError:
-                continue
-            return
+    def _send_segment(self, segment: Segment, tag: int) -> None:
+        context = self._context if segment.context_headers else None
+        start = 0
+        for index, extra in sorted(segment.headers.items()):  # few, and mostly none
+            self._send_records(segment, start, index, context, tag)
+            more = RecordHeaders([*extra, *(self._context_headers if segment.context_headers else ())])
+            self._send_records(segment, index, index + 1, more, tag)
+            start = index + 1
+        self._send_records(segment, start, len(segment.keys), context, tag)
 
-    def _refused(self, e: KafkaException, topic: str, value: bytes | None, delivered: Callable[..., None]) -> None:
-        error = e.args[0]
+    def _send_records(self, segment: Segment, start: int, stop: int, headers: RecordHeaders | None, tag: int) -> None:
+        partition = -1 if segment.partition is None else segment.partition
+        while start < stop:
+            start, code = self._producer.produce(segment.topic, partition, segment.keys, segment.values, start, stop, headers, tag)
+            if code == QUEUE_FULL:
+                self.serve(FULL_WAIT_MS / 1000)
+            elif code:
+                self._refused(KafkaError(code), segment.topic, segment.values[start])
+                self._acknowledge(tag, 1)
+                start += 1
+
+    def _acknowledge(self, tag: int, records: int) -> None:
+        entry = self._entries[tag]
+        entry.acknowledge(records)
+        if entry.outstanding == 0:
+            del self._entries[tag]
+
+    def _refused(self, error: KafkaError, topic: str, value: bytes | None) -> None:
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             message = (
                 f"a record of {len(value or b'')} bytes for topic {topic} is larger than the producer allows; raise producer.override.max.request.size "
@@ -116,10 +133,9 @@ class Sender:
         else:
             failure = DefiniteError(f"the producer refused a record for topic {topic}: {error.name()}")
         if not self._tolerate:
-            raise failure from e
+            raise failure
         self.failures_total += 1
         log.error("record skipped by errors.tolerance=all", topic=topic, reason=str(failure))
-        delivered(None, None)
 
     def _failed(self, error: KafkaError, topic: str) -> None:
         if self._tolerate and not error.fatal():

@@ -24,7 +24,7 @@ from dblog.config.worker import read_worker_config, to_librdkafka
 from dblog.core.backoff import Backoff
 from dblog.core.ledger import Ledger
 from dblog.errors import DblogError, TransientError
-from dblog.kafka.producer import record_producer
+from dblog.kafka.producer import offset_producer, record_producer
 from dblog.kafka.topics import TopicCreator
 from dblog.model import Batch, Headers, OffsetMap
 from dblog.ports import OffsetFold
@@ -205,13 +205,15 @@ class Supervisor:
         finally:
             task.stop()
             self._current = None
+            if run is not None:
+                run.sender.close()
         return stored
 
     def _open(self, order: StartOrder, task: SourceTask) -> _Run:
         worker = read_worker_config(order.worker)
         client_id = f"connector-producer-{order.connector}-{order.task}"
         overrides = to_librdkafka(_prefixed(order.config, "producer.override."))
-        producer = record_producer(client_id, {**worker.client_settings("producer"), **overrides}, error_cb=self._on_kafka_error)
+        producer = record_producer(client_id, {**worker.client_settings("producer"), **overrides})
         creates = order.worker.get("topic.creation.enable", "true").lower() == "true"
         admin_settings = {**worker.client_settings("admin"), **to_librdkafka(_prefixed(order.config, "admin.override."))}
         topics = TopicCreator(topic_rules(order.config) if creates else (), admin_settings)
@@ -224,13 +226,14 @@ class Supervisor:
             producer,
             context_headers=task.context_headers,
             ensure_topic=ensure_topic,
+            on_error=self._on_kafka_error,
             tolerate=order.config.get("errors.tolerance", "none").lower() == "all",
         )
-        offset_producer = record_producer(
+        offsets = offset_producer(
             f"{client_id}-offsets", {**worker.client_settings("producer"), "linger.ms": 0}, error_cb=self._on_kafka_error
         )
         writer = OffsetWriter(
-            offset_producer,
+            offsets,
             topic=order.config.get("offsets.storage.topic") or order.worker["offset.storage.topic"],
             connector=order.connector,
             partition=task.partition,

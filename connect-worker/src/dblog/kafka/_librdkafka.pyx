@@ -1,0 +1,248 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, embedsignature=True
+"""A producer for whole batches: librdkafka called once a record from C, and heard once a request.
+
+confluent-kafka's ``produce`` makes Python objects for every record, its headers and its acknowledgement, which costs several times what the rest of a
+record's way does. This calls the same library (the one that confluent-kafka brings, found through its module) by its C interface: lists of keys and
+values are handed over with the interpreter's lock released, and acknowledgements come back as counts per batch. Everything else (consumers, admin, the
+offset producer) stays with confluent-kafka. Source of the interface: librdkafka's rdkafka.h (rd_kafka_produceva, rd_kafka_event_*).
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, intptr_t
+from libc.stdlib cimport free, malloc
+
+from confluent_kafka import KafkaError, KafkaException, cimpl
+
+cdef extern from "librdkafka.h" nogil:
+    int RK_PRODUCER, RK_PURGE_QUEUE_AND_FLIGHT, RK_EVENT_DELIVERY, RK_EVENT_ERROR, RK_FATAL, RK_QUEUE_FULL
+    ctypedef struct rk_message:
+        int err
+        void* topic
+        void* opaque
+    ctypedef struct rk_api:
+        void* (*conf_new)() noexcept nogil
+        int (*conf_set)(void* conf, const char* name, const char* value, char* error, size_t error_size) noexcept nogil
+        void (*conf_set_events)(void* conf, int events) noexcept nogil
+        void (*conf_destroy)(void* conf) noexcept nogil
+        void* (*create)(int type, void* conf, char* error, size_t error_size) noexcept nogil
+        void (*destroy)(void* rk) noexcept nogil
+        int (*outq_len)(void* rk) noexcept nogil
+        int (*flush)(void* rk, int timeout_ms) noexcept nogil
+        int (*purge)(void* rk, int flags) noexcept nogil
+        int (*fatal_error)(void* rk, char* error, size_t error_size) noexcept nogil
+        void* (*topic_new)(void* rk, const char* name, void* conf) noexcept nogil
+        const char* (*topic_name)(void* topic) noexcept nogil
+        void (*topic_destroy)(void* topic) noexcept nogil
+        const char* (*err2str)(int error) noexcept nogil
+        void* (*headers_new)(size_t count) noexcept nogil
+        int (*header_add)(void* headers, const char* name, ssize_t name_size, const void* value, ssize_t value_size) noexcept nogil
+        void (*headers_destroy)(void* headers) noexcept nogil
+        void* (*queue_get_main)(void* rk) noexcept nogil
+        void* (*queue_poll)(void* queue, int timeout_ms) noexcept nogil
+        void (*queue_destroy)(void* queue) noexcept nogil
+        int (*event_type)(void* event) noexcept nogil
+        size_t (*event_message_array)(void* event, const rk_message** messages, size_t size) noexcept nogil
+        int (*event_error)(void* event) noexcept nogil
+        const char* (*event_error_string)(void* event) noexcept nogil
+        void (*event_destroy)(void* event) noexcept nogil
+    const char* rk_load(rk_api* api, const char* path) noexcept
+    int rk_produce(const rk_api* api, void* rk, void* topic, int32_t partition, const void* key, size_t key_size, const void* value,
+                   size_t value_size, void* opaque, void* headers) noexcept
+
+cdef rk_api api
+cdef const char* missing = rk_load(&api, cimpl.__file__.encode())
+if missing != NULL:
+    raise ImportError(f"the librdkafka that confluent-kafka brings has no {missing.decode()}; install the confluent-kafka that pyproject.toml names")
+
+cdef enum:
+    ERROR_SIZE = 512
+    SLICE = 512  # records whose addresses are taken before the interpreter's lock is released
+    HEARD = 256  # messages taken from a delivery event at once
+
+
+cdef class RecordHeaders:
+    """Headers of a record as librdkafka keeps them, made once and copied to every record that has them."""
+
+    cdef void* handle
+
+    def __cinit__(self, headers):
+        cdef bytes name, text
+        self.handle = api.headers_new(len(headers))
+        for header, value in headers:
+            name = header.encode()
+            if value is None:
+                api.header_add(self.handle, name, len(name), NULL, 0)
+            else:
+                text = value
+                api.header_add(self.handle, name, len(name), PyBytes_AS_STRING(text), len(text))
+
+    def __dealloc__(self):
+        if self.handle != NULL:
+            api.headers_destroy(self.handle)
+
+
+cdef class BatchProducer:
+    """A librdkafka producer. Not for several threads at once; ``close`` it, or what it still holds is dropped when it is collected.
+
+    ``settings`` are librdkafka's, already as text. Raises KafkaException naming a setting that it does not take.
+    """
+
+    cdef void* rk
+    cdef void* queue
+    cdef dict topics
+
+    def __cinit__(self, dict settings not None):
+        cdef char error[ERROR_SIZE]
+        cdef void* conf = api.conf_new()
+        cdef bytes name, value
+        self.topics = {}
+        for key, given in settings.items():
+            name, value = key.encode(), given.encode()
+            if api.conf_set(conf, name, value, error, ERROR_SIZE) != 0:
+                api.conf_destroy(conf)
+                raise KafkaException(KafkaError(KafkaError._INVALID_ARG, error.decode("utf-8", "replace")))
+        api.conf_set_events(conf, RK_EVENT_DELIVERY | RK_EVENT_ERROR)
+        self.rk = api.create(RK_PRODUCER, conf, error, ERROR_SIZE)
+        if self.rk == NULL:
+            api.conf_destroy(conf)
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, error.decode("utf-8", "replace")))
+        self.queue = api.queue_get_main(self.rk)
+
+    def __dealloc__(self):
+        self.close()
+
+    def close(self):
+        """Drop what has not been delivered and end; safe to call again."""
+        cdef void* rk = self.rk
+        if rk == NULL:
+            return
+        self.rk = NULL
+        for topic in self.topics.values():
+            api.topic_destroy(<void*><intptr_t>topic)
+        self.topics.clear()
+        api.queue_destroy(self.queue)
+        with nogil:
+            api.purge(rk, RK_PURGE_QUEUE_AND_FLIGHT)
+            api.destroy(rk)
+
+    def __len__(self):
+        """Records and requests that are still out, events that have not been served included."""
+        return api.outq_len(self.rk) if self.rk != NULL else 0
+
+    def produce(self, str topic not None, int32_t partition, list keys not None, list values not None, Py_ssize_t start, Py_ssize_t stop,
+                RecordHeaders headers, intptr_t tag):
+        """Hand over the records from ``start`` to ``stop``; ``partition`` -1 leaves it to the partitioner. ``tag`` comes back with their acknowledgements.
+
+        Gives (place after the last one taken, error code): the code is 0 when all are, ``QUEUE_FULL`` when the rest must wait for ``serve``, else why
+        the record at that place was refused. Keys and values are bytes or None.
+        """
+        cdef const char* key_starts[SLICE]
+        cdef const char* value_starts[SLICE]
+        cdef Py_ssize_t key_sizes[SLICE]
+        cdef Py_ssize_t value_sizes[SLICE]
+        cdef Py_ssize_t at = start, index, count
+        cdef int code = 0
+        cdef void* handle
+        cdef void* given = headers.handle if headers is not None else NULL
+        if self.rk == NULL:
+            raise ValueError("the producer is closed")
+        if not 0 <= start <= stop <= len(keys) or stop > len(values):
+            raise IndexError("records outside the lists")
+        handle = self._topic(topic)
+        while at < stop and code == 0:
+            count = min(stop - at, <Py_ssize_t>SLICE)
+            for index in range(count):
+                point(keys[at + index], &key_starts[index], &key_sizes[index])
+                point(values[at + index], &value_starts[index], &value_sizes[index])
+            with nogil:  # the lists keep the bytes alive
+                for index in range(count):
+                    code = rk_produce(
+                        &api, self.rk, handle, partition, key_starts[index], key_sizes[index], value_starts[index], value_sizes[index], <void*>tag, given
+                    )
+                    if code != 0:
+                        count = index
+                        break
+            at += count
+        return at, code
+
+    def serve(self, int timeout_ms):
+        """Wait up to that long for news, then take all there is.
+
+        Gives (acknowledged, failures, errors): records delivered or failed by tag; (topic, KafkaError) of each record that failed; KafkaError of each trouble
+        with the brokers.
+        """
+        cdef dict acknowledged = {}
+        cdef list failures = [], errors = []
+        cdef const rk_message* messages[HEARD]
+        cdef size_t count, index
+        cdef intptr_t tag = 0, run = 0
+        cdef void* event
+        cdef int kind
+        if self.rk == NULL:
+            return acknowledged, failures, errors
+        while True:
+            with nogil:
+                event = api.queue_poll(self.queue, timeout_ms)
+            if event == NULL:
+                break
+            timeout_ms = 0
+            try:
+                kind = api.event_type(event)
+                if kind == RK_EVENT_DELIVERY:
+                    while True:
+                        count = api.event_message_array(event, messages, HEARD)
+                        if count == 0:
+                            break
+                        for index in range(count):
+                            if <intptr_t>messages[index].opaque != tag:
+                                if run:
+                                    acknowledged[tag] = acknowledged.get(tag, 0) + run
+                                tag, run = <intptr_t>messages[index].opaque, 0
+                            run += 1
+                            if messages[index].err != 0:
+                                name = (<bytes>api.topic_name(messages[index].topic)).decode()
+                                failures.append((name, self._error(messages[index].err, api.err2str(messages[index].err))))
+                elif kind == RK_EVENT_ERROR:
+                    errors.append(self._error(api.event_error(event), api.event_error_string(event)))
+            finally:
+                api.event_destroy(event)
+        if run:
+            acknowledged[tag] = acknowledged.get(tag, 0) + run
+        return acknowledged, failures, errors
+
+    def flush(self, int timeout_ms):
+        """Send everything now and wait up to that long until it is delivered; what came of it is told by ``serve``."""
+        if self.rk != NULL:
+            with nogil:
+                api.flush(self.rk, timeout_ms)
+
+    cdef void* _topic(self, str name) except NULL:
+        cdef void* handle
+        found = self.topics.get(name)
+        if found is not None:
+            return <void*><intptr_t>found
+        handle = api.topic_new(self.rk, name.encode(), NULL)
+        if handle == NULL:
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"no producer can be made for topic {name}"))
+        self.topics[name] = <intptr_t>handle
+        return handle
+
+    cdef object _error(self, int code, const char* text):
+        cdef char reason[ERROR_SIZE]
+        if code == RK_FATAL:  # the producer's own: the true reason stands beside
+            code = api.fatal_error(self.rk, reason, ERROR_SIZE)
+            return KafkaError(code, reason.decode("utf-8", "replace"), True)
+        return KafkaError(code, text.decode("utf-8", "replace"))
+
+
+QUEUE_FULL = RK_QUEUE_FULL
+
+
+cdef inline int point(object data, const char** start, Py_ssize_t* size) except -1:
+    if data is None:
+        start[0], size[0] = NULL, 0
+        return 0
+    if not isinstance(data, bytes):
+        raise TypeError(f"keys and values are bytes or None, not {type(data).__name__}")
+    start[0], size[0] = PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)
+    return 0

@@ -1,0 +1,185 @@
+"""The batch producer over a real broker: what arrives, what is counted, what is refused. The client library's own consumer and producer are the oracle."""
+
+import time
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer, RecordHeaders
+from dblog.kafka.producer import record_producer
+from support.worker import until
+from worker.kafka.test_log import make
+
+
+@pytest.fixture
+def topic(kafka, own_folder):
+    make(AdminClient({"bootstrap.servers": kafka.bootstrap}), own_folder.name, 3)
+    return own_folder.name
+
+
+@pytest.fixture
+def producer(kafka):
+    opened = record_producer("test", {"bootstrap.servers": kafka.bootstrap})
+    yield opened
+    opened.close()
+
+
+def read(kafka, topic, partitions, count):
+    """All records of a topic by partition, in order."""
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "unused", "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+    found = {partition: [] for partition in range(partitions)}
+    limit_s = time.monotonic() + 60
+    while sum(map(len, found.values())) < count:
+        assert time.monotonic() < limit_s
+        for message in consumer.consume(1000, 0.2):
+            assert message.error() is None
+            found[message.partition()].append(message)
+    consumer.close()
+    return found
+
+
+def all_acknowledged(producer, count):
+    counts = {}
+    failed = []
+
+    def done():
+        acknowledged, failures, _ = producer.serve(50)
+        for tag, records in acknowledged.items():
+            counts[tag] = counts.get(tag, 0) + records
+        failed.extend(failures)
+        return sum(counts.values()) == count
+
+    until(done)
+    return counts, failed
+
+
+def test_keys_values_headers_and_partitions_are_those_of_the_ordinary_producer(kafka, topic, producer):
+    keys = [None if n % 11 == 0 else b"" if n % 13 == 0 else b"key-%d" % n for n in range(1500)]
+    values = [None if n % 7 == 0 else b"" if n % 5 == 0 else b"value-%d" % n * (n % 40) for n in range(1500)]
+    headers = [("a", b"1"), ("none", None), ("bytes", b"\x00\xff")]
+    other = f"{topic}-ordinary"
+    make(AdminClient({"bootstrap.servers": kafka.bootstrap}), other, 3)
+    ordinary = Producer({"bootstrap.servers": kafka.bootstrap, "partitioner": "murmur2_random", "queue.buffering.max.messages": 100_000})
+    for key, value in zip(keys, values, strict=True):
+        ordinary.produce(other, value, key, headers=headers)
+    ordinary.flush()
+
+    assert producer.produce(topic, -1, keys, values, 0, len(keys), RecordHeaders(headers), 1) == (1500, 0)
+
+    counts, failed = all_acknowledged(producer, 1500)
+    assert (counts, failed) == ({1: 1500}, [])
+    ours, theirs = read(kafka, topic, 3, 1500), read(kafka, other, 3, 1500)
+
+    def keyed(records):  # a record without a key may go anywhere
+        return [(m.key(), m.value(), m.headers()) for m in records if m.key()]
+
+    def keyless(found):
+        return sorted(
+            (m.key() is None, m.value() or b"", m.value() is None, m.headers())
+            for records in found.values()
+            for m in records
+            if not m.key()
+        )
+
+    assert [keyed(ours[p]) for p in range(3)] == [keyed(theirs[p]) for p in range(3)]
+    assert keyless(ours) == keyless(theirs)
+    assert all(ours[p] for p in range(3))
+
+
+def test_acknowledgements_are_counted_by_batch_over_all_partitions(kafka, topic, producer):
+    sizes = {tag: 1 + tag * 37 % 300 for tag in range(1, 60)}
+    for tag, size in sizes.items():
+        keys = [b"%d" % (tag * 1000 + n) for n in range(size)]
+        producer.produce(topic, -1, keys, keys, 0, size, None, tag)
+
+    counts, failed = all_acknowledged(producer, sum(sizes.values()))
+
+    assert counts == sizes
+    assert failed == []
+    assert len(producer) == 0
+
+
+def test_a_part_of_a_list_goes_to_the_partition_that_is_asked_for(kafka, topic, producer):
+    keys = [b"%d" % n for n in range(10)]
+
+    assert producer.produce(topic, 2, keys, keys, 3, 7, None, 1) == (7, 0)
+
+    all_acknowledged(producer, 4)
+    assert [m.key() for m in read(kafka, topic, 3, 4)[2]] == keys[3:7]
+
+
+def test_a_full_queue_tells_the_place_to_go_on_from_and_nothing_is_lost(kafka, topic):
+    producer = record_producer("test", {"bootstrap.servers": kafka.bootstrap, "queue.buffering.max.messages": 100, "linger.ms": 0})
+    keys = [b"%d" % n for n in range(5000)]
+    at, full, counted = 0, 0, 0
+    while at < len(keys):
+        at, code = producer.produce(topic, 0, keys, keys, at, len(keys), None, 1)
+        assert code in {0, QUEUE_FULL}
+        full += code == QUEUE_FULL
+        counted += sum(producer.serve(50)[0].values())
+    if counted < 5000:
+        all_acknowledged(producer, 5000 - counted)
+    producer.close()
+
+    assert full > 10
+    assert [m.key() for m in read(kafka, topic, 3, 5000)[0]] == keys
+
+
+def test_a_record_that_is_too_large_is_refused_at_its_place(kafka, topic, producer):
+    values = [b"small", b"x" * 2_000_000, b"small"]
+
+    at, code = producer.produce(topic, -1, [b"k"] * 3, values, 0, 3, None, 1)
+
+    assert (at, code) == (1, KafkaError.MSG_SIZE_TOO_LARGE)
+    assert all_acknowledged(producer, 1) == ({1: 1}, [])
+
+
+def test_a_record_that_the_broker_refuses_is_counted_and_named(kafka, topic):
+    name = f"{topic}-small"
+    make(AdminClient({"bootstrap.servers": kafka.bootstrap}), name, 1, **{"max.message.bytes": "1000"})
+    producer = record_producer("test", {"bootstrap.servers": kafka.bootstrap, "compression.codec": "none", "enable.idempotence": False})
+
+    producer.produce(name, -1, [b"k"], [b"x" * 5000], 0, 1, None, 9)
+
+    counts, failed = all_acknowledged(producer, 1)
+    producer.close()
+    assert counts == {9: 1}
+    assert [(where, error.code()) for where, error in failed] == [(name, KafkaError.MSG_SIZE_TOO_LARGE)]
+
+
+def test_a_setting_that_does_not_exist_is_named():
+    with pytest.raises(KafkaException, match="no.such.setting"):
+        BatchProducer({"no.such.setting": "1"})
+    with pytest.raises(KafkaException, match="batch.size"):
+        BatchProducer({"batch.size": "large"})
+
+
+def test_brokers_that_are_away_are_told_and_do_not_hold_up_the_end():
+    producer = record_producer("test", {"bootstrap.servers": "127.0.0.1:1"})
+    producer.produce("nowhere", -1, [b"k"], [b"v"], 0, 1, None, 1)
+    heard = []
+
+    def told():
+        acknowledged, failures, errors = producer.serve(100)
+        assert (acknowledged, failures) == ({}, [])
+        heard.extend(error.code() for error in errors)
+        return KafkaError._ALL_BROKERS_DOWN in heard
+
+    until(told)
+    began_s = time.monotonic()
+    producer.close()
+    producer.close()
+
+    assert time.monotonic() - began_s < 10
+    assert len(producer) == 0
+    with pytest.raises(ValueError, match="closed"):
+        producer.produce("nowhere", -1, [b"k"], [b"v"], 0, 1, None, 1)
+
+
+def test_what_is_no_bytes_is_refused_before_anything_is_sent(producer, topic):
+    with pytest.raises(TypeError, match="bytes or None, not str"):
+        producer.produce(topic, -1, ["k"], [b"v"], 0, 1, None, 1)
+    with pytest.raises(IndexError):
+        producer.produce(topic, -1, [b"k"], [b"v"], 0, 2, None, 1)
+    assert len(producer) == 0
