@@ -6,144 +6,21 @@ The task runs without Kafka: batches are polled and folded here, the schema hist
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pymysql
 import pytest
-from dblog.clock import SystemClock
-from dblog.config.connector import parse_connector
-from dblog.config.plugins import CONNECTORS
 from dblog.core.timeline import Timeline
 from dblog.dialects.mysql.session import PositionLostError
 from dblog.errors import DefiniteError, TransientError
-from dblog.kafka.converters import converters_of
-from dblog.model import OffsetMap
-from dblog.readers.binlog_dialect import DIALECTS
-from dblog.readers.binlog_task import BinlogTask
-from dblog.readers.encoders import Encoders
 from dblog.readers.history import SchemaHistory
 from stack.database import Database
+from support.follower import TIMEOUT_S, Follower, Row
 from support.history import FakeHistoryLog
 from support.servers import connected, execute, new_database
-
-TIMEOUT_S = 60.0
-JSON = "org.apache.kafka.connect.json.JsonConverter"
-Row = dict[str, Any]
-
-
-class Follower:
-    """One connector's life over several task lives: what it sent, and the offset a runtime would have stored."""
-
-    def __init__(self, source: Database, database: str, **config: str) -> None:
-        self.source = source
-        self.database = database
-        self.name = f"c-{uuid.uuid4().hex[:8]}"
-        self.history = FakeHistoryLog()
-        self.config = {
-            "name": self.name,
-            "connector.class": next(c.class_name for c in CONNECTORS if c.flavor == source.flavor),
-            "topic.prefix": self.name,
-            "database.hostname": source.host,
-            "database.port": str(source.port),
-            "database.user": source.user,
-            "database.password": source.password,
-            "database.server.id": str(uuid.uuid4().int % 2_000_000_000 + 1000),
-            "database.include.list": database,
-            "schema.history.internal.kafka.topic": "h",
-            "schema.history.internal.kafka.bootstrap.servers": "unused:9092",
-            "key.converter": JSON,
-            "key.converter.schemas.enable": "false",
-            "value.converter": JSON,
-            "value.converter.schemas.enable": "false",
-            "decimal.handling.mode": "string",
-            **config,
-        }
-        self.rows: dict[str, dict[str, Row]] = {}
-        self.values: list[tuple[str, Row | None]] = []
-        self.offset: OffsetMap | None = None
-        self.task = self._new_task()
-
-    def _new_task(self) -> BinlogTask:
-        plugin = next(c for c in CONNECTORS if c.flavor == self.source.flavor)
-        settings = parse_connector(plugin.options, self.config)
-        key, value = converters_of({}, self.config, own_registry_url=None)
-        dialect = DIALECTS[self.source.flavor]
-        clock = SystemClock()
-        encoders = Encoders(settings=settings, dialect=dialect, key_converter=key, value_converter=value, clock=clock, task=0)
-        return BinlogTask(
-            connector=self.name,
-            settings=settings,
-            dialect=dialect,
-            encoders=encoders,
-            history_of=lambda: SchemaHistory(self.history, server=self.name),
-            clock=clock,
-        )
-
-    def start(self) -> Follower:
-        self.task.start(self.offset)
-        return self
-
-    def restart(self) -> None:
-        """A new task life from the stored offset, as after kill -9."""
-        self.task.stop()
-        self.task = self._new_task()
-        self.task.start(self.offset)
-
-    def poll(self) -> None:
-        """Take what is there, and store its offset."""
-        batches = self.task.poll(timeout_s=0.05, records_max=2000)
-        for batch in batches:
-            for segment in batch.segments:
-                if segment.table is None:
-                    continue
-                for key, value in zip(segment.keys, segment.values, strict=True):
-                    self._take(segment.table.name, key, value)
-            self.task.fold.advance(batch.step)
-        if batches:
-            self.offset = dict(self.task.fold.offset())
-            self.task.commit(self.offset)
-
-    def _take(self, table: str, key: bytes | None, value: bytes | None) -> None:
-        record = None if value is None else json.loads(value)
-        self.values.append((table, record))
-        if record is None:
-            return
-        rows = self.rows.setdefault(table, {})
-        name = key.decode() if key is not None else f"row {len(rows)}"
-        if record["op"] == "d":
-            rows.pop(name, None)
-        else:
-            rows[name] = record["after"]
-
-    def until(self, condition: Any) -> None:
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while not condition():
-            assert time.monotonic() < deadline_s, f"it never became true; rows { ({t: len(r) for t, r in self.rows.items()}) }"
-            self.poll()
-
-    def until_dumped(self) -> None:
-        self.until(lambda: self.offset is not None and "dblog_dump" in self.offset and "snapshot" not in self.offset)
-
-    def until_equal(self, table: str) -> None:
-        """Until the fold of the output is what SELECT gives. # I3"""
-        self.until(lambda: self._sorted(self.rows.get(table, {}).values()) == self._sorted(self._selected(table)))
-
-    def _selected(self, table: str) -> list[Row]:
-        with connected(self.source, database=self.database) as connection, connection.cursor(pymysql.cursors.DictCursor) as cursor:
-            cursor.execute(f"SELECT * FROM `{table}`")
-            return list(cursor.fetchall())
-
-    @staticmethod
-    def _sorted(rows: Any) -> list[str]:
-        return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows)
-
-    def sql(self, *statements: str) -> None:
-        execute(self.source, *statements, database=self.database)
 
 
 @pytest.fixture

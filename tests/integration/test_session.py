@@ -270,7 +270,7 @@ def test_a_log_that_lacks_rows_is_refused_with_the_setting(source, changed_globa
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("binlog_row_value_options", "'PARTIAL_JSON'"), ("binlog_transaction_compression", "'ON'"), ("binlog_order_commits", "'OFF'")],
+    [("binlog_row_value_options", "'PARTIAL_JSON'"), ("binlog_order_commits", "'OFF'")],
 )
 def test_settings_of_mysql_that_spoil_the_log_are_refused(mysql, variable, value):
     with pymysql.connect(**mysql.login, autocommit=True) as connection, connection.cursor() as cursor:
@@ -690,47 +690,6 @@ def test_tagged_gtids_are_read_and_resumed_from(mysql):
     log.close()
     assert events.read_previous_gtids(previous.body) == now
     session.close()
-
-
-def test_a_compressed_transaction_is_an_error_with_its_remedy(mysql):
-    session = open_session(mysql)
-    database = new_database(mysql)
-    session.query(f"CREATE TABLE {database}.t (id INT PRIMARY KEY, v TEXT)")
-    file, pos, _ = session.current_position()
-    session.query("SET SESSION binlog_transaction_compression = ON")
-    session.query(f"INSERT INTO {database}.t VALUES (1, REPEAT('x', 10000))")
-
-    log = session.open_log(server_id=SERVER_ID, file=file, pos=pos, gtids=None)
-    seen = LogReader(log).read_until(lambda event: event.type_code == EventType.TRANSACTION_PAYLOAD)
-    log.close()
-    session.close()
-
-    failure = events.unsupported(seen[-1].type_code, file=file, pos=pos)
-    assert isinstance(failure, DefiniteError)
-    assert f"{file}:{pos}" in str(failure)
-    assert "binlog_transaction_compression = OFF" in str(failure)
-
-
-def test_compressed_rows_of_mariadb_are_an_error_with_their_remedy(mariadb):
-    session = open_session(mariadb)
-    database = new_database(mariadb)
-    session.query(f"CREATE TABLE {database}.t (id INT PRIMARY KEY, v TEXT)")
-    file, pos, _ = session.current_position()
-    session.query("SET GLOBAL log_bin_compress = ON")
-    try:
-        with pytest.raises(DefiniteError, match="SET GLOBAL log_bin_compress = OFF"):
-            open_session(mariadb).check(server_id=SERVER_ID)
-        session.query(f"INSERT INTO {database}.t VALUES (1, REPEAT('x', 10000))")
-    finally:
-        session.query("SET GLOBAL log_bin_compress = OFF")
-
-    log = session.open_log(server_id=SERVER_ID, file=file, pos=pos, gtids=None)
-    seen = LogReader(log).read_until(lambda event: event.type_code == EventType.XID)
-    log.close()
-    session.close()
-
-    failures = [str(e) for e in (events.unsupported(s.type_code, file=file, pos=pos) for s in seen) if e is not None]
-    assert any("log_bin_compress = OFF" in text for text in failures)
 
 
 def test_an_xa_transaction_is_an_error_with_its_remedy(source, admin, session, database):

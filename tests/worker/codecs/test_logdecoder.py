@@ -29,11 +29,13 @@ from support.mysql_log import (
     STOP,
     TRANSACTION_PAYLOAD,
     UPDATE,
+    UPDATE_V1,
     WRITE,
     WRITE_V1,
     XA_PREPARE,
     Stream,
     image,
+    payload_body,
 )
 from support.mysql_tables import decoded, plan_of
 
@@ -381,15 +383,12 @@ def test_an_event_that_nobody_knows_is_told(make, code: int) -> None:
     assert not items[-1].position.in_transaction
 
 
-@pytest.mark.parametrize("code", [XA_PREPARE, TRANSACTION_PAYLOAD])
-def test_a_prepared_or_packed_transaction_is_told_and_over(make, code: int) -> None:
+def test_a_prepared_transaction_is_told_and_over(make) -> None:
     stream = Stream().hello().gtid(UUID, 5)
-    if code == XA_PREPARE:
-        stream.query("XA START X'61',X'',1")
-    stream.event(code, b"payload")
+    stream.query("XA START X'61',X'',1").event(XA_PREPARE, b"payload")
     items = drain(make(), stream.bytes())
 
-    assert items[-1].type_code == code
+    assert items[-1].type_code == XA_PREPARE
     assert items[-1].gtid == f"{UUID}:5"
     assert items[-1].position.gtids_delta == [(UUID, "", 5, 5)]
     assert not items[-1].position.in_transaction
@@ -497,6 +496,143 @@ def test_the_end_of_the_stream_is_told(make, packet: bytes, code: int) -> None:
     assert items[1].position.pos == stream.pos
 
 
+# --- compressed parts ------------------------------------------------------------------------------------------------
+
+
+def filled(inner: Stream, events: int = 3) -> Stream:
+    """A transaction without GTID: as many rows events, of two rows each."""
+    mapped(inner.query("BEGIN", thread=78))
+    for number in range(events):
+        inner.rows(WRITE, 5, 2, row(2 * number) + row(2 * number + 1))
+    return inner.xid()
+
+
+@pytest.mark.parametrize(("frames", "compressed"), [(1, True), (3, True), (1, False)])
+def test_a_compressed_transaction_gives_its_rows_at_its_own_place(make, frames: int, compressed: bool) -> None:
+    stream = Stream().hello().gtid(UUID, 5)
+    begin, place = stream.starts[-1][1:]
+    stream.packed(filled, frames=frames, compressed=compressed)
+    after = stream.pos
+    transaction(stream, [90], number=6)
+    items = drain(make(), stream.bytes(), epoch=3)
+
+    assert rows_of(items) == [0, 1, 2, 3, 4, 5, 90]
+    sources = [e["source"] for e in envelopes(items)]
+    assert {(s["file"], s["pos"], s["gtid"], s["thread"]) for s in sources[:6]} == {(FILE, place, f"{UUID}:5", 78)}
+    lows = [int(s["sequence"].split('"')[3]) for s in sources]
+    assert lows == sorted(set(lows))
+    assert place << 23 < lows[0] < lows[5] < after << 23 < lows[6]
+    assert items[-1].position.gtids_delta == [(UUID, "", 5, 6)]
+    assert items[-1].position.pos == stream.pos
+    assert begin < place
+
+
+def test_inside_a_compressed_transaction_the_place_counts_its_events_apart(make) -> None:
+    stream = Stream().hello()
+    begin = stream.pos
+    stream.packed(filled, gno=5)
+    items = drain(make(records_max=2), stream.bytes())
+
+    places = [i.position for i in items]
+    assert [(p.pos, p.event, p.packed_event, p.in_transaction) for p in places] == [
+        (begin, 0, 3, True),
+        (begin, 0, 4, True),
+        (begin, 0, 5, True),
+        (stream.pos, 0, 0, False),
+    ]
+
+
+def test_a_restart_inside_a_compressed_transaction_goes_on_behind_what_was_given(make) -> None:
+    stream = Stream().hello().packed(filled, gno=5)
+    transaction(stream, [90], number=6)
+    every = [0, 1, 2, 3, 4, 5, 90]
+    # BEGIN, map, rows, rows, rows, XID
+    for skip, missing in {0: 0, 2: 0, 3: 2, 4: 4, 5: 6, 6: 6}.items():
+        again = drain(make(), stream.bytes(), skip_events=skip)
+        assert rows_of(again) == every[missing:], skip
+        lows = {decoded(PLAN, v)["source"]["sequence"] for i in again for s in i.segments for v in s[2]}
+        assert lows <= {e["source"]["sequence"] for e in envelopes(drain(make(), stream.bytes()))}
+
+
+def test_a_compressed_transaction_is_given_out_an_item_at_a_time(make) -> None:
+    """I6: few bytes may hold any number of rows; whoever feeds the decoder is asked after each item."""
+    stream = Stream().hello().packed(lambda inner: filled(inner, 40), gno=5)
+    made = make(records_max=4)
+    made.start(FILE, 4, now_us=lambda: NOW)
+
+    first = made.feed(stream.bytes())
+
+    assert [i.records for i in first] == [4]
+    assert made.held
+    assert [i.records for i in made.feed(b"")] == [4]
+    rest = []
+    while made.held:
+        rest += made.feed(b"")
+    assert sum(i.records for i in rest + made.flush()) == 72
+
+
+def test_a_compressed_transaction_of_many_megabytes_is_unpacked_in_pieces(make) -> None:
+    wide = b"".join(row(n, "x" * 200)[:5] + b"\x09" + b"y" * 9 for n in range(400))
+    stream = Stream().hello()
+
+    def fill(inner: Stream) -> None:
+        mapped(inner.query("BEGIN"))
+        for _ in range(30):
+            inner.rows(WRITE, 5, 2, wide)
+        inner.xid()
+
+    items = drain(make(), stream.packed(fill, gno=5).bytes())
+
+    assert sum(i.records for i in items) == 12_000
+    assert len(stream.bytes()) < 10_000
+
+
+def broken_payloads() -> dict[str, bytes]:
+    inner = Stream(checksum=False)
+    raw = b"".join(packet[5:] for packet in filled(inner).out)
+    rotated = Stream(checksum=False).event(ROTATE, struct.pack("<Q", 4) + b"x.000001").out[0][5:]
+    return {
+        "header is too short": b"\x02",
+        "cannot be unpacked": b"\x02\x01\x00\x00" + raw,
+        "compressed in a way that dblog does not know": b"\x02\x01\x07\x00" + raw,
+        "does not have the length it says": payload_body(raw, unpacked=len(raw) + 1),
+        "ends inside an event": payload_body(raw[:-3]),
+        "event of type 4 inside": payload_body(rotated),
+        "that says it has": payload_body(raw)[:-1],
+    }
+
+
+@pytest.mark.parametrize("what", broken_payloads())
+def test_a_broken_compressed_transaction_names_its_place(make, what: str) -> None:
+    stream = Stream().hello()
+    place = stream.pos
+    stream.event(TRANSACTION_PAYLOAD, broken_payloads()[what])
+
+    with pytest.raises(DefiniteError, match=rf"{FILE}:{place} holds .*{what}"):
+        drain(make(), stream.bytes())
+
+
+def test_compressed_events_of_mariadb_are_read_as_their_plain_twins(make) -> None:
+    plain, packed_ = (Stream(flavor="mariadb").hello().begin(number=5) for _ in range(2))
+    images = row(1) + row(2)
+    mapped(plain).rows(WRITE_V1, 5, 2, images).rows(UPDATE_V1, 5, 2, row(1) + row(3)).query("COMMIT")
+    mapped(packed_).compressed_rows(WRITE_V1, 5, 2, images).compressed_rows(UPDATE_V1, 5, 2, row(1) + row(3)).compressed_query("COMMIT")
+    wanted, found = (envelopes(drain(make("mariadb"), s.bytes())) for s in (plain, packed_))
+
+    assert [(e["op"], e["before"], e["after"]) for e in found] == [(e["op"], e["before"], e["after"]) for e in wanted]
+    assert len(found) == 4  # two creates, and an update of the key: a delete, whose tombstone has no envelope, and a create
+    assert found[0]["source"]["pos"] == packed_.starts[3][1]
+
+
+def test_a_compressed_event_that_is_broken_names_its_place(make) -> None:
+    stream = mapped(Stream(flavor="mariadb").hello().begin(number=5))
+    place = stream.pos
+    stream.event(166, (5).to_bytes(6, "little") + b"\1\0\2\3\x82\0\5xx")
+
+    with pytest.raises(DefiniteError, match=rf"{FILE}:{place} holds a compressed event that cannot be unpacked"):
+        drain(make("mariadb"), stream.bytes())
+
+
 # --- restarts --------------------------------------------------------------------------------------------------------
 
 
@@ -534,7 +670,8 @@ def test_reading_on_from_any_position_gives_each_row_once(data: st.DataObject) -
             continue
         rest = head + body[ends[position.pos] :]
         again = decoder(flavor, records_max=3)
-        assert seen + rows_of(drain(again, rest, pos=position.pos, skip_events=position.event)) == list(range(counter))
+        skip = position.event + position.packed_event
+        assert seen + rows_of(drain(again, rest, pos=position.pos, skip_events=skip)) == list(range(counter))
 
 
 def offsets(stream: Stream) -> list[int]:
@@ -548,7 +685,11 @@ def history(data: st.DataObject, flavor: str) -> tuple[Stream, int]:
     write = WRITE_V1 if flavor == "mariadb" else WRITE
     counter = 0
     for number in range(1, data.draw(st.integers(1, 5)) + 1):
-        if data.draw(st.booleans()):
+        outer = None
+        if flavor == "mysql" and data.draw(st.booleans()):
+            outer, stream = stream.gtid(UUID, number), Stream(checksum=False)
+            stream.query("BEGIN")
+        elif data.draw(st.booleans()):
             stream.begin(number=number)
         elif flavor == "mysql":
             stream.query("BEGIN")
@@ -562,9 +703,18 @@ def history(data: st.DataObject, flavor: str) -> tuple[Stream, int]:
                     stream.event(ROWS_QUERY, b"\x01x")
                 case _:
                     size = data.draw(st.integers(1, 3))
-                    mapped(stream).rows(write, 5, 2, b"".join(row(counter + i) for i in range(size)))
+                    images = b"".join(row(counter + i) for i in range(size))
+                    if flavor == "mariadb" and data.draw(st.booleans()):
+                        mapped(stream).compressed_rows(write, 5, 2, images)
+                    else:
+                        mapped(stream).rows(write, 5, 2, images)
                     counter += size
         stream.xid()
+        if outer is not None:
+            raw = b"".join(packet[5:] for packet in stream.out)
+            stream = outer.event(
+                TRANSACTION_PAYLOAD, payload_body(raw, frames=data.draw(st.integers(1, 2)), compressed=data.draw(st.booleans()))
+            )
     return stream, counter
 
 
@@ -581,7 +731,10 @@ def busy(flavor: str) -> Stream:
     if flavor == "mysql":
         stream.rows(UPDATE, 5, 2, row(3) + row(4)).rows(DELETE, 5, 2, row(4))
         stream.xid().tagged_gtid(OTHER, "tag", 70, commit_us=1_700_000_000_000_000, original_us=5).query("CREATE TABLE t3 (id int)")
+        stream.packed(lambda inner: mapped(inner.query("BEGIN")).rows(write, 5, 2, row(30) + row(31)).xid(), gno=71)
     else:
+        stream.compressed_rows(write, 5, 2, row(32) + row(33)).compressed_rows(UPDATE_V1, 5, 2, row(33) + row(34))
+        stream.compressed_rows(write, 9, 2, row(35)).compressed_query("SAVEPOINT x")
         stream.xid().mariadb_gtid(0, 3, standalone=True).query("CREATE TABLE t3 (id int)")
     stream.rotate("binlog.000008")
     transaction(stream, [5], number=4)

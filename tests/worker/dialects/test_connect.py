@@ -348,8 +348,6 @@ def test_good_settings_have_no_fault(variables):
         (GOOD_MYSQL, {"server_id": "0"}, "SET GLOBAL server_id = 1;"),
         (GOOD_MYSQL, {"server_id": "2"}, "database.server.id=2 is the id of the server"),
         (GOOD_MYSQL, {"binlog_row_value_options": "PARTIAL_JSON"}, "SET GLOBAL binlog_row_value_options = '';"),
-        (GOOD_MYSQL, {"binlog_transaction_compression": "ON"}, "SET GLOBAL binlog_transaction_compression = OFF;"),
-        (GOOD_MARIADB, {"log_bin_compress": "ON"}, "SET GLOBAL log_bin_compress = OFF;"),
         (GOOD_MYSQL, {"binlog_order_commits": "OFF"}, "SET GLOBAL binlog_order_commits = ON;"),
     ],
 )

@@ -5,6 +5,7 @@
 # consumed only when it was handled: after an exception the decoder stands before that event, with everything earlier already given out, so
 # a caller may try again (a registry that was away) or give up. # I4 I5
 
+from dblog.codecs import unpacking
 from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, LogEvent, LogOffset, LogRows
 
 cdef enum:
@@ -35,6 +36,10 @@ cdef enum:
     BINLOG_CHECKPOINT_EVENT = 161
     MARIADB_GTID_EVENT = 162
     GTID_LIST_EVENT = 163
+    QUERY_COMPRESSED_EVENT = 165
+    WRITE_ROWS_COMPRESSED_V1 = 166
+    WRITE_ROWS_COMPRESSED = 169
+    DELETE_ROWS_COMPRESSED = 171
 
     HEADER = 19
     CHECKSUM = 4
@@ -47,6 +52,7 @@ cdef enum:
     TIME_BITS = 53        # microseconds whose nanoseconds fit 63 bits: until the year 2255
     PLACE_BITS = 40       # a place shifted by 23 for D7's number must fit 63 bits
     TAG_MAX = 32
+    INFLATED_MAX = 1 << 22  # so much may come out of compressed events before the caller is served
 
 cdef enum Kind_:
     TABLE_IGNORED = 0
@@ -71,6 +77,7 @@ cdef struct Event:
     uint32_t flags
     int64_t start
     int64_t next
+    int64_t low           # D7's second number of row 0
     const uint8_t* body
     Py_ssize_t n
 
@@ -113,6 +120,15 @@ cdef class LogDecoder:
     cdef Buf joined         # an event of several packets
     cdef bint joined_whole
     cdef bint stopped
+    # a compressed transaction: what is left of it, and the events unpacked so far
+    cdef object payload
+    cdef Buf inner
+    cdef Py_ssize_t inner_at
+    cdef int64_t inner_place   # of the next event, in the unpacked bytes
+    cdef int64_t payload_start
+    cdef int64_t payload_next
+    cdef bint packed
+    cdef int64_t inflated
     # place in the log
     cdef str file
     cdef bytes file_bytes
@@ -200,6 +216,7 @@ cdef class LogDecoder:
         free(self.ranges)
         free(self.carry.data)
         free(self.joined.data)
+        free(self.inner.data)
 
     def start(self, str file not None, int64_t pos, *, int64_t skip_events=0, int64_t skip_rows=0, int64_t epoch=0, now_us not None):
         """Begin at a place: the connection is new, nothing of an earlier one is kept but the tables."""
@@ -209,6 +226,11 @@ cdef class LogDecoder:
         self.joined.len = 0
         self.joined_whole = 0
         self.stopped = 0
+        self.payload = None
+        self.inner.len = 0
+        self.inner_at = 0
+        self.packed = 0
+        self.inflated = 0
         self.checksum = self.checksum_at_start
         self.epoch = epoch
         self.now_us = now_us
@@ -251,7 +273,9 @@ cdef class LogDecoder:
     @property
     def held(self):
         """Whether ``feed(b"")`` would go on: the last call stopped early and bytes are left."""
-        return bool(self.stopped and (self.at < PyBytes_GET_SIZE(self.data) or self.carry.len >= 4 or self.joined_whole))
+        if not self.stopped:
+            return False
+        return self.payload is not None or self.at < PyBytes_GET_SIZE(self.data) or self.carry.len >= 4 or bool(self.joined_whole)
 
     def feed(self, bytes data not None):
         """Take more bytes; give what is finished."""
@@ -273,6 +297,9 @@ cdef class LogDecoder:
         size = PyBytes_GET_SIZE(self.data)
         try:
             while not self.stopped:
+                if self.payload is not None:
+                    self.packed_event()
+                    continue
                 if self.joined_whole:
                     self.packet(self.joined.data, self.joined.len)
                     self.joined.len = 0
@@ -400,6 +427,7 @@ cdef class LogDecoder:
             if e.next + <int64_t>0x80000000 < self.place:  # the header's field has 32 bits, a file may be longer
                 e.next += <int64_t>1 << 32
             e.start = e.next - size
+        e.low = e.start << 23
         self.handle(&e)
         self.silent += size
         if self.silent > (1 << 24) or self.ranges_count >= RANGES_MAX - 2:
@@ -460,7 +488,11 @@ cdef class LogDecoder:
             or t == GTID_LIST_EVENT
         ):
             self.inside(e)
-        elif t == XA_PREPARE_EVENT or t == TRANSACTION_PAYLOAD_EVENT:
+        elif t == TRANSACTION_PAYLOAD_EVENT:
+            self.unpack(e)
+        elif self.mariadb and (t == QUERY_COMPRESSED_EVENT or WRITE_ROWS_COMPRESSED_V1 <= t <= DELETE_ROWS_COMPRESSED):
+            self.inflate(e)
+        elif t == XA_PREPARE_EVENT:
             self.cut(0)
             gtid, time_us = self.gtid(), self.time_of(e)
             self.finish(e)
@@ -529,6 +561,7 @@ cdef class LogDecoder:
         self.in_transaction = 0
         self.opened = 0
         self.event_count = 0
+        self.packed = 0
         self.transaction = self.place
         self.first_transaction = 0
         if self.by_id:
@@ -656,6 +689,7 @@ cdef class LogDecoder:
         self.opened = 1
         self.in_transaction = 0
         self.event_count = 0
+        self.packed = 0
         return 0
 
     cdef int set_mysql_gtid(self, const uint8_t* sid, const char* tag, Py_ssize_t tag_len, int64_t number) except -1:
@@ -785,6 +819,146 @@ cdef class LogDecoder:
             self.in_transaction = 1
             self.event_count = 1
         return 0
+
+    # --- compressed parts ----------------------------------------------------------------------------------------------
+
+    cdef int unpack(self, Event* e) except -1:
+        """A compressed transaction: its events come one by one from ``packed_event``, before the next packet is looked at."""
+        if self.payload is not None:
+            raise self.damaged("a compressed transaction inside another one")
+        try:
+            payload = unpacking.Payload(PyBytes_FromStringAndSize(<char*>e.body, e.n))
+        except ValueError as error:
+            raise self.damaged(str(error)) from error
+        self.pass_(e)
+        self.payload = payload
+        self.inner.len = 0
+        self.inner_at = 0
+        self.inner_place = 0
+        self.payload_start = e.start
+        self.payload_next = e.next
+        self.packed = 1
+        return 0
+
+    cdef int packed_event(self) except -1:
+        """One event of the compressed transaction, or its end.
+
+        Such an event has no checksum, and its header's place means nothing: it stands where the whole transaction stands, and its
+        place in the unpacked bytes keeps D7's numbers apart and rising, the same after every restart.
+        """
+        cdef Event e
+        cdef const uint8_t* p
+        cdef int64_t size
+        if not self.unpacked(HEADER):
+            if self.inner.len > self.inner_at:
+                raise self.damaged("a compressed transaction that ends inside an event")
+            self.payload = None
+            self.inner.len = 0
+            self.inner_at = 0
+            if self.inner.cap > (1 << 22):
+                free(self.inner.data)
+                memset(&self.inner, 0, sizeof(Buf))
+            return 0
+        size = <int64_t>little(self.inner.data + self.inner_at + 9, 4)
+        if size < HEADER or not self.unpacked(size):
+            raise self.damaged("a compressed transaction that ends inside an event")
+        p = self.inner.data + self.inner_at
+        e.timestamp = <uint32_t>little(p, 4)
+        e.type_code = p[4]
+        e.server_id = <uint32_t>little(p + 5, 4)
+        e.flags = <uint32_t>little(p + 17, 2)
+        e.start = self.payload_start
+        e.next = self.payload_next
+        e.low = (self.payload_start << 23) + self.inner_place
+        e.body = p + HEADER
+        e.n = size - HEADER
+        if e.type_code in _NEVER_PACKED:
+            raise self.damaged(f"an event of type {e.type_code} inside a compressed transaction")
+        self.handle(&e)
+        self.inner_at += size
+        self.inner_place += size
+        self.silent += size
+        if self.silent > (1 << 24):
+            self.cut(1)
+        return 0
+
+    cdef bint unpacked(self, int64_t size) except -1:
+        """Have so many bytes of the compressed transaction at ``inner_at``; 0 when it has no more."""
+        while self.inner.len - self.inner_at < size:
+            try:
+                piece = self.payload.read()
+            except ValueError as error:
+                raise self.damaged(str(error)) from error
+            if not piece:
+                return 0
+            if self.inner_at:
+                memmove(self.inner.data, self.inner.data + self.inner_at, self.inner.len - self.inner_at)
+                self.inner.len -= self.inner_at
+                self.inner_at = 0
+            self.put_aside(&self.inner, <const uint8_t*>PyBytes_AS_STRING(piece), PyBytes_GET_SIZE(piece))
+        return 1
+
+    cdef int inflate(self, Event* e) except -1:
+        """MariaDB's log_bin_compress: the same events with their statement or their rows packed; everything in front of that is plain."""
+        cdef Event plain_ = e[0]
+        cdef Py_ssize_t head
+        cdef uint64_t table_id
+        cdef _Table table = None
+        if e.type_code == QUERY_COMPRESSED_EVENT:
+            if e.n < 13:
+                raise self.damaged("a query event that is too short")
+            plain_.type_code = QUERY_EVENT
+            head = 13 + (e.body[11] | e.body[12] << 8) + e.body[8] + 1
+        else:
+            if e.n < 10:
+                raise self.damaged("a rows event that is too short")
+            if e.type_code < WRITE_ROWS_COMPRESSED:
+                plain_.type_code = WRITE_ROWS_V1 + e.type_code - WRITE_ROWS_COMPRESSED_V1
+                head = 8
+            else:
+                plain_.type_code = WRITE_ROWS_V2 + e.type_code - WRITE_ROWS_COMPRESSED
+                head = 8 + max(e.body[8] | e.body[9] << 8, 2)
+            table_id = little(e.body, 6)
+            if self.slot_ids[table_id & (SLOTS - 1)] == table_id:
+                table = <_Table>self.slots[table_id & (SLOTS - 1)]
+            else:
+                table = self.by_id.get(table_id)
+            if table is None or table.kind == TABLE_IGNORED or self.sent_before():
+                return self.handle(&plain_)  # nobody looks at its rows
+            head = self.rows_head(e, head, 2 if plain_.type_code in (UPDATE_ROWS_V1, UPDATE_ROWS_V2) else 1)
+        if head > e.n:
+            raise self.damaged("a compressed event that is too short")
+        try:
+            rest = unpacking.inflated(PyBytes_FromStringAndSize(<char*>e.body + head, e.n - head))
+        except ValueError as error:
+            raise self.damaged(str(error)) from error
+        body = PyBytes_FromStringAndSize(<char*>e.body, head) + rest
+        plain_.body = <const uint8_t*>PyBytes_AS_STRING(body)
+        plain_.n = PyBytes_GET_SIZE(body)
+        self.handle(&plain_)
+        self.inflated += PyBytes_GET_SIZE(body)
+        if self.inflated >= INFLATED_MAX:
+            self.inflated = 0
+            self.stopped = 1
+        return 0
+
+    cdef Py_ssize_t rows_head(self, Event* e, Py_ssize_t at, int bitmaps) except -1:
+        """Where the rows of a rows event begin: behind the number of columns and the bitmaps of those that are there."""
+        cdef int width
+        cdef uint64_t columns
+        if at >= e.n:
+            raise self.damaged("a rows event that is too short")
+        columns = e.body[at]
+        at += 1
+        if columns >= 0xFB:
+            width = 2 if columns == 0xFC else 3 if columns == 0xFD else 8 if columns == 0xFE else 0
+            if width == 0 or at + width > e.n:
+                raise self.damaged("a rows event that is too short")
+            columns = little(e.body + at, width)
+            at += width
+        if columns > <uint64_t>e.n * 8:
+            raise self.damaged("a rows event that is too short")
+        return at + bitmaps * <Py_ssize_t>((columns + 7) // 8)
 
     # --- tables and rows -----------------------------------------------------------------------------------------------
 
@@ -924,7 +1098,7 @@ cdef class LogDecoder:
                 ctx.thread = self.thread
                 ctx.has_thread = self.has_thread
                 ctx.high = self.sequence_high()
-                ctx.low = e.start << 23
+                ctx.low = e.low
                 bytes_before = output.fast.out_bytes
                 output.fast.event(op, e.body, e.n, version, skip, &ctx, output.keys, output.values, output.headers)
                 self.bytes_ += output.fast.out_bytes - bytes_before
@@ -950,7 +1124,7 @@ cdef class LogDecoder:
             source_ts_us=source_ts_us,
             now_us=self.now,
             sequence_high=self.sequence_high(),
-            sequence_low=e.start << 23,
+            sequence_low=e.low,
             gtid=self.gtid(),
             thread=self.thread if self.has_thread else None,
             query=None if self.query is None else self.query.decode("utf-8", "replace"),
@@ -987,6 +1161,8 @@ cdef class LogDecoder:
         self.item += 1
         self.records = 0
         self.bytes_ = 0
+        if self.payload is not None:
+            self.stopped = 1  # a few bytes of a compressed transaction may hold any number of rows: one item at a time
         return 0
 
     cdef int put_event(self, Event* e, object gtid, int64_t time_us) except -1:
@@ -1004,7 +1180,7 @@ cdef class LogDecoder:
                 gtid=gtid,
                 source_ts_us=time_us,
                 sequence_high=self.sequence_high(),
-                sequence_low=e.start << 23,
+                sequence_low=e.low,
                 flags=e.flags,
             )
         )
@@ -1050,7 +1226,8 @@ cdef class LogDecoder:
         return LogOffset(
             file=self.file,
             pos=self.transaction,
-            event=self.event_count,
+            event=0 if self.packed else self.event_count,
+            packed_event=self.event_count if self.packed else 0,
             row=0,
             ts_sec=self.last_timestamp,
             server_id=self.last_server_id,
@@ -1071,14 +1248,18 @@ cdef class LogDecoder:
 
     cdef object damaged(self, what):
         """An error of the stream itself, with the place it was met at."""
+        place = self.place if self.payload is None else self.payload_start
         return DefiniteError(
-            f"the log at {self.file or 'its start'}:{self.place} holds {what}; check the log with mysqlbinlog --verify-binlog-checksum, "
+            f"the log at {self.file or 'its start'}:{place} holds {what}; check the log with mysqlbinlog --verify-binlog-checksum, "
             "and take a new snapshot from a later position if it is damaged"
         )
 
     cdef object located(self, error, Event* e):
         """The same error with the event's place."""
         return DefiniteError(f"{error} (event at {self.file}:{e.start})")
+
+
+_NEVER_PACKED = unpacking.NEVER_PACKED
 
 
 cdef bytes little_bytes(uint64_t value):

@@ -10,22 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 from zlib import crc32
 
+from dblog.codecs import unpacking
 from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, LogEvent, LogOffset, LogRows
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import Op, RowEncoder
 from dblog.errors import DefiniteError
+
+Part = TypeVar("Part")
 
 _HEADER, _CHECKSUM, _PACKET_MAX = 19, 4, 0xFFFFFF
 _QUERY, _ROTATE, _FORMAT, _XID, _TABLE_MAP = 2, 4, 15, 16, 19
 _ROWS: dict[int, tuple[int, Op]] = {23: (1, "c"), 24: (1, "u"), 25: (1, "d"), 30: (2, "c"), 31: (2, "u"), 32: (2, "d")}
 _GTID, _ANONYMOUS_GTID, _GTID_TAGGED, _MARIADB_GTID = 33, 34, 42, 162
 _ROWS_QUERY, _ANNOTATE_ROWS = 29, 160
-_ENDS = frozenset({38, 40})
-"""XA_PREPARE and TRANSACTION_PAYLOAD: a decision is needed, and the transaction is over."""
+_ROWS_COMPRESSED = {166: 23, 167: 24, 168: 25, 169: 30, 170: 31, 171: 32}
+_UPDATES = frozenset({24, 31})
+_INFLATED_MAX = 1 << 22
+"""So much may come out of compressed events before the caller is served."""
 _OF_NO_MEANING = frozenset({3, 35, 36, 37, 161, 163})
 """STOP, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE, BINLOG_CHECKPOINT, GTID_LIST."""
 _HEARTBEATS = frozenset({27, 41})
@@ -47,6 +52,12 @@ class _Event:
     start: int
     next: int
     body: bytes
+    low: int = -1
+    """D7's second number of row 0."""
+
+    def __post_init__(self) -> None:
+        if self.low < 0:
+            self.low = self.start << 23
 
 
 @dataclass(slots=True)
@@ -56,6 +67,17 @@ class _Table:
     body: bytes
     passed: bool = False
     encoder: RowEncoder | None = None
+
+
+@dataclass(slots=True)
+class _Payload:
+    """A compressed transaction that is being read: where it stands, and the place of the next event in the unpacked bytes."""
+
+    reader: unpacking.Payload
+    start: int
+    next: int
+    buffer: bytes = b""
+    place: int = 0
 
 
 @dataclass(slots=True)
@@ -94,6 +116,9 @@ class SlowLogDecoder:
     def start(self, file: str, pos: int, *, skip_events: int = 0, skip_rows: int = 0, epoch: int = 0, now_us: Callable[[], int]) -> None:
         self._buffer = b""
         self._stopped = False
+        self._payload: _Payload | None = None
+        self._packed = False
+        self._inflated = 0
         self._checksum = self._checksum_at_start
         self._epoch = epoch
         self._now_us = now_us
@@ -122,14 +147,20 @@ class SlowLogDecoder:
 
     @property
     def held(self) -> bool:
-        return self._stopped and bool(self._buffer)
+        return self._stopped and (self._payload is not None or bool(self._buffer))
 
     def feed(self, data: bytes) -> list[LogRows | LogEvent]:
         self._now = self._now_us()
         self._stopped = False
         self._buffer += data
         try:
-            while not self._stopped and (packet := self._next_packet()) is not None:
+            while not self._stopped:
+                if self._payload is not None:
+                    self._packed_event(self._payload)
+                    continue
+                packet = self._next_packet()
+                if packet is None:
+                    break
                 payload, end = packet
                 self._packet(payload)
                 self._buffer = self._buffer[end:]
@@ -236,7 +267,13 @@ class SlowLogDecoder:
                 self._inside(e)
             case code if code in _OF_NO_MEANING:
                 self._inside(e)
-            case code if code in _ENDS:
+            case 40:
+                self._unpack(e)
+            case 165 if self._mariadb:
+                self._inflate_query(e)
+            case code if code in _ROWS_COMPRESSED and self._mariadb:
+                self._inflate_rows(e)
+            case 38:
                 self._cut()
                 gtid, time_us = self._gtid_text(), self._time_of(e)
                 self._finish(e)
@@ -282,7 +319,7 @@ class SlowLogDecoder:
             self._note_finished(self._gtid)
         self._gtid = self._thread = self._query = None
         self._commit_us = self._event_count = 0
-        self._in_transaction = self._opened = self._first_transaction = False
+        self._in_transaction = self._opened = self._first_transaction = self._packed = False
         self._transaction = self._place
 
     def _note_finished(self, gtid: _Gtid) -> None:
@@ -366,7 +403,7 @@ class SlowLogDecoder:
         self._transaction = e.start
         self._pass(e)
         self._opened = True
-        self._in_transaction = False
+        self._in_transaction = self._packed = False
         self._event_count = 0
 
     def _gtid_event(self, e: _Event) -> None:
@@ -424,6 +461,88 @@ class SlowLogDecoder:
         if not e.body[12] & _STANDALONE:
             self._in_transaction = True
             self._event_count = 1
+
+    # --- compressed parts --------------------------------------------------------------------------------------------
+
+    def _unpack(self, e: _Event) -> None:
+        if self._payload is not None:
+            raise self._damaged("a compressed transaction inside another one")
+        payload = self._sound_part(lambda: unpacking.Payload(e.body))
+        self._pass(e)
+        self._payload = _Payload(payload, e.start, e.next)
+        self._packed = True
+
+    def _packed_event(self, payload: _Payload) -> None:
+        """One event of the compressed transaction, or its end; see the fast twin."""
+        if not self._unpacked(payload, _HEADER):
+            if payload.buffer:
+                raise self._damaged("a compressed transaction that ends inside an event")
+            self._payload = None
+            return
+        size = _int(payload.buffer[9:13])
+        if size < _HEADER or not self._unpacked(payload, size):
+            raise self._damaged("a compressed transaction that ends inside an event")
+        raw = payload.buffer[:size]
+        if raw[4] in unpacking.NEVER_PACKED:
+            raise self._damaged(f"an event of type {raw[4]} inside a compressed transaction")
+        low = (payload.start << 23) + payload.place
+        self._handle(_Event(_int(raw[:4]), raw[4], _int(raw[5:9]), _int(raw[17:19]), payload.start, payload.next, raw[_HEADER:], low))
+        payload.buffer = payload.buffer[size:]
+        payload.place += size
+        self._silent += size
+        if self._silent > _SILENCE_BYTES_MAX:
+            self._cut(always=True)
+
+    def _unpacked(self, payload: _Payload, size: int) -> bool:
+        """Have so many bytes of the compressed transaction in its buffer; False when it has no more."""
+        while len(payload.buffer) < size:
+            piece = self._sound_part(payload.reader.read)
+            if not piece:
+                return False
+            payload.buffer += piece
+        return True
+
+    def _inflate_query(self, e: _Event) -> None:
+        if len(e.body) < 13:  # noqa: PLR2004 - the fixed part
+            raise self._damaged("a query event that is too short")
+        self._inflate(e, _QUERY, 13 + _int(e.body[11:13]) + e.body[8] + 1)
+
+    def _inflate_rows(self, e: _Event) -> None:
+        if len(e.body) < 10:  # noqa: PLR2004 - number, flags, and more
+            raise self._damaged("a rows event that is too short")
+        type_code = _ROWS_COMPRESSED[e.type_code]
+        at = 8 if type_code < 30 else 8 + max(_int(e.body[8:10]), 2)  # noqa: PLR2004 - version 2
+        table = self._by_id.get(_int(e.body[:6]))
+        if table is None or (table.encoder is None and not table.passed) or self._sent_before():
+            self._handle(replace(e, type_code=type_code))  # nobody looks at its rows
+            return
+        if at >= len(e.body):
+            raise self._damaged("a rows event that is too short")
+        columns, at = e.body[at], at + 1
+        if columns >= 0xFB:  # noqa: PLR2004 - a packed number
+            width = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(columns, 0)
+            if not width or at + width > len(e.body):
+                raise self._damaged("a rows event that is too short")
+            columns, at = _int(e.body[at : at + width]), at + width
+        if columns > len(e.body) * 8:
+            raise self._damaged("a rows event that is too short")
+        self._inflate(e, type_code, at + (2 if type_code in _UPDATES else 1) * ((columns + 7) // 8))
+
+    def _inflate(self, e: _Event, type_code: int, head: int) -> None:
+        if head > len(e.body):
+            raise self._damaged("a compressed event that is too short")
+        body = e.body[:head] + self._sound_part(lambda: unpacking.inflated(e.body[head:]))
+        self._handle(replace(e, type_code=type_code, body=body))
+        self._inflated += len(body)
+        if self._inflated >= _INFLATED_MAX:
+            self._inflated = 0
+            self._stopped = True
+
+    def _sound_part(self, read: Callable[[], Part]) -> Part:
+        try:
+            return read()
+        except ValueError as error:
+            raise self._damaged(str(error)) from error
 
     # --- tables and rows ---------------------------------------------------------------------------------------------
 
@@ -489,7 +608,7 @@ class SlowLogDecoder:
             source_ts_us=self._time_of(e),
             now_us=self._now,
             sequence_high=self._sequence_high(),
-            sequence_low=e.start << 23,
+            sequence_low=e.low,
             gtid=self._gtid_text(),
             thread=self._thread,
             query=self._query,
@@ -527,6 +646,8 @@ class SlowLogDecoder:
         )
         self._segments = []
         self._records = self._bytes = 0
+        if self._payload is not None:
+            self._stopped = True  # a few bytes of a compressed transaction may hold any number of rows: one item at a time
 
     def _put_event(self, e: _Event, gtid: str | None, time_us: int, *, table: bytes | None = None) -> None:
         self._items.append(
@@ -542,7 +663,7 @@ class SlowLogDecoder:
                 gtid=gtid,
                 source_ts_us=time_us,
                 sequence_high=self._sequence_high(),
-                sequence_low=e.start << 23,
+                sequence_low=e.low,
                 table=table,
                 flags=e.flags,
             )
@@ -577,7 +698,8 @@ class SlowLogDecoder:
         return LogOffset(
             file=self._file,
             pos=self._transaction,
-            event=self._event_count,
+            event=0 if self._packed else self._event_count,
+            packed_event=self._event_count if self._packed else 0,
             ts_sec=self._last[0],
             server_id=self._last[1],
             in_transaction=self._in_transaction,
@@ -595,8 +717,9 @@ class SlowLogDecoder:
         return self._epoch << 32 | (int(digits) if digits.isdecimal() and len(digits) < 10 else 0)  # noqa: PLR2004 - fits 32 bits
 
     def _damaged(self, what: str) -> DefiniteError:
+        place = self._place if self._payload is None else self._payload.start
         return DefiniteError(
-            f"the log at {self._file or 'its start'}:{self._place} holds {what}; check the log with mysqlbinlog --verify-binlog-checksum, "
+            f"the log at {self._file or 'its start'}:{place} holds {what}; check the log with mysqlbinlog --verify-binlog-checksum, "
             "and take a new snapshot from a later position if it is damaged"
         )
 

@@ -23,13 +23,15 @@ class LogOffset:
     """Where reading would go on: Debezium's offset fields, and the transactions finished since the item before.
 
     ``pos`` is where the open transaction begins (its GTID event if it has one), else the place after the last finished one. ``event`` counts
-    the open transaction's events already consumed, from and with BEGIN (MariaDB: its GTID event); 0 outside. ``gtids_delta`` leaves the
-    open transaction out until it commits.
+    the open transaction's events already consumed, from and with BEGIN (MariaDB: its GTID event); 0 outside. Inside a compressed transaction
+    (TRANSACTION_PAYLOAD), which Debezium takes for one event and reads anew, ``event`` is 0 and ``packed_event`` counts. ``gtids_delta`` leaves
+    the open transaction out until it commits.
     """
 
     file: str
     pos: int
     event: int = 0
+    packed_event: int = 0
     row: int = 0
     ts_sec: int = 0
     server_id: int = 0

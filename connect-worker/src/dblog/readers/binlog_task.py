@@ -255,7 +255,7 @@ class BinlogTask:
             log.warning("another server answers; going on by GTIDs", was=progress.server, now=identity)
             file, pos, _ = session.current_position()
             progress.epoch += 1
-            progress.file, progress.pos, progress.event, progress.row = file, pos, 0, 0
+            progress.file, progress.pos, progress.event, progress.packed_event, progress.row = file, pos, 0, 0, 0
         progress.server = identity
 
     def _progress(self, session: Session, *, file: str, pos: int, gtids: str | None, epoch: int) -> LogProgress:

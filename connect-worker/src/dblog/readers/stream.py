@@ -141,10 +141,12 @@ class LogStream:
         at = self._at
         connection = self._connection = self._open_log(at)
         decoder = self._decoder = self._new_decoder()
-        decoder.start(at.file, at.pos, skip_events=at.event, skip_rows=at.row, epoch=at.epoch, now_us=self._clock.now_us)
+        decoder.start(at.file, at.pos, skip_events=at.skip_events, skip_rows=at.row, epoch=at.epoch, now_us=self._clock.now_us)
         self._resumes = True
         self.connected = True
-        log.info("reading the log", file=at.file, pos=at.pos, gtids=None if at.gtids is None else at.gtids.text(), skip_events=at.event)
+        log.info(
+            "reading the log", file=at.file, pos=at.pos, gtids=None if at.gtids is None else at.gtids.text(), skip_events=at.skip_events
+        )
         while not self._stop.is_set():
             data = connection.recv(RECV_TIMEOUT_S)
             self._caught_up = not data
@@ -176,7 +178,7 @@ class LogStream:
                 behind = False  # a transaction has ended: its GTID must not get lost, or the server would send it again, behind newer ones
             elif place.in_transaction:
                 same = at.gtids is not None or (place.file, place.pos) == (at.file, at.pos)
-                behind = same and place.event <= at.event
+                behind = same and place.event + place.packed_event <= at.skip_events
             else:
                 behind = at.gtids is not None or (place.file == at.file and place.pos <= at.pos)
             if behind:

@@ -73,12 +73,6 @@ def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int) -> str
             f"the server at {address} logs changes of JSON documents as differences; run: SET GLOBAL binlog_row_value_options = ''; "
             "(and take PARTIAL_JSON out of its configuration)"
         )
-    if facts.compressed:
-        name = "log_bin_compress" if facts.flavor == "mariadb" else "binlog_transaction_compression"
-        return (
-            f"the server at {address} compresses its log, which is not supported yet; run: SET GLOBAL {name} = OFF; "
-            "(and set it in its configuration)"
-        )
     if not facts.ordered_commits:
         return (
             f"the server at {address} runs with binlog_order_commits=OFF, so what the log shows may not be visible "

@@ -108,17 +108,11 @@ def type_name(type_code: int) -> str:
         return f"unknown event type ({type_code})"
 
 
-_COMPRESSED_MARIADB = "the server compresses its log; run SET GLOBAL log_bin_compress = OFF; there and dump the affected tables anew"
 _STATEMENT = (
     "the change was logged as a statement, not as rows; run SET GLOBAL binlog_format = 'ROW'; there and dump the affected tables anew"
 )
 
 REMEDIES: Mapping[int, str] = {
-    EventType.TRANSACTION_PAYLOAD: (
-        "the transaction is compressed, which is not supported yet; run SET GLOBAL binlog_transaction_compression "
-        "= OFF; there, let sessions "
-        "reconnect, and dump the affected tables anew"
-    ),
     EventType.PARTIAL_UPDATE_ROWS: (
         "the update holds differences of JSON documents instead of whole rows; run SET GLOBAL "
         "binlog_row_value_options = ''; there and dump "
@@ -129,13 +123,6 @@ REMEDIES: Mapping[int, str] = {
         "commit by themselves, and dump the affected tables anew"
     ),
     EventType.INCIDENT: "the server says that changes are missing from its log at this place; dump the captured tables anew",
-    EventType.MARIADB_QUERY_COMPRESSED: _COMPRESSED_MARIADB,
-    EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1: _COMPRESSED_MARIADB,
-    EventType.MARIADB_UPDATE_ROWS_COMPRESSED_V1: _COMPRESSED_MARIADB,
-    EventType.MARIADB_DELETE_ROWS_COMPRESSED_V1: _COMPRESSED_MARIADB,
-    EventType.MARIADB_WRITE_ROWS_COMPRESSED: _COMPRESSED_MARIADB,
-    EventType.MARIADB_UPDATE_ROWS_COMPRESSED: _COMPRESSED_MARIADB,
-    EventType.MARIADB_DELETE_ROWS_COMPRESSED: _COMPRESSED_MARIADB,
     EventType.MARIADB_PARTIAL_ROW_DATA: (
         "a rows event is sent in pieces, which is not supported yet; set binlog_row_event_fragment_threshold to its maximum there"
     ),

@@ -4,7 +4,8 @@ Keys and meaning are Debezium's (``file``, ``pos``, ``gtids``, ``server_id``, ``
 over from Debezium and handed back. Ours beside them: ``dblog_dump`` (the dump's progress), ``dblog_server`` (which server the file names belong to) and
 ``dblog_epoch`` (how often that has changed: D7).
 
-Inside a transaction ``file`` and ``pos`` are its BEGIN, ``gtids`` the set without it, ``event`` the number of its events to skip, BEGIN included.
+Inside a transaction ``file`` and ``pos`` are its BEGIN, ``gtids`` the set without it, ``event`` the number of its events to skip, BEGIN included. A
+compressed transaction is one event to Debezium, which reads it anew: there ``event`` is left out and ``dblog_event`` counts what is in it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class LogProgress:
         pos: int,
         gtids: str | None,
         event: int = 0,
+        packed_event: int = 0,
         row: int = 0,
         server_id: int = 0,
         ts_sec: int = 0,
@@ -45,6 +47,7 @@ class LogProgress:
         self.file = file
         self.pos = pos
         self.event = event
+        self.packed_event = packed_event
         self.row = row
         self.server_id = server_id
         self.ts_sec = ts_sec
@@ -68,6 +71,7 @@ class LogProgress:
             pos=pos,
             gtids=gtids if isinstance(gtids, str) else None,
             event=_integer(offset, "event"),
+            packed_event=_integer(offset, "dblog_event"),
             row=_integer(offset, "row"),
             server_id=_integer(offset, "server_id"),
             ts_sec=_integer(offset, "ts_sec"),
@@ -83,6 +87,7 @@ class LogProgress:
             pos=self.pos,
             gtids=None if self.gtids is None else self.gtids.text(),
             event=self.event,
+            packed_event=self.packed_event,
             row=self.row,
             server_id=self.server_id,
             ts_sec=self.ts_sec,
@@ -95,6 +100,7 @@ class LogProgress:
         self.file = place.file
         self.pos = place.pos
         self.event = place.event
+        self.packed_event = place.packed_event
         self.row = place.row
         if place.ts_sec:
             self.ts_sec = place.ts_sec
@@ -102,6 +108,11 @@ class LogProgress:
             self.server_id = place.server_id
         if self.gtids is not None and place.gtids_delta:
             self.gtids.add_all(place.gtids_delta)  # type: ignore[arg-type]  # the delta has the flavor's shape
+
+    @property
+    def skip_events(self) -> int:
+        """Events of the open transaction that were taken, compressed or not."""
+        return self.event + self.packed_event
 
     @property
     def sequence(self) -> tuple[int, int]:
@@ -117,7 +128,13 @@ class LogProgress:
         out["pos"] = self.pos
         if self.gtids is not None:
             out["gtids"] = self.gtids.text()
-        counts = {"row": self.row, "server_id": self.server_id, "event": self.event, "dblog_epoch": self.epoch}
+        counts = {
+            "row": self.row,
+            "server_id": self.server_id,
+            "event": self.event,
+            "dblog_event": self.packed_event,
+            "dblog_epoch": self.epoch,
+        }
         out |= {name: value for name, value in counts.items() if value}
         if self.server is not None:
             out["dblog_server"] = self.server
