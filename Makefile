@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo kill-campaign test lint format bench setup clean
+.PHONY: help demo kill-campaign test lint format bench bench-peer setup clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -24,6 +24,7 @@ help:
 	@echo '  make format                        repair what lint can repair'
 	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
 	@echo '  make bench [ARGS=...]              speed and memory of the worker; writes build/bench'
+	@echo '  make bench-peer [ARGS="bulk --scale 0.1"]   the worker against Debezium in Kafka Connect; writes build/bench/peer.json'
 	@echo '  make setup                         only the virtual environment, the extension and the downloads'
 	@echo '  make clean                         remove build/ and compiled files (downloads stay in the cache folder)'
 	@echo
@@ -61,6 +62,10 @@ kill-campaign: setup
 
 bench: setup
 	@$(BIN)/python tests/bench/worker.py $(ARGS)
+
+# An hour on an idle machine; ARGS picks works and makes them smaller.
+bench-peer: setup
+	@$(BIN)/python tests/bench/peer.py $(ARGS)
 
 clean:
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache connect-worker/build spark-sink/build

@@ -65,12 +65,7 @@ class Worker:
 
     def task_pid(self) -> int | None:
         """The process of the (only) task, if it runs now."""
-        for child in _children(self.process.pid):
-            with contextlib.suppress(OSError):
-                words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-                if b"task" in words:
-                    return child
-        return None
+        return next(iter(task_pids(self.process.pid)), None)
 
     def kill_task(self) -> int | None:
         """SIGKILL the task's process; its number, or None when there was none."""
@@ -79,6 +74,16 @@ class Worker:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return pid
+
+
+def task_pids(worker_pid: int | None) -> list[int]:
+    """The task processes of a worker that run now."""
+    found: list[int] = []
+    for child in _children(worker_pid):
+        with contextlib.suppress(OSError):
+            if b"task" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+                found.append(child)
+    return found
 
 
 def _children(pid: int | None) -> list[int]:

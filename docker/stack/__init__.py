@@ -10,6 +10,7 @@ parent, a guard process (see `guard`) ends the server too, so nothing is left ru
 Only the standard library is imported: this package runs before the project's virtual environment exists.
 """
 
+from stack.debezium import Debezium
 from stack.errors import StackError, Unavailable
 from stack.kafka import Kafka
 from stack.mariadb import MariaDb
@@ -17,4 +18,4 @@ from stack.mysql import MySql
 from stack.process import GuardedProcess
 from stack.spark import spark_jars
 
-__all__ = ["GuardedProcess", "Kafka", "MariaDb", "MySql", "StackError", "Unavailable", "spark_jars"]
+__all__ = ["Debezium", "GuardedProcess", "Kafka", "MariaDb", "MySql", "StackError", "Unavailable", "spark_jars"]

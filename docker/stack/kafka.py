@@ -11,7 +11,7 @@ from stack.commands import run
 from stack.maven import jars, java
 from stack.process import GuardedProcess, free_port
 
-_LOG4J = """\
+LOG4J = """\
 appender.out.type=Console
 appender.out.name=out
 appender.out.layout.type=PatternLayout
@@ -53,7 +53,7 @@ class Kafka:
         log = self.folder / "kafka.log"
         self.folder.mkdir(parents=True, exist_ok=True)
         properties.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
-        (self.folder / "log4j2.properties").write_text(_LOG4J)
+        (self.folder / "log4j2.properties").write_text(LOG4J)
         if not (self.folder / "data" / "meta.properties").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             run(

