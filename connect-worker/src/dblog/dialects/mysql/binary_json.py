@@ -188,6 +188,9 @@ def quoted(text: str) -> str:
 
 
 _TOKEN = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)|(true|false|null|[{}\[\],:]))', re.DOTALL)
+_OPAQUE_TEXT = re.compile(r'"base64:type\d{1,3}:((?:[A-Za-z0-9+/=]|\\n)*)"')
+"""How the server prints an opaque value that has no text of its own (Json_opaque, Item_func_json_quote): the log's text has the base64 alone,
+without the line ends of TO_BASE64."""
 _UNESCAPE: dict[str, str] = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 
@@ -203,7 +206,8 @@ def text_of_text(raw: bytes) -> str:
             return text
         string, number, other = token.groups()
         if string is not None:
-            out.append(quoted(_unescaped(string[1:-1])))
+            opaque = _OPAQUE_TEXT.fullmatch(string)
+            out.append('"' + opaque[1].replace("\\n", "") + '"' if opaque else quoted(_unescaped(string[1:-1])))
         elif number is not None:
             out.append(_number_text(number))
         else:

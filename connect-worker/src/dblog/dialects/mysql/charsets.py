@@ -1,15 +1,18 @@
 """How a column's bytes in the binlog become text: MySQL's character sets as Python codecs, and how wide a character gets.
 
 The width decides how many length bytes an image uses (a CHAR(100) of utf8mb4 may need 400 bytes, so two). Rule source: ``SHOW CHARACTER SET``.
-MySQL's ``latin1`` is cp1252 with the five undefined bytes mapped to the control characters of the same number. Bytes without a meaning in a
-non-Unicode set become ``?``, which is what the server itself sends for them in a result set, so both ways of reading a row agree.
+MySQL's ``latin1`` is cp1252; where a set differs from the Python codec of its name charset_tables.py has the server's characters. A character
+without a place in Unicode becomes ``?``, which is what the server itself sends for it in a result set, so both ways of reading a row agree.
 """
 
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Callable
+from functools import cache
 
+from dblog.dialects.mysql.charset_tables import FRAMES, LOWER, MANY_BYTE_EXCEPTIONS, ONE_BYTE_EXCEPTIONS, UPPER_HALVES
 from dblog.errors import DefiniteError
 
 BYTES_MAX = {
@@ -96,7 +99,7 @@ _CODECS = {
     "utf32": "utf_32_be",
 }
 _UNICODE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
-_LATIN1_UNDEFINED = {byte: chr(byte) for byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
+_UNIT = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
 
 
 def _question_mark(error: UnicodeError) -> tuple[str, int]:
@@ -123,24 +126,87 @@ def decoder(charset: str | None, *, where: str) -> Callable[[bytes], str]:
         return _utf8
     if (table := single_byte_table(name)) is not None:
         return lambda raw: "".join([table[byte] for byte in raw])
-    codec = _CODECS.get(name)
-    if codec is None:
+    if name in FRAMES:
+        return _many_bytes(name)
+    if name not in _UNICODE:
         raise _unknown(charset, where)
-    errors = "replace" if name in _UNICODE else "dblog.question_mark"
-    return lambda raw: raw.decode(codec, errors)
+    codec = _CODECS[name]
+
+    def of_unicode(raw: bytes) -> str:
+        try:
+            text = raw.decode(codec)
+        except UnicodeDecodeError:
+            text = raw.decode(codec, "surrogatepass") if len(raw) % _UNIT[name] == 0 else raw.decode(codec, "replace")
+        if name == "ucs2" and not text.isascii():  # two surrogates are two characters here
+            text = "".join([chr(int.from_bytes(raw[i : i + 2], "big")) for i in range(0, len(raw), 2)])
+        # MariaDB stores lone surrogates, and sends them in a result set as three bytes that are no UTF-8.
+        return text if text.isprintable() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+    return of_unicode
 
 
 def single_byte_table(charset: str | None) -> tuple[str, ...] | None:
     """The 256 characters of a one-byte character set, None for the others."""
     name = _name(charset)
-    codec = _CODECS.get(name)
-    if codec is None or BYTES_MAX.get(name) != 1:
+    if BYTES_MAX.get(name) != 1 or name == "binary":
         return None
-    table = [bytes([byte]).decode(codec, "dblog.question_mark") for byte in range(256)]
-    if name == "latin1":
-        for byte, char in _LATIN1_UNDEFINED.items():
-            table[byte] = char
+    if name in UPPER_HALVES:
+        table = [*map(chr, range(128)), *UPPER_HALVES[name]]
+    else:
+        table = [bytes([byte]).decode(_CODECS[name], "dblog.question_mark") for byte in range(256)]
+    for byte, char in (LOWER.get(name, {}) | ONE_BYTE_EXCEPTIONS.get(name, {})).items():
+        table[byte] = char
     return tuple(table)
+
+
+class _Characters(dict[bytes, str]):
+    """The characters of a set of several bytes, each decoded when it is first met."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(MANY_BYTE_EXCEPTIONS.get(name, {}))
+        self._name = name
+
+    def __missing__(self, code: bytes) -> str:
+        char = self[code] = self._decoded(code)
+        return char
+
+    def _decoded(self, code: bytes) -> str:
+        try:
+            if self._name == "eucjpms" and len(code) == 2 and code[0] != 0x8E:  # noqa: PLR2004 - JIS X 0208 as cp932 maps it
+                return _shifted(code).decode("cp932")
+            return code.decode(_CODECS[self._name])
+        except UnicodeDecodeError:
+            return "?"
+
+
+def _shifted(code: bytes) -> bytes:
+    """The same row and cell of JIS X 0208 in Shift-JIS's form."""
+    row, cell = code[0] - 0xA0, code[1] - 0xA0
+    high = (row - 1) // 2 + (0x81 if row <= 62 else 0xC1)  # noqa: PLR2004 - half-width katakana lie between
+    low = cell + 0x3F + (cell >= 64) if row & 1 else cell + 0x9E  # noqa: PLR2004 - 0x7F is left out
+    return bytes((high, low))
+
+
+@cache
+def _many_bytes(name: str) -> Callable[[bytes], str]:
+    """A decoder of a set of several bytes: the codec where it agrees with the server, else character by character."""
+    codec = _CODECS[name]
+    characters = _Characters(name)
+    cut = re.compile(FRAMES[name], re.DOTALL).findall
+    # eucjpms is too far from Python's euc_jp to ask it first.
+    differs = re.compile(
+        b"|".join(map(re.escape, MANY_BYTE_EXCEPTIONS.get(name, ())) if name != "eucjpms" else [b"[\x80-\xff]"]) or b"(?!)"
+    ).search
+
+    def decode(raw: bytes) -> str:
+        if not differs(raw):
+            try:
+                return raw.decode(codec)
+            except UnicodeDecodeError:
+                pass
+        return "".join([characters[code] for code in cut(raw)])
+
+    return decode
 
 
 def _utf8(raw: bytes) -> str:
