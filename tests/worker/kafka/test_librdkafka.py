@@ -5,7 +5,7 @@ import time
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer, RecordHeaders
+from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer
 from dblog.kafka.producer import record_producer
 from support.worker import until
 from worker.kafka.test_log import make
@@ -54,7 +54,7 @@ def all_acknowledged(producer, count):
     return counts, failed
 
 
-def test_keys_values_headers_and_partitions_are_those_of_the_ordinary_producer(kafka, topic, producer):
+def test_keys_values_headers_and_partitions_are_those_of_the_ordinary_producer(kafka, topic):
     keys = [None if n % 11 == 0 else b"" if n % 13 == 0 else b"key-%d" % n for n in range(1500)]
     values = [None if n % 7 == 0 else b"" if n % 5 == 0 else b"value-%d" % n * (n % 40) for n in range(1500)]
     headers = [("a", b"1"), ("none", None), ("bytes", b"\x00\xff")]
@@ -65,9 +65,11 @@ def test_keys_values_headers_and_partitions_are_those_of_the_ordinary_producer(k
         ordinary.produce(other, value, key, headers=headers)
     ordinary.flush()
 
-    assert producer.produce(topic, -1, keys, values, 0, len(keys), RecordHeaders(headers), 1) == (1500, 0)
+    producer = record_producer("test", {"bootstrap.servers": kafka.bootstrap}, headers)
+    assert producer.produce(topic, -1, keys, values, 0, len(keys), True, 1) == (1500, 0)
 
     counts, failed = all_acknowledged(producer, 1500)
+    producer.close()
     assert (counts, failed) == ({1: 1500}, [])
     ours, theirs = read(kafka, topic, 3, 1500), read(kafka, other, 3, 1500)
 
@@ -91,7 +93,7 @@ def test_acknowledgements_are_counted_by_batch_over_all_partitions(kafka, topic,
     sizes = {tag: 1 + tag * 37 % 300 for tag in range(1, 60)}
     for tag, size in sizes.items():
         keys = [b"%d" % (tag * 1000 + n) for n in range(size)]
-        producer.produce(topic, -1, keys, keys, 0, size, None, tag)
+        producer.produce(topic, -1, keys, keys, 0, size, False, tag)
 
     counts, failed = all_acknowledged(producer, sum(sizes.values()))
 
@@ -103,10 +105,39 @@ def test_acknowledgements_are_counted_by_batch_over_all_partitions(kafka, topic,
 def test_a_part_of_a_list_goes_to_the_partition_that_is_asked_for(kafka, topic, producer):
     keys = [b"%d" % n for n in range(10)]
 
-    assert producer.produce(topic, 2, keys, keys, 3, 7, None, 1) == (7, 0)
+    assert producer.produce(topic, 2, keys, keys, 3, 7, False, 1) == (7, 0)
 
     all_acknowledged(producer, 4)
     assert [m.key() for m in read(kafka, topic, 3, 4)[2]] == keys[3:7]
+
+
+def test_lent_headers_own_headers_and_none_live_side_by_side(kafka, topic):
+    producer = record_producer("test", {"bootstrap.servers": kafka.bootstrap}, [("lent", b"yes")])
+    for n in range(300):
+        key = [b"%d" % n]
+        if n % 3 == 0:
+            assert producer.produce_one(topic, 0, key[0], None, [("own", b"%d" % n), ("lent", b"yes")], 1) == 0
+        else:
+            assert producer.produce(topic, 0, key, key, 0, 1, n % 3 == 1, 1) == (1, 0)
+
+    all_acknowledged(producer, 300)
+    producer.close()
+
+    expected = [[("own", b"%d" % n), ("lent", b"yes")] if n % 3 == 0 else [("lent", b"yes")] if n % 3 == 1 else None for n in range(300)]
+    assert [m.headers() for m in read(kafka, topic, 3, 300)[0]] == expected
+
+
+def test_a_producer_closed_with_records_in_every_place_gives_lent_headers_back_once(kafka, topic):
+    for wait_ms in (0, 0, 1, 5, 20):
+        producer = record_producer("test", {"bootstrap.servers": kafka.bootstrap, "linger.ms": 2}, [("lent", b"yes")])
+        keys = [b"%d" % n for n in range(20_000)]
+        producer.produce(topic, -1, keys, keys, 0, len(keys), True, 1)
+        producer.produce_one(topic, -1, b"k", b"v", [("own", b"yes")], 1)
+        producer.serve(wait_ms)
+
+        producer.close()
+
+        assert len(producer) == 0
 
 
 def test_a_full_queue_tells_the_place_to_go_on_from_and_nothing_is_lost(kafka, topic):
@@ -114,7 +145,7 @@ def test_a_full_queue_tells_the_place_to_go_on_from_and_nothing_is_lost(kafka, t
     keys = [b"%d" % n for n in range(5000)]
     at, full, counted = 0, 0, 0
     while at < len(keys):
-        at, code = producer.produce(topic, 0, keys, keys, at, len(keys), None, 1)
+        at, code = producer.produce(topic, 0, keys, keys, at, len(keys), False, 1)
         assert code in {0, QUEUE_FULL}
         full += code == QUEUE_FULL
         counted += sum(producer.serve(50)[0].values())
@@ -129,7 +160,7 @@ def test_a_full_queue_tells_the_place_to_go_on_from_and_nothing_is_lost(kafka, t
 def test_a_record_that_is_too_large_is_refused_at_its_place(kafka, topic, producer):
     values = [b"small", b"x" * 2_000_000, b"small"]
 
-    at, code = producer.produce(topic, -1, [b"k"] * 3, values, 0, 3, None, 1)
+    at, code = producer.produce(topic, -1, [b"k"] * 3, values, 0, 3, False, 1)
 
     assert (at, code) == (1, KafkaError.MSG_SIZE_TOO_LARGE)
     assert all_acknowledged(producer, 1) == ({1: 1}, [])
@@ -140,7 +171,7 @@ def test_a_record_that_the_broker_refuses_is_counted_and_named(kafka, topic):
     make(AdminClient({"bootstrap.servers": kafka.bootstrap}), name, 1, **{"max.message.bytes": "1000"})
     producer = record_producer("test", {"bootstrap.servers": kafka.bootstrap, "compression.codec": "none", "enable.idempotence": False})
 
-    producer.produce(name, -1, [b"k"], [b"x" * 5000], 0, 1, None, 9)
+    producer.produce(name, -1, [b"k"], [b"x" * 5000], 0, 1, False, 9)
 
     counts, failed = all_acknowledged(producer, 1)
     producer.close()
@@ -157,7 +188,7 @@ def test_a_setting_that_does_not_exist_is_named():
 
 def test_brokers_that_are_away_are_told_and_do_not_hold_up_the_end():
     producer = record_producer("test", {"bootstrap.servers": "127.0.0.1:1"})
-    producer.produce("nowhere", -1, [b"k"], [b"v"], 0, 1, None, 1)
+    producer.produce("nowhere", -1, [b"k"], [b"v"], 0, 1, False, 1)
     heard = []
 
     def told():
@@ -174,12 +205,12 @@ def test_brokers_that_are_away_are_told_and_do_not_hold_up_the_end():
     assert time.monotonic() - began_s < 10
     assert len(producer) == 0
     with pytest.raises(ValueError, match="closed"):
-        producer.produce("nowhere", -1, [b"k"], [b"v"], 0, 1, None, 1)
+        producer.produce("nowhere", -1, [b"k"], [b"v"], 0, 1, False, 1)
 
 
 def test_what_is_no_bytes_is_refused_before_anything_is_sent(producer, topic):
     with pytest.raises(TypeError, match="bytes or None, not str"):
-        producer.produce(topic, -1, ["k"], [b"v"], 0, 1, None, 1)
+        producer.produce(topic, -1, ["k"], [b"v"], 0, 1, False, 1)
     with pytest.raises(IndexError):
-        producer.produce(topic, -1, [b"k"], [b"v"], 0, 2, None, 1)
+        producer.produce(topic, -1, [b"k"], [b"v"], 0, 2, False, 1)
     assert len(producer) == 0

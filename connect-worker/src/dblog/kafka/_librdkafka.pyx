@@ -37,6 +37,8 @@ cdef extern from "librdkafka.h" nogil:
         void* (*headers_new)(size_t count) noexcept nogil
         int (*header_add)(void* headers, const char* name, ssize_t name_size, const void* value, ssize_t value_size) noexcept nogil
         void (*headers_destroy)(void* headers) noexcept nogil
+        void* (*headers_copy)(void* headers) noexcept nogil
+        int (*detach_headers)(const rk_message* message, void** headers) noexcept nogil
         void* (*queue_get_main)(void* rk) noexcept nogil
         void* (*queue_poll)(void* queue, int timeout_ms) noexcept nogil
         void (*queue_destroy)(void* queue) noexcept nogil
@@ -58,10 +60,12 @@ cdef enum:
     ERROR_SIZE = 512
     SLICE = 512  # records whose addresses are taken before the interpreter's lock is released
     HEARD = 256  # messages taken from a delivery event at once
+    CLOSE_TRIES = 100
+    CLOSE_WAIT_MS = 100
 
 
 cdef class RecordHeaders:
-    """Headers of a record as librdkafka keeps them, made once and copied to every record that has them."""
+    """Headers of a record as librdkafka keeps them."""
 
     cdef void* handle
 
@@ -85,17 +89,24 @@ cdef class BatchProducer:
     """A librdkafka producer. Not for several threads at once; ``close`` it, or what it still holds is dropped when it is collected.
 
     ``settings`` are librdkafka's, already as text. Raises KafkaException naming a setting that it does not take.
+
+    ``headers`` are what most records carry. librdkafka wants headers of its own for each record, and making and freeing them takes longer than all
+    else it does for a small record. These are made once and lent: librdkafka only reads a record's headers until it reports the record, every accepted
+    record is reported exactly once, and there they are taken back (rd_kafka_message_detach_headers) before it frees the record. So no record may
+    go another way: ``close`` purges and waits for the reports before it ends the library's handle.
     """
 
     cdef void* rk
     cdef void* queue
     cdef dict topics
+    cdef RecordHeaders headers
 
-    def __cinit__(self, dict settings not None):
+    def __cinit__(self, dict settings not None, headers=()):
         cdef char error[ERROR_SIZE]
         cdef void* conf = api.conf_new()
         cdef bytes name, value
         self.topics = {}
+        self.headers = RecordHeaders(headers)
         for key, given in settings.items():
             name, value = key.encode(), given.encode()
             if api.conf_set(conf, name, value, error, ERROR_SIZE) != 0:
@@ -114,15 +125,22 @@ cdef class BatchProducer:
     def close(self):
         """Drop what has not been delivered and end; safe to call again."""
         cdef void* rk = self.rk
+        cdef int tries = 0
         if rk == NULL:
             return
+        with nogil:
+            api.purge(rk, RK_PURGE_QUEUE_AND_FLIGHT)
+        while api.outq_len(rk) and tries < CLOSE_TRIES:
+            tries += 1
+            self.serve(CLOSE_WAIT_MS)
         self.rk = NULL
+        if api.outq_len(rk):
+            return  # a record that was never reported holds lent headers: better a handle that stays than memory that is freed twice
         for topic in self.topics.values():
             api.topic_destroy(<void*><intptr_t>topic)
         self.topics.clear()
         api.queue_destroy(self.queue)
         with nogil:
-            api.purge(rk, RK_PURGE_QUEUE_AND_FLIGHT)
             api.destroy(rk)
 
     def __len__(self):
@@ -130,7 +148,7 @@ cdef class BatchProducer:
         return api.outq_len(self.rk) if self.rk != NULL else 0
 
     def produce(self, str topic not None, int32_t partition, list keys not None, list values not None, Py_ssize_t start, Py_ssize_t stop,
-                RecordHeaders headers, intptr_t tag):
+                bint with_headers, intptr_t tag):
         """Hand over the records from ``start`` to ``stop``; ``partition`` -1 leaves it to the partitioner. ``tag`` comes back with their acknowledgements.
 
         Gives (place after the last one taken, error code): the code is 0 when all are, ``QUEUE_FULL`` when the rest must wait for ``serve``, else why
@@ -143,7 +161,7 @@ cdef class BatchProducer:
         cdef Py_ssize_t at = start, index, count
         cdef int code = 0
         cdef void* handle
-        cdef void* given = headers.handle if headers is not None else NULL
+        cdef void* lent = self.headers.handle if with_headers else NULL
         if self.rk == NULL:
             raise ValueError("the producer is closed")
         if not 0 <= start <= stop <= len(keys) or stop > len(values):
@@ -157,13 +175,30 @@ cdef class BatchProducer:
             with nogil:  # the lists keep the bytes alive
                 for index in range(count):
                     code = rk_produce(
-                        &api, self.rk, handle, partition, key_starts[index], key_sizes[index], value_starts[index], value_sizes[index], <void*>tag, given
+                        &api, self.rk, handle, partition, key_starts[index], key_sizes[index], value_starts[index], value_sizes[index], <void*>tag, lent
                     )
                     if code != 0:
                         count = index
                         break
             at += count
         return at, code
+
+    def produce_one(self, str topic not None, int32_t partition, object key, object value, list headers not None, intptr_t tag):
+        """Hand over one record with headers of its own; gives the error code."""
+        cdef const char* key_start
+        cdef const char* value_start
+        cdef Py_ssize_t key_size, value_size
+        cdef void* own
+        cdef int code
+        if self.rk == NULL:
+            raise ValueError("the producer is closed")
+        point(key, &key_start, &key_size)
+        point(value, &value_start, &value_size)
+        own = api.headers_copy(RecordHeaders(headers).handle)
+        code = rk_produce(&api, self.rk, self._topic(topic), partition, key_start, key_size, value_start, value_size, <void*>tag, own)
+        if code != 0:
+            api.headers_destroy(own)
+        return code
 
     def serve(self, int timeout_ms):
         """Wait up to that long for news, then take all there is.
@@ -175,6 +210,7 @@ cdef class BatchProducer:
         cdef list failures = [], errors = []
         cdef const rk_message* messages[HEARD]
         cdef size_t count, index
+        cdef void* headers
         cdef intptr_t tag = 0, run = 0
         cdef void* event
         cdef int kind
@@ -199,6 +235,8 @@ cdef class BatchProducer:
                                     acknowledged[tag] = acknowledged.get(tag, 0) + run
                                 tag, run = <intptr_t>messages[index].opaque, 0
                             run += 1
+                            if api.detach_headers(messages[index], &headers) == 0 and headers != self.headers.handle:
+                                api.headers_destroy(headers)
                             if messages[index].err != 0:
                                 name = (<bytes>api.topic_name(messages[index].topic)).decode()
                                 failures.append((name, self._error(messages[index].err, api.err2str(messages[index].err))))

@@ -60,6 +60,7 @@ typedef struct {
     void *(*headers_copy)(void *headers);
     int (*header_add)(void *headers, const char *name, ssize_t name_size, const void *value, ssize_t value_size);
     void (*headers_destroy)(void *headers);
+    int (*detach_headers)(const rk_message *message, void **headers);
     void *(*queue_get_main)(void *rk);
     void *(*queue_poll)(void *queue, int timeout_ms);
     void (*queue_destroy)(void *queue);
@@ -103,6 +104,7 @@ static const char *rk_load(rk_api *api, const char *path) {
     RK_FIND(headers_copy, "rd_kafka_headers_copy")
     RK_FIND(header_add, "rd_kafka_header_add")
     RK_FIND(headers_destroy, "rd_kafka_headers_destroy")
+    RK_FIND(detach_headers, "rd_kafka_message_detach_headers")
     RK_FIND(queue_get_main, "rd_kafka_queue_get_main")
     RK_FIND(queue_poll, "rd_kafka_queue_poll")
     RK_FIND(queue_destroy, "rd_kafka_queue_destroy")
@@ -115,12 +117,13 @@ static const char *rk_load(rk_api *api, const char *path) {
     return NULL;
 }
 
-/* One record into the producer's queue, copied; ``headers`` are copied too and may be NULL, as may ``key`` and ``value``. Returns 0 or librdkafka's error code. */
+/* One record into the producer's queue, its key and value copied. The record owns ``headers`` once it is taken; they may be NULL, as may ``key`` and
+ * ``value``. Returns 0 or librdkafka's error code. */
 static int rk_produce(const rk_api *api, void *rk, void *topic, int32_t partition, const void *key, size_t key_size, const void *value, size_t value_size,
                       void *opaque, void *headers) {
     rk_argument arguments[7];
     size_t count = 0;
-    void *copied = NULL, *error;
+    void *error;
     int code;
 #define RK_ARGUMENT(kind, field, given)                                                                                                              \
     arguments[count].type = kind;                                                                                                                    \
@@ -129,6 +132,9 @@ static int rk_produce(const rk_api *api, void *rk, void *topic, int32_t partitio
     RK_ARGUMENT(RK_ARG_PARTITION, number32, partition)
     RK_ARGUMENT(RK_ARG_FLAGS, number, RK_COPY)
     RK_ARGUMENT(RK_ARG_OPAQUE, pointer, opaque)
+    if (headers) {
+        RK_ARGUMENT(RK_ARG_HEADERS, pointer, headers)
+    }
 #undef RK_ARGUMENT
     if (key) {
         arguments[count].type = RK_ARG_KEY;
@@ -140,18 +146,11 @@ static int rk_produce(const rk_api *api, void *rk, void *topic, int32_t partitio
         arguments[count].is.memory.start = (void *)value;
         arguments[count++].is.memory.size = value_size;
     }
-    if (headers) {
-        copied = api->headers_copy(headers);
-        arguments[count].type = RK_ARG_HEADERS;
-        arguments[count++].is.pointer = copied;
-    }
     error = api->produceva(rk, arguments, count);
     if (!error)
-        return 0; /* the record owns its headers now */
+        return 0;
     code = api->error_code(error);
     api->error_destroy(error);
-    if (copied)
-        api->headers_destroy(copied);
     return code;
 }
 

@@ -5,7 +5,7 @@ Users write Java client properties (``producer.*`` in the worker, ``producer.ove
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Producer
@@ -29,10 +29,13 @@ so a key keeps its partition when a connector moves over. Kafka Connect's produc
 with five."""
 
 
-def record_producer(client_id: str, settings: Mapping[str, Any]) -> BatchProducer:
-    """The producer of rows, with librdkafka settings over the defaults. Raises KafkaException naming a setting that is wrong."""
+def record_producer(client_id: str, settings: Mapping[str, Any], headers: Sequence[tuple[str, bytes | None]] = ()) -> BatchProducer:
+    """The producer of rows, with librdkafka settings over the defaults, and the headers that most records carry.
+
+    Raises KafkaException naming a setting that is wrong.
+    """
     merged = {**DEFAULTS, "client.id": client_id, **settings}
-    return BatchProducer({name: _text(value) for name, value in merged.items()})
+    return BatchProducer({name: _text(value) for name, value in merged.items()}, headers)
 
 
 def offset_producer(client_id: str, settings: Mapping[str, Any], **more: Any) -> Producer:

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError
 
 from dblog.core.ledger import Entry
 from dblog.errors import DblogError, DefiniteError, TransientError
-from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer, RecordHeaders
+from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer
 from dblog.model import Batch, Headers, Segment
 
 log = structlog.get_logger(__name__)
@@ -24,7 +24,7 @@ FULL_WAIT_MS = 100
 
 
 class Sender:
-    """One task's way to Kafka. ``context_headers`` go on every row record (Debezium's ``__debezium.context.*``), or are empty.
+    """One task's way to Kafka. ``context_headers`` go on every row record (Debezium's ``__debezium.context.*``), or are empty; the producer knows them too.
 
     ``ensure_topic`` is called once before the first record of a topic, ``on_error`` with every trouble that the client has with the brokers.
     ``tolerate`` True: a record that Kafka refuses is logged, counted and treated as delivered (errors.tolerance=all); False: it ends the task.
@@ -41,7 +41,6 @@ class Sender:
     ) -> None:
         self._producer = producer
         self._context_headers = context_headers
-        self._context = RecordHeaders(context_headers) if context_headers else None
         self._ensure_topic = ensure_topic
         self._on_error = on_error
         self._tolerate = tolerate
@@ -97,25 +96,36 @@ class Sender:
         self._producer.close()
 
     def _send_segment(self, segment: Segment, tag: int) -> None:
-        context = self._context if segment.context_headers else None
         start = 0
         for index, extra in sorted(segment.headers.items()):  # few, and mostly none
-            self._send_records(segment, start, index, context, tag)
-            more = RecordHeaders([*extra, *(self._context_headers if segment.context_headers else ())])
-            self._send_records(segment, index, index + 1, more, tag)
+            self._send_records(segment, start, index, tag)
+            self._send_record(segment, index, [*extra, *(self._context_headers if segment.context_headers else ())], tag)
             start = index + 1
-        self._send_records(segment, start, len(segment.keys), context, tag)
+        self._send_records(segment, start, len(segment.keys), tag)
 
-    def _send_records(self, segment: Segment, start: int, stop: int, headers: RecordHeaders | None, tag: int) -> None:
+    def _send_records(self, segment: Segment, start: int, stop: int, tag: int) -> None:
         partition = -1 if segment.partition is None else segment.partition
+        with_headers = segment.context_headers and bool(self._context_headers)
         while start < stop:
-            start, code = self._producer.produce(segment.topic, partition, segment.keys, segment.values, start, stop, headers, tag)
-            if code == QUEUE_FULL:
-                self.serve(FULL_WAIT_MS / 1000)
-            elif code:
-                self._refused(KafkaError(code), segment.topic, segment.values[start])
-                self._acknowledge(tag, 1)
-                start += 1
+            start, code = self._producer.produce(segment.topic, partition, segment.keys, segment.values, start, stop, with_headers, tag)
+            if code:
+                start += self._not_taken(code, segment, start, tag)
+
+    def _send_record(self, segment: Segment, index: int, headers: Headers, tag: int) -> None:
+        partition = -1 if segment.partition is None else segment.partition
+        key, value = segment.keys[index], segment.values[index]
+        while code := self._producer.produce_one(segment.topic, partition, key, value, headers, tag):
+            if self._not_taken(code, segment, index, tag):
+                return
+
+    def _not_taken(self, code: int, segment: Segment, index: int, tag: int) -> int:
+        """Wait, or give the record up: how many records are thereby dealt with."""
+        if code == QUEUE_FULL:
+            self.serve(FULL_WAIT_MS / 1000)
+            return 0
+        self._refused(KafkaError(code), segment.topic, segment.values[index])
+        self._acknowledge(tag, 1)
+        return 1
 
     def _acknowledge(self, tag: int, records: int) -> None:
         entry = self._entries[tag]
