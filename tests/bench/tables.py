@@ -49,7 +49,7 @@ NARROW = Shape("id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, amount int NOT NU
 TEXT = Shape(
     "id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, body mediumtext NOT NULL",
     "body",
-    "REPEAT(CONCAT(SHA2({n}, 512), MD5({n} + 1), SHA2({n} + 2, 512), ' äöü€ ', SHA1({n} + 3), SHA2({n} + 4, 384)), 19)",
+    "REPEAT(CONCAT(SHA2({n}, 512), SHA2({n} + 1, 256), SHA2({n} + 2, 512), ' äöü€ ', SHA2({n} + 4, 384)), 19)",
     statement_rows=500,
 )
 """Rows of about 8 KiB, half of a block repeated."""
@@ -59,8 +59,8 @@ JSON = Shape(
     "customer, lines_, tags",
     "JSON_OBJECT('id', {n}, 'name', CONCAT('name-', {n}), 'email', CONCAT('user', {n}, '@example.com'), 'active', {n} % 2 = 0, 'score', {n} / 7,"
     " 'address', JSON_OBJECT('street', CONCAT({n} % 300, ' Main Street'), 'zip', {n} % 99999, 'city', 'Köln', 'note', NULL)),"
-    " JSON_ARRAY(JSON_OBJECT('sku', MD5({n}), 'quantity', {n} % 9, 'price', {n} % 1000 / 4), JSON_OBJECT('sku', MD5({n} + 1), 'quantity', 1, 'price', 12.5),"
-    " JSON_OBJECT('sku', MD5({n} + 2), 'quantity', -{n}, 'price', 0.125)), JSON_ARRAY('new', 'gift', {n}, {n} % 3 = 0, NULL)",
+    " JSON_ARRAY(JSON_OBJECT('sku', LEFT(SHA2({n}, 256), 32), 'quantity', {n} % 9, 'price', {n} % 1000 / 4), JSON_OBJECT('sku', LEFT(SHA2({n} + 1, 256), 32), 'quantity', 1, 'price', 12.5),"
+    " JSON_OBJECT('sku', LEFT(SHA2({n} + 2, 256), 32), 'quantity', -{n}, 'price', 0.125)), JSON_ARRAY('new', 'gift', {n}, {n} % 3 = 0, NULL)",
     statement_rows=2_000,
 )
 """Three documents a row, about 600 characters of text, 30 values."""
@@ -77,7 +77,7 @@ def _wide() -> Shape:
         ("double NOT NULL", "{n} / 7"),
         ("tinyint(1) NOT NULL", "{n} % 2"),
         ("date NULL", "DATE_ADD('2000-01-01', INTERVAL {n} % 9000 DAY)"),
-        ("char(8) NULL", "LEFT(MD5({n}), 8)"),
+        ("char(8) NULL", "LEFT(SHA2({n}, 256), 8)"),
     )
     columns = [(f"c{at:03}", *kinds[at % len(kinds)]) for at in range(199)]
     return Shape(
