@@ -1,5 +1,6 @@
 """What all tests share: real servers, one of each per run, and hypothesis as it should be on a small machine."""
 
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,11 @@ settings.register_profile(
     database=DirectoryBasedExampleDatabase(_BUILD / "hypothesis"),
 )
 settings.load_profile("dblog")
+
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # Run as a background job of a script. What is ignored stays ignored in the children, and some tests send them Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

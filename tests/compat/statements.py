@@ -28,7 +28,11 @@ class Typed:
     def inserts(self, *, add: int = 0) -> Iterator[str]:
         for at, value in enumerate(self.values, start=1):
             yield f"INSERT INTO {self.name} VALUES ({at + add}, {value}, {value})"
-        yield f"INSERT INTO {self.name} VALUES ({add}, NULL, {self.values[0]})" if add else f"INSERT INTO {self.name} VALUES (999, NULL, {self.values[0]})"
+        yield (
+            f"INSERT INTO {self.name} VALUES ({add}, NULL, {self.values[0]})"
+            if add
+            else f"INSERT INTO {self.name} VALUES (999, NULL, {self.values[0]})"
+        )
 
 
 def _integers(name: str, bits: int) -> list[Typed]:
@@ -50,7 +54,15 @@ def _texts(charset: str, *values: str, collation: str = "") -> list[Typed]:
 
 
 _JSONS = (
-    "'{}'", "'[]'", "'null'", "'true'", "'1'", "'-1'", "'1.5'", "'\"text\"'", """'{"b": 1, "a": [1, 2, {"c": null}], "long name": "x"}'""",
+    "'{}'",
+    "'[]'",
+    "'null'",
+    "'true'",
+    "'1'",
+    "'-1'",
+    "'1.5'",
+    "'\"text\"'",
+    """'{"b": 1, "a": [1, 2, {"c": null}], "long name": "x"}'""",
     "'[0, 127, 128, 32767, 32768, 65535, 65536, 2147483647, 2147483648, -2147483649, 9223372036854775807, 18446744073709551615]'",
     "'[0.1, 1e10, 1e-10, 123456789.123456789, 1e300, 5e-324, 100.0, 1e7, 1e-3, 1e16, 1e15, 0.0001]'",
     """'["quo\\\\"te", "back\\\\\\\\slash", "tab\\\\t", "line\\\\nfeed", "\\\\u0001", "\\\\u00e9", "€ 😀", "/"]'""",
@@ -71,11 +83,20 @@ _MYSQL_JSONS = (
 _GEOMETRIES = {
     "point": ("ST_GeomFromText('POINT(1 2)')", "ST_GeomFromText('POINT(-1.5 0)')"),
     "linestring": ("ST_GeomFromText('LINESTRING(0 0,1 1,2 2)')", "ST_GeomFromText('LINESTRING(0 0,10 10)')"),
-    "polygon": ("ST_GeomFromText('POLYGON((0 0,10 0,10 10,0 10,0 0),(5 5,7 5,7 7,5 7,5 5))')", "ST_GeomFromText('POLYGON((0 0,1 0,1 1,0 0))')"),
+    "polygon": (
+        "ST_GeomFromText('POLYGON((0 0,10 0,10 10,0 10,0 0),(5 5,7 5,7 7,5 7,5 5))')",
+        "ST_GeomFromText('POLYGON((0 0,1 0,1 1,0 0))')",
+    ),
     "multipoint": ("ST_GeomFromText('MULTIPOINT(0 0,20 20)')", "ST_GeomFromText('MULTIPOINT(1 1)')"),
     "multilinestring": ("ST_GeomFromText('MULTILINESTRING((10 10,20 20),(15 15,30 15))')", "ST_GeomFromText('MULTILINESTRING((1 1,2 2))')"),
-    "multipolygon": ("ST_GeomFromText('MULTIPOLYGON(((0 0,10 0,10 10,0 10,0 0)),((5 5,7 5,7 7,5 7,5 5)))')", "ST_GeomFromText('MULTIPOLYGON(((0 0,1 0,1 1,0 0)))')"),
-    "geometrycollection": ("ST_GeomFromText('GEOMETRYCOLLECTION(POINT(1 1),LINESTRING(0 0,1 1))')", "ST_GeomFromText('GEOMETRYCOLLECTION(POINT(10 10))')"),
+    "multipolygon": (
+        "ST_GeomFromText('MULTIPOLYGON(((0 0,10 0,10 10,0 10,0 0)),((5 5,7 5,7 7,5 7,5 5)))')",
+        "ST_GeomFromText('MULTIPOLYGON(((0 0,1 0,1 1,0 0)))')",
+    ),
+    "geometrycollection": (
+        "ST_GeomFromText('GEOMETRYCOLLECTION(POINT(1 1),LINESTRING(0 0,1 1))')",
+        "ST_GeomFromText('GEOMETRYCOLLECTION(POINT(10 10))')",
+    ),
     "geometry": ("ST_GeomFromText('POINT(1 2)')", "ST_GeomFromText('LINESTRING(0 0,1 1)')", "ST_GeomFromText('POINT(1 2)', 4326)"),
 }
 
@@ -83,7 +104,11 @@ _GEOMETRIES = {
 def typed(flavor: str) -> list[Typed]:
     """All types of a flavor."""
     cases = [
-        *(case for name, bits in (("tinyint", 8), ("smallint", 16), ("mediumint", 24), ("int", 32), ("bigint", 64)) for case in _integers(name, bits)),
+        *(
+            case
+            for name, bits in (("tinyint", 8), ("smallint", 16), ("mediumint", 24), ("int", 32), ("bigint", 64))
+            for case in _integers(name, bits)
+        ),
         Typed("bool_", "tinyint(1)", ("1", "0", "-128", "127")),
         Typed("boolean_", "boolean", ("1", "0")),
         Typed("zerofill_", "int(8) unsigned zerofill", ("1", "0", "4294967295")),
@@ -106,21 +131,68 @@ def typed(flavor: str) -> list[Typed]:
         Typed("bit_9", "bit(9)", ("b'1'", "b'0'", "b'100000001'", "b'010000000'")),
         Typed("bit_64", "bit(64)", ("b'1'", "0", "18446744073709551615", "1311768467463790320")),
         Typed("year_", "year", ("1999", "1901", "2155", "2069", "1970", "0")),
-        Typed("date_", "date", ("'2024-02-29'", "'1970-01-01'", "'1969-12-31'", "'1000-01-01'", "'9999-12-31'", "'0001-01-01'", "'1582-10-10'", "'1900-03-01'")),
+        Typed(
+            "date_",
+            "date",
+            (
+                "'2024-02-29'",
+                "'1970-01-01'",
+                "'1969-12-31'",
+                "'1000-01-01'",
+                "'9999-12-31'",
+                "'0001-01-01'",
+                "'1582-10-10'",
+                "'1900-03-01'",
+            ),
+        ),
         *(
-            Typed(f"time_{p}", f"time({p})", ("'12:34:56.789123'", "'00:00:00'", "'23:59:59.999999'", "'-00:00:00.000001'", "'-12:34:56.5'", "'838:59:59'", "'-838:59:59'", "'100:00:00'"))
+            Typed(
+                f"time_{p}",
+                f"time({p})",
+                (
+                    "'12:34:56.789123'",
+                    "'00:00:00'",
+                    "'23:59:59.999999'",
+                    "'-00:00:00.000001'",
+                    "'-12:34:56.5'",
+                    "'838:59:59'",
+                    "'-838:59:59'",
+                    "'100:00:00'",
+                ),
+            )
             for p in (0, 1, 3, 4, 6)
         ),
         *(
             Typed(
                 f"datetime_{p}",
                 f"datetime({p})",
-                ("'2024-02-29 12:34:56.789123'", "'1970-01-01 00:00:00'", "'1969-12-31 23:59:59.999999'", "'1000-01-01 00:00:00'", "'9999-12-31 23:59:59'", "'1582-10-10 01:02:03.1'", "'2262-04-11 23:47:16.854775'", "'2262-04-12 00:00:00'", "'1677-09-21 00:12:43'"),
+                (
+                    "'2024-02-29 12:34:56.789123'",
+                    "'1970-01-01 00:00:00'",
+                    "'1969-12-31 23:59:59.999999'",
+                    "'1000-01-01 00:00:00'",
+                    "'9999-12-31 23:59:59'",
+                    "'1582-10-10 01:02:03.1'",
+                    "'2262-04-11 23:47:16.854775'",
+                    "'2262-04-12 00:00:00'",
+                    "'1677-09-21 00:12:43'",
+                ),
             )
             for p in (0, 1, 3, 4, 6)
         ),
         *(
-            Typed(f"timestamp_{p}", f"timestamp({p})", ("'2024-02-29 12:34:56.789123'", "'1970-01-01 00:00:01'", "'2038-01-19 03:14:07'", "'2024-02-29 12:00:00.1'", "'2024-02-29 12:00:00'", "'2024-07-01 12:00:00.12'"))
+            Typed(
+                f"timestamp_{p}",
+                f"timestamp({p})",
+                (
+                    "'2024-02-29 12:34:56.789123'",
+                    "'1970-01-01 00:00:01'",
+                    "'2038-01-19 03:14:07'",
+                    "'2024-02-29 12:00:00.1'",
+                    "'2024-02-29 12:00:00'",
+                    "'2024-07-01 12:00:00.12'",
+                ),
+            )
             for p in (0, 1, 3, 4, 6)
         ),
         *_texts("utf8mb4", "'äöü'", "'€ 😀'", "'a\\nb\\t\\\\'"),
@@ -149,21 +221,36 @@ def typed(flavor: str) -> list[Typed]:
         *(Typed(f"{size}text_", f"{size}text", ("'a'", "''", "REPEAT('ä', 100)")) for size in ("tiny", "medium", "long")),
         Typed("binary_4", "binary(4)", ("'ab'", "''", "x'00010203'", "x'ff000000'", "x'00000000'")),
         Typed("varbinary_8", "varbinary(8)", ("'ab'", "''", "x'0001ff00'", "x'80fe'")),
-        *(Typed(f"{size}blob_", f"{size}blob", ("'ab'", "''", "x'0001ff00'", "REPEAT(x'00ff', 100)")) for size in ("tiny", "", "medium", "long")),
+        *(
+            Typed(f"{size}blob_", f"{size}blob", ("'ab'", "''", "x'0001ff00'", "REPEAT(x'00ff', 100)"))
+            for size in ("tiny", "", "medium", "long")
+        ),
         Typed("enum_", "enum('a','b','c d','ä','x,y')", ("'a'", "'b'", "'c d'", "'ä'", "'x,y'", "''")),
         Typed("set_", "set('a','b','c d','ä')", ("'a'", "'b'", "''", "'a,c d'", "'a,b,c d,ä'")),
         Typed("enum_latin1", "enum('ä','ö') CHARACTER SET latin1", ("'ä'", "'ö'")),
         *(Typed(f"{name}_", name, values) for name, values in _GEOMETRIES.items() if flavor == "mysql" or "4326" not in values[-1]),
         Typed("json_", "json", (*_JSONS, *(_MYSQL_JSONS if flavor == "mysql" else ()))),
         Typed("zero_date", "date", ("'2024-02-29'", "'0000-00-00'", "'2024-00-10'", "'2024-02-00'")),
-        Typed("zero_datetime", "datetime(3)", ("'2024-02-29 01:02:03'", "'0000-00-00 00:00:00'", "'2024-00-10 01:02:03'", "'2024-02-00 00:00:00'")),
+        Typed(
+            "zero_datetime",
+            "datetime(3)",
+            ("'2024-02-29 01:02:03'", "'0000-00-00 00:00:00'", "'2024-00-10 01:02:03'", "'2024-02-00 00:00:00'"),
+        ),
         Typed("zero_timestamp", "timestamp(3)", ("'2024-02-29 01:02:03'", "'0000-00-00 00:00:00'")),
     ]
     if flavor == "mysql":
         cases += [Typed("vector_3", "vector(3)", ("TO_VECTOR('[1,2,3]')", "TO_VECTOR('[0.1,-1e10,0]')"))]
     else:
         cases += [
-            Typed("uuid_", "uuid", ("'123e4567-e89b-12d3-a456-426655440000'", "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'")),
+            Typed(
+                "uuid_",
+                "uuid",
+                (
+                    "'123e4567-e89b-12d3-a456-426655440000'",
+                    "'00000000-0000-0000-0000-000000000000'",
+                    "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+                ),
+            ),
             Typed("inet4_", "inet4", ("'192.168.0.1'", "'0.0.0.0'")),
             Typed("inet6_", "inet6", ("'2001:db8::ff00:42:8329'", "'::'", "'::ffff:192.168.0.1'")),
         ]
@@ -185,7 +272,13 @@ DEFAULTS = (
 """Column definitions of tables of one column beside the key: a table is created before the start (SHOW CREATE), and another in the log (its DDL as written)."""
 
 EXPRESSION_DEFAULTS = {
-    "mysql": ("datetime NOT NULL DEFAULT (now())", "date DEFAULT (curdate())", "int NOT NULL DEFAULT (1 + 1)", "varchar(36) DEFAULT (uuid())", "json DEFAULT (json_array())"),
+    "mysql": (
+        "datetime NOT NULL DEFAULT (now())",
+        "date DEFAULT (curdate())",
+        "int NOT NULL DEFAULT (1 + 1)",
+        "varchar(36) DEFAULT (uuid())",
+        "json DEFAULT (json_array())",
+    ),
     "mariadb": ("datetime NOT NULL DEFAULT now()", "date DEFAULT curdate()", "int NOT NULL DEFAULT (1 + 1)", "varchar(36) DEFAULT uuid()"),
 }
 

@@ -22,7 +22,6 @@ _PARENT = """\
 import os, signal, sys
 from pathlib import Path
 from stack import GuardedProcess
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and children inherit that
 process = GuardedProcess("sleeper", [sys.executable, "-c", "import signal; signal.pause()"], log=Path(sys.argv[1]))
 process.start()
 print(process.pid, flush=True)
