@@ -1138,6 +1138,14 @@ _OUR_OPTIONS = (
         check=positive_long,
     ),
     _opt(
+        name="dblog.ddl.redump",
+        doc="Whether a table is dumped again after DDL that changed its rows without row events (a default, a conversion): changed, or never.",
+        default="changed",
+        group=OURS,
+        label="Dump again after DDL",
+        choices=("changed", "never"),
+    ),
+    _opt(
         name="dblog.chunk.marker.topic",
         doc="Topic of the chunk markers; absent: <topic.prefix>.dblog.chunks.",
         group=OURS,

@@ -13,18 +13,26 @@ from dblog.model import Table, TableId
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """A table as it is after CREATE TABLE, LIKE included. ``only_if_absent``: IF NOT EXISTS, which changes nothing where a table is."""
+    """A table as it is after CREATE TABLE, LIKE included. ``only_if_absent``: IF NOT EXISTS, which changes nothing where a table is.
+
+    ``with_rows``: it holds rows that no event brings (a partition that became a table).
+    """
 
     table: Table
     only_if_absent: bool = False
+    with_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
-    """A table as it is after ALTER TABLE or CREATE/DROP INDEX; ``table.id`` differs from ``id`` when the statement renames it."""
+    """A table as it is after ALTER TABLE or CREATE/DROP INDEX; ``table.id`` differs from ``id`` when the statement renames it.
+
+    ``rewrites``: what the statement does to old rows beyond what the columns show (a partition emptied, a new expression); None: nothing.
+    """
 
     id: TableId
     table: Table
+    rewrites: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from dblog.core.changes import (
@@ -192,8 +193,22 @@ class Timeline:
         self._append(table, Version(position, Stale(reason, self._last_known(table))))
 
     def park(self, table: TableId, position: Position, reason: str) -> None:
-        """From ``position`` on rows of this table cannot be decoded; ``put`` or the table's next CREATE ends it."""
+        """From ``position`` on rows of this table cannot be decoded; ``put``, ``gone`` or the table's next CREATE ends it."""
         self._append(table, Version(position, Parked(reason)))
+
+    def gone(self, table: TableId, position: Position) -> None:
+        """At ``position`` the server had no table of this name (any more)."""
+        self._append(table, Version(position, Absent()))
+
+    def parkings_that_end(self, after: Position) -> list[tuple[Position, TableId]]:
+        """Where captured tables stop being parked, of those ends that lie behind ``after``: each table's rows up to there have to be dumped."""
+        return [
+            (later.position, id_)
+            for id_, versions in self._versions.items()
+            if self._captured(id_)
+            for earlier, later in pairwise(versions)
+            if isinstance(earlier.state, Parked) and isinstance(later.state, Known) and later.position > after
+        ]
 
     def apply(
         self, changes: Iterable[Change], position: Position, *, ddl: str | None = None, note: Mapping[str, object] | None = None

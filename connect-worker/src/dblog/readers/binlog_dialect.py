@@ -26,9 +26,11 @@ from dblog.dialects.mysql import session as mysql_session
 from dblog.dialects.mysql import types as mysql_types
 from dblog.dialects.mysql.context import Context
 from dblog.dialects.mysql.flavor import Flavor, mysql_flavor
+from dblog.dialects.mysql.rewrites import rewritten
 from dblog.dialects.mysql.seen import COLLATIONS_SQL, MARIADB_COLLATIONS_SQL, WIDTHS_SQL, Charsets, merger, seen_of
 from dblog.dialects.mysql.session import ServerFacts, Session
-from dblog.model import TableId
+from dblog.dialects.mysql.statementtext import statement_text
+from dblog.model import Table, TableId
 from dblog.readers.schemas import Merge
 
 ROW_CHANGE = re.compile(r"\s*(?:/\*.*?\*/\s*)*(insert|update|delete|replace|load\s+data|load\s+xml)\b", re.IGNORECASE | re.DOTALL)
@@ -78,7 +80,17 @@ class BinlogDialect:
         """By the first word; a log of rows holds none of these."""
         return ROW_CHANGE.match(text) is not None
 
-    def statement_parser(self, facts: ServerFacts, timeline: Timeline) -> Callable[[events.Query, Position], Iterable[Change]]:
+    @staticmethod
+    def statement_text(query: events.Query, charsets: Charsets) -> str:
+        """A statement's text, in whatever character set its client spoke."""
+        return statement_text(query, charsets)
+
+    @staticmethod
+    def rewritten(changes: Iterable[Change], before: Callable[[TableId], Table | None]) -> dict[TableId, str]:
+        """The tables whose old rows a statement changes without row events."""
+        return rewritten(changes, before)
+
+    def statement_parser(self, facts: ServerFacts, timeline: Timeline) -> Callable[[events.Query, str, Position], Iterable[Change]]:
         """The DDL parser in the surroundings of one server."""
         flavor = self.flavor_of(facts.version)
 
@@ -86,7 +98,7 @@ class BinlogDialect:
             known = timeline.databases.get(name)
             return (None, None) if known is None else (known.charset, known.collation)
 
-        def parse(query: events.Query, position: Position) -> Iterable[Change]:
+        def parse(query: events.Query, text: str, position: Position) -> Iterable[Change]:
             context = Context(
                 flavor=flavor,
                 table=timeline.lookup_before(position),
@@ -97,7 +109,7 @@ class BinlogDialect:
                 server_charset=facts.charset or None,
                 server_collation=facts.collation or None,
             )
-            return ddl.parse(query.text.decode("utf-8", "replace"), context)
+            return ddl.parse(text, context)
 
         return parse
 

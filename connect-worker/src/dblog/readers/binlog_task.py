@@ -22,7 +22,7 @@ from dblog.core.changes import AlterTable, Change, DropTable, RenameTable, Trunc
 from dblog.core.dumps import Dump, dump_of, dump_to_text
 from dblog.core.governor import ChunkLimits
 from dblog.core.selection import Selection, name_matcher
-from dblog.core.timeline import Database, Timeline
+from dblog.core.timeline import Database, Parked, Position, Timeline
 from dblog.core.watermark import Windows
 from dblog.dialects.mysql import sql
 from dblog.dialects.mysql.catalog import read_databases
@@ -39,17 +39,23 @@ from dblog.readers.chunk import ChunkReader
 from dblog.readers.encoders import Encoders
 from dblog.readers.history import SchemaHistory
 from dblog.readers.interleaved import ChunkRead, Interleaver
+from dblog.readers.lookahead import LookAhead
 from dblog.readers.offset import BinlogOffset
 from dblog.readers.patience import Patience
 from dblog.readers.queue import BlockingQueue
-from dblog.readers.schemas import SchemaDialect, Schemas
-from dblog.readers.start import From, StartPlan, may_start_over, start_plan
+from dblog.readers.schemas import Reading, SchemaDialect, Schemas
+from dblog.readers.start import From, StartPlan, dumps_at_all, may_start_over, start_plan
 from dblog.readers.stream import LogStream
 
 log = structlog.get_logger(__name__)
 
 CATALOG_TRIES_MAX = 20
 """Reads of the catalog until two agree: more DDL than that at the very start is worth waiting for, not guessing."""
+
+DDL_FILTER = "schema.history.internal.ddl.filter"
+
+SECOND_READER = 0x4000_0000
+"""Flipped in the server id of a second log connection."""
 
 EPOCH_START_S = 1_704_067_200
 """2024-01-01: a fresh start takes the minutes since then as its epoch, so it sorts behind whatever an earlier life of the connector wrote (D7)."""
@@ -88,11 +94,12 @@ class BinlogTask:
         self._schemas: Schemas | None = None
         self._stream: LogStream | None = None
         self._interleaver: Interleaver | None = None
-        self._chunk_readers: list[ChunkReader] = []
+        self._chunk_readers: dict[int, ChunkReader] = {}
         self._threads: list[threading.Thread] = []
         self._taken: set[TableId] = set()
         self._take_lock = threading.Lock()
         self._ends_after_dump = False
+        self._redumps = settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(self._mode)
         self._stopped = threading.Event()
         self._joined: dict[TableId, tuple[int, int]] = {}
         self.partition: Mapping[str, str] = {"server": self._prefix}
@@ -154,7 +161,7 @@ class BinlogTask:
             self._interleaver.stop()
         if self._stream is not None:
             self._stream.stop()
-        for reader in self._chunk_readers:
+        for reader in list(self._chunk_readers.values()):
             reader.stop()
         for thread in self._threads:
             thread.join(timeout=10)
@@ -173,6 +180,8 @@ class BinlogTask:
             out["log_reconnects_total"] = float(stream.reconnects_total)
             out["log_records_total"] = float(stream.records_total)
             out["lag_ms"] = stream.lag_ms()
+        if self._schemas is not None:
+            out["tables_parked"] = float(len(self._schemas.parked))
         dump = None if interleaver is None else interleaver.dump
         if dump is not None:
             out["dump_tables_total"] = float(len(dump.tables))
@@ -191,14 +200,7 @@ class BinlogTask:
     def _fresh(self, session: Session, history: SchemaHistory, plan: StartPlan, *, epoch_above: int) -> tuple[LogProgress, Timeline]:
         """Position and schemas of now (or the oldest log), and a history that starts with them."""
         epoch = max(epoch_above + 1, (self._clock.now_us() // 1_000_000 - EPOCH_START_S) // 60)
-        for _ in range(CATALOG_TRIES_MAX):
-            before = session.read_catalog(self._selection.includes)
-            file, pos, gtids = session.current_position()
-            if before == session.read_catalog(self._selection.includes):
-                break
-        else:
-            message = "tables keep being altered while the connector starts; it starts once they are left alone for a moment"
-            raise TransientError(message)
+        before, file, pos, gtids = self._positioned_catalog(session)
         if plan.log_from is From.OLDEST:
             file, pos, gtids = session.log_files()[0].name, 4, session.purged_gtids()
         progress = self._progress(session, file=file, pos=pos, gtids=gtids, epoch=epoch)
@@ -216,6 +218,16 @@ class BinlogTask:
         log.info("schemas read", tables=len(before), file=file, pos=pos)
         return progress, timeline
 
+    def _positioned_catalog(self, session: Session) -> tuple[list[Table], str, int, str]:
+        """The captured tables, and a position of the log at which they were so: read before it and after it alike."""
+        for _ in range(CATALOG_TRIES_MAX):
+            before = session.read_catalog(self._selection.includes)
+            file, pos, gtids = session.current_position()
+            if before == session.read_catalog(self._selection.includes):
+                return before, file, pos, gtids
+        message = "tables keep being altered while the connector starts; it starts once they are left alone for a moment"
+        raise TransientError(message)
+
     def _resume(self, session: Session, history: SchemaHistory, offset: OffsetMap) -> tuple[LogProgress, Timeline, list[TableId]]:
         """Go on at a stored offset; tables that the connector does not know yet join now."""
         progress = LogProgress.of_offset(offset, flavor=self._dialect.name)
@@ -229,17 +241,18 @@ class BinlogTask:
                 "the stored offset cannot be decoded safely; restore the topic, or reset the connector's offsets to dump anew"
             )
             raise PositionLostError(message)
-        now = session.read_catalog(self._selection.includes)
-        file, pos, _ = session.current_position()
+        now, file, pos, _ = self._positioned_catalog(session)
         joined = self._progress(session, file=file, pos=pos, gtids=None, epoch=progress.epoch).sequence
-        new_tables = []
+        new_tables, parked = [], timeline.in_state(Parked)
         for table in now:
             if not timeline.versions(table.id):
                 timeline.put(table, joined, note={"file": file, "pos": pos})
                 self._joined[table.id] = joined
                 new_tables.append(table.id)
-        if new_tables:
-            history.save(timeline, new_tables)
+            elif table.id in parked:
+                timeline.put(table, joined, note={"file": file, "pos": pos})
+        if new_tables or parked:
+            history.save(timeline, [*new_tables, *parked])
         return progress, timeline, new_tables
 
     def _follow_server(self, session: Session, progress: LogProgress) -> None:
@@ -291,23 +304,41 @@ class BinlogTask:
         charsets = self._dialect.charsets(session)
         limit_s = int(self._settings.originals.get("dblog.retry.timeout.ms") or 300_000) / 1000
         patience = Patience(stopped=self._stopped, limit_s=limit_s, clock=self._clock)
+        parse = self._dialect.statement_parser(session.facts, timeline)
+
+        def text_of(query: Query) -> str:
+            return self._dialect.statement_text(query, charsets)
+
+        ahead = LookAhead(
+            open_log=lambda file, pos: self._open_second_log(session, file, pos),
+            new_decoder=lambda: self._dialect.decoder(lambda _map, _place: None, self._marks, self._settings),
+            parse=lambda query, position: parse(query, text_of(query), position),
+            text_of=text_of,
+            end_of_log=lambda code, body, where: end_of_log(code, body, session.settings, where),
+            stopped=self._stopped.is_set,
+            epoch=progress.epoch,
+        )
         schemas = self._schemas = Schemas(
             timeline=timeline,
             history=history,
             dialect=SchemaDialect(
                 read_table_map=lambda body: self._dialect.read_table_map(body, charsets),
-                parse_statement=self._dialect.statement_parser(session.facts, timeline),
+                text_of=text_of,
+                parse_statement=parse,
+                rewritten=self._dialect.rewritten,
                 is_row_change=self._dialect.is_row_change,
-                read_table=self._read_table,
+                read_table=lambda table, position, place: self._read_table(table, position, place, ahead),
             ),
             includes=self._selection.includes,
             build_encoder=lambda table: patience(lambda: self._encoders.encoder(table)),
+            filtered=name_matcher(self._settings.originals.get(DDL_FILTER), option=DDL_FILTER) or (lambda _: False),
             patience=patience,
         )
+        schemas.resume_parkings(progress.sequence)
 
         def resolve(table_map: bytes, place: LogOffset) -> RowEncoder | None:
             # A transaction's rows are decoded with the schema at its begin: no DDL stands inside.
-            return schemas.resolve(table_map, sequence_of(epoch=progress.epoch, file=place.file, pos=place.pos))
+            return schemas.resolve(table_map, sequence_of(epoch=progress.epoch, file=place.file, pos=place.pos), place)
 
         for table, position in self._joined.items():
             schemas.ignore_before(table, position)
@@ -377,8 +408,23 @@ class BinlogTask:
             gtids=None if at.gtids is None else at.gtids.text(),
         )
 
-    def _read_table(self, table: TableId) -> Table | None:
-        return next(iter(self._catalog_session().read_catalog(lambda other: other == table)), None)
+    def _open_second_log(self, session: Session, file: str, pos: int) -> Any:
+        """Beside the task's own log connection, so with another server id: the server ends the older of two with one id."""
+        server_id = self._settings.integer("database.server.id") ^ SECOND_READER
+        return session.open_log(server_id=server_id, file=file, pos=pos, gtids=None)
+
+    def _read_table(self, table: TableId, position: Position, place: LogOffset, ahead: LookAhead) -> Reading:
+        """The table as the server has it now, with the log between there and now looked through; read before and after, as at the start."""
+        for _ in range(CATALOG_TRIES_MAX):
+            session = self._catalog_session()
+            before = session.read_catalog(lambda other: other == table)
+            file, pos, _ = session.current_position()
+            end = sequence_of(epoch=position[0] >> 32, file=file, pos=pos)
+            touched = ahead.touches(table, place, position, end)
+            if before == session.read_catalog(lambda other: other == table):
+                return Reading(table=next(iter(before), None), position=end, touched=touched)
+        message = f"{table} keeps being altered while its schema is read"
+        raise TransientError(message)
 
     def _catalog_session(self) -> Session:
         """The session for questions of the log thread; opened again when the server has dropped it while it was idle."""
@@ -396,23 +442,29 @@ class BinlogTask:
         if dump is None or dump.done:
             self._dump_ended()
             return
-        pending = [t.table for t in dump.tables if not t.done]
-        threads = min(self._settings.integer("dblog.dump.threads"), len(pending))
+        self._start_chunk_readers()
+
+    def _start_chunk_readers(self) -> None:
+        """As many as the option allows and tables wait; those that run already count."""
+        assert self._interleaver is not None
+        assert self._schemas is not None
         limits = ChunkLimits(rows_max=self._settings.integer("dblog.chunk.rows"), bytes_max=self._settings.integer("dblog.chunk.bytes.max"))
         settings = settings_of(self._settings)
-        for number in range(threads):
-            assert self._schemas is not None
-            reader = ChunkReader(
-                connect=lambda: DumpConnection.open(settings, self._marks),
-                sql=sql,
-                interleaver=self._interleaver,
-                next_table=self._next_table,
-                table_of=self._schemas.table,
-                mark_name=f"{self._mark_name}/{number}",
-                limits=limits,
-            )
-            self._chunk_readers.append(reader)
-            self._thread(f"dump-{number}", lambda reader=reader: self._read_chunks(reader))  # type: ignore[misc]
+        dump = self._interleaver.dump
+        with self._take_lock:
+            waiting = sum(not t.done and t.table not in self._taken for t in dump.tables) if dump is not None else 0
+            free = [n for n in range(self._settings.integer("dblog.dump.threads")) if n not in self._chunk_readers]
+            for number in free[:waiting]:
+                reader = self._chunk_readers[number] = ChunkReader(
+                    connect=lambda: DumpConnection.open(settings, self._marks),
+                    sql=sql,
+                    interleaver=self._interleaver,
+                    next_table=lambda number=number: self._next_table(number),  # type: ignore[misc]
+                    table_of=self._schemas.table,
+                    mark_name=f"{self._mark_name}/{number}",
+                    limits=limits,
+                )
+                self._thread(f"dump-{number}", lambda reader=reader: self._read_chunks(reader))  # type: ignore[misc]
 
     def _read_chunks(self, reader: ChunkReader) -> None:
         reader.run()
@@ -427,8 +479,8 @@ class BinlogTask:
             log.info("the dump is done and snapshot.mode=initial_only: the log is not followed any further")
             self._stream.stop()
 
-    def _next_table(self) -> TableId | None:
-        """A table of the dump that no other thread has taken."""
+    def _next_table(self, number: int) -> TableId | None:
+        """A table of the dump that no other thread has taken; without one the reader of that number is no more."""
         assert self._interleaver is not None
         dump = self._interleaver.dump
         with self._take_lock:
@@ -436,13 +488,36 @@ class BinlogTask:
                 if not progress.done and progress.table not in self._taken:
                     self._taken.add(progress.table)
                     return progress.table
+            self._chunk_readers.pop(number, None)
         return None
 
-    def _tables_changed(self, changes: Iterable[Change]) -> None:
-        """What DDL means for a dump under way: a table that is gone is done, a renamed one is read under its new name."""
+    def _tables_changed(self, changes: Iterable[Change], rewritten: Mapping[TableId, str]) -> None:
+        """What DDL means for a dump under way: a table that is gone is done, a renamed one is read under its new name, a rewritten one again."""
         assert self._interleaver is not None
-        if self._interleaver.dump is None:
-            return
+        if self._interleaver.dump is not None:
+            self._follow_in_dump(changes)
+        if rewritten and self._redumps:
+            self._dump_again(rewritten)
+
+    def _dump_again(self, rewritten: Mapping[TableId, str]) -> None:
+        """Dump tables whose old rows have changed without events; the next batch carries the dump's new state into the offset. # I3"""
+        assert self._interleaver is not None
+        assert self._schemas is not None
+        for table in self._dumped(t for t in rewritten if self._schemas.table(t) is not None):
+            log.info("the table is dumped again", table=str(table), reason=rewritten[table])
+            progress = self._interleaver.table_dump(table)
+            if progress is None or progress.done:
+                with self._take_lock:
+                    self._taken.discard(table)
+            self._interleaver.read_again(
+                table,
+                "its rows were rewritten",
+                lambda d, t=table: (d or dump_of(self._run, ())).with_tables([t]).restarted(t),  # type: ignore[misc]
+            )
+        self._start_chunk_readers()
+
+    def _follow_in_dump(self, changes: Iterable[Change]) -> None:
+        assert self._interleaver is not None
         for change in changes:
             match change:
                 case DropTable(ids):

@@ -190,6 +190,13 @@ class Interleaver:
         with self._changed:
             self._discarded(self._windows.table_changed(table, reason))
 
+    def read_again(self, table: TableId, reason: str, change: Callable[[Dump | None], Dump | None]) -> None:
+        """The table's dump begins anew with the state that ``change`` gives; whoever reads it goes back to its beginning, between two windows too."""
+        with self._changed:
+            self._windows.table_changed(table, reason)
+            self._reset(table, reason)
+            self._set_dump(change(self._dump))
+
     def mark(self, token: str, at: MarkPosition) -> None:
         """A mark, at the log's position; a high mark sends the rows of its window."""
         with self._changed:

@@ -3,20 +3,25 @@
 ``resolve`` answers a table map: the table valid there, checked against what the table map says; repaired where full metadata tells how, read again from
 the server where it does not. ``statement`` takes a DDL statement: the timeline is changed and the history written before the log goes on.
 
+What the server says of a table is true at the server's end of the log, not where we are: it is taken only if no statement in between touches the table
+(``Reading.touched``). If one does, the table is parked from here to that end: its rows are passed over, every other table goes on, and at the end the
+table has a schema again and is dumped anew, because its rows of the stretch are missing. A table that cannot be told at all stays parked.
+
 The log thread moves it; chunk threads ask for tables, and the committer lets versions go: one lock serves all, and none asks per row.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
+from dblog.codecs.logitems import LogOffset
 from dblog.codecs.rowplan import RowEncoder
-from dblog.core.changes import Change, TruncateTable, tables_of
+from dblog.core.changes import Change, Ignored, TruncateTable, Unknown, tables_of
 from dblog.core.crosscheck import Agreed, Mismatch, Repaired, Seen, cross_check
 from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
 from dblog.errors import DefiniteError
@@ -31,20 +36,45 @@ Merge = Callable[[Column, Column], Column]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A table as the server had it at ``position``, None if there was none; ``touched``: a statement between the place asked about and there names it."""
+
+    table: Table | None
+    position: Position
+    touched: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementDone:
+    """One statement: its changes, the captured tables that it touched, and those whose old rows it altered (and why)."""
+
+    changes: tuple[Change, ...]
+    touched: tuple[TableId, ...] = ()
+    rewritten: dict[TableId, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDialect:
     """What a dialect knows about table maps, statements and its catalog."""
 
     read_table_map: Callable[[bytes], tuple[TableId, Seen, Merge]]
-    parse_statement: Callable[[Any, Position], Iterable[Change]]
-    """A QUERY event's body as the dialect reads it, and the position at which its changes hold."""
+    text_of: Callable[[Any], str]
+    """A QUERY event's statement."""
+    parse_statement: Callable[[Any, str, Position], Iterable[Change]]
+    """A QUERY event's body as the dialect reads it, its text, and the position at which its changes hold."""
+    rewritten: Callable[[Iterable[Change], Callable[[TableId], Table | None]], dict[TableId, str]]
+    """The tables whose old rows a statement's changes alter, and how; asked with the tables as they were before."""
     is_row_change: Callable[[str], bool]
     """Whether a statement changes rows: in a log of rows it must not occur."""
-    read_table: Callable[[TableId], Table | None]
-    """The table as the server has it now."""
+    read_table: Callable[[TableId, Position, LogOffset], Reading]
+    """The table as the server has it now, and whether it was the same at this place of the log."""
 
 
 class Schemas:
-    """One task's schemas. ``includes`` is the selection of captured tables; ``patience`` waits out a broker that is away while the history is written."""
+    """One task's schemas. ``includes`` is the selection of captured tables; ``patience`` waits out a broker or server that is away meanwhile.
+
+    ``filtered``: statements that the user wants left out of the history (schema.history.internal.ddl.filter). They are followed all the same.
+    """
 
     def __init__(
         self,
@@ -54,7 +84,8 @@ class Schemas:
         dialect: SchemaDialect,
         includes: Callable[[TableId], bool],
         build_encoder: Callable[[Table], RowEncoder],
-        patience: Callable[[Callable[[], None]], None] = lambda call: call(),
+        filtered: Callable[[str], bool] = lambda _: False,
+        patience: Callable[[Callable[[], Any]], Any] = lambda call: call(),
     ) -> None:
         self._patience = patience
         self._timeline = timeline
@@ -62,6 +93,9 @@ class Schemas:
         self._dialect = dialect
         self._includes = includes
         self._build_encoder = build_encoder
+        self._filtered = filtered
+        self._parked: dict[TableId, str] = {}
+        self._ends: list[tuple[Position, TableId]] = []
         self._encoders: dict[TableId, RowEncoder] = {}
         self._ignored_before: dict[TableId, Position] = {}
         self._lock = threading.RLock()
@@ -89,12 +123,39 @@ class Schemas:
         """The table joined the connector at ``position``: older rows are not its business (it is dumped, or followed from there)."""
         self._ignored_before[table] = position
 
-    def resolve(self, table_map: bytes, position: Position) -> RowEncoder | None:
-        """The encoder for rows behind this table map; None when the table is not captured. DefiniteError when the columns cannot be told."""
-        with self._lock:
-            return self._resolve(table_map, position)
+    @property
+    def parked(self) -> Mapping[TableId, str]:
+        """Tables whose rows are passed over where the log stands now, and why."""
+        return self._parked
 
-    def _resolve(self, table_map: bytes, position: Position) -> RowEncoder | None:
+    def resume_parkings(self, at: Position) -> None:
+        """After a restart: the stretches that tables are parked for, of those that end behind ``at``."""
+        self._ends = sorted(self._timeline.parkings_that_end(at))
+
+    @property
+    def waits_for_end(self) -> bool:
+        """Whether some table has a schema again further on (asked for every item of the log)."""
+        return bool(self._ends)
+
+    def take_ended(self, position: Position) -> dict[TableId, str]:
+        """The tables whose parking the log has come to the end of: they must be dumped anew. The decoder has to forget its tables."""
+        ended = {table: "it was parked and has a schema again" for end, table in self._ends if end <= position}
+        self._ends = [(end, table) for end, table in self._ends if end > position]
+        for table in ended:
+            self._parked.pop(table, None)
+            log.info("a parked table is read again", table=str(table))
+        return ended
+
+    def text_of(self, query: Any) -> str:
+        """A statement's text."""
+        return self._dialect.text_of(query)
+
+    def resolve(self, table_map: bytes, position: Position, place: LogOffset) -> RowEncoder | None:
+        """The encoder for rows behind this table map; None when the table is not captured, or parked."""
+        with self._lock:
+            return self._resolve(table_map, position, place)
+
+    def _resolve(self, table_map: bytes, position: Position, place: LogOffset) -> RowEncoder | None:
         table_id, seen, merge = self._dialect.read_table_map(table_map)
         if not self._includes(table_id) or not seen.is_table:
             return None
@@ -102,35 +163,83 @@ class Schemas:
             return None
         match self._timeline.state_at(table_id, position):
             case Known(table):
-                return self._checked(table, seen, merge, position)
+                return self._checked(table, seen, merge, position, place)
             case Stale(reason, last):
-                return self._refreshed(table_id, last, seen, merge, position, reason)
+                return self._refreshed(table_id, last, seen, merge, position, place, reason)
             case Absent():
-                return self._refreshed(table_id, None, seen, merge, position, "no version of it is known")
+                return self._refreshed(table_id, None, seen, merge, position, place, "no version of it is known")
             case Parked(reason):
-                message = f"{table_id} is parked: {reason}"
-                raise DefiniteError(message)
+                self._parked[table_id] = reason
+                return None
 
-    def statement(
-        self, query: Any, text: str, *, position: Position, note: dict[str, object]
-    ) -> tuple[tuple[Change, ...], tuple[TableId, ...]]:
-        """Apply one statement of the log, valid from ``position`` on; returns its changes and the captured tables that they touch.
+    def statement(self, query: Any, text: str, *, position: Position, note: dict[str, object], place: LogOffset) -> StatementDone:
+        """Apply one statement of the log, valid from ``position`` on.
 
-        DefiniteError for a statement that changes rows of captured tables without rows in the log. # I5
+        A table that the statement leaves unknown is read from the server at once. DefiniteError for a statement that changes rows of captured tables
+        without rows in the log. # I5
         """
         with self._lock:
-            self._refuse_row_changes(text)
-            changes = tuple(self._dialect.parse_statement(query, position))
+            filtered = self._filtered(text)
+            if not filtered:
+                self._refuse_row_changes(text)
+            changes = tuple(self._named(change, text) for change in self._dialect.parse_statement(query, text, position))
+            if all(isinstance(change, Ignored) for change in changes):
+                return StatementDone(changes=changes)
+            rewritten = self._dialect.rewritten(changes, self._timeline.lookup_before(position))
             before = dict(self._timeline.databases)
-            changed = self._timeline.apply(changes, position, ddl=text, note=note)
+            changed = self._timeline.apply(changes, position, ddl=None if filtered else text, note=note)
             after = self._timeline.databases
             databases = [name for name in {*before, *after} if before.get(name) != after.get(name)]
-            if changed or databases:
-                self._patience(lambda: self._history.save(self._timeline, changed, databases=databases))
             for table in changed:
                 self._encoders.pop(table, None)
+                self._parked.pop(table, None)
+                if self._includes(table) and isinstance(state := self._timeline.current(table), Stale):
+                    self._reread(table, position, place, state.reason)
+            if changed or databases:
+                self._patience(lambda: self._history.save(self._timeline, changed, databases=databases))
             truncated = [t for c in changes if isinstance(c, TruncateTable) for t in tables_of(c)]
-            return changes, tuple(t for t in dict.fromkeys((*changed, *truncated)) if self._includes(t))
+            touched = tuple(t for t in dict.fromkeys((*changed, *truncated)) if self._includes(t))
+            return StatementDone(
+                changes=changes,
+                touched=touched,
+                rewritten={t: why for t, why in rewritten.items() if self._includes(t) and t not in self._parked},
+            )
+
+    def _named(self, change: Change, text: str) -> Change:
+        """A statement of which not even the tables could be read spoils every captured table whose name occurs in it."""
+        if not isinstance(change, Unknown) or change.ids:
+            return change
+        lowered = text.lower()
+        return Unknown(tuple(t.id for t in self._timeline.captured_tables() if t.id.name.lower() in lowered), change.reason)
+
+    def _reread(self, table_id: TableId, position: Position, place: LogOffset, why: str) -> None:
+        """A table that a statement left unknown: as the server has it, if that was so here; parked up to there if not."""
+        reading = self._read(table_id, position, place, why)
+        if reading.touched:
+            self._park(table_id, position, f"{why}, and it was altered again before it could be read", reading)
+        elif reading.table is None:
+            self._timeline.gone(table_id, position)
+        else:
+            self._timeline.put(reading.table, position)
+
+    def _read(self, table_id: TableId, position: Position, place: LogOffset, why: str) -> Reading:
+        reading: Reading = self._patience(lambda: self._dialect.read_table(table_id, position, place))
+        log.info(
+            "table schema read from the server", table=str(table_id), reason=why, found=reading.table is not None, touched=reading.touched
+        )
+        return reading
+
+    def _park(self, table_id: TableId, position: Position, reason: str, reading: Reading | None) -> None:
+        self._timeline.park(table_id, position, reason)
+        self._parked[table_id] = reason
+        if reading is not None and reading.position > position:
+            if reading.table is None:
+                self._timeline.gone(table_id, reading.position)
+            else:
+                self._timeline.put(reading.table, reading.position)
+                self._ends = sorted([*(end for end in self._ends if end[1] != table_id), (reading.position, table_id)])
+                reason += "; its rows are passed over until then, and it is dumped anew"
+        log.error("table parked", table=str(table_id), reason=reason, remedy="restart the task to have it read and dumped again")
 
     def _refuse_row_changes(self, text: str) -> None:
         if not self._dialect.is_row_change(text):
@@ -149,7 +258,7 @@ class Schemas:
         with self._lock:
             self._history.prune(self._timeline, position)
 
-    def _checked(self, table: Table, seen: Seen, merge: Merge, position: Position) -> RowEncoder:
+    def _checked(self, table: Table, seen: Seen, merge: Merge, position: Position, place: LogOffset) -> RowEncoder | None:
         match cross_check(table, seen, merge):
             case Agreed():
                 return self._encoder_of(table)
@@ -159,30 +268,38 @@ class Schemas:
                 self._save(table.id)
                 return self._encoder_of(repaired)
             case Mismatch(reason):
-                return self._refreshed(table.id, table, seen, merge, position, reason)
+                return self._refreshed(table.id, table, seen, merge, position, place, reason)
 
-    def _refreshed(self, table_id: TableId, last: Table | None, seen: Seen, merge: Merge, position: Position, why: str) -> RowEncoder:
-        """Read the table from the server, and take it if it fits what the log says; else go by the log's own metadata if that is full."""
-        table = self._dialect.read_table(table_id)
-        log.info("table schema read from the server", table=str(table_id), reason=why, found=table is not None)
-        candidates = [t for t in (table, last) if t is not None]
-        for candidate in candidates:
-            match cross_check(candidate, seen, merge):
-                case Agreed():
-                    return self._accepted(candidate, position)
-                case Repaired(repaired, _) if seen.named:
-                    return self._accepted(repaired, position)
-                case _:
-                    pass
+    def _refreshed(
+        self, table_id: TableId, last: Table | None, seen: Seen, merge: Merge, position: Position, place: LogOffset, why: str
+    ) -> RowEncoder | None:
+        """Read the table from the server, and take it if it fits the log; a log with full metadata says the rest itself, without it the table must be
+        the one of this place, or it is parked. # I4
+        """
+        reading = self._read(table_id, position, place, why)
         if seen.named:
+            for candidate in (reading.table, last):
+                if candidate is not None:
+                    match cross_check(candidate, seen, merge):
+                        case Agreed():
+                            return self._accepted(candidate, position)
+                        case Repaired(repaired, _):
+                            return self._accepted(repaired, position)
+                        case _:
+                            pass
             key = seen.key or ()
             return self._accepted(Table(id=table_id, columns=tuple(seen.columns), key=key, primary_key=bool(key)), position)
-        message = (
-            f"the columns of {table_id} cannot be told ({why}), and the server's table does not fit the log any more: its rows would be decoded wrongly; "
-            "set binlog_row_metadata=FULL on the server so that the log names its columns, then reset the connector's offsets to dump anew, "
-            "or leave the table out with table.exclude.list"
+        if not reading.touched and reading.table is not None and isinstance(cross_check(reading.table, seen, merge), Agreed):
+            return self._accepted(reading.table, position)
+        advice = (
+            "set binlog_row_metadata=FULL on the server so that the log names its columns, or leave the table out with table.exclude.list"
         )
-        raise DefiniteError(message)
+        if reading.touched:
+            self._park(table_id, position, f"{why}, and it was altered again before it could be read; {advice}", reading)
+        else:
+            self._park(table_id, position, f"{why}, and the server's table does not fit the log; {advice}", None)
+        self._save(table_id)
+        return None
 
     def _accepted(self, table: Table, position: Position) -> RowEncoder:
         self._timeline.repair(table, position, note={})

@@ -66,3 +66,8 @@ def start_plan(mode: str, offset: OffsetMap | None) -> StartPlan:
 def may_start_over(mode: str) -> bool:
     """Whether a lost position is answered by a new dump instead of an error."""
     return mode.lower() == "when_needed"
+
+
+def dumps_at_all(mode: str) -> bool:
+    """Whether the mode brings rows that are older than the connector; without them nothing is dumped again either."""
+    return mode.lower() in DUMPING_MODES

@@ -20,9 +20,9 @@ from dblog.core.backoff import Backoff
 from dblog.core.changes import Change, Ignored
 from dblog.core.watermark import MarkPosition
 from dblog.dialects.mysql import events
-from dblog.dialects.mysql.offset import POSITION_BITS, LogProgress
+from dblog.dialects.mysql.offset import POSITION_BITS, LogProgress, sequence_of
 from dblog.errors import TransientError
-from dblog.model import Segment
+from dblog.model import Segment, TableId
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.queue import QueueClosedError
 from dblog.readers.schemas import Schemas
@@ -71,7 +71,7 @@ class LogStream:
         heartbeat: Callable[[], Segment] | None,
         heartbeat_interval_s: float,
         clock: Clock,
-        on_tables_changed: Callable[[Iterable[Change]], None],
+        on_tables_changed: Callable[[Iterable[Change], dict[TableId, str]], None],
     ) -> None:
         self._open_log = open_log
         self._new_decoder = new_decoder
@@ -160,6 +160,8 @@ class LogStream:
 
     def _take(self, items: Iterable[LogRows | LogEvent]) -> None:
         for item in items:
+            if self._schemas.waits_for_end:
+                self._end_parkings(item.position)
             if self._came_to(item.position):
                 self._interleaver.moved(item.position)
                 self._unsent = True
@@ -167,6 +169,13 @@ class LogStream:
                 self._rows(item)
             else:
                 self._event(item)
+
+    def _end_parkings(self, place: LogOffset) -> None:
+        """Tables that have a schema again from here on are dumped anew; the dump is ordered before the place is passed, so that no kill loses it."""
+        ended = self._schemas.take_ended(sequence_of(epoch=self._at.epoch, file=place.file, pos=place.pos))
+        if ended:
+            self._decoder.forget_tables()
+            self._on_tables_changed((), ended)
 
     def _came_to(self, place: LogOffset) -> bool:
         """Take the place, unless a new connection has not come beyond where the last one was: it begins with the file's first bytes, and with
@@ -226,18 +235,19 @@ class LogStream:
 
     def _statement(self, event: LogEvent) -> None:
         query = events.read_query(event.body)
-        text = query.text.decode("utf-8", "replace")
+        text = self._schemas.text_of(query)
         position = (event.sequence_high, event.next_pos << POSITION_BITS)
         note: dict[str, object] = {"file": event.file, "pos": event.next_pos}
-        changes, touched = self._schemas.statement(query, text, position=position, note=note)
-        if all(isinstance(change, Ignored) for change in changes):
+        place = LogOffset(file=event.file, pos=event.next_pos)
+        done = self._schemas.statement(query, text, position=position, note=note, place=place)
+        if all(isinstance(change, Ignored) for change in done.changes):
             return
-        log.info("DDL in the log", tables=[str(t) for t in touched], file=event.file, pos=event.start_pos)
+        log.info("DDL in the log", tables=[str(t) for t in done.touched], file=event.file, pos=event.start_pos)
         self._decoder.forget_tables()
-        for table in touched:
+        for table in {*done.touched, *done.rewritten}:
             self._interleaver.table_changed(table, "DDL inside the window")
-        self._on_tables_changed(changes)
-        self._interleaver.extra(self._statement_records(event, query, text, changes))
+        self._on_tables_changed(done.changes, done.rewritten)
+        self._interleaver.extra(self._statement_records(event, query, text, done.changes))
         self._sent()
 
     def _duties(self) -> None:

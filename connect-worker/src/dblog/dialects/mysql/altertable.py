@@ -73,6 +73,8 @@ class Alteration:
     """MariaDB: CONVERT PARTITION ... TO TABLE."""
     others: list[Change] = field(default_factory=list)
     """What the statement does to other tables."""
+    rewrites: str | None = None
+    """What it does to rows without saying so in the columns."""
 
 
 PARTITION_VERBS = (
@@ -159,11 +161,17 @@ def _clause(cursor: Cursor, context: Context, into: Alteration, names: TableName
         cursor.expect("TO", "TABLE")
         made = names.read(cursor)
         into.made_of_partition = made
+        into.rewrites = "a partition has become a table of its own"
         _skip_rest(cursor)
     elif cursor.take("CONVERT", "TABLE"):
         into.others.append(DropTable((names.read(cursor),)))
+        into.rewrites = "a table has become a partition of it"
         _skip_rest(cursor)
+    elif cursor.is_word("EXCHANGE"):
+        _exchange(cursor, context, into, names)
     elif cursor.is_any(*PARTITION_VERBS):
+        if cursor.is_any("TRUNCATE", "IMPORT", "DISCARD"):
+            into.rewrites = f"{cursor.next.upper} changes all rows of a partition or table"
         _skip_rest(cursor)
     elif cursor.take("ORDER", "BY"):
         while not (cursor.ended or (cursor.is_op(",") and cursor.ahead(1).upper in ("ADD", "DROP", "MODIFY", "CHANGE"))):
@@ -217,6 +225,17 @@ def _skip_rest(cursor: Cursor) -> None:
         cursor.skip_one()
 
 
+def _exchange(cursor: Cursor, context: Context, into: Alteration, names: TableNames) -> None:
+    """EXCHANGE PARTITION p WITH TABLE t: both hold other rows afterwards."""
+    into.rewrites = "a partition was exchanged with a table"
+    while not (cursor.ended or cursor.take("WITH", "TABLE")):
+        cursor.skip_one()
+    other = names.read(cursor)
+    if (known := context.table(other)) is not None:
+        into.others.append(AlterTable(other, known, "it was exchanged with a partition"))
+    _skip_rest(cursor)
+
+
 def _add(cursor: Cursor, context: Context, into: Alteration) -> None:
     if cursor.is_word("PARTITION"):
         _skip_rest(cursor)
@@ -253,6 +272,7 @@ def _drop(cursor: Cursor, into: Alteration) -> None:
         into.dropped_indexes.add(PRIMARY.lower())
         return
     if cursor.is_word("PARTITION"):
+        into.rewrites = "the rows of a partition are gone"
         _skip_rest(cursor)
         return
     if cursor.take("SYSTEM", "VERSIONING"):
@@ -352,8 +372,20 @@ def carry_out(alteration: Alteration, table: Table, context: Context) -> tuple[C
     if alteration.convert is not None and (alteration.options.charset or alteration.options.collation):
         base = base_charset(alteration.options, base, context)  # MariaDB: the columns are converted, the table's default is the other
     after = assemble(alteration.new_name or table.id, columns, indexes, base, comment, versioned=versioned, row_end=row_end)
-    made = [CreateTable(replace(after, id=alteration.made_of_partition))] if alteration.made_of_partition else []
-    return (AlterTable(table.id, after), *made, *alteration.others)
+    made = [CreateTable(replace(after, id=alteration.made_of_partition), with_rows=True)] if alteration.made_of_partition else []
+    return (AlterTable(table.id, after, alteration.rewrites or _recomputed(alteration, after)), *made, *alteration.others)
+
+
+def _recomputed(alteration: Alteration, after: Table) -> str | None:
+    """A column with another name has its values under it from now on; a generated one that is given anew may have another expression."""
+    for old, new in {**{old: spec.name for old, spec in alteration.changed.items()}, **alteration.renamed}.items():
+        if old != new.lower() and after.column(new) is not None:
+            return f"column {new} was {old}"
+    for spec in alteration.changed.values():
+        column = after.column(spec.name)
+        if column is not None and column.generated:
+            return f"column {column.name} is computed anew"
+    return None
 
 
 def _columns(alteration: Alteration, table: Table, base: Charset, context: Context) -> list[Column]:

@@ -1,0 +1,75 @@
+"""Which statements change old rows without row events, decided from the columns before and after."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from dblog.core.changes import AlterTable, CreateTable, DropTable, RenameTable
+from dblog.dialects.mysql import ddl
+from dblog.dialects.mysql.context import Context
+from dblog.dialects.mysql.flavor import mysql_flavor
+from dblog.dialects.mysql.rewrites import rewritten
+from dblog.model import Table, TableId
+
+T = TableId("d", "t")
+
+
+def known(*columns: str) -> dict[TableId, Table]:
+    context = Context(flavor=mysql_flavor((8, 4, 0)), table=lambda _: None, default_database="d")
+    (made,) = ddl.parse(f"CREATE TABLE t ({', '.join(columns)}) CHARSET latin1", context)
+    assert isinstance(made, CreateTable)
+    return {T: made.table}
+
+
+def reasons(statement: str, *columns: str) -> dict[TableId, str]:
+    tables = known(*columns or ("id INT PRIMARY KEY", "v VARCHAR(10)", "n INT", "u INT UNSIGNED", "e ENUM('a','b')", "d DATETIME(3)"))
+    context = Context(flavor=mysql_flavor((8, 4, 0)), table=tables.get, default_database="d")
+    return rewritten(ddl.parse(statement, context), tables.get)
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "ADD x INT", "ADD x INT DEFAULT NULL", "MODIFY n BIGINT", "MODIFY u BIGINT", "MODIFY u INT UNSIGNED",
+        "MODIFY v VARCHAR(11)", "MODIFY v TEXT", "MODIFY e ENUM('a','b','c')", "CONVERT TO CHARACTER SET utf8mb4", "COMMENT 'x'", "ENGINE=InnoDB",
+        "DROP n", "ADD KEY (n)", "ALTER n SET DEFAULT 5", "MODIFY n INT DEFAULT 9 FIRST", "ADD PARTITION PARTITIONS 2", "ALGORITHM=INSTANT, ADD x INT",
+    ],
+)  # fmt: skip
+def test_statements_after_which_old_rows_read_as_before(clauses: str) -> None:
+    assert reasons(f"ALTER TABLE t {clauses}") == {}
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "ADD x INT DEFAULT 0", "ADD x INT NOT NULL", "ADD x INT AS (n + 1)", "ADD x DATETIME DEFAULT CURRENT_TIMESTAMP", "ADD x VARCHAR(9) DEFAULT (UUID())",
+        "MODIFY n SMALLINT", "MODIFY n INT UNSIGNED", "MODIFY u INT", "MODIFY n VARCHAR(20)", "MODIFY v VARCHAR(5)", "MODIFY v CHAR(10)",
+        "MODIFY v VARBINARY(10)", "MODIFY e ENUM('b','a')", "MODIFY d DATETIME", "MODIFY d DATETIME(6)", "MODIFY n INT NOT NULL", "MODIFY n DOUBLE",
+        "RENAME COLUMN n TO m", "CHANGE n m INT", "TRUNCATE PARTITION p0", "DROP PARTITION p0", "IMPORT TABLESPACE", "CONVERT TO CHARACTER SET ascii",
+        "EXCHANGE PARTITION p0 WITH TABLE other",
+    ],
+)  # fmt: skip
+def test_statements_that_change_old_rows(clauses: str) -> None:
+    assert list(reasons(f"ALTER TABLE t {clauses}")) == [T]
+
+
+def test_a_new_expression_changes_the_column_though_its_type_stays() -> None:
+    assert reasons("ALTER TABLE t MODIFY g INT AS (a + 2)", "a INT", "g INT AS (a + 1)") == {T: "column g is computed anew"}
+
+
+def test_renames_give_rows_to_another_name_and_what_is_dropped_needs_none() -> None:
+    a, b, c = (TableId("d", name) for name in "abc")
+
+    assert list(rewritten([RenameTable(((a, b), (c, a)))], lambda _: None)) == [b, a]
+    assert rewritten([RenameTable(((a, b),)), DropTable((b,))], lambda _: None) == {}
+
+
+def test_the_columns_before_a_chain_of_changes_are_those_of_the_chain() -> None:
+    tables = known("id INT")
+    wider = known("id BIGINT")[T]
+    other = TableId("d", "u")
+
+    found = rewritten([RenameTable(((T, other),)), AlterTable(other, replace(wider, id=other)), DropTable((other,))], tables.get)
+
+    assert found == {}
