@@ -11,6 +11,7 @@ import fastavro
 from dblog.codecs import avro, tableplan
 from dblog.codecs.envelope import NameAdjustment
 from dblog.codecs.plan import RowContext, TablePlan
+from dblog.codecs.rewrites import Cut, Hash, Mask
 from dblog.dialects.mariadb import types as mariadb_types
 from dblog.dialects.mysql import types
 from dblog.model import Column, Table, TableId
@@ -28,6 +29,7 @@ class Made:
     kinds: list[Kind]
     left_out: frozenset[int]
     plan: TablePlan
+    modes: types.TypeModes | None = None
 
     @property
     def table_map(self) -> bytes:
@@ -97,18 +99,22 @@ def tables(
     of: st.SearchStrategy[Kind] | None = None,
     columns_max: int = 12,
     modes: st.SearchStrategy[types.TypeModes] | None = None,
+    without_key: bool = False,
     **settings: Any,
 ) -> Made:
+    """A table of random columns; ``without_key``: columns of the key may be left out of the row too."""
     chosen = draw(st.lists(kinds() if of is None else of, min_size=1, max_size=columns_max))
     columns = [kind.make(f"c{i}", draw(st.booleans())) for i, kind in enumerate(chosen)]
     keyable = [i for i, c in enumerate(columns) if c.type not in ("point", "geometry", "vector", "json")]
     key = draw(st.lists(st.sampled_from(keyable), unique=True, max_size=3)) if keyable else []
-    left_out = draw(st.frozensets(st.sampled_from([i for i in range(len(columns)) if i not in key] or [0]), max_size=2)) - set(key)
+    if without_key:
+        left_out = draw(st.frozensets(st.sampled_from(range(len(columns))), max_size=len(columns) - 1))
+    else:
+        left_out = draw(st.frozensets(st.sampled_from([i for i in range(len(columns)) if i not in key] or [0]), max_size=2)) - set(key)
     options = {"tombstones": draw(st.booleans()), "skip_unchanged": draw(st.booleans()), **settings}
-    plan = plan_of(
-        columns, key=tuple(columns[i].name for i in key), left_out=left_out, modes=None if modes is None else draw(modes), **options
-    )
-    return Made(chosen, left_out, plan)
+    used = None if modes is None else draw(modes)
+    plan = plan_of(columns, key=tuple(columns[i].name for i in key), left_out=left_out, modes=used, **options)
+    return Made(chosen, left_out, plan, used)
 
 
 def every_mode() -> st.SearchStrategy[types.TypeModes]:
@@ -120,6 +126,17 @@ def every_mode() -> st.SearchStrategy[types.TypeModes]:
         bigint_unsigned_handling_mode=st.sampled_from(types.BIGINT_UNSIGNED_MODES),
         binary_handling_mode=st.sampled_from(types.BINARY_MODES),
     )
+
+
+def rewrites() -> st.SearchStrategy[Any]:
+    """A mask, hash or cut for some of the columns, by name."""
+    one = st.one_of(
+        st.none(),
+        st.builds(Cut, st.integers(1, 12)),
+        st.builds(Mask, st.sampled_from(["", "*", "*" * 40])),
+        st.builds(Hash, st.sampled_from(["SHA-256", "md5"]), st.text(min_size=1, max_size=3), st.sampled_from([1, 2])),
+    )
+    return st.lists(one, min_size=12, max_size=12).map(lambda chosen: lambda name: chosen[int(name.rpartition(".c")[2])])
 
 
 def rows_of(made: Made) -> st.SearchStrategy[Row]:

@@ -1,5 +1,6 @@
 """Both row encoders on random tables: alike byte for byte, and right by an Avro reader that is not ours."""
 
+import dataclasses
 import datetime as dt
 import itertools
 import struct
@@ -19,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.mysql_columns import integers, kinds, uuids
 from support.mysql_log import DELETE, UPDATE, WRITE, WRITE_V1, result_row, rows_body
-from support.mysql_tables import Made, contexts, decoded, decoded_key, every_mode, plan_of, rows_of, tables, undecorated
+from support.mysql_tables import Made, contexts, decoded, decoded_key, every_mode, plan_of, rewrites, rows_of, tables, undecorated
 
 CONTEXT = RowContext(
     file="binlog.000007", pos=1234, server_id=5, source_ts_us=1_700_000_000_123_456, now_us=1_700_000_001_000_001, sequence_high=7,
@@ -127,6 +128,30 @@ def test_every_handling_mode_is_alike_and_log_and_chunk_agree(data: st.DataObjec
     assert dumped == slow.encode_chunk(packets, context, frozenset())
     assert logged[0] == dumped[0]
     assert [undecorated(made.plan, v)["after"] for v in logged[1]] == [undecorated(made.plan, v)["after"] for v in dumped[1]]
+
+
+@settings(max_examples=120)
+@given(st.data())
+def test_masks_hashes_cuts_and_exclusions_are_alike_and_leave_the_key_alone(data: st.DataObject) -> None:
+    modes = st.builds(lambda mode, rewrite: dataclasses.replace(mode, column_rewrite=rewrite), every_mode(), rewrites())
+    made = data.draw(tables(modes=modes, without_key=True))
+    rows = data.draw(st.lists(rows_of(made), min_size=2, max_size=4))
+    plan = made.plan
+    fast, slow = both(made)
+    whole = plan_of(list(plan.table.columns), key=plan.table.key, modes=dataclasses.replace(made.modes, column_rewrite=None))
+
+    body = rows_body(WRITE, 5, len(made.kinds), b"".join(made.image(row) for row in rows))
+    logged = fast.encode_rows("c", body, CONTEXT)
+    assert logged == slow.encode_rows("c", body, CONTEXT)
+    for op, code in (("u", UPDATE), ("d", DELETE)):
+        changes = rows_body(code, 5, len(made.kinds), b"".join(made.image(row) for row in rows[: len(rows) // 2 * 2]))
+        assert fast.encode_rows(op, changes, CONTEXT) == slow.encode_rows(op, changes, CONTEXT)
+    packets = b"".join(made.result_row(row) for row in rows)
+    dumped = fast.encode_chunk(packets, CONTEXT, frozenset())
+    assert dumped == slow.encode_chunk(packets, CONTEXT, frozenset())
+    assert logged[0] == dumped[0]
+    assert logged[0] == compile_plan(whole, image).encode_rows("c", body, CONTEXT)[0]
+    assert [undecorated(plan, v)["after"] for v in logged[1]] == [undecorated(plan, v)["after"] for v in dumped[1]]
 
 
 MODES = [

@@ -52,9 +52,22 @@ def test_an_excluded_column_stays_in_the_image_and_leaves_the_record():
     assert [c.included for c in made.columns] == [True, False, True]
 
 
-def test_an_excluded_key_column_is_refused_with_the_ways_out():
-    with pytest.raises(DefiniteError, match=r"db\.t: key column a is excluded .*message\.key\.columns"):
-        plan(table("a", "b", key=["a"]), excluded=["a"])
+def test_an_excluded_key_column_stays_in_the_key_as_in_debezium():
+    made = plan(table("a", "b", key=["a"]), excluded=["a"])
+
+    assert [f.name for f in made.key_schema.fields] == ["a"]
+    assert [f.name for f in made.value_schema.fields[0].schema.fields] == ["b"]
+
+
+def test_a_key_column_of_an_unknown_type_is_refused_with_the_way_out():
+    unknown = Table(id=TableId("db", "t"), columns=(Column(name="a", type="xmltype", type_text="xmltype", nullable=False),), key=("a",))
+    columns = [column_plan(c, TypeModes(), unknown.id, included=False) for c in unknown.columns]
+
+    with pytest.raises(DefiniteError, match=r"db\.t: key column a has a type .*message\.key\.columns"):
+        build_table_plan(
+            unknown, columns, settings=PlanSettings(connector="mysql", version="1", naming=TopicNaming(prefix="p")), key_columns=["a"],
+            key_prefix=lambda _t, _s: b"", value_prefix=lambda _t, _s: b"",
+        )  # fmt: skip
 
 
 def test_an_unknown_key_column_is_refused():

@@ -10,6 +10,7 @@ import dataclasses
 
 from dblog.codecs import avro, envelope, rowplan
 from dblog.codecs.plan import Form, RowContext, Source
+from dblog.codecs.rewrites import Mask
 from dblog.codecs.schema import Kind, Schema
 from dblog.errors import DefiniteError, TransientError
 

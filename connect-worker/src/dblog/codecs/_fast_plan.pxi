@@ -11,6 +11,7 @@ from cpython.list cimport PyList_Append, PyList_SetSlice
 cdef enum Op:
     OP_SKIP = 0
     OP_CALL
+    OP_CONSTANT  # a mask: the zero's place holds the bytes, NULL has them too
     OP_S1  # from here on: fixed widths, see ``plain``
     OP_U1
     OP_S2
@@ -60,6 +61,7 @@ cdef struct Col:
     int64_t unit          # microseconds divided (positive) or multiplied (negative) by this
     Py_ssize_t pad
     int slot              # place in the key, -1 for none
+    bint apart            # the key's bytes are not the row's: column count + slot makes them
     Py_ssize_t zero_len   # -1: no zero
     const uint8_t* zero
     const uint8_t** members
@@ -117,6 +119,8 @@ cdef class FastPlan:
     cdef char sequence[64]
     cdef Py_ssize_t sequence_head
     cdef object keep       # owns the bytes that ``cols`` points into
+    cdef bint any_apart    # whether a column of the key has other bytes there than in the row
+    cdef list key_readers  # for keys in headers
     cdef list log_readers
     cdef list result_readers
     cdef list writers
@@ -138,28 +142,33 @@ cdef class FastPlan:
         _check_schemas(plan)
         self.count = len(plan.columns)
         self.bitmap_len = (self.count + 7) // 8
-        self.cols = <Col*>malloc(max(self.count, 1) * sizeof(Col))
         self.key_count = len(plan.key)
+        self.cols = <Col*>malloc(max(self.count + self.key_count, 1) * sizeof(Col))
         self.before_key = <Span*>malloc(max(self.key_count, 1) * sizeof(Span))
         self.after_key = <Span*>malloc(max(self.key_count, 1) * sizeof(Span))
         if self.cols == NULL or self.before_key == NULL or self.after_key == NULL:
             raise MemoryError
-        memset(self.cols, 0, max(self.count, 1) * sizeof(Col))
-        self.log_readers = [None] * self.count
-        self.result_readers = [None] * self.count
-        self.writers = [None] * self.count
+        memset(self.cols, 0, max(self.count + self.key_count, 1) * sizeof(Col))
+        self.log_readers = [None] * (self.count + self.key_count)
+        self.result_readers = [None] * (self.count + self.key_count)
+        self.writers = [None] * (self.count + self.key_count)
         self.fixed_max = 64
+        self.key_readers = []
         for index in range(self.count):
             self._column(index)
         for slot, index in enumerate(plan.key):
             self.cols[index].slot = slot
-            self.log_readers[index] = image.log_reader(plan, index)
+            if plan.columns[index].apart:
+                self.cols[index].apart = 1
+                self.any_apart = 1
+                self._column(self.count + slot)
+            self.key_readers.append(image.log_reader(plan, index))
         self._envelope()
 
     def __dealloc__(self):
         cdef Py_ssize_t i
         if self.cols != NULL:
-            for i in range(self.count):
+            for i in range(self.count + self.key_count):
                 free(self.cols[i].members)
                 free(self.cols[i].member_len)
             free(self.cols)
@@ -172,10 +181,14 @@ cdef class FastPlan:
     # --- made once ---------------------------------------------------------------------------------------------------
 
     def _column(self, Py_ssize_t index):
+        """A column of the row, or behind those a column of the key whose bytes are not the row's."""
         cdef Col* c = &self.cols[index]
+        cdef Py_ssize_t at = self.place(index)
         plan = self.plan
-        column = plan.columns[index]
-        layout = self.image.column_layout(plan, index)
+        column = plan.columns[at]
+        if index >= self.count:
+            column = dataclasses.replace(column, included=True, schema=column.key_schema, rewrite=None)
+        layout = self.image.column_layout(plan, at)
         c.slot = -1
         c.date = -1
         c.zero_len = -1
@@ -201,18 +214,35 @@ cdef class FastPlan:
         c.scale = column.scale
         c.fsp = column.length
         c.unit = _UNITS.get(column.form, 1)
-        declared = plan.table.columns[index]
+        if isinstance(column.rewrite, Mask):
+            self.constant(c, avro.encode(schema, column.rewrite.text))
+            return
+        declared = plan.table.columns[at]
         c.trim = declared.type.lower() in _CHARS
         c.pad = (declared.length or 1) if column.source == Source.BINARY and declared.type.lower() == "binary" else 0
-        c.log_op = self._log_op(c, column, index)
-        c.result_op = _result_op(column)
+        c.log_op = OP_CALL if column.rewrite is not None else self._log_op(c, column, at)
+        c.result_op = OP_CALL if column.rewrite is not None else _result_op(column)
         self.fixed_max += 48
         if c.log_op == OP_CALL:
-            self.log_readers[index] = self.image.log_reader(plan, index)
+            self.log_readers[index] = _rewriting(self.image.log_reader(plan, at), column.rewrite)
         if c.result_op == OP_CALL:
-            self.result_readers[index] = self.image.result_reader(plan, index)
+            self.result_readers[index] = _rewriting(self.image.result_reader(plan, at), column.rewrite)
         if OP_CALL in (c.log_op, c.result_op):
             self.writers[index] = avro.writer(dataclasses.replace(schema, optional=False))
+
+    cdef int constant(self, Col* c, bytes encoded) except -1:
+        self.keep.append(encoded)
+        c.zero = <const uint8_t*>PyBytes_AS_STRING(encoded)
+        c.zero_len = PyBytes_GET_SIZE(encoded)
+        c.union = 0
+        c.log_op = OP_CONSTANT
+        c.result_op = OP_CONSTANT
+        self.fixed_max += c.zero_len
+        return 0
+
+    cdef Py_ssize_t place(self, Py_ssize_t index):
+        """Which column of the table: those of the key that stand apart come behind them."""
+        return index if index < self.count else self.plan.key[index - self.count]
 
     cdef int _log_op(self, Col* c, column, Py_ssize_t index) except -1:
         source, form = column.source, column.form
@@ -431,6 +461,8 @@ cdef class FastPlan:
                     self.put_nothing(c, b, i)
                     if c.slot >= 0:
                         key[c.slot] = Span(start, b.len, NULL, 0)
+                if c.apart:
+                    self.put_apart(c, NULL, 0, key, 1)
                 continue
             n = c.size
             if c.prefix:
@@ -454,7 +486,10 @@ cdef class FastPlan:
                     b.len = start
                     self.put_nothing(c, b, i)
             if c.slot >= 0:
-                key[c.slot] = Span(start, b.len, p, n)
+                if c.apart:
+                    self.put_apart(c, p, n, key, 1)
+                else:
+                    key[c.slot] = Span(start, b.len, p, n)
             p += n
         return p
 
@@ -478,6 +513,8 @@ cdef class FastPlan:
                     self.put_nothing(c, b, i)
                     if c.slot >= 0:
                         key[c.slot] = Span(start, b.len, NULL, 0)
+                if c.apart:
+                    self.put_apart(c, NULL, 0, key, 0)
                 continue
             n = c.result_size
             if n <= 0:
@@ -505,11 +542,42 @@ cdef class FastPlan:
                     b.len = start
                     self.put_nothing(c, b, i)
             if c.slot >= 0:
-                key[c.slot] = Span(start, b.len, p, n)
+                if c.apart:
+                    self.put_apart(c, p, n, key, 0)
+                else:
+                    key[c.slot] = Span(start, b.len, p, n)
             p += n
         if p != end:
             raise DefiniteError(f"{self.plan.table.id}: a row of a chunk is longer than its columns; the known schema does not fit the data")
         return p
+
+    cdef int put_apart(self, Col* c, const uint8_t* p, Py_ssize_t n, Span* key, bint log) except -1:
+        """A column of the key whose bytes are not the row's, behind the others in ``keys``; ``p`` NULL for NULL."""
+        cdef Py_ssize_t index = self.count + c.slot
+        cdef Col* own = &self.cols[index]
+        cdef Buf* b = &self.keys
+        cdef Py_ssize_t start = b.len
+        cdef int op = own.log_op if log else own.result_op
+        cdef int done = 0
+        if not room(b, self.fixed_max):
+            raise MemoryError
+        if p != NULL:
+            if OP_S1 <= op <= OP_WIDEN:
+                b.len = plain(own, op, p, b.data + start) - b.data
+                done = 1
+            else:
+                done = self.put(own, op, p, n, b, index, log)
+        if done == 0:
+            b.len = start
+            self.put_nothing(own, b, index)
+        key[c.slot] = Span(start, b.len, p, n)
+        return 0
+
+    cdef inline const uint8_t* key_bytes(self, Py_ssize_t slot, const uint8_t* row):
+        """Where the span of a column of the key counts from."""
+        if self.any_apart and self.cols[self.count + slot].included:
+            return self.keys.data
+        return row
 
     cdef inline int put_nothing(self, Col* c, Buf* b, Py_ssize_t index) except -1:
         """NULL, or the zero of a column that has no NULL."""
@@ -520,7 +588,7 @@ cdef class FastPlan:
             memcpy(b.data + b.len, c.zero, c.zero_len)
             b.len += c.zero_len
         else:
-            raise rowplan.no_value(self.plan, index)
+            raise rowplan.no_value(self.plan, self.place(index))
         return 0
 
     cdef inline int put(self, Col* c, int op, const uint8_t* p, Py_ssize_t n, Buf* b, Py_ssize_t index, bint log) except -1:
@@ -534,6 +602,8 @@ cdef class FastPlan:
         cdef Py_ssize_t i, total
         if op == OP_CALL:
             return self.put_called(c, p, n, b, index, log)
+        if op == OP_CONSTANT:
+            return 0
         if op >= OP_UTF8 and not room(b, self.fixed_max + 3 * n + c.pad):
             raise MemoryError
         w = b.data + b.len
@@ -560,7 +630,7 @@ cdef class FastPlan:
         elif op == OP_TEXT_DECIMAL:
             w = put_text_decimal(w, p, n, c.scale)
             if w == NULL:
-                raise DefiniteError(f"{self.plan.table.id}, column {self.plan.table.columns[index].name}: the server sent a decimal that is none")
+                raise DefiniteError(f"{self.plan.table.id}, column {self.plan.table.columns[self.place(index)].name}: the server sent a decimal that is none")
         elif op == OP_YEAR:
             w = put_long(w, p[0] + 1900 if p[0] else 0)
         elif op == OP_DATE3:
@@ -706,11 +776,11 @@ cdef class FastPlan:
 
     cdef int refuse(self, const uint8_t* p, Py_ssize_t n, Py_ssize_t index) except -1:
         """Let the dialect's reader say what is wrong with a field."""
-        self.image.log_reader(self.plan, index)(PyBytes_FromStringAndSize(<char*>p, n))
+        self.image.log_reader(self.plan, self.place(index))(PyBytes_FromStringAndSize(<char*>p, n))
         raise AssertionError("the slow reader accepts what the fast one refuses")
 
     cdef int refuse_time(self, Py_ssize_t index) except -1:
-        raise DefiniteError(f"{self.plan.table.id}, column {self.plan.table.columns[index].name}: the server sent a date that is none")
+        raise DefiniteError(f"{self.plan.table.id}, column {self.plan.table.columns[self.place(index)].name}: the server sent a date that is none")
 
     cdef object short(self, Py_ssize_t index):
         return _truncated(self.plan, index)
@@ -726,18 +796,20 @@ cdef class FastPlan:
         copy_short(w, <const uint8_t*>PyBytes_AS_STRING(self.key_prefix), PyBytes_GET_SIZE(self.key_prefix))
         w += PyBytes_GET_SIZE(self.key_prefix)
         for i in range(self.key_count):
-            copy_short(w, row + key[i].start, key[i].end - key[i].start)
+            copy_short(w, self.key_bytes(i, row) + key[i].start, key[i].end - key[i].start)
             w += key[i].end - key[i].start
         return value
 
     cdef bint same_key(self):
         """Whether both images have the same key."""
         cdef Py_ssize_t i, n
+        cdef const uint8_t* base
         for i in range(self.key_count):
             n = self.before_key[i].end - self.before_key[i].start
             if n != self.after_key[i].end - self.after_key[i].start:
                 return 0
-            if memcmp(self.rows.data + self.before_key[i].start, self.rows.data + self.after_key[i].start, n) != 0:
+            base = self.key_bytes(i, self.rows.data)
+            if memcmp(base + self.before_key[i].start, base + self.after_key[i].start, n) != 0:
                 return 0
         return 1
 
@@ -749,8 +821,8 @@ cdef class FastPlan:
             column = self.plan.columns[index]
             value = None
             if key[slot].raw != NULL:
-                value = self.log_readers[index](PyBytes_FromStringAndSize(<char*>key[slot].raw, key[slot].raw_len))
-            if value is None and not column.schema.optional:
+                value = self.key_readers[slot](PyBytes_FromStringAndSize(<char*>key[slot].raw, key[slot].raw_len))
+            if value is None and not column.key_schema.optional:
                 value = column.zero
             row[column.name] = value
         return rowplan.key_text(self.plan, row).encode()
@@ -814,6 +886,7 @@ cdef class FastPlan:
             self.begin(ctx, op)
             while p < end:
                 self.rows.len = 0
+                self.keys.len = 0
                 if op == 99:
                     p = self.row_of_log(p, end, self.after_key)
                     if row >= skip_rows:
@@ -932,6 +1005,7 @@ cdef class FastPlan:
                 if n == 0 or payload[0] != 0:
                     break
                 self.rows.len = 0
+                self.keys.len = 0
                 self.row_of_result(payload, payload + n, self.after_key)
                 digest += crc32_of(0, self.rows.data, self.rows.len)
                 key = None
@@ -1206,6 +1280,18 @@ def _branches(schema):
     return (2, 0) if avro.null_branch(schema) else (0, 2)
 
 
+def _rewriting(read, rewrite):
+    """A reader whose value is masked, hashed or cut."""
+    if rewrite is None:
+        return read
+
+    def rewritten(raw):
+        value = read(raw)
+        return None if value is None else rewrite(value)
+
+    return rewritten
+
+
 def _truncated(plan, index):
     where = str(plan.table.id) if index < 0 else f"{plan.table.id}, column {plan.table.columns[index].name}"
     return DefiniteError(f"{where}: a row ends too early; the known schema does not fit the data")
@@ -1223,10 +1309,9 @@ def _check_schemas(plan):
         assert fields[name].optional, name
         assert [(f.name, f.schema) for f in fields[name].fields] == included, name
     if plan.key:
-        keys = [(plan.columns[i].name, plan.columns[i].schema) for i in plan.key]
+        keys = [(plan.columns[i].name, plan.columns[i].key_schema) for i in plan.key]
         assert plan.key_schema is not None
         assert [(f.name, f.schema) for f in plan.key_schema.fields] == keys, "a key that is no copy of columns"
-        assert all(plan.columns[i].included for i in plan.key), "a key column that the record leaves out"
         assert len(set(plan.key)) == len(plan.key), "a column twice in the key"
 
 

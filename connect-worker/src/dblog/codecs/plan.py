@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from dblog.codecs.rewrites import Rewrite
 from dblog.codecs.schema import Schema
 from dblog.model import Table
 
@@ -95,7 +96,9 @@ class ColumnPlan:
     ``included`` False: the image carries it, the record does not (column filters). ``schema`` is the record field's schema (None when not
     included). ``length``, ``scale`` and ``unsigned`` as in ``model.Column``; ``charset`` decides how binlog text becomes UTF-8.
     ``zero`` is what a NULL or an impossible date becomes where the schema is not optional: the schema default if it has one, else the
-    type's zero, already in Connect's value space.
+    type's zero, already in Connect's value space. ``rewrite`` changes the value in the row's struct; a key that has the column keeps the
+    value as it is, with ``key_schema`` (the schema without what mappers add to it; None for a type unknown here), also when the column is
+    not included.
     """
 
     name: str
@@ -110,13 +113,20 @@ class ColumnPlan:
     charset: str | None = None
     members: tuple[str, ...] = ()
     zero: object = None
+    key_schema: Schema | None = None
+    rewrite: Rewrite | None = None
+
+    @property
+    def apart(self) -> bool:
+        """Whether a key that has the column needs other bytes than the row."""
+        return not self.included or self.rewrite is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePlan:
     """Everything that turns one table version's images into records of one topic.
 
-    ``key`` holds indexes into ``columns`` in key order; empty: no key, records have a null key and deletes no tombstone.
+    ``key`` holds indexes into ``columns`` in key order (included in the row or not); empty: no key, records have a null key and deletes no tombstone.
     ``key_prefix`` and ``value_prefix`` are the converter's frame (Avro: 0 and the 4-byte schema id). ``key_schema`` and ``value_schema`` are
     the Connect schemas of key and envelope. The source block's constant strings are ``version``, ``connector``, ``server_name``.
     """

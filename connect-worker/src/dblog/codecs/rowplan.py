@@ -156,14 +156,13 @@ class SlowPlan:
             if op == "u":
                 assert before is not None
                 assert after is not None
-                self._update(records, self._struct(before), self._struct(after), source, context)
+                self._update(records, before, after, source, context)
             elif op == "c":
                 assert after is not None
-                row = self._struct(after)
-                records.add(self._key(row), self._value("c", None, row, source, context))
+                records.add(self._key(after), self._value("c", None, self._struct(after), source, context))
             else:
                 assert before is not None
-                self._delete(records, self._struct(before), source, context, headers=None)
+                self._delete(records, before, source, context, headers=None)
         return records.keys, records.values, records.headers
 
     def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes]) -> Chunk:
@@ -175,7 +174,7 @@ class SlowPlan:
         for image_row in self._result_rows(rows):
             row = self._struct(image_row)
             digest = digest + crc32(self._row_bytes(row)) & _DIGEST_MASK
-            key = self._key(row)
+            key = self._key(image_row)
             if key is not None and key in struck:
                 dropped += 1
                 continue
@@ -187,33 +186,35 @@ class SlowPlan:
         """See RowEncoder."""
         self._image.check_table_map(self.plan, body)
 
-    def _update(
-        self, records: _Records, before: dict[str, Any], after: dict[str, Any], source: Mapping[str, Any], context: RowContext
-    ) -> None:
-        if self.plan.skip_unchanged and self._row_bytes(before) == self._row_bytes(after):
+    def _update(self, records: _Records, before: Row, after: Row, source: Mapping[str, Any], context: RowContext) -> None:
+        was, now = self._struct(before), self._struct(after)
+        if self.plan.skip_unchanged and self._row_bytes(was) == self._row_bytes(now):
             return
         old, new = self._key(before), self._key(after)
         if old == new:
-            records.add(new, self._value("u", before, after, source, context))
+            records.add(new, self._value("u", was, now, source, context))
             return
-        self._delete(records, before, source, context, headers=[(NEW_KEY_HEADER, key_text(self.plan, after).encode())])
-        headers: Headers = [(OLD_KEY_HEADER, key_text(self.plan, before).encode())]
-        records.add(new, self._value("c", None, after, source, context), headers)
+        self._delete(
+            records, before, source, context, headers=[(NEW_KEY_HEADER, key_text(self.plan, key_struct(self.plan, after)).encode())]
+        )
+        headers: Headers = [(OLD_KEY_HEADER, key_text(self.plan, key_struct(self.plan, before)).encode())]
+        records.add(new, self._value("c", None, now, source, context), headers)
 
-    def _delete(
-        self, records: _Records, before: dict[str, Any], source: Mapping[str, Any], context: RowContext, *, headers: Headers | None
-    ) -> None:
+    def _delete(self, records: _Records, before: Row, source: Mapping[str, Any], context: RowContext, *, headers: Headers | None) -> None:
         key = self._key(before)
-        records.add(key, self._value("d", before, None, source, context), headers)
+        records.add(key, self._value("d", self._struct(before), None, source, context), headers)
         if self.plan.tombstones and key is not None:
             records.add(key, None, headers)
 
     def _struct(self, row: Row) -> dict[str, Any]:
-        return {c.name: _or_zero(self.plan, i, row[i]) for i, c in enumerate(self.plan.columns) if c.included}
+        return {
+            c.name: _or_zero(self.plan, i, c.schema, row[i] if c.rewrite is None else c.rewrite(row[i]))
+            for i, c in enumerate(self.plan.columns)
+            if c.included
+        }
 
-    def _key(self, row: Mapping[str, Any]) -> bytes | None:
-        plan = self.plan
-        return self._writers.key({plan.columns[i].name: row[plan.columns[i].name] for i in plan.key}) if plan.key else None
+    def _key(self, row: Row) -> bytes | None:
+        return self._writers.key(key_struct(self.plan, row)) if self.plan.key else None
 
     def _row_bytes(self, row: Mapping[str, Any]) -> bytes:
         out = bytearray()
@@ -257,10 +258,15 @@ def _required(schema: Schema) -> Schema:
     return replace(schema, optional=False)
 
 
-def _or_zero(plan: TablePlan, index: int, value: Any) -> Any:
+def key_struct(plan: TablePlan, row: Row) -> dict[str, Any]:
+    """The key's fields: the values as they are, whatever the row's struct leaves out, masks or cuts (Debezium's key generator has no mappers)."""
+    return {plan.columns[i].name: _or_zero(plan, i, plan.columns[i].key_schema, row[i]) for i in plan.key}
+
+
+def _or_zero(plan: TablePlan, index: int, schema: Schema | None, value: Any) -> Any:
     """What the record gets: the zero where there is no value and the schema wants one."""
     column = plan.columns[index]
-    if value is not None or column.schema is None or column.schema.optional:
+    if value is not None or schema is None or schema.optional:
         return value
     if column.zero is None:
         raise no_value(plan, index)

@@ -96,17 +96,17 @@ def build_table_plan(
     adjusted = tuple(replace(c, name=settings.field_adjustment.field_name(c.name)) for c in columns)
     key = tuple(_index(table, name) for name in key_columns)
     for index in key:
-        if adjusted[index].schema is None:
+        if adjusted[index].key_schema is None:
             raise DefiniteError(
-                f"{table.id}: key column {table.columns[index].name} is excluded by the column filters; "
-                "include it, or choose other key columns with message.key.columns"
+                f"{table.id}: key column {table.columns[index].name} has a type that this connector cannot capture; "
+                "choose other key columns with message.key.columns"
             )
     fields = [(c.name, c.schema) for c in adjusted if c.included and c.schema is not None]
     _refuse_duplicates(table, [name for name, _ in fields])
     topic = settings.naming.table(table.id)
     row = row_schema(topic, fields, adjustment=settings.schema_adjustment)
     value = envelope_schema(topic, row, source_schema(settings.connector), adjustment=settings.schema_adjustment)
-    key_fields = [(adjusted[i].name, s) for i in key if (s := adjusted[i].schema) is not None]
+    key_fields = [(adjusted[i].name, s) for i in key if (s := adjusted[i].key_schema) is not None]
     key_struct = key_schema(topic, key_fields, adjustment=settings.schema_adjustment) if key else None
     return TablePlan(
         table=table,

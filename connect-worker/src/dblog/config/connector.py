@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
+from dblog.config.column_rules import column_rules
 from dblog.config.framework import FRAMEWORK_OPTIONS
 from dblog.config.options import (
     Checked,
@@ -1236,8 +1237,6 @@ MARIADB_OPTIONS = _ordered(
 """Every key of the MariaDB connector besides Connect's own."""
 
 _REFUSED_PATTERNS = (
-    (re.compile(r"column\.truncate\.to\..+\.chars"), "dblog does not truncate columns yet; remove the key"),
-    (re.compile(r"column\.mask\..+"), "dblog does not mask columns yet; exclude them with column.exclude.list instead"),
     (re.compile(r"snapshot\.select\.statement\.overrides\..+"), _not_yet("take a SELECT of the user's own")),
     (re.compile(r"driver\..+"), "a JDBC driver's settings mean nothing to this worker; remove the key"),
 )
@@ -1254,6 +1253,13 @@ def check_connector(options: tuple[Option, ...], properties: Properties, *, show
                 errors.setdefault(name, []).append(f"The '{name}' value is invalid: {reason}")
         if text is None and name not in errors and name not in checked.values:
             errors[name] = [f"Invalid value null for configuration {name}: Null value can not be supplied as the configuration value."]
+    rules, unlike = column_rules(properties)
+    for name, texts in unlike.items():
+        errors.setdefault(name, []).extend(f"The '{name}' value is invalid: {text}" for text in texts)
+    for rule in rules:
+        wrong = regexes(tuple(rule.columns.split(",")), {})
+        if wrong is not None:
+            errors.setdefault(rule.option, []).append(f"The '{rule.option}' value is invalid: {wrong}")
     for name, texts in check_topic_creation({k: v for k, v in properties.items() if v is not None}).items():
         errors.setdefault(name, []).extend(texts)
     return checked

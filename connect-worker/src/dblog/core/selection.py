@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from dblog.codecs.rewrites import Cut, Hash, Mask, Rewrite
+from dblog.config.column_rules import column_rules
 from dblog.config.regex import from_java
 from dblog.errors import ConfigError
 from dblog.model import Table, TableId
@@ -97,6 +99,28 @@ def _pair(settings: Mapping[str, Any], what: str) -> Callable[[str], bool]:
     if exclude is not None:
         return lru_cache(maxsize=4096)(lambda name: not exclude(name))
     return _everything
+
+
+def column_rewrite(properties: Mapping[str, Any]) -> Callable[[str], Rewrite | None] | None:
+    """What takes the place of a column's values, asked with ``db.table.column``; None when no key of the families is given."""
+    rules, errors = column_rules(properties)
+    if errors:
+        raise ConfigError(errors)
+    known: list[tuple[Callable[[str], bool], Rewrite]] = []
+    for rule in rules:
+        matches = name_matcher(rule.columns, option=rule.option)
+        if matches is None:
+            continue
+        match rule.kind:
+            case "cut":
+                known.append((matches, Cut(rule.length)))
+            case "mask":
+                known.append((matches, Mask("*" * rule.length)))
+            case _:
+                known.append((matches, Hash(rule.algorithm, rule.salt, rule.version)))
+    if not known:
+        return None
+    return lambda name: next((rewrite for matches, rewrite in known if matches(name)), None)
 
 
 @dataclass(frozen=True, slots=True)

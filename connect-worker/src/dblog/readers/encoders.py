@@ -20,7 +20,7 @@ from dblog.codecs.schema import Schema
 from dblog.codecs.tableplan import PlanSettings, TopicNaming, build_table_plan
 from dblog.config.options import Settings
 from dblog.core.dumps import key_to_json
-from dblog.core.selection import Selection, key_rules, message_key, name_matcher
+from dblog.core.selection import Selection, column_rewrite, key_rules, message_key, name_matcher
 from dblog.core.watermark import MarkPosition
 from dblog.dialects.mysql import image
 from dblog.dialects.mysql.tablechanges import SchemaChange, schema_change_values
@@ -63,6 +63,7 @@ class Encoders:
             datatype_propagate=name_matcher(
                 settings.originals.get("datatype.propagate.source.type"), option="datatype.propagate.source.type"
             ),
+            column_rewrite=column_rewrite(settings.originals),
         )
         self._key_rules = key_rules(settings.originals.get("message.key.columns"))
         self._plan_settings = PlanSettings(

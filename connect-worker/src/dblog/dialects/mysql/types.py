@@ -15,6 +15,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from dblog.codecs.plan import ColumnPlan, Form, Source
+from dblog.codecs.rewrites import Cut, Hash, Rewrite
 from dblog.codecs.schema import Field, Kind, Schema
 from dblog.errors import DefiniteError
 from dblog.model import Column, TableId
@@ -38,6 +39,8 @@ class TypeModes:
     """Whether a column, given as ``db.table.column``, gets ``__debezium.source.column.*`` parameters."""
     datatype_propagate_source_type: Callable[[str], bool] | None = field(default=None, compare=False)
     """The same, asked with ``db.TYPE``."""
+    column_rewrite: Callable[[str], Rewrite | None] | None = field(default=None, compare=False)
+    """What is to take the place of a column's values, asked with ``db.table.column``."""
 
     def __post_init__(self) -> None:
         """Refuse a mode that no connector knows; ``adaptive`` is refused as Debezium's MySQL connector does."""
@@ -53,6 +56,7 @@ class TypeModes:
         *,
         column_propagate: Callable[[str], bool] | None = None,
         datatype_propagate: Callable[[str], bool] | None = None,
+        column_rewrite: Callable[[str], Rewrite | None] | None = None,
     ) -> TypeModes:
         """Modes from a connector's properties or parsed settings, by property name; missing ones keep Debezium's default."""
 
@@ -68,6 +72,7 @@ class TypeModes:
             include_schema_comments=text("include.schema.comments", "false") == "true",
             column_propagate_source_type=column_propagate,
             datatype_propagate_source_type=datatype_propagate,
+            column_rewrite=column_rewrite,
         )
 
 
@@ -168,34 +173,52 @@ def assemble(column: Column, typed: Typed | None, modes: TypeModes, table: Table
                 f"exclude it with column.exclude.list={table.database}.{table.name}.{column.name} or exclude the table"
             )
         typed = _UNKNOWN
-    schema: Schema | None = None
-    zero: Any = typed.zero
-    if included:
-        default = schema_default(column, typed)
-        schema = replace(
-            typed.schema,
-            # Debezium's schema of every geometry but POINT is optional, also on a NOT NULL column.
-            optional=column.nullable or typed.form is Form.GEOMETRY,
-            default=default,
-            doc=column.comment if modes.include_schema_comments and column.comment else typed.schema.doc,
-            parameters=typed.schema.parameters + _propagated(column, modes, table),
-        )
-        zero = typed.zero if default is None else default
+    default = schema_default(column, typed)
+    bare = replace(
+        typed.schema,
+        # Debezium's schema of every geometry but POINT is optional, also on a NOT NULL column.
+        optional=column.nullable or typed.form is Form.GEOMETRY,
+        default=default,
+        doc=column.comment if modes.include_schema_comments and column.comment else typed.schema.doc,
+    )
+    asked = modes.column_rewrite(f"{table.database}.{table.name}.{column.name}") if included and modes.column_rewrite else None
+    # The first mapper that names a column is its only one (ColumnMappers), also where it has nothing to do.
+    rewrite, parameters = (None, _propagated(column, modes, table)) if asked is None else rewritten(column, typed, asked)
     type_name = canonical_type(column)
     return ColumnPlan(
         name=column.name,
         source=typed.source,
         form=typed.form,
         included=included,
-        schema=schema,
+        schema=replace(bare, parameters=bare.parameters + parameters) if included else None,
         nullable=column.nullable,
         unsigned=column.unsigned,
         length=_length(column, type_name),
         scale=column.scale or 0,
         charset=column.charset,
         members=column.members,
-        zero=zero,
+        zero=typed.zero if default is None else default,
+        key_schema=None if typed is _UNKNOWN else bare,
+        rewrite=rewrite,
     )
+
+
+def rewritten(column: Column, typed: Typed, asked: Rewrite) -> tuple[Rewrite | None, tuple[tuple[str, str], ...]]:
+    """What a mask, hash or cut does to a column, and the parameters it leaves in the schema.
+
+    Masks and hashes change texts only (also members of ENUM and SET), a cut every value that is a text or bytes in records and may be longer;
+    a column of another type has the parameter and keeps its values, as in Debezium (MaskStrings, TruncateStrings).
+    """
+    length = _parser_length(column)
+    if isinstance(asked, Cut):
+        if length is not None and length <= asked.length:
+            return None, ()
+        works = typed.schema.kind is Kind.STRING or typed.form is Form.BYTES
+        return asked if works else None, (("truncateLength", str(asked.length)),)
+    works = typed.form is Form.TEXT and typed.source is not Source.JSON
+    if isinstance(asked, Hash):
+        asked = replace(asked, length=length or 0)
+    return asked if works else None, (("masked", "true"),)
 
 
 _UNKNOWN = Typed(Source.BINARY, Form.BYTES, Schema(kind=Kind.BYTES), b"")

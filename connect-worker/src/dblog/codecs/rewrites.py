@@ -1,0 +1,112 @@
+"""What takes the place of a column's value in records: a mask, a hash, or its beginning.
+
+Rule source: Debezium's ``MaskStrings`` and ``TruncateStrings``, measured on 3.6.1. They change the value's struct alone, never the key. Texts count in
+UTF-16 units, as Java's do: a character of two units that is cut in half leaves a question mark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+HASHES = {
+    "MD5": "md5",
+    "SHA": "sha1",
+    "SHA-1": "sha1",
+    "SHA1": "sha1",
+    "SHA-224": "sha224",
+    "SHA-256": "sha256",
+    "SHA-384": "sha384",
+    "SHA-512": "sha512",
+    "SHA3-224": "sha3_224",
+    "SHA3-256": "sha3_256",
+    "SHA3-384": "sha3_384",
+    "SHA3-512": "sha3_512",
+}
+"""Java's names of the digests that Python has too."""
+
+_JAVA_STRING, _JAVA_LONG_STRING = b"\xac\xed\x00\x05\x74", b"\xac\xed\x00\x05\x7c"
+_JAVA_SHORT_MAX = 0xFFFF
+_BMP_MAX = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """``column.truncate.to.<length>.chars``: the first characters of a text, the first bytes of a binary value."""
+
+    length: int
+
+    def __call__(self, value: Any) -> Any:
+        """NULL stays NULL."""
+        if isinstance(value, str):
+            return cut_text(value, self.length)
+        return value[: self.length] if isinstance(value, bytes) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """``column.mask.with.<N>.chars``: the same text for every value, NULL included."""
+
+    text: str
+
+    def __call__(self, _value: Any) -> Any:
+        """The mask."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Hash:
+    """``column.mask.hash[.v2].<algorithm>.with.salt.<salt>``: hexadecimal digits, no more than the column has characters (0: no limit).
+
+    Version 1 hashes the text as Java serializes it, version 2 its UTF-8 bytes.
+    """
+
+    algorithm: str
+    salt: str
+    version: int
+    length: int = 0
+
+    def __call__(self, value: Any) -> Any:
+        """NULL stays NULL."""
+        if not isinstance(value, str):
+            return value
+        raw = value.encode("utf-8") if self.version == 2 else java_serialized(value)  # noqa: PLR2004 - the second version
+        digits = hashlib.new(HASHES[self.algorithm.upper()], self.salt.encode("utf-8") + raw, usedforsecurity=False).hexdigest()
+        return digits[: self.length] if self.length else digits
+
+
+Rewrite = Cut | Mask | Hash
+
+
+def cut_text(text: str, length: int) -> str:
+    """``String.substring(0, length)``, then UTF-8 as Java encodes it."""
+    if len(text) <= length // 2:
+        return text
+    if max(text[:length], default="") <= "\uffff":
+        return text[:length]
+    units = 0
+    for at, char in enumerate(text):
+        wide = ord(char) > _BMP_MAX
+        if units + 1 + wide > length:
+            return text[:at] + "?" if wide and units < length else text[:at]
+        units += 1 + wide
+    return text
+
+
+def java_serialized(text: str) -> bytes:
+    """``ObjectOutputStream.writeObject(text)``: a header, a length and modified UTF-8 (Java Object Serialization Specification, 6.2)."""
+    raw = b"".join(_modified_utf8(char) for char in text)
+    if len(raw) <= _JAVA_SHORT_MAX:
+        return _JAVA_STRING + len(raw).to_bytes(2, "big") + raw
+    return _JAVA_LONG_STRING + len(raw).to_bytes(8, "big") + raw
+
+
+def _modified_utf8(char: str) -> bytes:
+    if char == "\0":
+        return b"\xc0\x80"
+    code = ord(char)
+    if code <= _BMP_MAX:
+        return char.encode("utf-8", "surrogatepass")
+    high, low = 0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code - 0x10000 & 0x3FF)
+    return (chr(high) + chr(low)).encode("utf-8", "surrogatepass")

@@ -1,0 +1,77 @@
+"""The families of keys that name columns whose values are cut, masked or hashed, as rules.
+
+Debezium's (``RelationalDatabaseConnectorConfig``, ``ColumnMappers``): ``column.truncate.to.<N>.chars``, ``column.mask.with.<N>.chars``,
+``column.mask.hash.<algorithm>.with.salt.<salt>`` and ``column.mask.hash.v2...``; each value is a list of regular expressions for
+``db.table.column``. The first rule that names a column is its only one, in that order of families. What looks like one of the keys
+and is none is an error, for a mask that does nothing is worse; Debezium ignores it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_FAMILY = re.compile(r"column\.(?:truncate|mask)\..*", re.DOTALL)
+_CUT = re.compile(r"column\.truncate\.to\.(\d+)\.chars")
+_MASK = re.compile(r"column\.mask\.with\.(\d+)\.chars")
+_HASH = re.compile(r"column\.mask\.hash(\.v2)?\.([^.]+)\.with\.salt\.(.+)", re.DOTALL)
+ALGORITHMS = ("MD5", "SHA-1", "SHA-224", "SHA-256", "SHA-384", "SHA-512", "SHA3-224", "SHA3-256", "SHA3-384", "SHA3-512", "SHA", "SHA1")
+_LENGTH_MAX = 2**31 - 1
+_KEYS = (
+    "column.truncate.to.<N>.chars",
+    "column.mask.with.<N>.chars",
+    "column.mask.hash.<algorithm>.with.salt.<salt>",
+    "column.mask.hash.v2.<algorithm>.with.salt.<salt>",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnRule:
+    """One key: ``kind`` is ``cut``, ``mask`` or ``hash``; ``columns`` its list, not split yet."""
+
+    option: str
+    columns: str
+    kind: str
+    length: int = 0
+    algorithm: str = ""
+    salt: str = ""
+    version: int = 1
+
+
+def column_rules(properties: Mapping[str, str | None]) -> tuple[tuple[ColumnRule, ...], dict[str, list[str]]]:
+    """The rules in the order in which they are asked, and what is wrong with keys that are none."""
+    found: list[tuple[tuple[int, int, str], ColumnRule]] = []
+    errors: dict[str, list[str]] = {}
+    for name, columns in properties.items():
+        if not _FAMILY.fullmatch(name) or columns is None:
+            continue
+        if match := _CUT.fullmatch(name):
+            _numbered(name, columns, "cut", 0, match[1], found, errors)
+        elif match := _MASK.fullmatch(name):
+            _numbered(name, columns, "mask", 1, match[1], found, errors)
+        elif match := _HASH.fullmatch(name):
+            if match[2].upper() not in ALGORITHMS:
+                errors[name] = [f"there is no digest {match[2]} here; use one of {', '.join(ALGORITHMS[:-2])}"]
+            version = 2 if match[1] else 1
+            rule = ColumnRule(option=name, columns=columns, kind="hash", algorithm=match[2], salt=match[3], version=version)
+            found.append(((1 + version, 0, name), rule))
+        else:
+            errors[name] = [f"no such key; use one of {', '.join(_KEYS)}"]
+    return tuple(rule for _, rule in sorted(found, key=lambda pair: pair[0])), errors
+
+
+def _numbered(
+    name: str,
+    columns: str,
+    kind: str,
+    family: int,
+    digits: str,
+    found: list[tuple[tuple[int, int, str], ColumnRule]],
+    errors: dict[str, list[str]],
+) -> None:
+    length = int(digits)
+    if length > _LENGTH_MAX or (kind == "cut" and length == 0):
+        errors[name] = [f"{digits} is no length; use a number from {1 if kind == 'cut' else 0} to {_LENGTH_MAX}"]
+        return
+    found.append(((family, length, name), ColumnRule(option=name, columns=columns, kind=kind, length=length)))
