@@ -41,6 +41,20 @@ def test_an_envelope_is_known_by_its_fields(registry: RegistryServer) -> None:
     assert envelope.source_fields == {"sequence", "file", "pos", "row", "ts_ms"}
 
 
+def test_a_hyphen_in_a_topic_prefix_is_no_obstacle_for_avro_of_spark(registry: RegistryServer, spark) -> None:
+    made = TableSchema(
+        topic="my-app.9shop.t",
+        columns=[("id", "long"), ("a", ["null", POINT]), ("b", ["null", "io.debezium.data.geometry.Point"])],
+        registry=registry,
+    )
+    envelope = read(made)
+    key = key_schema(8, json.dumps(made.key_schema))
+
+    parser = spark._jvm.org.apache.avro.Schema.Parser
+    for text in (envelope.writer_text, envelope.reader_text, envelope.reader_text_with_before, key.writer_text, key.reader_text):
+        assert "my_app._9shop.t" in parser().parse(text).getFullName()
+
+
 def test_the_reader_schema_reads_what_the_writer_wrote_and_nothing_else(registry: RegistryServer) -> None:
     made = table(registry, ("price", ["null", decimal(12, 2)]), ("a", ["null", POINT]), ("b", ["null", "io.debezium.data.geometry.Point"]))
     envelope = read(made)

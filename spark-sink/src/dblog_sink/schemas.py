@@ -9,6 +9,7 @@ stops, delta-sink.md 2.1).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -191,9 +192,7 @@ def _named(schema: Any, namespace: str, definitions: dict[str, Any]) -> Any:
     if isinstance(schema, list):
         return [_named(branch, namespace, definitions) for branch in schema]
     if isinstance(schema, str):
-        if "." not in schema and namespace and f"{namespace}.{schema}" in definitions:
-            return f"{namespace}.{schema}"
-        return schema
+        return _reference(schema, namespace, definitions)
     result = dict(schema)
     kind = schema["type"]
     if kind in ("record", "enum", "fixed"):
@@ -202,6 +201,7 @@ def _named(schema: Any, namespace: str, definitions: dict[str, Any]) -> Any:
             namespace, name = name.rsplit(".", 1)
         else:
             namespace = schema.get("namespace", namespace)
+        namespace = _legal(namespace)
         result["name"], result["namespace"] = name, namespace
         definitions[_full_name(result)] = result
         if kind == "record":
@@ -212,9 +212,20 @@ def _named(schema: Any, namespace: str, definitions: dict[str, Any]) -> Any:
         result["values"] = _named(schema["values"], namespace, definitions)
     elif not isinstance(kind, str):
         result["type"] = _named(kind, namespace, definitions)
-    elif "." not in kind and namespace and f"{namespace}.{kind}" in definitions:
-        result["type"] = f"{namespace}.{kind}"
+    else:
+        result["type"] = _reference(kind, namespace, definitions)
     return result
+
+
+def _reference(name: str, namespace: str, definitions: Mapping[str, Any]) -> str:
+    full = f"{namespace}.{name}" if "." not in name and namespace else _legal(name)
+    return full if full in definitions else name
+
+
+def _legal(namespace: str) -> str:
+    """A namespace that Spark's Avro 1.12 takes: the older one of most writers lets a topic prefix keep its hyphens. Names do not matter to bytes."""
+    parts = (re.sub(r"\W", "_", part) for part in namespace.split("."))
+    return ".".join(f"_{part}" if part[:1].isdigit() or not part else part for part in parts) if namespace else namespace
 
 
 _KEPT = {

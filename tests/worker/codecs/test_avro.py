@@ -164,14 +164,21 @@ def test_decimals_are_read_back_with_their_scale():
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_hyphen_in_the_topic_prefix_stays_in_the_namespace_unless_names_are_adjusted():
+    """As Confluent's converter 7.0.16 (Avro 1.11) wrote it for Debezium 3.6.1."""
+    fields = [("id", Schema(kind=Kind.INT32))]
+
+    assert json.loads(avro.avro_text(key_schema("my-app.db.t", fields)))["namespace"] == "my-app.db.t"
+    assert json.loads(avro.avro_text(key_schema("my-app.db.t", fields, adjustment=NameAdjustment.AVRO)))["namespace"] == "my_app.db.t"
+    assert (
+        json.loads(avro.avro_text(key_schema("my-app.db.t", fields, adjustment=NameAdjustment.AVRO_UNICODE)))["namespace"]
+        == "my_u002dapp.db.t"
+    )
+
+
 def test_an_illegal_schema_name_says_which_option_helps():
-    schema = key_schema("my-app.db.t", [("id", Schema(kind=Kind.INT32))])
-
     with pytest.raises(DefiniteError, match=r"my-app\.db\.t: .*schema\.name\.adjustment\.mode=avro"):
-        avro.avro_text(schema, subject="my-app.db.t")
-
-    adjusted = key_schema("my-app.db.t", [("id", Schema(kind=Kind.INT32))], adjustment=NameAdjustment.AVRO)
-    assert json.loads(avro.avro_text(adjusted))["namespace"] == "my_app.db.t"
+        avro.avro_text(Schema(kind=Kind.STRUCT, name="my.own-name"), subject="my-app.db.t")
 
 
 def test_an_illegal_column_name_says_which_option_helps():

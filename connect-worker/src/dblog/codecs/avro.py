@@ -151,11 +151,15 @@ class _Text:
         return out
 
     def _legal_name(self, full: str) -> tuple[str | None, str]:
-        """Cut at the last dot into namespace and name; every part must be a legal Avro name."""
+        """Cut at the last dot into namespace and name, which must be legal in Avro.
+
+        The namespace may hold what it likes, hyphens of a topic prefix for example: Avro up to 1.11, which Confluent's converter of 7.x
+        has, never looks at it (measured with Debezium 3.6.1). Readers with Avro 1.12 do; for them there is schema.name.adjustment.mode=avro.
+        """
         space, dot, name = full.rpartition(".")
-        if not all(_NAME.fullmatch(part) for part in full.split(".")):
+        if not _NAME.fullmatch(name):
             raise DefiniteError(
-                f"{self._where()}the schema name {full!r} is not legal in Avro (letters, digits and _ only between the dots); "
+                f"{self._where()}the schema name {full!r} is not legal in Avro (letters, digits and _ only behind the last dot); "
                 "set schema.name.adjustment.mode=avro in the connector's configuration, or use the JSON converter"
             )
         return (space if dot else None), name
