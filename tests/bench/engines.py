@@ -111,8 +111,9 @@ class Ours(Engine):
         return max(peak_mib(pid) for pid in self.pids()[1:])
 
     def stop(self, name: str) -> None:
+        others = len(self.pids()) - (self.rest.state(name) != "-")
         super().stop(name)
-        wait_until(lambda: len(self.pids()) == 1, timeout_s=LIMIT_S, what="the task process to end")
+        wait_until(lambda: len(self.pids()) <= others, timeout_s=LIMIT_S, what=f"the task process of {name} to end")
 
     def kill(self) -> None:
         """The herder; the kernel kills the task processes with it."""
