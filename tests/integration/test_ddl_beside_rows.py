@@ -253,3 +253,43 @@ def test_a_statement_is_read_in_its_clients_character_set(shop: Any, source: Dat
     known = [str(id_.name) for id_ in follower.task._schemas.captured()]
     assert [name for name in known if name.startswith("weg")] == []
     assert sum(name.startswith("grüüe") for name in known) == 3
+
+
+def test_the_first_start_tells_every_table_and_later_statements_tell_theirs(shop: Any, source: Database) -> None:
+    elsewhere = new_database(source, "ddl_elsewhere")
+    execute(source, "CREATE TABLE far (id INT PRIMARY KEY)", database=elsewhere)
+    every = shop().start()
+    only = shop(
+        **{
+            "schema.history.internal.store.only.captured.tables.ddl": "true",
+            "schema.history.internal.ddl.filter": r"ALTER TABLE t COMMENT .*,CREATE TABLE \w+\(hidden.*",
+        }
+    ).start()
+    db = every.database
+
+    every.sql(
+        "ALTER TABLE t COMMENT 'quiet'", "ALTER TABLE t ADD c INT", "CREATE TABLE x(hidden INT)", f"CREATE TABLE {elsewhere}.g (id INT)"
+    )
+    for follower in (every, only):
+        follower.until(lambda f=follower: any("ADD c" in r["ddl"] for r in f.told))
+    every.until(lambda: any(r["databaseName"] == elsewhere and "g (id" in r["ddl"] for r in every.told))
+
+    first = [r for r in every.told if r["source"]["snapshot"] == "true"]
+    ours = [r for r in first if r["databaseName"] == db]
+    assert first[0]["ddl"].startswith("SET character_set_server=")
+    assert [(r["ddl"].split(" (")[0], [c["type"] for c in r["tableChanges"]]) for r in ours] == [
+        (f"DROP TABLE IF EXISTS `{db}`.`other`", ["DROP"]),
+        (f"DROP TABLE IF EXISTS `{db}`.`t`", ["DROP"]),
+        (f"DROP DATABASE IF EXISTS `{db}`", []),
+        (ours[3]["ddl"], []),
+        (f"USE `{db}`", []),
+        ("CREATE TABLE `other`", ["CREATE"]),
+        ("CREATE TABLE `t`", ["CREATE"]),
+    ]
+    assert ours[3]["ddl"].startswith(f"CREATE DATABASE `{db}` CHARSET utf8mb4 COLLATE ")
+    assert [c["name"] for c in ours[6]["tableChanges"][0]["table"]["columns"]] == ["id", "a", "b"]
+    assert any(r["databaseName"] == elsewhere for r in first)
+    assert {r["databaseName"] for r in only.told} == {"", db}
+    assert [r["ddl"] for r in only.told if r["source"]["snapshot"] == "false"] == ["ALTER TABLE t ADD c INT"]
+    assert [c["name"] for c in only.told[-1]["tableChanges"][0]["table"]["columns"]] == ["id", "a", "b", "c"]
+    assert not any("quiet" in (v or b"").decode() for _, v in only.history.records if b'"ddl":"ALTER TABLE t COMMENT' in (v or b""))

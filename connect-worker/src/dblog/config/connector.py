@@ -1041,7 +1041,7 @@ _HISTORY_OPTIONS = (
     ),
     _bool(
         name="schema.history.internal.store.only.captured.tables.ddl",
-        doc="Keep the history of captured tables only (dblog keeps nothing else).",
+        doc="Tell the schema-change topic of captured tables only, not of all tables of the server (the history keeps no others in any case).",
         default="false",
         importance=_LOW,
         group=HISTORY,
@@ -1049,7 +1049,7 @@ _HISTORY_OPTIONS = (
     ),
     _bool(
         name="schema.history.internal.store.only.captured.databases.ddl",
-        doc="Keep the history of captured databases only (dblog keeps nothing else).",
+        doc="Tell the schema-change topic of captured databases only (the history keeps no others in any case).",
         default="false",
         importance=_LOW,
         group=HISTORY,
@@ -1066,7 +1066,7 @@ _HISTORY_OPTIONS = (
     ),
     _opt(
         name="schema.history.internal.ddl.filter",
-        doc="Statements to leave out of the history.",
+        doc="Statements (regular expressions) whose text is kept out of the history and the schema-change topic; their effect is followed all the same.",
         importance=_LOW,
         group=HISTORY,
         label="DDL filter",

@@ -25,6 +25,8 @@ class Seen:
     key: tuple[str, ...] | None = None
     is_table: bool = True
     """False: the log shows something else as rows (MariaDB logs a sequence's state so)."""
+    hidden_behind: Callable[[Table], int] = lambda _: 0
+    """How many columns that nobody declared the log carries behind a table's own; asked where they have no names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,18 @@ def cross_check(table: Table, seen: Seen, merge: Callable[[Column, Column], Colu
     return Repaired(replace(table, columns=tuple(columns), key=key, primary_key=primary), tuple(reasons))
 
 
+def _with_tail(verdict: Verdict, table: Table, tail: tuple[Column, ...]) -> Verdict:
+    if not isinstance(verdict, Agreed):
+        return verdict
+    return Repaired(replace(table, columns=(*table.columns, *tail)), (f"{len(tail)} hidden columns stand behind the declared",))
+
+
 def _by_position(table: Table, seen: Seen, merge: Callable[[Column, Column], Column]) -> Verdict:
-    if len(seen.columns) != len(table.columns):
+    hidden = len(seen.columns) - len(table.columns)
+    if hidden > 0 and hidden == seen.hidden_behind(table):
+        tail = tuple(replace(column, name=f"hidden {at}", hidden=True) for at, column in enumerate(seen.columns[-hidden:], start=1))
+        return _with_tail(_by_position(table, replace(seen, columns=seen.columns[:-hidden]), merge), table, tail)
+    if hidden != 0:
         return Mismatch(f"{table.id} has {len(table.columns)} columns as we know it and {len(seen.columns)} in the log")
     for at, (column, found) in enumerate(zip(table.columns, seen.columns, strict=True), start=1):
         merged = merge(column, replace(found, name=column.name))

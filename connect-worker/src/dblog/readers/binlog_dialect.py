@@ -33,6 +33,8 @@ from dblog.dialects.mysql.statementtext import statement_text
 from dblog.model import Table, TableId
 from dblog.readers.schemas import Merge
 
+MARIADB_EXPLICIT_TIMESTAMPS = 1 << 24
+
 ROW_CHANGE = re.compile(r"\s*(?:/\*.*?\*/\s*)*(insert|update|delete|replace|load\s+data|load\s+xml)\b", re.IGNORECASE | re.DOTALL)
 
 
@@ -104,6 +106,7 @@ class BinlogDialect:
                 table=timeline.lookup_before(position),
                 default_database=query.database,
                 sql_mode=query.sql_mode or 0,
+                explicit_timestamps=_explicit_timestamps(query, flavor),
                 lower_case_names=facts.lower_case_table_names == 1,
                 database_charset=database_charset,
                 server_charset=facts.charset or None,
@@ -116,6 +119,13 @@ class BinlogDialect:
     def identity(self, session: Session) -> str:
         """Which server the file names of an offset belong to: MySQL's UUID; MariaDB has only its id."""
         return session.facts.server_uuid or f"server_id {session.facts.server_id}"
+
+
+def _explicit_timestamps(query: events.Query, flavor: Flavor) -> bool | None:
+    """The session's explicit_defaults_for_timestamp as the event has it; MariaDB before 10.8 does not write its bit (log_event.h)."""
+    if flavor.mariadb and query.flags2 is not None and flavor.version >= (10, 8, 0):
+        return bool(query.flags2 & MARIADB_EXPLICIT_TIMESTAMPS)
+    return query.explicit_timestamps
 
 
 MYSQL = BinlogDialect(name="mysql", connect=mysql_session.connect, column_plan=mysql_types.column_plan, flavor_of=mysql_flavor)

@@ -21,7 +21,7 @@ from dblog.config.options import Settings
 from dblog.core.changes import AlterTable, Change, DropTable, RenameTable, TruncateTable
 from dblog.core.dumps import Dump, dump_of, dump_to_text
 from dblog.core.governor import ChunkLimits
-from dblog.core.selection import Selection, name_matcher
+from dblog.core.selection import BUILTIN_DATABASES, Selection, name_matcher
 from dblog.core.timeline import Database, Parked, Position, Timeline
 from dblog.core.watermark import Windows
 from dblog.dialects.mysql import sql
@@ -29,10 +29,10 @@ from dblog.dialects.mysql.catalog import read_databases
 from dblog.dialects.mysql.dump import DumpConnection
 from dblog.dialects.mysql.events import Query
 from dblog.dialects.mysql.log import end_of_log
-from dblog.dialects.mysql.offset import LogProgress, sequence_of
+from dblog.dialects.mysql.offset import LogProgress, schema_position, sequence_of
 from dblog.dialects.mysql.session import PositionLostError, Session, settings_of
-from dblog.dialects.mysql.tablechanges import schema_changes
-from dblog.errors import TransientError
+from dblog.dialects.mysql.tablechanges import SchemaChange, initial_changes, schema_changes
+from dblog.errors import DefiniteError, TransientError
 from dblog.model import Batch, Headers, OffsetMap, Segment, Table, TableId
 from dblog.readers.binlog_dialect import BinlogDialect
 from dblog.readers.chunk import ChunkReader
@@ -52,7 +52,8 @@ log = structlog.get_logger(__name__)
 CATALOG_TRIES_MAX = 20
 """Reads of the catalog until two agree: more DDL than that at the very start is worth waiting for, not guessing."""
 
-DDL_FILTER = "schema.history.internal.ddl.filter"
+HISTORY = "schema.history.internal"
+DDL_FILTER = f"{HISTORY}.ddl.filter"
 
 SECOND_READER = 0x4000_0000
 """Flipped in the server id of a second log connection."""
@@ -99,6 +100,8 @@ class BinlogTask:
         self._taken: set[TableId] = set()
         self._take_lock = threading.Lock()
         self._ends_after_dump = False
+        self._filtered = name_matcher(settings.originals.get(DDL_FILTER), option=DDL_FILTER) or (lambda _: False)
+        self._found: list[SchemaChange] = []
         self._redumps = settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(self._mode)
         self._stopped = threading.Event()
         self._joined: dict[TableId, tuple[int, int]] = {}
@@ -216,7 +219,34 @@ class BinlogTask:
         if not before:
             log.warning("no table matches the include lists yet; tables that are created later are captured")
         log.info("schemas read", tables=len(before), file=file, pos=pos)
+        self._found = self._found_at_start(session)
         return progress, timeline
+
+    def _found_at_start(self, session: Session) -> list[SchemaChange]:
+        """What the schema-change topic says of a first start. A table whose text may not be read is left out: nothing depends on it."""
+        if not self._settings.boolean("include.schema.changes"):
+            return []
+        texts = []
+        for table in session.read_catalog(self._told):
+            try:
+                texts.append((table, session.show_create(table.id)))
+            except DefiniteError as e:
+                log.warning("a table is left out of the schema-change topic", table=str(table.id), reason=str(e))
+        defaults = {d.name: (d.charset, d.collation) for d in read_databases(session.execute)}
+        server = (session.facts.charset, session.facts.collation)
+        return initial_changes(texts, defaults, server=server, comments=self._settings.boolean("include.schema.comments"))
+
+    def _told(self, table: TableId) -> bool:
+        """Whether the schema-change topic is told of a table: of every table of the server, unless the store.only options narrow it."""
+        if table == self._marks or table.database.lower() in BUILTIN_DATABASES:
+            return False
+        if self._settings.boolean(f"{HISTORY}.store.only.captured.tables.ddl"):
+            return self._selection.includes(table)
+        return self._told_database(table.database)
+
+    def _told_database(self, database: str) -> bool:
+        only = any(self._settings.boolean(f"{HISTORY}.store.only.captured.{what}.ddl") for what in ("tables", "databases"))
+        return self._selection.includes_database(database) if only else database != self._marks.database
 
     def _positioned_catalog(self, session: Session) -> tuple[list[Table], str, int, str]:
         """The captured tables, and a position of the log at which they were so: read before it and after it alike."""
@@ -331,14 +361,13 @@ class BinlogTask:
             ),
             includes=self._selection.includes,
             build_encoder=lambda table: patience(lambda: self._encoders.encoder(table)),
-            filtered=name_matcher(self._settings.originals.get(DDL_FILTER), option=DDL_FILTER) or (lambda _: False),
+            filtered=self._filtered,
             patience=patience,
         )
         schemas.resume_parkings(progress.sequence)
 
         def resolve(table_map: bytes, place: LogOffset) -> RowEncoder | None:
-            # A transaction's rows are decoded with the schema at its begin: no DDL stands inside.
-            return schemas.resolve(table_map, sequence_of(epoch=progress.epoch, file=place.file, pos=place.pos), place)
+            return schemas.resolve(table_map, schema_position(epoch=progress.epoch, place=place), place)
 
         for table, position in self._joined.items():
             schemas.ignore_before(table, position)
@@ -359,6 +388,7 @@ class BinlogTask:
             dump=None if dump is None else dump_to_text(dump),
             dump_done=dump is None or dump.done,
         )
+        began = progress.copy()
         heartbeat_s = self._settings.integer("heartbeat.interval.ms") / 1000
         self._stream = LogStream(
             open_log=lambda at: self._open_log(session, at),
@@ -373,6 +403,7 @@ class BinlogTask:
             heartbeat_interval_s=heartbeat_s,
             clock=self._clock,
             on_tables_changed=self._tables_changed,
+            first=(patience(lambda change=change: self._encoders.first_schema(began, change)) for change in self._found),  # type: ignore[misc]
         )
         self._thread("log", self._stream.run)
         self._start_dump()
@@ -388,13 +419,14 @@ class BinlogTask:
             if isinstance(change, TruncateTable) and (encoder := self._schemas.encoder(change.id)) is not None
             if (record := self._encoders.truncated(event, encoder)) is not None
         ]
-        if self._settings.boolean("include.schema.changes"):
+        if self._settings.boolean("include.schema.changes") and not self._filtered(text):
             told = schema_changes(
                 changes,
                 text,
                 default_database=query.database,
                 after=self._schemas.table,
-                captured=self._selection.includes,
+                captured=self._told,
+                database=self._told_database,
                 comments=self._settings.boolean("include.schema.comments"),
             )
             records += [self._encoders.schema_change(event, change) for change in told]

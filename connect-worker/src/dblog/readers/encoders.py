@@ -23,6 +23,7 @@ from dblog.core.dumps import key_to_json
 from dblog.core.selection import Selection, column_rewrite, key_rules, message_key, name_matcher
 from dblog.core.watermark import MarkPosition
 from dblog.dialects.mysql import image
+from dblog.dialects.mysql.offset import LogProgress
 from dblog.dialects.mysql.tablechanges import SchemaChange, schema_change_values
 from dblog.dialects.mysql.types import TypeModes
 from dblog.kafka.converters import Converter
@@ -164,13 +165,29 @@ class Encoders:
 
     def schema_change(self, event: LogEvent, change: SchemaChange) -> Segment:
         """One record of the schema-change topic, as Debezium writes it."""
+        return self._schema_change(_context_of(event, self._clock.now_us()), change, snapshot="false")
+
+    def first_schema(self, at: LogProgress, change: SchemaChange) -> Segment:
+        """The same for what the connector found at its first start."""
         now_us = self._clock.now_us()
-        at = _context_of(event, now_us)
+        context = RowContext(
+            file=at.file,
+            pos=at.pos,
+            server_id=0,
+            source_ts_us=now_us,
+            now_us=now_us,
+            sequence_high=at.sequence[0],
+            sequence_low=at.sequence[1],
+        )
+        return self._schema_change(context, change, snapshot="true")
+
+    def _schema_change(self, at: RowContext, change: SchemaChange, *, snapshot: str) -> Segment:
         source = {
             "version": __version__,
             "connector": self._dialect.name,
             "name": self._naming.prefix,
             "ts_ms": at.source_ts_us // 1000,
+            "snapshot": snapshot,
             "db": change.database,
             "sequence": None,
             "ts_us": at.source_ts_us,
@@ -184,7 +201,7 @@ class Encoders:
             "thread": None,
             "query": None,
         }
-        key, value = schema_change_values(change, source=source, ts_ms=now_us // 1000)
+        key, value = schema_change_values(change, source=source, ts_ms=at.now_us // 1000)
         return self._segment(
             self._naming.schema_changes,
             envelope.schema_change_key(self._dialect.name),

@@ -215,10 +215,10 @@ class Schemas:
     def _reread(self, table_id: TableId, position: Position, place: LogOffset, why: str) -> None:
         """A table that a statement left unknown: as the server has it, if that was so here; parked up to there if not."""
         reading = self._read(table_id, position, place, why)
-        if reading.touched:
+        if reading.table is None:
+            self._timeline.gone(table_id, position)  # gone by now, with all its rows
+        elif reading.touched:
             self._park(table_id, position, f"{why}, and it was altered again before it could be read", reading)
-        elif reading.table is None:
-            self._timeline.gone(table_id, position)
         else:
             self._timeline.put(reading.table, position)
 
@@ -232,13 +232,10 @@ class Schemas:
     def _park(self, table_id: TableId, position: Position, reason: str, reading: Reading | None) -> None:
         self._timeline.park(table_id, position, reason)
         self._parked[table_id] = reason
-        if reading is not None and reading.position > position:
-            if reading.table is None:
-                self._timeline.gone(table_id, reading.position)
-            else:
-                self._timeline.put(reading.table, reading.position)
-                self._ends = sorted([*(end for end in self._ends if end[1] != table_id), (reading.position, table_id)])
-                reason += "; its rows are passed over until then, and it is dumped anew"
+        if reading is not None and reading.table is not None and reading.position > position:
+            self._timeline.put(reading.table, reading.position)
+            self._ends = sorted([*(end for end in self._ends if end[1] != table_id), (reading.position, table_id)])
+            reason += "; its rows are passed over until then, and it is dumped anew"
         log.error("table parked", table=str(table_id), reason=reason, remedy="restart the task to have it read and dumped again")
 
     def _refuse_row_changes(self, text: str) -> None:
@@ -289,15 +286,23 @@ class Schemas:
                             pass
             key = seen.key or ()
             return self._accepted(Table(id=table_id, columns=tuple(seen.columns), key=key, primary_key=bool(key)), position)
-        if not reading.touched and reading.table is not None and isinstance(cross_check(reading.table, seen, merge), Agreed):
-            return self._accepted(reading.table, position)
+        if reading.table is None:
+            return None  # gone by now, with all its rows, or never a table: MariaDB logs the state of a sequence as a row
+        if not reading.touched:
+            match cross_check(reading.table, seen, merge):
+                case Agreed():
+                    return self._accepted(reading.table, position)
+                case Repaired(repaired, _):
+                    return self._accepted(repaired, position)
+                case Mismatch(reason):
+                    why = reason
         advice = (
             "set binlog_row_metadata=FULL on the server so that the log names its columns, or leave the table out with table.exclude.list"
         )
         if reading.touched:
             self._park(table_id, position, f"{why}, and it was altered again before it could be read; {advice}", reading)
         else:
-            self._park(table_id, position, f"{why}, and the server's table does not fit the log; {advice}", None)
+            self._park(table_id, position, f"{why}, though the server has it so; {advice}", None)
         self._save(table_id)
         return None
 

@@ -20,7 +20,7 @@ from dblog.core.backoff import Backoff
 from dblog.core.changes import Change, Ignored
 from dblog.core.watermark import MarkPosition
 from dblog.dialects.mysql import events
-from dblog.dialects.mysql.offset import POSITION_BITS, LogProgress, sequence_of
+from dblog.dialects.mysql.offset import POSITION_BITS, LogProgress, schema_position, sequence_of
 from dblog.errors import TransientError
 from dblog.model import Segment, TableId
 from dblog.readers.interleaved import Interleaver
@@ -55,7 +55,9 @@ StatementRecords = Callable[[LogEvent, events.Query, str, tuple[Change, ...]], l
 
 
 class LogStream:
-    """The log thread. ``open_log`` connects at a progress, ``new_decoder`` gives a decoder that has not been started."""
+    """The log thread. ``open_log`` connects at a progress, ``new_decoder`` gives a decoder that has not been started, ``first`` are
+    records ahead of the log's.
+    """
 
     def __init__(
         self,
@@ -72,6 +74,7 @@ class LogStream:
         heartbeat_interval_s: float,
         clock: Clock,
         on_tables_changed: Callable[[Iterable[Change], dict[TableId, str]], None],
+        first: Iterable[Segment] = (),
     ) -> None:
         self._open_log = open_log
         self._new_decoder = new_decoder
@@ -85,6 +88,7 @@ class LogStream:
         self._heartbeat_interval_s = heartbeat_interval_s
         self._clock = clock
         self._on_tables_changed = on_tables_changed
+        self._first = iter(first)
         self._stop = threading.Event()
         self._connection: LogSource | None = None
         self._decoder: Any = None
@@ -116,6 +120,8 @@ class LogStream:
         while not self._stop.is_set():
             connected_at_s = self._clock.monotonic_s()
             try:
+                for segment in self._first:
+                    self._interleaver.extra([segment])
                 self._read()
             except QueueClosedError:
                 return
@@ -236,7 +242,10 @@ class LogStream:
     def _statement(self, event: LogEvent) -> None:
         query = events.read_query(event.body)
         text = self._schemas.text_of(query)
-        position = (event.sequence_high, event.next_pos << POSITION_BITS)
+        if event.position.in_transaction:
+            position = schema_position(epoch=self._at.epoch, place=event.position)
+        else:
+            position = (event.sequence_high, event.next_pos << POSITION_BITS)
         note: dict[str, object] = {"file": event.file, "pos": event.next_pos}
         place = LogOffset(file=event.file, pos=event.next_pos)
         done = self._schemas.statement(query, text, position=position, note=note, place=place)

@@ -167,7 +167,7 @@ def make_table(
     """Put a table together, its key chosen by ``choose_key``; ``row_end`` stands behind it in a system-versioned table."""
     columns, indexes = tuple(columns), tuple(indexes)
     key, primary = choose_key(columns, indexes)
-    if key and row_end is not None:
+    if key and row_end is not None and row_end not in key:
         key = (*key, row_end)
     collation = canonical_collation(collation) if collation else None
     return Table(

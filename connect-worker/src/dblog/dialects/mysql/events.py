@@ -376,7 +376,10 @@ class Query:
     thread_id: int
     execution_s: int
     error_code: int
+    flags2: int | None = None
     sql_mode: int | None = None
+    explicit_timestamps: bool | None = None
+    """The session's explicit_defaults_for_timestamp, where MySQL says it; MariaDB has a bit of ``flags2`` for it."""
     client_collation: int | None = None
     """Number of character_set_client's collation; None when the event does not say."""
     server_collation: int | None = None
@@ -416,7 +419,9 @@ def read_query(body: bytes) -> Query:
         thread_id=thread_id,
         execution_s=execution_s,
         error_code=error_code,
+        flags2=variables.get("flags2"),
         sql_mode=variables.get("sql_mode"),
+        explicit_timestamps=None if "explicit_timestamps" not in variables else bool(variables["explicit_timestamps"]),
         client_collation=variables.get("client_collation"),
         server_collation=variables.get("server_collation"),
         default_collation=variables.get("default_collation"),
@@ -443,7 +448,15 @@ def read_status_variables(data: bytes) -> dict[str, int]:
         if code in _FIXED_STATUS:
             length = _FIXED_STATUS[code]
             value = int.from_bytes(data[at : at + length], "little")
-            name = {1: "sql_mode", 13: "microseconds", 17: "ddl_xid", 18: "default_collation", 128: "microseconds"}.get(code)
+            name = {
+                0: "flags2",
+                1: "sql_mode",
+                13: "microseconds",
+                16: "explicit_timestamps",
+                17: "ddl_xid",
+                18: "default_collation",
+                128: "microseconds",
+            }.get(code)
             if name:
                 out[name] = value
             at += length

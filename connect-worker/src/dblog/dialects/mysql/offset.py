@@ -25,6 +25,14 @@ def sequence_of(*, epoch: int, file: str, pos: int) -> tuple[int, int]:
     return epoch << 32 | file_index(file), pos << POSITION_BITS
 
 
+def schema_position(*, epoch: int, place: LogOffset) -> tuple[int, int]:
+    """Where the schemas of a place's rows are looked up: at the begin of their transaction, but behind a statement inside it, which is the CREATE of a
+    table made by a query. That statement's changes hold from here on, too.
+    """
+    high, low = sequence_of(epoch=epoch, file=place.file, pos=place.pos)
+    return high, low + 1 if place.in_transaction else low
+
+
 class LogProgress:
     """How far the log has been taken; ``advance`` folds decoder places, in order."""
 

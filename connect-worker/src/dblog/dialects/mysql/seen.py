@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from dblog.core.crosscheck import Seen
 from dblog.dialects.mysql.events import MapColumn, TableMap, WireType
-from dblog.model import Column
+from dblog.model import Column, Table
 
 COLLATIONS_SQL = "SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLLATIONS WHERE ID IS NOT NULL AND CHARACTER_SET_NAME IS NOT NULL"
 MARIADB_COLLATIONS_SQL = "SELECT ID, CHARACTER_SET_NAME, FULL_COLLATION_NAME FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
@@ -57,6 +57,7 @@ _PLAIN = {
 }
 _TEMPORAL = {WireType.TIME2: "time", WireType.DATETIME2: "datetime", WireType.TIMESTAMP2: "timestamp"}
 _BLOBS = {1: ("tinyblob", "tinytext"), 2: ("blob", "text"), 3: ("mediumblob", "mediumtext"), 4: ("longblob", "longtext")}
+LOBS = frozenset(name for pair in _BLOBS.values() for name in pair)
 _STRINGS = {WireType.VARCHAR: ("varbinary", "varchar"), WireType.VAR_STRING: ("varbinary", "varchar"), WireType.STRING: ("binary", "char")}
 
 GEOMETRIES = frozenset(
@@ -98,7 +99,13 @@ def seen_of(table_map: TableMap, charsets: Charsets) -> Seen:
     elif table_map.named:
         key = ()
     is_sequence = tuple(column.name for column in columns) == SEQUENCE_COLUMNS
-    return Seen(columns=columns, named=table_map.named, key=key or None, is_table=not is_sequence)
+    return Seen(columns=columns, named=table_map.named, key=key or None, is_table=not is_sequence, hidden_behind=hash_columns)
+
+
+def hash_columns(table: Table) -> int:
+    """How many hash columns MariaDB keeps behind a table's own: one for each UNIQUE index over a whole text or blob. MySQL refuses such an index."""
+    lobs = {column.name.lower() for column in table.columns if column.type in LOBS}
+    return sum(index.unique and not index.partial and any(name.lower() in lobs for name in index.columns) for index in table.indexes)
 
 
 def _column(column: MapColumn, charsets: Charsets) -> Column:

@@ -8,7 +8,7 @@ stands here, as in Debezium's own snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ from dblog.core.changes import (
     CreateTable,
     DropDatabase,
     DropTable,
-    Ignored,
     RenameTable,
     TruncateTable,
     Unknown,
@@ -72,9 +71,13 @@ def schema_changes(
     default_database: str,
     after: Callable[[TableId], Table | None],
     captured: Callable[[TableId], bool],
+    database: Callable[[str], bool] = lambda _: True,
     comments: bool = False,
 ) -> list[SchemaChange]:
-    """The records of one statement. ``after`` gives a table as the statement left it (``Timeline.current_table`` once it is applied)."""
+    """The records of one statement, of those tables and databases that are told.
+
+    ``after`` gives a table as the statement left it (``Timeline.current_table`` once it is applied).
+    """
     records: list[SchemaChange] = []
     for change in changes:
         match change:
@@ -99,11 +102,39 @@ def schema_changes(
                 touched = tuple(id_ for id_ in ids if captured(id_))
                 if touched:
                     records.append(SchemaChange(database=touched[0].database, tables=touched, ddl=ddl, table_changes=()))
-            case CreateDatabase(name) | AlterDatabase(name) | DropDatabase(name):
+            case CreateDatabase(name) | AlterDatabase(name) | DropDatabase(name) if database(name):
                 records.append(SchemaChange(database=name, tables=(), ddl=ddl, table_changes=()))
-            case Ignored() | CreateTable() | AlterTable() | TruncateTable():
+            case _:
                 pass
     return [record if record.database else _in_database(record, default_database) for record in records]
+
+
+def initial_changes(
+    tables: Sequence[tuple[Table, str]],
+    databases: Mapping[str, tuple[str | None, str | None]],
+    *,
+    server: tuple[str, str],
+    comments: bool = False,
+) -> list[SchemaChange]:
+    """The records of a connector's first start, in Debezium's order (debezium.md 5.4): the server's charset, every table dropped, then each database
+    made anew with its tables.
+
+    ``tables``: each with its CREATE TABLE text; ``databases``: name -> (charset, collation); ``server``: charset and collation.
+    """
+    records = [
+        SchemaChange(database="", tables=(), ddl=f"SET character_set_server={server[0]}, collation_server={server[1]}", table_changes=())
+    ]
+    records += [
+        _record(f"DROP TABLE IF EXISTS {_quoted(table.id, '`')}", ("DROP", table.id, None), comments=comments) for table, _ in tables
+    ]
+    for name in dict.fromkeys(table.id.database for table, _ in tables):
+        quoted = "`" + name.replace("`", "``") + "`"
+        charset, collation = databases.get(name, (None, None))
+        defaults = (f" CHARSET {charset}" if charset else "") + (f" COLLATE {collation}" if collation else "")
+        statements = (f"DROP DATABASE IF EXISTS {quoted}", f"CREATE DATABASE {quoted}{defaults}", f"USE {quoted}")
+        records += [SchemaChange(database=name, tables=(), ddl=text, table_changes=()) for text in statements]
+        records += [_record(ddl, ("CREATE", table.id, table), comments=comments) for table, ddl in tables if table.id.database == name]
+    return records
 
 
 def _in_database(record: SchemaChange, database: str) -> SchemaChange:

@@ -258,6 +258,8 @@ def assemble(
     """
     if versioned and row_end is None:
         columns, row_end = (*columns, *IMPLICIT), ROW_END
+    elif versioned and row_end is not None:  # a declared one is shown in every unique index
+        indexes = [replace(i, columns=(*i.columns, row_end)) if i.unique and row_end not in i.columns else i for i in indexes]
     primary = {name.lower() for index in indexes if index.name == PRIMARY for name in index.columns}
     finished = [_not_null(column) if column.name.lower() in primary and column.nullable else column for column in columns]
     return make_table(

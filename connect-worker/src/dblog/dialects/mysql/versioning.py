@@ -28,9 +28,8 @@ def without_implicit(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def row_end_of(table: Table) -> str | None:
-    """The column that ends a row's validity, if the table is versioned and has a key: the last of the key, which no index names."""
+    """The column that ends a row's validity, if the table is versioned and has a key: the last of the key. No other column of a key is made by the server."""
     if not table.key:
         return ROW_END if IMPLICIT[1] in table.columns else None
     last = table.column(table.key[-1])
-    declared = {name.lower() for index in table.indexes for name in index.columns}
-    return last.name if last is not None and last.generated and last.name.lower() not in declared else None
+    return last.name if last is not None and last.generated and (last.type, last.length) == ("timestamp", 6) else None

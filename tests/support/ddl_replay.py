@@ -1,0 +1,141 @@
+"""Replays DDL cases on a real server with rows between, and notes what the server says after each statement: its tables, and the rows that went in.
+
+The other side is a running task (``support.follower``): ``watch`` notes the task's own tables after each statement of the log that it has followed. Both
+sides are brought together by the log's position.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from dblog.core.timeline import Timeline
+from dblog.dialects.mariadb.catalog import mariadb_default
+from dblog.dialects.mysql import catalog
+from dblog.dialects.mysql.offset import POSITION_BITS, sequence_of
+from dblog.dialects.mysql.seen import GEOMETRIES
+from dblog.model import Table, TableId
+from dblog.readers.schemas import Schemas
+from pymysql.cursors import Cursor
+from pymysql.err import MySQLError
+from stack.database import Database
+from support.ddl_cases import Case
+from support.ddl_truth import comparable
+
+Place = tuple[int, int]
+Tables = dict[TableId, Table]
+
+
+@dataclass(slots=True)
+class Replay:
+    """One server's session. ``steps``: case, statement, place in the log behind it, tables then; ``rows``: by table, the columns of each row put in."""
+
+    source: Database
+    cursor: Cursor
+    epoch: int = 0
+    steps: list[tuple[str, str, Place, Tables]] = field(default_factory=list)
+    rows: dict[TableId, list[tuple[str, ...]]] = field(default_factory=dict)
+
+    def run(self, case: Case, number: int) -> None:
+        """A case in a database of its own, which is dropped afterwards."""
+        database = f"replay_{number}"
+        self._reset()
+        self.cursor.execute(f"CREATE DATABASE `{database}` CHARACTER SET utf8mb4")
+        self.cursor.execute(f"USE `{database}`")
+        databases = [database, f"{database}_b"]
+        tables: Tables = {}
+        for statement in case.statements:
+            self._sql_mode(case.sql_mode)
+            text = statement.replace("{db}", database)
+            try:
+                self.cursor.execute(text)
+            except MySQLError:  # a row is in its way
+                self._take_rows(tables)
+                self._sql_mode(case.sql_mode)
+                self.cursor.execute(text)
+            self.cursor.fetchall()
+            tables = self._truth(databases)
+            self.steps.append((case.name, text, self.place(), tables))
+            self._put_rows(tables, temporary=any("TEMPORARY" in s for s in case.statements))
+        self._reset()
+        for name in databases:
+            self.cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
+
+    def place(self) -> Place:
+        """The end of the log."""
+        self.cursor.execute("SHOW MASTER STATUS" if self.source.flavor == "mariadb" else "SHOW BINARY LOG STATUS")
+        file, pos = self.cursor.fetchall()[0][:2]
+        return sequence_of(epoch=self.epoch, file=str(file), pos=int(pos))
+
+    def _reset(self) -> None:
+        self.cursor.execute("SET SESSION sql_mode = DEFAULT, explicit_defaults_for_timestamp = DEFAULT, foreign_key_checks = 1")
+        self.cursor.execute("UNLOCK TABLES")
+
+    def _sql_mode(self, mode: str | None) -> None:
+        self._reset()
+        if mode in ("implicit_timestamps", "explicit_timestamps"):
+            value = "ON" if mode.startswith("explicit") else "OFF"
+            self.cursor.execute(f"SET SESSION sql_mode = '', explicit_defaults_for_timestamp = {value}")
+        elif mode is not None:
+            self.cursor.execute(f"SET SESSION sql_mode = '{mode}'")
+
+    def _truth(self, databases: list[str]) -> Tables:
+        default_of = mariadb_default if self.source.flavor == "mariadb" else None
+        return {t.id: comparable(t) for t in catalog.read_tables(self._ask, lambda _: True, databases=databases, default_of=default_of)}
+
+    def _ask(self, sql: str, parameters: tuple[str, ...] = ()) -> list[tuple[object, ...]]:
+        self.cursor.execute(sql, parameters or None)
+        return list(self.cursor.fetchall())
+
+    def _take_rows(self, tables: Tables) -> None:
+        self._reset()
+        self.cursor.execute("SET SESSION foreign_key_checks = 0")
+        for id_ in tables:
+            with contextlib.suppress(MySQLError):
+                self.cursor.execute(f"DELETE FROM {catalog.quote(id_)}")
+
+    def _put_rows(self, tables: Tables, *, temporary: bool) -> None:
+        """One row of defaults into every table that can have one, the old ones out. A temporary table may hide a real one: that row is not logged."""
+        self._take_rows(tables)
+        self.cursor.execute("SET SESSION sql_mode = ''")
+        for id_, table in tables.items():
+            if any(column.type in GEOMETRIES and not column.nullable for column in table.columns):
+                continue  # IGNORE makes an empty value of it, which is no geometry
+            if any("COMPRESSED" in column.type_text for column in table.columns):
+                continue  # such a table is parked where the log does not name its columns
+            name = catalog.quote(id_)
+            before = self.place() if temporary else None
+            with contextlib.suppress(MySQLError):
+                self.cursor.execute(f"INSERT IGNORE INTO {name} () VALUES ()")
+                if self.cursor.rowcount == 1 and (before is None or self.place() != before):
+                    self.rows.setdefault(id_, []).append(tuple(column.name for column in table.columns))
+
+
+def watch(schemas: Schemas) -> list[tuple[Place, Tables]]:
+    """From now on: the task's tables behind each statement that it follows, in log order."""
+    seen: list[tuple[Place, Tables]] = []
+    follow = schemas.statement
+
+    def statement(query: Any, text: str, **rest: Any) -> Any:
+        done = follow(query, text, **rest)
+        seen.append((rest["position"], _tables(schemas.timeline)))
+        return done
+
+    schemas.statement = statement  # type: ignore[method-assign]
+    return seen
+
+
+def _tables(timeline: Timeline) -> Tables:
+    known = ((id_, timeline.current_table(id_)) for id_ in timeline.tables())
+    return {id_: table for id_, table in known if table is not None}
+
+
+def tables_at(seen: list[tuple[Place, Tables]], place: Place, databases: tuple[str, ...]) -> Tables:
+    """What the task held at a place of the log."""
+    last: Tables = {}
+    for position, tables in seen:
+        if (position[0], position[1] >> POSITION_BITS) > (place[0], place[1] >> POSITION_BITS):
+            break
+        last = tables
+    return {id_: comparable(table) for id_, table in last.items() if id_.database in databases}
