@@ -293,3 +293,29 @@ def test_the_first_start_tells_every_table_and_later_statements_tell_theirs(shop
     assert [r["ddl"] for r in only.told if r["source"]["snapshot"] == "false"] == ["ALTER TABLE t ADD c INT"]
     assert [c["name"] for c in only.told[-1]["tableChanges"][0]["table"]["columns"]] == ["id", "a", "b", "c"]
     assert not any("quiet" in (v or b"").decode() for _, v in only.history.records if b'"ddl":"ALTER TABLE t COMMENT' in (v or b""))
+
+
+def test_a_connector_of_debeziums_is_taken_over_at_its_offset_without_a_dump(shop: Any, source: Database) -> None:
+    follower = shop()
+    status = execute(source, "SHOW MASTER STATUS" if source.flavor == "mariadb" else "SHOW BINARY LOG STATUS")[0]
+    place = {"ts_sec": 1, "file": status[0], "pos": status[1]}
+    texts = [str(execute(source, f"SHOW CREATE TABLE {name}", database=follower.database)[0][1]) for name in ("other", "t")]
+    statements = [f"CREATE DATABASE `{follower.database}` CHARSET utf8mb4", *texts]
+    follower.history.records += [
+        (None, json.dumps({"source": {"server": follower.name}, "position": {**place, "snapshot": "INITIAL"}, "databaseName": follower.database,
+                           "ddl": text, "tableChanges": []}).encode())
+        for text in statements
+    ]  # fmt: skip
+    follower.sql("INSERT INTO t VALUES (7, 70, 'seven')", "ALTER TABLE t CHANGE a aa INT", "INSERT INTO t VALUES (8, 80, 'eight')")
+    follower.offset = place
+
+    follower.start()
+    follower.until(lambda: len(follower.ops("t")) >= 2)
+
+    assert [record["after"] for name, record in follower.values if name == "t" and record][:2] == [
+        {"id": 7, "a": 70, "b": "seven"},
+        {"id": 8, "aa": 80, "b": "eight"},
+    ]
+    follower.restart()
+    follower.sql("INSERT INTO other VALUES (3)")
+    follower.until(lambda: follower.ops("other") == ["c"])

@@ -92,11 +92,10 @@ def test_only_captured_tables_and_databases_are_told() -> None:
         Ignored(""),
         captured=lambda _: False,
     )
-    database, truncated = records(CreateDatabase("d"), TruncateTable(T))
+    (database,) = records(CreateDatabase("d"), TruncateTable(T))  # a TRUNCATE is a record of the table's topic, if it is one at all
 
     assert nothing == []
     assert (database.database, database.table_changes) == ("d", ())
-    assert (truncated.database, truncated.tables, truncated.table_changes) == ("shop", (T,), ())
 
 
 def test_the_history_form_leaves_unset_numbers_out() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Literal
 
@@ -93,28 +93,44 @@ class BinlogDialect:
         return rewritten(changes, before)
 
     def statement_parser(self, facts: ServerFacts, timeline: Timeline) -> Callable[[events.Query, str, Position], Iterable[Change]]:
-        """The DDL parser in the surroundings of one server."""
+        """The DDL parser for statements of the log."""
+        context_of = self._contexts(facts, timeline)
+
+        def parse(query: events.Query, text: str, position: Position) -> Iterable[Change]:
+            context = replace(
+                context_of(query.database, position),
+                sql_mode=query.sql_mode or 0,
+                explicit_timestamps=_explicit_timestamps(query, self.flavor_of(facts.version)),
+            )
+            return ddl.parse(text, context)
+
+        return parse
+
+    def text_parser(self, facts: ServerFacts, timeline: Timeline) -> Callable[[str, str, Position], Iterable[Change]]:
+        """The DDL parser for a text without an event: (statement, default database, position)."""
+        context_of = self._contexts(facts, timeline)
+        return lambda text, database, position: ddl.parse(text, context_of(database, position))
+
+    def _contexts(self, facts: ServerFacts, timeline: Timeline) -> Callable[[str, Position], Context]:
+        """The surroundings of statements on one server."""
         flavor = self.flavor_of(facts.version)
 
         def database_charset(name: str) -> tuple[str | None, str | None]:
             known = timeline.databases.get(name)
             return (None, None) if known is None else (known.charset, known.collation)
 
-        def parse(query: events.Query, text: str, position: Position) -> Iterable[Change]:
-            context = Context(
+        def context(database: str, position: Position) -> Context:
+            return Context(
                 flavor=flavor,
                 table=timeline.lookup_before(position),
-                default_database=query.database,
-                sql_mode=query.sql_mode or 0,
-                explicit_timestamps=_explicit_timestamps(query, flavor),
+                default_database=database,
                 lower_case_names=facts.lower_case_table_names == 1,
                 database_charset=database_charset,
                 server_charset=facts.charset or None,
                 server_collation=facts.collation or None,
             )
-            return ddl.parse(text, context)
 
-        return parse
+        return context
 
     def identity(self, session: Session) -> str:
         """Which server the file names of an offset belong to: MySQL's UUID; MariaDB has only its id."""

@@ -46,6 +46,7 @@ from dblog.readers.queue import BlockingQueue
 from dblog.readers.schemas import Reading, SchemaDialect, Schemas
 from dblog.readers.start import From, StartPlan, dumps_at_all, may_start_over, start_plan
 from dblog.readers.stream import LogStream
+from dblog.readers.takeover import take_over
 
 log = structlog.get_logger(__name__)
 
@@ -264,7 +265,7 @@ class BinlogTask:
         self._follow_server(session, progress)
         session.check_position(file=progress.file, pos=progress.pos, gtids=None if progress.gtids is None else progress.gtids.text())
         timeline = self._new_timeline()
-        if not history.recover(timeline) and not timeline.databases:
+        if not history.recover(timeline) and not timeline.databases and not self._take_over(session, history, timeline, offset):
             topic = self._settings.text_or_none("schema.history.internal.kafka.topic")
             message = (
                 f"the schema history topic {topic} has no record of {self._prefix}, so rows logged since "
@@ -284,6 +285,17 @@ class BinlogTask:
         if new_tables or parked:
             history.save(timeline, [*new_tables, *parked])
         return progress, timeline, new_tables
+
+    def _take_over(self, session: Session, history: SchemaHistory, timeline: Timeline, offset: OffsetMap) -> int:
+        """Begin our own history with what Debezium's says at the offset; how many of its records were taken."""
+        parse = self._dialect.text_parser(session.facts, timeline)
+        taken = take_over(history.others(), timeline, server=history.server, offset=offset, parse=parse)
+        if taken:
+            for defaults in read_databases(session.execute):
+                timeline.databases.setdefault(defaults.name, Database(defaults.charset, defaults.collation))
+            history.save_all(timeline)
+            log.info("Debezium's schema history taken over", records=taken, tables=len(timeline.tables()))
+        return taken
 
     def _follow_server(self, session: Session, progress: LogProgress) -> None:
         """Another server than the one that wrote the offset's file names: only GTIDs carry over, and the epoch rises (D7)."""

@@ -192,7 +192,7 @@ class Encoders:
             "sequence": None,
             "ts_us": at.source_ts_us,
             "ts_ns": at.source_ts_us * 1000,
-            "table": ",".join(table.name for table in change.tables) or None,
+            "table": "" if change.of_nothing else ",".join(table.name for table in change.tables) or None,
             "server_id": at.server_id,
             "gtid": at.gtid,
             "file": at.file,

@@ -72,6 +72,15 @@ class SchemaHistory:
                 ) from e
         return tables
 
+    def others(self) -> Iterator[bytes]:
+        """Values of records without a key, oldest first: Debezium's, if it kept its history in this topic."""
+        return (value for key, value in self._log.read() if key is None and value is not None)
+
+    @property
+    def server(self) -> str:
+        """Whose history it is: topic.prefix."""
+        return self._server
+
     def save(self, timeline: Timeline, tables: Iterable[TableId], *, databases: Iterable[str] = ()) -> None:
         """Write the records of these tables (erase those without a version left) and databases; returns when they are durable."""
         records = [

@@ -8,8 +8,9 @@ stands here, as in Debezium's own snapshot.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dblog.core.changes import (
@@ -21,7 +22,6 @@ from dblog.core.changes import (
     DropDatabase,
     DropTable,
     RenameTable,
-    TruncateTable,
     Unknown,
 )
 from dblog.dialects.mysql.defaults import NOW_WORDS
@@ -62,6 +62,12 @@ class SchemaChange:
     """For ``source.table``."""
     ddl: str
     table_changes: tuple[dict[str, Any], ...]
+    of_nothing: bool = False
+    """Debezium's parser saw no change in it (CREATE INDEX): ``source.table`` is empty instead of null."""
+
+
+INDEX_STATEMENT = re.compile(r"\s*(CREATE\s+(FULLTEXT\s+|SPATIAL\s+|VECTOR\s+)?INDEX|DROP\s+INDEX)\b", re.IGNORECASE)
+IF_EXISTS = re.compile(r"\s*DROP\s+TABLES?\s+IF\s+EXISTS\b", re.IGNORECASE)
 
 
 def schema_changes(
@@ -83,21 +89,23 @@ def schema_changes(
         match change:
             case CreateTable(table) if captured(table.id):
                 records.append(_record(ddl, ("CREATE", table.id, table), comments=comments))
+            case AlterTable(id_, table) if INDEX_STATEMENT.match(ddl) and captured(id_):
+                records.append(SchemaChange(database=id_.database, tables=(), ddl=ddl, table_changes=(), of_nothing=True))
             case AlterTable(id_, table) if captured(id_) or captured(table.id):
                 records.append(_record(ddl, ("ALTER", table.id, table), comments=comments))
             case DropTable(ids):
                 dropped = [id_ for id_ in ids if captured(id_)]
-                alone = len(ids) == 1
+                verb = "DROP TABLE IF EXISTS" if IF_EXISTS.match(ddl) else "DROP TABLE"
                 records += [
-                    _record(ddl if alone else f"DROP TABLE {_quoted(id_, '`')}", ("DROP", id_, None), comments=comments) for id_ in dropped
+                    replace(_record(f"{verb} {_quoted(id_, '`')}", ("DROP", id_, None), comments=comments), tables=tuple(dropped))
+                    for id_ in dropped
                 ]
             case RenameTable(pairs):
-                for old, new in pairs:
-                    if captured(old) or captured(new):
-                        text = ddl if len(pairs) == 1 else f"RENAME TABLE {_quoted(old, '`')} TO {_quoted(new, '`')}"
-                        records.append(_record(text, ("ALTER", new, after(new)), comments=comments))
-            case TruncateTable(id_) if captured(id_):
-                records.append(SchemaChange(database=id_.database, tables=(id_,), ddl=ddl, table_changes=()))
+                told = [(old, new) for old, new in pairs if captured(old) or captured(new)]
+                for old, new in told:
+                    text = ddl if len(pairs) == 1 else f"RENAME TABLE {_bare(old, default_database)} TO {_bare(new, default_database)}"
+                    record = _record(text, ("ALTER", new, after(new)), comments=comments)
+                    records.append(replace(record, tables=tuple(new for _, new in told)))
             case Unknown(ids):
                 touched = tuple(id_ for id_ in ids if captured(id_))
                 if touched:
@@ -137,8 +145,16 @@ def initial_changes(
     return records
 
 
+def _bare(id_: TableId, default_database: str) -> str:
+    """A name as a client writes it: without the default database and, where it needs none, without quotes."""
+    parts = (id_.name,) if id_.database == default_database else (id_.database, id_.name)
+    return ".".join(
+        part if re.fullmatch(r"[0-9A-Za-z_$]*[A-Za-z_$][0-9A-Za-z_$]*", part) else "`" + part.replace("`", "``") + "`" for part in parts
+    )
+
+
 def _in_database(record: SchemaChange, database: str) -> SchemaChange:
-    return SchemaChange(database=database, tables=record.tables, ddl=record.ddl, table_changes=record.table_changes)
+    return replace(record, database=database)
 
 
 def _record(ddl: str, change: tuple[str, TableId, Table | None], *, comments: bool) -> SchemaChange:
