@@ -58,6 +58,8 @@ class Kind:
     exception: str | None = None
     """Why mysql-replication cannot read a table with this column at all."""
     keyable: bool = False
+    beyond: bool = False
+    """Whether some of its values have no form in some modes, which only a column that may be NULL survives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,20 +265,26 @@ def _micros(clock: str) -> int:
 
 def time(chance: random.Random) -> Kind:
     fsp = chance.randint(0, 6)
+    beyond = chance.random() < 0.7
 
     def literal(r: random.Random) -> str:
-        seconds = r.choice([0, 1, 86399, 86400, 3020398, r.randrange(3020399), r.randrange(86400)])
+        seconds = r.choice(
+            [0, 1, 86399, 86400, 3020398, r.randrange(3020399), r.randrange(86400)] if beyond else [0, 86399, r.randrange(86400)]
+        )
         fraction = f".{r.choice([0, 1, 10**fsp - 1, r.randrange(10**fsp)]):0{fsp}d}" if fsp else ""
-        return f"'{r.choice(['', '', '-'])}{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}'"
+        return f"'{r.choice(['', '', '-']) if beyond else ''}{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}'"
 
     def record(text: str, modes: TypeModes) -> Any:
         micros = _micros(text)
+        if modes.time_precision_mode in ("connect", "isostring") and not 0 <= micros <= 86_400_000_000:
+            return None
         match modes.time_precision_mode:
             case "connect":
                 return micros // 1000
             case "nanoseconds":
                 return micros * 1000
             case "isostring":
+                text = text.replace("24:", "00:", 1) if micros == 86_400_000_000 else text
                 return (text.rstrip("0").rstrip(".") if "." in text else text) + "Z"
         return micros
 
@@ -290,7 +298,8 @@ def time(chance: random.Random) -> Kind:
         record=record,
         zero=lambda m: record("00:00:00", m),
         oracle=oracle,
-        keyable=True,
+        keyable=not beyond,
+        beyond=beyond,
     )
 
 
@@ -690,7 +699,7 @@ def generated(flavor: str, chance: random.Random, *, tables: int, rows: int, col
             kind = maker(chance, left) if maker is text else maker(chance)
             if plain and kind.exception:
                 continue
-            nullable = chance.random() < 0.7 or "NULL" in kind.ddl
+            nullable = chance.random() < 0.7 or "NULL" in kind.ddl or kind.beyond
             columns.append(Made(name=f"c{len(columns)}", kind=kind, nullable=nullable))
         columns.insert(chance.randint(0, 9), _extra(chance, flavor))
         table = MadeTable(name=f"t{number}", columns=tuple(columns), key=_key(chance, columns), modes=modes(chance))

@@ -58,6 +58,7 @@ cdef struct Col:
     int precision
     int scale
     int fsp
+    bint of_day           # a time of day: what is none goes to the dialect's reader
     int64_t unit          # microseconds divided (positive) or multiplied (negative) by this
     Py_ssize_t pad
     int slot              # place in the key, -1 for none
@@ -214,6 +215,7 @@ cdef class FastPlan:
         c.scale = column.scale
         c.fsp = column.length
         c.unit = _UNITS.get(column.form, 1)
+        c.of_day = column.beyond_day != "keep"
         if isinstance(column.rewrite, Mask):
             self.constant(c, avro.encode(schema, column.rewrite.text))
             return
@@ -639,7 +641,10 @@ cdef class FastPlan:
                 return 0
             w = put_long(w, c.date_days)
         elif op == OP_TIME2:
-            w = put_long(w, in_unit(time2_micros(p, n), c.unit))
+            value = time2_micros(p, n)
+            if c.of_day and not 0 <= value <= <int64_t>86400000000:
+                return self.beyond_day(p, n, index, log)
+            w = put_long(w, in_unit(value, c.unit))
         elif op == OP_DATETIME2:
             value = <int64_t>big(p, 5) - <int64_t>0x8000000000
             if value < 0 or not remember_date(c, value >> 17, (value >> 22) // 13, (value >> 22) % 13, value >> 17 & 31):
@@ -685,6 +690,8 @@ cdef class FastPlan:
                     value += <int64_t>little(p + 8, 4)
                 if p[0]:
                     value = -value
+            if c.of_day and not 0 <= value <= <int64_t>86400000000:
+                return self.beyond_day(p, n, index, log)
             w = put_long(w, in_unit(value, c.unit))
         elif op == OP_REVERSED:
             w = put_long(w, n)
@@ -778,6 +785,13 @@ cdef class FastPlan:
         """Let the dialect's reader say what is wrong with a field."""
         self.image.log_reader(self.plan, self.place(index))(PyBytes_FromStringAndSize(<char*>p, n))
         raise AssertionError("the slow reader accepts what the fast one refuses")
+
+    cdef int beyond_day(self, const uint8_t* p, Py_ssize_t n, Py_ssize_t index, bint log) except -1:
+        """NULL, or the reader's error."""
+        reader = self.image.log_reader if log else self.image.result_reader
+        if reader(self.plan, self.place(index))(PyBytes_FromStringAndSize(<char*>p, n)) is not None:
+            raise AssertionError("the slow reader accepts what the fast one refuses")
+        return 0
 
     cdef int refuse_time(self, Py_ssize_t index) except -1:
         raise DefiniteError(f"{self.plan.table.id}, column {self.plan.table.columns[self.place(index)].name}: the server sent a date that is none")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Literal
 
 from dblog.codecs.rewrites import Rewrite
 from dblog.codecs.schema import Schema
@@ -89,6 +90,9 @@ class Form(IntEnum):
     """bigint unsigned in mode ``long``: the 64 bits read as signed."""
 
 
+BeyondDay = Literal["keep", "null", "fail"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnPlan:
     """One column of the source image, in image order.
@@ -115,6 +119,8 @@ class ColumnPlan:
     zero: object = None
     key_schema: Schema | None = None
     rewrite: Rewrite | None = None
+    beyond_day: BeyondDay = "keep"
+    """What a TIME below zero or above 24 hours becomes: a number, NULL, or an error, where the form is a time of day."""
 
     @property
     def apart(self) -> bool:

@@ -370,10 +370,11 @@ _DATE_UNITS = {avro.DATE: _MILLIS_PER_DAY, avro.TIME: 1, avro.TIMESTAMP: 1}
 
 def _java_date(millis: int) -> str:
     """``Values.dateFormatFor``: anything before 1970-01-02 as a time, a whole day as a date, the rest as both."""
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
-    clock = f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    seconds, fraction = divmod(millis % _MILLIS_PER_DAY, 1000)
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:03d}Z"
     if millis < _MILLIS_PER_DAY:
         return clock
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
     day = f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
     return day if millis % _MILLIS_PER_DAY == 0 else f"{day}T{clock}"
 

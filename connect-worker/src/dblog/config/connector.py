@@ -572,12 +572,11 @@ _EVENT_OPTIONS = (
     ),
     _opt(
         name="event.converting.failure.handling.mode",
-        doc="What happens to one column's value that cannot be converted.",
+        doc="What happens to one column's value that cannot be converted (a TIME beyond a day as a time of day): warn and skip write null.",
         default="warn",
         group=EVENTS,
         label="Conversion failure handling",
         choices=("warn", "fail", "skip"),
-        refused=only("warn", "fail", because="dblog never leaves out a value silently; use warn or fail"),
     ),
 )
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import structlog
+
 from dblog import __version__
 from dblog.clock import Clock
 from dblog.codecs import envelope, marker
@@ -30,6 +32,8 @@ from dblog.kafka.converters import Converter
 from dblog.model import Headers, Segment, Table
 from dblog.readers.binlog_dialect import BinlogDialect
 from dblog.readers.interleaved import ChunkMarker
+
+log = structlog.get_logger(__name__)
 
 
 class Encoders:
@@ -94,6 +98,14 @@ class Encoders:
             self._dialect.column_plan(column, self._modes, table.id, included=chosen and not column.hidden)
             for column, chosen in zip(table.columns, included, strict=True)
         ]
+        lost = [c.name for c in columns if c.included and c.beyond_day == "null"]
+        if lost and self._modes.event_converting_failure_handling_mode == "warn":
+            # Once for a table version, not for each value.
+            log.warning(
+                "a TIME below zero or above 24 hours becomes null with this time.precision.mode",
+                table=str(table.id),
+                columns=", ".join(lost),
+            )
         plan = build_table_plan(
             table,
             columns,

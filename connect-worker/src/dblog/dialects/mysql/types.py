@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from dblog.codecs.plan import ColumnPlan, Form, Source
+from dblog.codecs.plan import BeyondDay, ColumnPlan, Form, Source
 from dblog.codecs.rewrites import Cut, Hash, Rewrite
 from dblog.codecs.schema import Field, Kind, Schema
 from dblog.errors import DefiniteError
@@ -24,6 +24,7 @@ TIME_MODES = ("adaptive_time_microseconds", "connect", "isostring", "microsecond
 DECIMAL_MODES = ("precise", "double", "string")
 BIGINT_UNSIGNED_MODES = ("long", "precise")
 BINARY_MODES = ("bytes", "base64", "base64-url-safe", "hex")
+CONVERTING_FAILURE_MODES = ("warn", "fail", "skip")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class TypeModes:
     decimal_handling_mode: str = "precise"
     bigint_unsigned_handling_mode: str = "long"
     binary_handling_mode: str = "bytes"
+    event_converting_failure_handling_mode: str = "warn"
     include_schema_comments: bool = False
     column_propagate_source_type: Callable[[str], bool] | None = field(default=None, compare=False)
     """Whether a column, given as ``db.table.column``, gets ``__debezium.source.column.*`` parameters."""
@@ -48,6 +50,7 @@ class TypeModes:
         _check("decimal.handling.mode", self.decimal_handling_mode, DECIMAL_MODES)
         _check("bigint.unsigned.handling.mode", self.bigint_unsigned_handling_mode, BIGINT_UNSIGNED_MODES)
         _check("binary.handling.mode", self.binary_handling_mode, BINARY_MODES)
+        _check("event.converting.failure.handling.mode", self.event_converting_failure_handling_mode, CONVERTING_FAILURE_MODES)
 
     @classmethod
     def from_settings(
@@ -69,6 +72,7 @@ class TypeModes:
             decimal_handling_mode=text("decimal.handling.mode", "precise"),
             bigint_unsigned_handling_mode=text("bigint.unsigned.handling.mode", "long"),
             binary_handling_mode=text("binary.handling.mode", "bytes"),
+            event_converting_failure_handling_mode=text("event.converting.failure.handling.mode", "warn"),
             include_schema_comments=text("include.schema.comments", "false") == "true",
             column_propagate_source_type=column_propagate,
             datatype_propagate_source_type=datatype_propagate,
@@ -200,7 +204,19 @@ def assemble(column: Column, typed: Typed | None, modes: TypeModes, table: Table
         zero=typed.zero if default is None else default,
         key_schema=None if typed is _UNKNOWN else bare,
         rewrite=rewrite,
+        beyond_day=_beyond_day(column, typed, modes),
     )
+
+
+def _beyond_day(column: Column, typed: Typed, modes: TypeModes) -> BeyondDay:
+    """``time.precision.mode`` connect and isostring have a time of day, which not every TIME is.
+
+    Debezium 3.6.1 fails to convert such a value (measured): with ``event.converting.failure.handling.mode`` warn or skip it leaves out the field,
+    which its converter then refuses in a NOT NULL column.
+    """
+    if typed.source is not Source.TIME or typed.form not in (Form.MILLIS, Form.ISO_TIME):
+        return "keep"
+    return "null" if column.nullable and modes.event_converting_failure_handling_mode != "fail" else "fail"
 
 
 def rewritten(column: Column, typed: Typed, asked: Rewrite) -> tuple[Rewrite | None, tuple[tuple[str, str], ...]]:

@@ -177,13 +177,13 @@ def _form(column: ColumnPlan, where: str) -> Callable[[Any], Any]:
         case Form.ISO_DATE:
             return lambda m: f"{m.year:04d}-{m.month:02d}-{m.day:02d}Z"
         case Form.MILLIS:
-            return (lambda v: v // 1000) if timelike else (lambda m: _micros(m) // 1000)
+            return _of_day(lambda v: v // 1000, column, where) if timelike else (lambda m: _micros(m) // 1000)
         case Form.MICROS:
             return _same if timelike else _micros
         case Form.NANOS:
             return (lambda v: v * 1000) if timelike else (lambda m: _java_long(_micros(m) * 1000))
         case Form.ISO_TIME:
-            return iso_time
+            return _of_day(iso_time, column, where)
         case Form.ISO_TIMESTAMP:
             return lambda m: iso_timestamp(m, None)
         case Form.ZONED_TIMESTAMP:
@@ -204,6 +204,27 @@ def _form(column: ColumnPlan, where: str) -> Callable[[Any], Any]:
             return lambda raw: list(unpack(f"<{len(raw) // 4}f", raw[: len(raw) // 4 * 4]))
         case _:
             return _same
+
+
+def _of_day(convert: Callable[[int], Any], column: ColumnPlan, where: str) -> Callable[[int], Any]:
+    """For forms that are a time of day; 24:00:00 is the last one, as in Debezium."""
+
+    def checked(micros: int) -> Any:
+        if 0 <= micros <= _MICROS_PER_DAY:
+            return convert(micros)
+        if column.beyond_day == "null":
+            return None
+        raise beyond_day(where)
+
+    return checked
+
+
+def beyond_day(where: str) -> DefiniteError:
+    """A TIME that a time of day cannot say, where no NULL may stand for it."""
+    return DefiniteError(
+        f"{where}: a TIME below zero or above 24 hours cannot be written with time.precision.mode connect or isostring; use another mode"
+        " (or, for a column that may be NULL, event.converting.failure.handling.mode=warn)"
+    )
 
 
 def _same(value: Any) -> Any:
@@ -228,9 +249,8 @@ def _micros(moment: Moment) -> int:
 
 
 def iso_time(micros: int) -> str:
-    """``DateTimeFormatter.ISO_OFFSET_TIME``; a TIME below zero or above a day, which Java has no form for, keeps its sign and hours."""
-    sign, micros = ("-", -micros) if micros < 0 else ("", micros)
-    return f"{sign}{_clock(micros, None)}Z"
+    """``DateTimeFormatter.ISO_OFFSET_TIME``; 24:00:00 begins the next day."""
+    return f"{_clock(micros % _MICROS_PER_DAY, None)}Z"
 
 
 def iso_timestamp(moment: Moment, digits: int | None) -> str:
