@@ -68,3 +68,6 @@ def scan_rows(buffer: bytes | bytearray | memoryview, start: int = 0) -> tuple[b
 
 def crc32(data: bytes | bytearray | memoryview, seed: int = 0) -> int:
     """Zlib's crc32."""
+
+def json_texts(data: bytes | bytearray | memoryview) -> tuple[str | None, str | None]:
+    """The compact text of the bytes as a binary document and as the server's JSON text; None where the dialect's reader is asked. For tests."""

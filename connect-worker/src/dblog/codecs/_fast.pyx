@@ -2,8 +2,8 @@
 """The compiled hot path: rows to Avro records (FastPlan), the log's bytes to batches of them (LogDecoder), result-set packets.
 
 What it makes is what the slow twins make (rowplan.SlowPlan, logdecoder.SlowLogDecoder), byte for byte; property tests hold them together.
-Bounds are checked by hand wherever a length comes from outside; no function that can fail is ``noexcept``. The parts are in three
-files: ``_fast_bytes.pxi`` (buffers, varints, calendar, decimals), ``_fast_plan.pxi`` (FastPlan) and ``_fast_log.pxi`` (LogDecoder).
+Bounds are checked by hand wherever a length comes from outside; no function that can fail is ``noexcept``. The parts are in four
+files: ``_fast_bytes.pxi`` (buffers, varints, calendar, decimals), ``_fast_json.pxi`` (documents), ``_fast_plan.pxi`` (FastPlan) and ``_fast_log.pxi`` (LogDecoder).
 """
 
 import dataclasses
@@ -33,6 +33,7 @@ def crc32(data not None, uint32_t seed=0):
     return dblog_crc32(seed, &view[0], view.shape[0]) if view.shape[0] else seed
 
 
+include "_fast_json.pxi"
 include "_fast_plan.pxi"
 
 

@@ -43,6 +43,8 @@ cdef enum Op:
     OP_BYTES
     OP_ENUM
     OP_SET
+    OP_JSON_BINARY
+    OP_JSON_TEXT
 
 cdef struct Col:
     int log_op
@@ -225,11 +227,11 @@ cdef class FastPlan:
         c.log_op = OP_CALL if column.rewrite is not None else self._log_op(c, column, at)
         c.result_op = OP_CALL if column.rewrite is not None else _result_op(column)
         self.fixed_max += 48
-        if c.log_op == OP_CALL:
+        if c.log_op in (OP_CALL, OP_JSON_BINARY):
             self.log_readers[index] = _rewriting(self.image.log_reader(plan, at), column.rewrite)
-        if c.result_op == OP_CALL:
+        if c.result_op in (OP_CALL, OP_JSON_TEXT):
             self.result_readers[index] = _rewriting(self.image.result_reader(plan, at), column.rewrite)
-        if OP_CALL in (c.log_op, c.result_op):
+        if c.log_op in (OP_CALL, OP_JSON_BINARY) or c.result_op in (OP_CALL, OP_JSON_TEXT):
             self.writers[index] = avro.writer(dataclasses.replace(schema, optional=False))
 
     cdef int constant(self, Col* c, bytes encoded) except -1:
@@ -740,6 +742,16 @@ cdef class FastPlan:
                     total = 1
                     memcpy(w, c.members[i], c.member_len[i])
                     w += c.member_len[i]
+        elif op == OP_JSON_BINARY or op == OP_JSON_TEXT:
+            if not (json_of_binary(p, n, &document) if op == OP_JSON_BINARY else json_of_text(p, n, &document)):
+                return self.put_called(c, p, n, b, index, log)
+            if not room(b, self.fixed_max + document.len):
+                raise MemoryError
+            w = b.data + b.len
+            if c.union:
+                w[0] = c.some
+                w += 1
+            w = put_run(w, document.data, document.len)
         else:
             raise AssertionError(f"no operation {op}")
         b.len = w - b.data
@@ -1225,6 +1237,7 @@ _LOG_OPS = {
     (Source.TIMESTAMP, Form.ZONED_TIMESTAMP): OP_TIMESTAMP2,
     (Source.BIT, Form.BITS): OP_REVERSED,
     (Source.BINARY, Form.BYTES): OP_BYTES,
+    (Source.JSON, Form.TEXT): OP_JSON_BINARY,
 }
 _RESULT_OPS = {
     (Source.FLOAT, Form.FLOAT32): OP_COPY4,
@@ -1242,6 +1255,7 @@ _RESULT_OPS = {
     (Source.TIMESTAMP, Form.ZONED_TIMESTAMP): OP_RESULT_ZONED,
     (Source.BIT, Form.BITS): OP_REVERSED,
     (Source.BINARY, Form.BYTES): OP_BYTES,
+    (Source.JSON, Form.TEXT): OP_JSON_TEXT,
     (Source.TEXT, Form.TEXT): OP_UTF8,
     (Source.ENUM, Form.TEXT): OP_UTF8,
     (Source.SET, Form.TEXT): OP_UTF8,
