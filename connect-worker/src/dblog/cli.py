@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from dblog.config.worker import WorkerConfig
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="dblog: change data capture from MySQL and MariaDB to Kafka.")
+
+ddl_app = typer.Typer(no_args_is_help=True, help="What DDL statements do.")
+app.add_typer(ddl_app, name="ddl")
 
 _FORMAT_VARIABLE = "DBLOG_LOG_FORMAT"
 _LEVEL_VARIABLE = "DBLOG_LOG_LEVEL"
@@ -62,6 +66,25 @@ def run_worker(properties: Annotated[Path, typer.Argument(help="A Kafka Connect 
     from dblog.readers.validation import check_database  # noqa: PLC0415  a task process needs no server
 
     raise typer.Exit(start_worker(properties, task_command=[sys.executable, "-m", "dblog", "task"], check_database=check_database))
+
+
+@ddl_app.command("explain")
+def explain_ddl(
+    statement: Annotated[str, typer.Argument(help="The statement, in quotes. It is not run.")],
+    connector: Annotated[str, typer.Option(help="The connector whose tables it is about.")],
+    url: Annotated[str, typer.Option(help="REST address of a worker.")] = "http://localhost:8083",
+    database: Annotated[str | None, typer.Option(help="The default database of the statement.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Print what a DDL statement would do to records, registry and Delta table, without running it."""
+    from dblog.explained import ExplainError, ask, lines_of  # noqa: PLC0415
+
+    try:
+        answer = ask(url, connector, statement, database)
+    except ExplainError as e:
+        typer.echo(str(e), err=True)
+        raise typer.Exit(1) from None
+    typer.echo(json.dumps(answer, ensure_ascii=False, indent=2) if as_json else "\n".join(lines_of(answer)))
 
 
 @app.command("task", hidden=True)

@@ -73,6 +73,15 @@ class Validator:
             lines.append("You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`")
             raise bad_request("\n".join(lines))
 
+    def resolved(self, properties: Properties) -> tuple[dict[str, str], Callable[[str], str]]:
+        """The configuration with its secrets, and what takes them out of a text again."""
+        plugin = connector_of(properties)
+        resolution = resolve(properties, self._providers)
+        if resolution.errors:
+            raise ConfigError({name: list(texts) for name, texts in resolution.errors.items()})
+        values = {name: value for name in properties if (value := resolution.values.get(name)) is not None}
+        return values, hider(resolution, properties, plugin)
+
     def _override_error(self, name: str) -> str | None:
         prefix = next((p for p in ("producer.override.", "consumer.override.", "admin.override.") if name.startswith(p)), None)
         if prefix is None or self._override_policy == "All":

@@ -54,13 +54,21 @@ class AvroConverter:
 
     def prefix(self, topic: str, schema: Schema) -> bytes:
         """The frame with the schema's id."""
-        text = avro.avro_text(schema, subject=topic, connect_meta_data=self._meta_data)
-        subject = self._subject(topic=topic, schema=schema)
+        subject, text = self.described(topic, schema)
         if self._auto_register:
             return avro.frame(self._registry.register(subject, text, normalize=self._normalize))
         if self._use_latest:
             return avro.frame(self._latest(subject, text))
         return avro.frame(self._registry.lookup(subject, text, normalize=self._normalize))
+
+    def described(self, topic: str, schema: Schema) -> tuple[str, str]:
+        """The subject and the text that the schema is registered with; no request is made."""
+        return self._subject(topic=topic, schema=schema), avro.avro_text(schema, subject=topic, connect_meta_data=self._meta_data)
+
+    @property
+    def registry(self) -> RegistryClient:
+        """Where its schemas are."""
+        return self._registry
 
     def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Frame and Avro binary; null is null bytes."""

@@ -20,6 +20,9 @@ from dblog.errors import ConfigError, DefiniteError, TransientError
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 TIMEOUT_S = 30.0
 
+_REFUSED = object()
+"""A 404 is an error."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryAccess:
@@ -134,6 +137,21 @@ class RegistryClient:
         answer = self._call("GET", f"/subjects/{_segment(subject)}/versions/latest", subject)
         return int(answer["id"]), str(answer["schema"])
 
+    def versions(self, subject: str) -> list[str]:
+        """The texts of all versions of a subject, oldest first; none of a subject that is not known yet."""
+        path = f"/subjects/{_segment(subject)}/versions"
+        numbers = self._answer("GET", path, subject, missing=[])
+        if not isinstance(numbers, list):
+            raise DefiniteError(f"{self._urls[0]} does not answer like a schema registry; check schema.registry.url")
+        return [str(self._call("GET", f"{path}/{int(number)}", subject)["schema"]) for number in numbers]
+
+    def level(self, subject: str) -> str:
+        """The compatibility that a new version of the subject must keep."""
+        answer = self._answer("GET", f"/config/{_segment(subject)}", subject, missing=None)
+        if not isinstance(answer, dict):
+            answer = self._call("GET", "/config", subject)
+        return str(answer["compatibilityLevel"])
+
     def schema(self, schema_id: int) -> str:
         """The text of a schema."""
         text = self._texts.get(schema_id)
@@ -151,7 +169,14 @@ class RegistryClient:
         return cached
 
     def _call(self, method: str, path: str, subject: str, *, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """One request; the next URL when one is away. The URL that answered stays first."""
+        """One request that an object answers."""
+        answer = self._answer(method, path, subject, body=body)
+        if not isinstance(answer, dict):
+            raise DefiniteError(f"{self._urls[0]} does not answer like a schema registry; check schema.registry.url")
+        return answer
+
+    def _answer(self, method: str, path: str, subject: str, *, body: Mapping[str, Any] | None = None, missing: Any = _REFUSED) -> Any:
+        """One request; the next URL when one is away. The URL that answered stays first. ``missing``: the answer instead of a 404."""
         failure: Exception | None = None
         reason = ""
         for url in list(self._urls):
@@ -165,15 +190,14 @@ class RegistryClient:
                 failure, reason = None, f"{url}: HTTP {response.status_code} {_message(response)}"
                 self._urls.append(self._urls.pop(0))
                 continue
+            if response.status_code == HTTPStatus.NOT_FOUND and missing is not _REFUSED:
+                return missing
             if not response.is_success:
                 raise _refusal(response, subject, url)
             try:
-                answer = response.json()
+                return response.json()
             except ValueError as e:
                 raise DefiniteError(f"{url} does not answer like a schema registry; check schema.registry.url") from e
-            if not isinstance(answer, dict):
-                raise DefiniteError(f"{url} does not answer like a schema registry; check schema.registry.url")
-            return answer
         raise TransientError(f"schema registry not available for {subject} ({reason})") from failure
 
 

@@ -16,10 +16,10 @@ from dblog.clock import Clock
 from dblog.codecs import envelope, marker
 from dblog.codecs._fast import FastPlan
 from dblog.codecs.logitems import LogEvent
-from dblog.codecs.plan import RowContext
+from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.rowplan import RowEncoder, SlowPlan, Writers, source_block
 from dblog.codecs.schema import Schema
-from dblog.codecs.tableplan import PlanSettings, TopicNaming, build_table_plan
+from dblog.codecs.tableplan import PlanSettings, Prefix, TopicNaming, build_table_plan
 from dblog.config.options import Settings
 from dblog.core.dumps import key_to_json
 from dblog.core.selection import Selection, column_rewrite, key_rules, message_key, name_matcher
@@ -93,12 +93,8 @@ class Encoders:
 
     def encoder(self, table: Table) -> RowEncoder:
         """The row encoder of a table version."""
-        included = self._selection.columns(table)
-        columns = [
-            self._dialect.column_plan(column, self._modes, table.id, included=chosen and not column.hidden)
-            for column, chosen in zip(table.columns, included, strict=True)
-        ]
-        lost = [c.name for c in columns if c.included and c.beyond_day == "null"]
+        plan = self._plan(table, self._key.prefix, self._value.prefix)
+        lost = [c.name for c in plan.columns if c.included and c.beyond_day == "null"]
         if lost and self._modes.event_converting_failure_handling_mode == "warn":
             # Once for a table version, not for each value.
             log.warning(
@@ -106,14 +102,6 @@ class Encoders:
                 table=str(table.id),
                 columns=", ".join(lost),
             )
-        plan = build_table_plan(
-            table,
-            columns,
-            settings=self._plan_settings,
-            key_columns=message_key(table, self._key_rules),
-            key_prefix=self._key.prefix,
-            value_prefix=self._value.prefix,
-        )
         if self._key.is_avro and self._value.is_avro:
             return FastPlan(plan, image)
         key_schema = plan.key_schema
@@ -124,6 +112,29 @@ class Encoders:
                 key=lambda value: self._key.serialize(plan.topic, key_schema, value) or b"",
                 value=lambda value: self._value.serialize(plan.topic, plan.value_schema, value) or b"",
             ),
+        )
+
+    def schemas(self, table: Table) -> TablePlan:
+        """The schemas of a table version's records, with nothing registered."""
+        return self._plan(table, lambda _topic, _schema: b"", lambda _topic, _schema: b"")
+
+    def converters(self) -> tuple[Converter, Converter]:
+        """Of keys and values."""
+        return self._key, self._value
+
+    def _plan(self, table: Table, key_prefix: Prefix, value_prefix: Prefix) -> TablePlan:
+        included = self._selection.columns(table)
+        columns = [
+            self._dialect.column_plan(column, self._modes, table.id, included=chosen and not column.hidden)
+            for column, chosen in zip(table.columns, included, strict=True)
+        ]
+        return build_table_plan(
+            table,
+            columns,
+            settings=self._plan_settings,
+            key_columns=message_key(table, self._key_rules),
+            key_prefix=key_prefix,
+            value_prefix=value_prefix,
         )
 
     def marker(self, made: ChunkMarker) -> Segment | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dblog.clock import SystemClock
+from dblog.clock import Clock, SystemClock
 from dblog.config.connector import parse_connector
+from dblog.config.options import Settings
 from dblog.config.plugins import CONNECTORS, find_connector
 from dblog.config.worker import read_worker_config, to_librdkafka
 from dblog.errors import DefiniteError
 from dblog.kafka.converters import converters_of
-from dblog.readers.binlog_dialect import DIALECTS
+from dblog.readers.binlog_dialect import DIALECTS, BinlogDialect
 from dblog.readers.binlog_task import BinlogTask
 from dblog.readers.encoders import Encoders
 from dblog.readers.history import SchemaHistory
@@ -38,30 +40,42 @@ class Order(Protocol):
         """The worker's properties."""
 
 
-def source_task(order: Order) -> BinlogTask:
-    """The task of a start order; ConfigError or DefiniteError when the configuration makes none."""
-    class_name = order.config["connector.class"]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a configuration makes, before anything is connected."""
+
+    dialect: BinlogDialect
+    settings: Settings
+    encoders: Encoders
+    history_of: Callable[[], SchemaHistory]
+    clock: Clock
+
+
+def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *, task: int) -> Parts:
+    """The parts of a connector's task; ConfigError or DefiniteError when the configuration makes none."""
+    class_name = config["connector.class"]
     plugin = find_connector(class_name)
     if plugin is None or plugin.flavor not in DIALECTS:
         message = f"connector.class {class_name} has no source task here; the classes are {', '.join(c.class_name for c in CONNECTORS)}"
         raise DefiniteError(message)
     dialect = DIALECTS[plugin.flavor]
-    settings = parse_connector(plugin.options, order.config)
+    settings = parse_connector(plugin.options, config)
     clock = SystemClock()
-    worker = read_worker_config(order.worker)
-    key_converter, value_converter = converters_of(order.worker, order.config, own_registry_url=worker.advertised_url)
+    worker = read_worker_config(worker_properties)
+    key_converter, value_converter = converters_of(worker_properties, config, own_registry_url=worker.advertised_url)
     encoders = Encoders(
         settings=settings,
         dialect=dialect,
         key_converter=key_converter,
         value_converter=value_converter,
         clock=clock,
-        task=order.task,
+        task=task,
     )
     history_client: dict[str, Any] = {
         **worker.client_settings("producer"),
         **to_librdkafka(settings.under("schema.history.internal.producer.")),
-        "bootstrap.servers": settings.text_or_none("schema.history.internal.kafka.bootstrap.servers") or order.worker["bootstrap.servers"],
+        "bootstrap.servers": settings.text_or_none("schema.history.internal.kafka.bootstrap.servers")
+        or worker_properties["bootstrap.servers"],
     }
     history_topic = settings.text_or_none("schema.history.internal.kafka.topic") or f"{settings.text('topic.prefix')}.dblog.history"
 
@@ -70,4 +84,17 @@ def source_task(order: Order) -> BinlogTask:
         log.ensure_topic()
         return SchemaHistory(log, server=settings.text("topic.prefix"))
 
-    return BinlogTask(connector=order.connector, settings=settings, dialect=dialect, encoders=encoders, history_of=history_of, clock=clock)
+    return Parts(dialect=dialect, settings=settings, encoders=encoders, history_of=history_of, clock=clock)
+
+
+def source_task(order: Order) -> BinlogTask:
+    """The task of a start order; ConfigError or DefiniteError when the configuration makes none."""
+    parts = parts_of(order.config, order.worker, task=order.task)
+    return BinlogTask(
+        connector=order.connector,
+        settings=parts.settings,
+        dialect=parts.dialect,
+        encoders=parts.encoders,
+        history_of=parts.history_of,
+        clock=parts.clock,
+    )

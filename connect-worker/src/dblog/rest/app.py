@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dblog.cluster.requests import RequestError
 from dblog.errors import DblogError
-from dblog.rest import admin, connectors, offsets, plugins, tasks, topics
+from dblog.rest import admin, connectors, ddl, offsets, plugins, tasks, topics
 from dblog.rest.api import Services, error
 
 _log = structlog.get_logger("dblog.rest")
@@ -36,6 +36,7 @@ def build_app(services: Services, *, further_routes: Sequence[BaseRoute] = ()) -
         *tasks.ROUTES,
         *offsets.ROUTES,
         *topics.ROUTES,
+        *ddl.ROUTES,
         *plugins.ROUTES,
         *further_routes,
     ]

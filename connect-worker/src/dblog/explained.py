@@ -1,0 +1,88 @@
+"""``dblog ddl explain``: asks a worker what a statement would do, and says it in lines for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+TIMEOUT_S = 120.0
+
+
+class ExplainError(Exception):
+    """No answer; the text says why and what to do."""
+
+
+def ask(url: str, connector: str, statement: str, database: str | None) -> dict[str, Any]:
+    """The worker's answer. ExplainError when there is none."""
+    address = f"{url.rstrip('/')}/connectors/{quote(connector, safe='')}/ddl/explain"
+    try:
+        response = httpx.post(address, json={"statement": statement, "database": database}, timeout=TIMEOUT_S, trust_env=False)
+    except (httpx.HTTPError, httpx.InvalidURL) as e:
+        raise ExplainError(f"no worker answers at {url} ({type(e).__name__}); start one, or name its address with --url") from e
+    try:
+        answer = response.json()
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise ExplainError(f"{url} does not answer like a dblog worker (HTTP {response.status_code}); name the worker with --url")
+    if response.status_code == HTTPStatus.NOT_FOUND and "not found" not in str(answer.get("message", "")):
+        raise ExplainError(f"the worker at {url} cannot explain DDL; it is another program or an older version")
+    if not response.is_success:
+        raise ExplainError(str(answer.get("message") or f"HTTP {response.status_code}"))
+    return answer
+
+
+def lines_of(answer: Mapping[str, Any]) -> Iterator[str]:
+    """The answer in words."""
+    if not answer["tables"]:
+        reasons = ", ".join(answer["no_effect"])
+        yield f"No table of the connector changes{f' ({reasons})' if reasons else ''}."
+        if not answer["understood"]:
+            yield "The statement is not understood; captured tables that it names would be read from the server again."
+    for number, table in enumerate(answer["tables"]):
+        if number:
+            yield ""
+        becomes = "" if table["becomes"] in (None, table["table"]) else f", is {table['becomes']} then"
+        yield f"{table['table']}: {table['what']}{becomes}" + ("" if table["captured"] else " (not captured: nothing else follows)")
+        if table["captured"]:
+            yield from _lines_of_table(table)
+
+
+def _lines_of_table(table: Mapping[str, Any]) -> Iterator[str]:
+    yield "  Columns"
+    for column in table["columns"]:
+        match column["change"]:
+            case "added":
+                yield f"    + {column['column']}: {column['after']}"
+            case "gone":
+                yield f"    - {column['column']}: {column['before']}"
+            case "order":
+                yield f"    order: {column['after']} (was {column['before']})"
+            case _:
+                yield f"    ~ {column['column']}: {column['before']} -> {column['after']}"
+    if not table["columns"]:
+        yield "    as they are"
+    if table["key"]["before"] != table["key"]["after"] and table["key"]["after"] is not None:
+        yield f"    key: ({', '.join(table['key']['after'])})"
+    yield "  Rows"
+    yield "    logged before the statement keep the old columns, those behind it have the new"
+    if table["rows"]:
+        again = "the table is dumped again" if table["dumped_again"] else "it is NOT dumped again (dblog.ddl.redump, snapshot.mode)"
+        yield f"    old rows change without events: {table['rows']}; {again}"
+    yield f"  Registry (topic {table['topic']})" if table["topic"] else "  Registry"
+    for subject in table["registry"]:
+        verdict = (
+            "refuses the new schema" if subject["problems"] else "takes a new version" if subject["new_version"] else "knows it already"
+        )
+        yield f"    {subject['subject']} ({subject['level']}): {verdict}"
+        yield from (f"      {problem}" for problem in subject["problems"])
+    if not table["registry"]:
+        yield "    not concerned"
+    yield "  Delta table"
+    yield from (f"    {change['column'] + ': ' if change['column'] else ''}{change['effect']}" for change in table["delta"])
+    if not table["delta"]:
+        yield "    as it is"
