@@ -1,0 +1,160 @@
+"""Which schema rows get where text and log do not tell: read again, parked with an end, parked without one. # I4"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dblog.codecs.logitems import LogOffset
+from dblog.core.changes import AlterTable, Change, Unknown
+from dblog.core.crosscheck import Seen
+from dblog.core.timeline import Known, Parked, Timeline
+from dblog.errors import DefiniteError
+from dblog.model import Column, Table, TableId
+from dblog.readers.history import SchemaHistory
+from dblog.readers.schemas import Reading, SchemaDialect, Schemas
+from support.history import FakeHistoryLog
+
+T, U = TableId("d", "t"), TableId("d", "u")
+PLACE = LogOffset(file="log.000001", pos=10)
+
+
+def table(id_: TableId, *names: str) -> Table:
+    return Table(id=id_, columns=tuple(Column(name=name, type="int", type_text="int", nullable=True) for name in names))
+
+
+@dataclass
+class World:
+    """A server whose tables are ``now``; ``touched`` says whether they were altered again before they were read."""
+
+    now: dict[TableId, Table] = field(default_factory=dict)
+    touched: bool = False
+    end: tuple[int, int] = (1, 100)
+    changes: tuple[Change, ...] = ()
+    log: FakeHistoryLog = field(default_factory=FakeHistoryLog)
+    readings: int = 0
+
+    def schemas(self, timeline: Timeline) -> Schemas:
+        dialect = SchemaDialect(
+            read_table_map=lambda body: (
+                T if body == b"t" else U,
+                self.seen,
+                lambda known, found: known if known.type == found.type else found,
+            ),
+            text_of=str,
+            parse_statement=lambda _query, _text, _position: self.changes,
+            rewritten=lambda changes, _before: {t: "x" for c in changes if isinstance(c, Unknown) for t in c.ids},
+            is_row_change=lambda text: text.startswith("UPDATE"),
+            read_table=self._read,
+        )
+        history = SchemaHistory(self.log, server="s")
+        build: Any = lambda built: SimpleNamespace(plan=SimpleNamespace(table=built))  # noqa: E731
+        return Schemas(timeline=timeline, history=history, dialect=dialect, includes=lambda _: True, build_encoder=build)
+
+    seen: Seen = field(default_factory=lambda: Seen(columns=table(T, "", "").columns, named=False))
+
+    def _read(self, id_: TableId, _position: Any, _place: LogOffset) -> Reading:
+        self.readings += 1
+        return Reading(table=self.now.get(id_), position=self.end, touched=self.touched)
+
+    def statement(self, schemas: Schemas, position: tuple[int, int], text: str = "ALTER") -> Any:
+        return schemas.statement(None, text, position=position, note={}, place=PLACE)
+
+
+def known(*tables: Table) -> Timeline:
+    timeline = Timeline()
+    for one in tables:
+        timeline.put(one, (0, 1))
+    return timeline
+
+
+def columns_of(encoder: Any) -> list[str] | None:
+    return None if encoder is None else [c.name for c in encoder.plan.table.columns]
+
+
+def test_a_statement_that_is_not_understood_has_its_table_read_at_once() -> None:
+    world = World(now={T: table(T, "id", "new")}, changes=(Unknown((T,), "a clause"),))
+    schemas = world.schemas(known(table(T, "id"), table(U, "id", "x")))
+
+    done = world.statement(schemas, (1, 10))
+
+    assert columns_of(schemas.resolve(b"t", (1, 11), PLACE)) == ["id", "new"]
+    assert columns_of(schemas.resolve(b"u", (1, 11), PLACE)) == ["id", "x"]
+    assert (done.touched, list(done.rewritten), schemas.parked) == ((T,), [T], {})
+
+
+def test_a_table_altered_again_is_parked_to_where_the_server_is_and_no_other() -> None:
+    world = World(now={T: table(T, "id", "late")}, touched=True, changes=(Unknown((T,), "a clause"),))
+    schemas = world.schemas(known(table(T, "id"), table(U, "id", "x")))
+    world.statement(schemas, (1, 10))
+
+    assert schemas.resolve(b"t", (1, 50), PLACE) is None
+    assert columns_of(schemas.resolve(b"u", (1, 50), PLACE)) == ["id", "x"]
+    assert list(schemas.parked) == [T]
+    assert schemas.take_ended((1, 99)) == {}
+    assert list(schemas.take_ended((1, 100))) == [T]
+    assert columns_of(schemas.resolve(b"t", (1, 100), PLACE)) == ["id", "late"]
+    assert (schemas.parked, schemas.waits_for_end) == ({}, False)
+
+
+def test_a_parking_comes_back_with_the_history_unless_its_end_was_passed() -> None:
+    world = World(now={T: table(T, "id", "late")}, touched=True, changes=(Unknown((T,), "a clause"),))
+    world.statement(world.schemas(known(table(T, "id"))), (1, 10))
+
+    for at, ends in (((1, 20), [T]), ((1, 100), [])):
+        timeline = Timeline()
+        SchemaHistory(world.log, server="s").recover(timeline)
+        again = world.schemas(timeline)
+        again.resume_parkings(at)
+        assert list(again.take_ended((1, 200))) == ends
+
+
+def test_what_does_not_fit_the_log_though_nothing_happened_stays_parked() -> None:
+    world = World(now={T: table(T, "only one")})
+    schemas = world.schemas(known(table(T, "one", "two", "three")))
+
+    assert schemas.resolve(b"t", (1, 50), PLACE) is None
+
+    assert isinstance(schemas.timeline.current(T), Parked)
+    assert "binlog_row_metadata=FULL" in schemas.parked[T]
+    assert schemas.resolve(b"t", (1, 60), PLACE) is None
+    assert world.readings == 1
+
+
+def test_a_table_that_is_gone_is_passed_over_without_an_alarm() -> None:
+    world = World(now={})
+    schemas = world.schemas(known(table(T, "one")))
+
+    assert schemas.resolve(b"t", (1, 50), PLACE) is None
+    assert schemas.parked == {}
+
+
+def test_a_statement_that_names_nothing_spoils_the_tables_whose_names_stand_in_it() -> None:
+    world = World(now={T: table(T, "a", "b")}, changes=(Unknown((), "an unknown statement"),))
+    schemas = world.schemas(known(table(T, "a"), table(TableId("d", "elsewhere"), "x")))
+
+    done = world.statement(schemas, (1, 10), "TRANSMOGRIFY T")
+
+    assert done.touched == (T,)
+    assert isinstance(schemas.timeline.current(T), Known)
+
+
+def test_the_next_statement_that_is_understood_ends_a_parking() -> None:
+    world = World(now={T: table(T, "only one")})
+    schemas = world.schemas(known(table(T, "one", "two", "three")))
+    schemas.resolve(b"t", (1, 50), PLACE)
+    world.changes = (AlterTable(T, table(T, "x", "y")),)
+
+    world.statement(schemas, (1, 60))
+
+    assert schemas.parked == {}
+    assert columns_of(schemas.resolve(b"t", (1, 61), PLACE)) == ["x", "y"]
+
+
+def test_statements_that_change_captured_rows_are_refused() -> None:
+    schemas = World().schemas(known(table(T, "one")))
+
+    with pytest.raises(DefiniteError, match="binlog_format"):
+        World().statement(schemas, (1, 5), "UPDATE t SET one = 1")
