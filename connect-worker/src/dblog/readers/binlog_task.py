@@ -247,7 +247,7 @@ class BinlogTask:
 
     def _told_database(self, database: str) -> bool:
         only = any(self._settings.boolean(f"{HISTORY}.store.only.captured.{what}.ddl") for what in ("tables", "databases"))
-        return self._selection.includes_database(database) if only else database != self._marks.database
+        return self._selection.includes_database(database) or not (only or database == self._marks.database)
 
     def _positioned_catalog(self, session: Session) -> tuple[list[Table], str, int, str]:
         """The captured tables, and a position of the log at which they were so: read before it and after it alike."""
