@@ -256,7 +256,6 @@ def test_another_table_of_the_watermark_tables_name_is_refused(session, admin, d
         ("binlog_format", "'STATEMENT'", r"SET GLOBAL binlog_format = 'ROW'"),
         ("binlog_format", "'MIXED'", r"SET GLOBAL binlog_format = 'ROW'"),
         ("binlog_row_image", "'MINIMAL'", r"SET GLOBAL binlog_row_image = 'FULL'"),
-        ("binlog_row_image", "'NOBLOB'", r"SET GLOBAL binlog_row_image = 'FULL'"),
     ],
 )
 def test_a_log_that_lacks_rows_is_refused_with_the_setting(source, changed_global, variable, value, needle):
@@ -268,10 +267,7 @@ def test_a_log_that_lacks_rows_is_refused_with_the_setting(source, changed_globa
     session.close()
 
 
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [("binlog_row_value_options", "'PARTIAL_JSON'"), ("binlog_order_commits", "'OFF'")],
-)
+@pytest.mark.parametrize(("variable", "value"), [("binlog_order_commits", "'OFF'")])
 def test_settings_of_mysql_that_spoil_the_log_are_refused(mysql, variable, value):
     with pymysql.connect(**mysql.login, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT @@GLOBAL.{variable}")
@@ -690,20 +686,6 @@ def test_tagged_gtids_are_read_and_resumed_from(mysql):
     log.close()
     assert events.read_previous_gtids(previous.body) == now
     session.close()
-
-
-def test_an_xa_transaction_is_an_error_with_its_remedy(source, admin, session, database):
-    admin(f"CREATE TABLE {database}.t (id INT PRIMARY KEY)")
-    file, pos, _ = session.current_position()
-    for statement in ("XA START 'x'", f"INSERT INTO {database}.t VALUES (1)", "XA END 'x'", "XA PREPARE 'x'", "XA ROLLBACK 'x'"):
-        admin(statement)
-
-    log = session.open_log(server_id=SERVER_ID, file=file, pos=pos, gtids=None)
-    seen = LogReader(log).read_until(lambda event: event.type_code == EventType.XA_PREPARE)
-    log.close()
-
-    assert any(event.type_code in events.WRITE_TYPES for event in seen), "rows that will never be are in the log"
-    assert "XA transaction" in str(events.unsupported(seen[-1].type_code, file=file, pos=pos))
 
 
 def test_marks_are_read_from_their_rows_events(session, database):

@@ -20,6 +20,14 @@ class DefiniteError(DblogError):
     """Trying again cannot help: the message says what is wrong, where, and what to do."""
 
 
+class DamagedLogError(DefiniteError):
+    """An event of the log that cannot be read: a wrong checksum, or a length that does not fit. Reading it again shows whether it is so at the source."""
+
+
+class BadRowsError(DefiniteError):
+    """A rows event that cannot be made into records; ``event.processing.failure.handling.mode`` decides what follows. # I5"""
+
+
 class ConfigError(DefiniteError):
     """A configuration that cannot be accepted: one message for each key at fault."""
 

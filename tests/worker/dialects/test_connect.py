@@ -347,7 +347,6 @@ def test_good_settings_have_no_fault(variables):
         (GOOD_MARIADB, {"binlog_row_image": "FULL_NODUP"}, "SET GLOBAL binlog_row_image = 'FULL';"),
         (GOOD_MYSQL, {"server_id": "0"}, "SET GLOBAL server_id = 1;"),
         (GOOD_MYSQL, {"server_id": "2"}, "database.server.id=2 is the id of the server"),
-        (GOOD_MYSQL, {"binlog_row_value_options": "PARTIAL_JSON"}, "SET GLOBAL binlog_row_value_options = '';"),
         (GOOD_MYSQL, {"binlog_order_commits": "OFF"}, "SET GLOBAL binlog_order_commits = ON;"),
     ],
 )

@@ -26,7 +26,8 @@ class LogDecoder:
 
     ``resolve(table map body, place)`` gives the encoder of a table's rows, None for a table that is not captured; asked once for each table
     map's bytes until ``forget_tables``. ``pass_through`` names (database, table) whose rows events come out as LogEvents. ``keep_query`` puts
-    the statement's text (ROWS_QUERY, ANNOTATE_ROWS) into ``source.query``.
+    the statement's text (ROWS_QUERY, ANNOTATE_ROWS) into ``source.query``. ``gtid_included`` says of a UUID (MariaDB: domain-server) whether rows
+    of its transactions are wanted; those of the passed-through tables always are.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class LogDecoder:
         bytes_max: int = ...,
         pass_through: AbstractSet[tuple[str, str]] = ...,
         keep_query: bool = False,
+        gtid_included: Callable[[str], bool] | None = None,
     ) -> None: ...
     def start(self, file: str, pos: int, *, skip_events: int = 0, skip_rows: int = 0, epoch: int = 0, now_us: Callable[[], int]) -> None:
         """Begin at a place, as after connecting. The first transaction's first ``skip_events`` events, and then ``skip_rows`` rows, give nothing."""
@@ -55,6 +57,9 @@ class LogDecoder:
 
     def forget_tables(self) -> None:
         """Every table map asks ``resolve`` anew."""
+
+    def leave_out(self) -> None:
+        """Pass over the next rows event of a captured table: the one that raised BadRowsError."""
 
     @property
     def held(self) -> bool:

@@ -12,7 +12,7 @@ from dblog.codecs import avro, envelope, rowplan
 from dblog.codecs.plan import Form, RowContext, Source
 from dblog.codecs.rewrites import Mask
 from dblog.codecs.schema import Kind, Schema
-from dblog.errors import DefiniteError, TransientError
+from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
 
 include "_fast_bytes.pxi"
 

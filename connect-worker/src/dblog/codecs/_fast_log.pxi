@@ -29,6 +29,7 @@ cdef enum:
     TRANSACTION_CONTEXT_EVENT = 36
     VIEW_CHANGE_EVENT = 37
     XA_PREPARE_EVENT = 38
+    PARTIAL_UPDATE_ROWS = 39
     TRANSACTION_PAYLOAD_EVENT = 40
     HEARTBEAT_V2_EVENT = 41
     GTID_TAGGED_EVENT = 42
@@ -46,6 +47,7 @@ cdef enum:
     FLAG_IN_USE = 0x01
     FLAG_ARTIFICIAL = 0x20
     STANDALONE = 1
+    PREPARED_XA = 64
     DUMMY_TABLE = 0xFFFFFF
     SLOTS = 256
     RANGES_MAX = 4096
@@ -129,6 +131,9 @@ cdef class LogDecoder:
     cdef int64_t payload_next
     cdef bint packed
     cdef int64_t inflated
+    cdef bint left_out
+    cdef object gtid_included
+    cdef bint excluded      # the open transaction's rows are not wanted
     # place in the log
     cdef str file
     cdef bytes file_bytes
@@ -191,6 +196,7 @@ cdef class LogDecoder:
         int64_t bytes_max=1 << 20,
         pass_through=frozenset(),
         bint keep_query=False,
+        gtid_included=None,
     ):
         if flavor not in ("mysql", "mariadb"):
             raise AssertionError(f"no flavor {flavor}")
@@ -198,6 +204,7 @@ cdef class LogDecoder:
         self.resolve = resolve
         self.checksum_at_start = checksum
         self.keep_query = keep_query
+        self.gtid_included = gtid_included
         self.records_max = records_max
         self.bytes_max = bytes_max
         self.pass_through = pass_through
@@ -231,6 +238,8 @@ cdef class LogDecoder:
         self.inner_at = 0
         self.packed = 0
         self.inflated = 0
+        self.left_out = 0
+        self.excluded = 0
         self.checksum = self.checksum_at_start
         self.epoch = epoch
         self.now_us = now_us
@@ -269,6 +278,10 @@ cdef class LogDecoder:
         for i in range(SLOTS):
             self.slots[i] = None
             self.slot_ids[i] = 0
+
+    def leave_out(self):
+        """The rows event that the last call could not handle is passed over."""
+        self.left_out = 1
 
     @property
     def held(self):
@@ -459,11 +472,11 @@ cdef class LogDecoder:
             self.query_event(e)
         elif t == XID_EVENT:
             self.finish(e)
-        elif t == GTID_EVENT or t == ANONYMOUS_GTID_EVENT:
+        elif (t == GTID_EVENT or t == ANONYMOUS_GTID_EVENT) and not self.mariadb:
             self.gtid_event(e)
-        elif t == MARIADB_GTID_EVENT:
+        elif t == MARIADB_GTID_EVENT and self.mariadb:
             self.mariadb_gtid_event(e)
-        elif t == GTID_TAGGED_EVENT:
+        elif t == GTID_TAGGED_EVENT and not self.mariadb:
             self.tagged_gtid_event(e)
         elif t == ROTATE_EVENT:
             self.rotate(e)
@@ -492,6 +505,8 @@ cdef class LogDecoder:
             self.unpack(e)
         elif self.mariadb and (t == QUERY_COMPRESSED_EVENT or WRITE_ROWS_COMPRESSED_V1 <= t <= DELETE_ROWS_COMPRESSED):
             self.inflate(e)
+        elif t == PARTIAL_UPDATE_ROWS and not self.mariadb:
+            self.rows(e, 3, b"u")
         elif t == XA_PREPARE_EVENT:
             self.cut(0)
             gtid, time_us = self.gtid(), self.time_of(e)
@@ -562,6 +577,7 @@ cdef class LogDecoder:
         self.opened = 0
         self.event_count = 0
         self.packed = 0
+        self.excluded = 0
         self.transaction = self.place
         self.first_transaction = 0
         if self.by_id:
@@ -651,7 +667,9 @@ cdef class LogDecoder:
         gtid, time_us = self.gtid(), self.time_of(e)
         if word == b"ROLLBACK":
             self.finish(e)
-        elif word.startswith(b"XA START") or word.startswith(b"XA BEGIN"):
+        elif word.startswith(b"XA COMMIT") or word.startswith(b"XA ROLLBACK"):
+            self.finish(e)
+        elif (word.startswith(b"XA START") or word.startswith(b"XA BEGIN")) and not self.in_transaction:
             self.begin(e)
         elif self.in_transaction:
             self.inside(e)
@@ -690,6 +708,7 @@ cdef class LogDecoder:
         self.in_transaction = 0
         self.event_count = 0
         self.packed = 0
+        self.excluded = 0
         return 0
 
     cdef int set_mysql_gtid(self, const uint8_t* sid, const char* tag, Py_ssize_t tag_len, int64_t number) except -1:
@@ -724,6 +743,7 @@ cdef class LogDecoder:
         self.gtid_source = i
         self.gtid_number = number
         self.has_gtid = 1
+        self.excluded = self.gtid_included is not None and not self.gtid_included(self.source_texts[i][0])
         return 0
 
     cdef int tagged_gtid_event(self, Event* e) except -1:
@@ -804,6 +824,8 @@ cdef class LogDecoder:
         number = <int64_t>little(e.body, 8)
         domain = <int64_t>little(e.body + 8, 4)
         flags = e.body[12]
+        if flags & PREPARED_XA:
+            self.cut(0)  # its rows may be taken back: they come by themselves
         n = digits_of(<uint64_t>domain, self.gtid_text)
         self.gtid_text[n] = 45
         n += 1 + digits_of(e.server_id, &self.gtid_text[n + 1])
@@ -815,6 +837,7 @@ cdef class LogDecoder:
         self.gtid_number = number
         self.has_gtid = 1
         self.open_(e, 0)
+        self.excluded = self.gtid_included is not None and not self.gtid_included(f"{domain}-{e.server_id}")
         if not flags & STANDALONE:
             self.in_transaction = 1
             self.event_count = 1
@@ -1048,6 +1071,8 @@ cdef class LogDecoder:
             raise self.damaged(f"rows of table number {table_id} without its table map")
         if self.first_transaction and self.in_transaction and self.event_count == self.skip_events:
             skip = self.skip_rows
+        if self.excluded and table.kind != TABLE_PASSED:
+            silent = 1
         if table.kind == TABLE_PASSED and not silent:
             self.cut(0)
             gtid, time_us = self.gtid(), self.time_of(e)
@@ -1056,7 +1081,10 @@ cdef class LogDecoder:
             body = table.body
             (<object>self.items[len(self.items) - 1]).table = little_bytes(table_id) + body
             return 0
-        if table.kind != TABLE_IGNORED and not silent:
+        if table.kind != TABLE_IGNORED and not silent and self.left_out:
+            self.left_out = 0
+            self.inside(e)
+        elif table.kind != TABLE_IGNORED and not silent:
             self.encode(e, table, version, op, skip)
             self.inside(e)
             self.last_rows(e)
@@ -1105,7 +1133,7 @@ cdef class LogDecoder:
             else:
                 self.encode_slowly(e, output, version, op, skip, source_ts_us)
         except DefiniteError as error:
-            raise self.located(error, e) from error
+            raise self.bad_rows(error, e) from error
         if len(output.keys) > before:
             self.records += len(output.keys) - before
             self.source_ts_us = source_ts_us
@@ -1249,7 +1277,7 @@ cdef class LogDecoder:
     cdef object damaged(self, what):
         """An error of the stream itself, with the place it was met at."""
         place = self.place if self.payload is None else self.payload_start
-        return DefiniteError(
+        return DamagedLogError(
             f"the log at {self.file or 'its start'}:{place} holds {what}; check the log with mysqlbinlog --verify-binlog-checksum, "
             "and take a new snapshot from a later position if it is damaged"
         )
@@ -1257,6 +1285,9 @@ cdef class LogDecoder:
     cdef object located(self, error, Event* e):
         """The same error with the event's place."""
         return DefiniteError(f"{error} (event at {self.file}:{e.start})")
+
+    cdef object bad_rows(self, error, Event* e):
+        return BadRowsError(f"{error} (event at {self.file}:{e.start})")
 
 
 _NEVER_PACKED = unpacking.NEVER_PACKED

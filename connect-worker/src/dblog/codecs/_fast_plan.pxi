@@ -665,8 +665,10 @@ cdef class FastPlan:
             micros = fraction_micros(p + 4, n - 4)
             w = put_zoned(w, c.date_text, seconds, micros if micros < 1000000 else 999999, c.fsp)
         elif op == OP_RESULT_DAYS or op == OP_RESULT_DATETIME or op == OP_RESULT_ZONED:
-            if n < 4:
+            if n == 0:
                 return 0
+            if n < 4:
+                self.refuse_time(index)
             year = p[0] | p[1] << 8
             seconds = micros = 0
             if n >= 7:
@@ -685,6 +687,8 @@ cdef class FastPlan:
                 w = put_zoned(w, c.date_text, seconds, micros, c.fsp)
         elif op == OP_RESULT_TIME:
             value = 0
+            if n and (n < 8 or little(p + 1, 4) > 999 or (n >= 12 and little(p + 8, 4) > 999999)):
+                self.refuse_time(index)
             if n >= 8:
                 value = ((<int64_t>little(p + 1, 4) * 24 + p[5]) * 60 + p[6]) * 60 + p[7]
                 value *= 1000000
@@ -908,7 +912,15 @@ cdef class FastPlan:
             return 0
         self.enter()
         try:
-            p = self.rows_start(op, body, end, version)
+            try:
+                if version == 3:
+                    raise rowplan.partial_image(self.plan)
+                p = self.rows_start(op, body, end, version)
+            except rowplan.PartialImageError:
+                whole = self.image.whole_rows(self.plan, chr(op), PyBytes_FromStringAndSize(<char*>body, n), version=version or None)
+                body = <const uint8_t*>PyBytes_AS_STRING(whole)
+                end = body + PyBytes_GET_SIZE(whole)
+                p = self.rows_start(op, body, end, 2)
             self.begin(ctx, op)
             while p < end:
                 self.rows.len = 0

@@ -18,7 +18,7 @@ from dblog.codecs import unpacking
 from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, LogEvent, LogOffset, LogRows
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import Op, RowEncoder
-from dblog.errors import DefiniteError
+from dblog.errors import BadRowsError, DamagedLogError, DefiniteError
 
 Part = TypeVar("Part")
 
@@ -35,6 +35,8 @@ _OF_NO_MEANING = frozenset({3, 35, 36, 37, 161, 163})
 """STOP, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE, BINLOG_CHECKPOINT, GTID_LIST."""
 _HEARTBEATS = frozenset({27, 41})
 _IN_USE, _ARTIFICIAL, _STANDALONE, _DUMMY_TABLE, _TAG_MAX = 0x01, 0x20, 1, 0xFFFFFF, 32
+_PREPARED_XA = 64
+"""Flag of MariaDB's GTID event: an XA transaction, whose rows may be taken back and so come by themselves."""
 _LAST_TAGGED_FIELD = 11
 _SILENCE_BYTES_MAX, _RANGES_MAX = 1 << 24, 4096
 _TIME_BITS = 53
@@ -101,6 +103,7 @@ class SlowLogDecoder:
         bytes_max: int = 1 << 20,
         pass_through: AbstractSet[tuple[str, str]] = frozenset(),
         keep_query: bool = False,
+        gtid_included: Callable[[str], bool] | None = None,
     ) -> None:
         self._mariadb = flavor == "mariadb"
         self._resolve = resolve
@@ -109,6 +112,7 @@ class SlowLogDecoder:
         self._bytes_max = bytes_max
         self._pass_through = pass_through
         self._keep_query = keep_query
+        self._gtid_included = gtid_included
         self._tables: dict[bytes, _Table] = {}
         self._by_id: dict[int, _Table] = {}
         self.start("", 4, now_us=lambda: 0)
@@ -119,6 +123,7 @@ class SlowLogDecoder:
         self._payload: _Payload | None = None
         self._packed = False
         self._inflated = 0
+        self._leave_out = False
         self._checksum = self._checksum_at_start
         self._epoch = epoch
         self._now_us = now_us
@@ -144,6 +149,9 @@ class SlowLogDecoder:
     def forget_tables(self) -> None:
         self._tables.clear()
         self._by_id.clear()
+
+    def leave_out(self) -> None:
+        self._leave_out = True
 
     @property
     def held(self) -> bool:
@@ -244,15 +252,17 @@ class SlowLogDecoder:
                 self._inside(e)
             case code if code in _ROWS:
                 self._rows(e, *_ROWS[code])
+            case 39 if not self._mariadb:
+                self._rows(e, 3, "u")
             case 2:
                 self._query_event(e)
             case 16:
                 self._finish(e)
-            case 33 | 34:
+            case 33 | 34 if not self._mariadb:
                 self._gtid_event(e)
-            case 42:
+            case 42 if not self._mariadb:
                 self._tagged_gtid_event(e)
-            case 162:
+            case 162 if self._mariadb:
                 self._mariadb_gtid_event(e)
             case 4:
                 self._rotate(e)
@@ -291,6 +301,13 @@ class SlowLogDecoder:
     def _sent_before(self) -> bool:
         """Whether the next event of the open transaction was given out before the restart."""
         return self._first_transaction and self._in_transaction and self._event_count < self._skip_events
+
+    def _excluded(self) -> bool:
+        """Whether the open transaction comes from a source whose rows are not wanted (gtid.source.includes)."""
+        if self._gtid_included is None or self._gtid is None:
+            return False
+        source = f"{self._gtid.key}-{self._gtid.server_id}" if isinstance(self._gtid.key, int) else self._gtid.key[0]
+        return not self._gtid_included(source)
 
     def _pass(self, e: _Event) -> None:
         self._place = e.next
@@ -386,8 +403,10 @@ class SlowLogDecoder:
             return
         self._cut()
         gtid, time_us = self._gtid_text(), self._time_of(e)
-        if word.startswith((b"XA START", b"XA BEGIN")):
+        if word.startswith((b"XA START", b"XA BEGIN")) and not self._in_transaction:
             self._begin(e)
+        elif word.startswith((b"XA COMMIT", b"XA ROLLBACK")):
+            self._finish(e)
         elif self._in_transaction and word != b"ROLLBACK":
             self._inside(e)
         else:
@@ -457,6 +476,8 @@ class SlowLogDecoder:
         if len(e.body) < 13:  # noqa: PLR2004 - number, domain, flags
             raise self._damaged("a GTID event that is too short")
         number, domain = _int(e.body[:8]), _int(e.body[8:12])
+        if e.body[12] & _PREPARED_XA:
+            self._cut()
         self._open(e, 0, _Gtid(f"{domain}-{e.server_id}-{number}", domain, _signed(number), e.server_id))
         if not e.body[12] & _STANDALONE:
             self._in_transaction = True
@@ -582,7 +603,7 @@ class SlowLogDecoder:
                 self._inside(e)
                 return
             raise self._damaged(f"rows of table number {table_id} without its table map")
-        silent = self._sent_before()
+        silent = self._sent_before() or (self._excluded() and not table.passed)
         skip = 0
         if self._first_transaction and self._in_transaction and self._event_count == self._skip_events:
             skip = self._skip_rows
@@ -592,7 +613,8 @@ class SlowLogDecoder:
             self._inside(e)
             self._put_event(e, gtid, time_us, table=e.body[:6] + table.body)
             return
-        if table.encoder is None or silent:
+        if table.encoder is None or silent or self._leave_out:
+            self._leave_out = self._leave_out and (table.encoder is None or silent)
             self._inside(e)
             return
         self._encode(e, table.encoder, version, op, skip)
@@ -616,7 +638,7 @@ class SlowLogDecoder:
         try:
             keys, values, headers = encoder.encode_rows(op, e.body, context, version=version, skip_rows=skip)
         except DefiniteError as error:
-            raise self._located(error, e) from error
+            raise self._bad_rows(error, e) from error
         if not keys:
             return
         segment = next((s for s in self._segments if s[0] is encoder), None)
@@ -716,15 +738,18 @@ class SlowLogDecoder:
         digits = self._file.rpartition(".")[2]
         return self._epoch << 32 | (int(digits) if digits.isdecimal() and len(digits) < 10 else 0)  # noqa: PLR2004 - fits 32 bits
 
-    def _damaged(self, what: str) -> DefiniteError:
+    def _damaged(self, what: str) -> DamagedLogError:
         place = self._place if self._payload is None else self._payload.start
-        return DefiniteError(
+        return DamagedLogError(
             f"the log at {self._file or 'its start'}:{place} holds {what}; check the log with mysqlbinlog --verify-binlog-checksum, "
             "and take a new snapshot from a later position if it is damaged"
         )
 
     def _located(self, error: DefiniteError, e: _Event) -> DefiniteError:
         return DefiniteError(f"{error} (event at {self._file}:{e.start})")
+
+    def _bad_rows(self, error: DefiniteError, e: _Event) -> BadRowsError:
+        return BadRowsError(f"{error} (event at {self._file}:{e.start})")
 
 
 class _Varlen:

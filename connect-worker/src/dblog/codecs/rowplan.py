@@ -46,8 +46,9 @@ class RowEncoder(Protocol):
     def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records:
         """Records of a rows event's body (table id first, no checksum).
 
-        ``version`` is the event's, 1 or 2; None asks the body. The first ``skip_rows`` rows give no records (they were sent before a restart).
-        Raises DefiniteError for partial images and for bytes that do not fit the plan.
+        ``version`` is the event's, 1 or 2; None asks the body; 3 is an update of version 2 with differences of JSON documents.
+        The first ``skip_rows`` rows give no records (they were sent before a restart).
+        Raises DefiniteError for partial images that cannot be made whole and for bytes that do not fit the plan.
         """
 
     def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes]) -> Chunk:
@@ -99,6 +100,9 @@ class Image(Protocol):
 
     def result_reader(self, plan: TablePlan, index: int, /) -> Callable[[bytes], Any]:
         """From a field of a result set to the value."""
+
+    def whole_rows(self, plan: TablePlan, op: str, body: bytes, /, *, version: int | None) -> bytes:
+        """A rows event of images without all columns, or with differences of JSON documents, as one of version 2 with whole rows."""
 
     def text_table(self, plan: TablePlan, index: int, /) -> tuple[str, ...] | None:
         """The 256 characters of a text column in a one-byte character set; () when its bytes are UTF-8; None for all others."""
@@ -289,10 +293,14 @@ def other_width(plan: TablePlan, width: int) -> DefiniteError:
     )
 
 
-def partial_image(plan: TablePlan) -> DefiniteError:
-    """A row image that leaves columns out."""
-    return DefiniteError(
-        f"{plan.table.id}: the log has row images without all columns; "
+class PartialImageError(DefiniteError):
+    """A rows event whose images leave columns out; the encoders hand it to the dialect, which makes it whole or refuses it in the same words."""
+
+
+def partial_image(plan: TablePlan) -> PartialImageError:
+    """A row image that leaves columns out of which no right record can be made."""
+    return PartialImageError(
+        f"{plan.table.id}: the log has row images without all columns (binlog_row_image=MINIMAL); "
         "run SET GLOBAL binlog_row_image=FULL on the source, let its sessions reconnect, and take a new snapshot of the table"
     )
 

@@ -338,15 +338,14 @@ _FILTER_OPTIONS = (
         doc="Sources (UUIDs, MariaDB: domain-server) whose transactions are read.",
         group=FILTERS,
         label="Include GTID sources",
-        refused=only(because=_not_yet("filter by GTID source")),
+        check=regexes,
     ),
     _list(
         name="gtid.source.excludes",
         doc="Sources whose transactions are left out.",
         group=FILTERS,
         label="Exclude GTID sources",
-        check=excludes("gtid.source.includes"),
-        refused=only(because=_not_yet("filter by GTID source")),
+        check=all_of(regexes, excludes("gtid.source.includes")),
     ),
     _bool(
         name="gtid.source.filter.dml.events",
@@ -550,7 +549,6 @@ _EVENT_OPTIONS = (
         group=EVENTS,
         label="Event failure handling",
         choices=("fail", "warn", "skip", "ignore"),
-        refused=only("fail", because="dblog never skips an event: it stops with the position of the bad one; use fail"),
     ),
     _opt(
         name="event.deserialization.failure.handling.mode",

@@ -17,6 +17,7 @@ from dblog.codecs.rowplan import RowEncoder
 from dblog.config.options import Settings
 from dblog.core.changes import Change
 from dblog.core.crosscheck import Seen
+from dblog.core.selection import name_matcher
 from dblog.core.timeline import Position, Timeline
 from dblog.dialects.mariadb import session as mariadb_session
 from dblog.dialects.mariadb import types as mariadb_types
@@ -35,7 +36,12 @@ from dblog.readers.schemas import Merge
 
 MARIADB_EXPLICIT_TIMESTAMPS = 1 << 24
 
-ROW_CHANGE = re.compile(r"\s*(?:/\*.*?\*/\s*)*(insert|update|delete|replace|load\s+data|load\s+xml)\b", re.IGNORECASE | re.DOTALL)
+ROW_CHANGE = re.compile(
+    r"\s*(?:/\*.*?\*/\s*)*(?:set\s+statement\b.*?\bfor\s+|with\b.*?\b(?=update\b|delete\b))?"
+    r"(insert|update|delete|replace|load\s+data|load\s+xml)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""By the first word, behind comments, MariaDB's SET STATEMENT, and WITH."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +64,7 @@ class BinlogDialect:
             records_max=min(1000, settings.integer("max.batch.size")),
             bytes_max=1 << 20,
             pass_through=frozenset({(marks.database, marks.name)}),
+            gtid_included=gtid_filter(settings) if settings.boolean("gtid.source.filter.dml.events") else None,
         )
 
     def charsets(self, session: Session) -> Charsets:
@@ -78,9 +85,10 @@ class BinlogDialect:
         return table_map.table, seen_of(table_map, charsets), merger(charsets, signs_known=signs_known)
 
     @staticmethod
-    def is_row_change(text: str) -> bool:
-        """By the first word; a log of rows holds none of these."""
-        return ROW_CHANGE.match(text) is not None
+    def row_change(text: str) -> str | None:
+        """The kind of a statement that changes rows, by its first word; a log of rows holds none of these."""
+        found = ROW_CHANGE.match(text)
+        return None if found is None else " ".join(found[1].upper().split())
 
     @staticmethod
     def statement_text(query: events.Query, charsets: Charsets) -> str:
@@ -142,6 +150,16 @@ def _explicit_timestamps(query: events.Query, flavor: Flavor) -> bool | None:
     if flavor.mariadb and query.flags2 is not None and flavor.version >= (10, 8, 0):
         return bool(query.flags2 & MARIADB_EXPLICIT_TIMESTAMPS)
     return query.explicit_timestamps
+
+
+def gtid_filter(settings: Settings) -> Callable[[str], bool] | None:
+    """Whether transactions of a source (UUID; MariaDB: domain-server) are wanted; None when all are."""
+    includes, excludes = "gtid.source.includes", "gtid.source.excludes"
+    wanted = name_matcher(settings.originals.get(includes), option=includes)
+    if wanted is not None:
+        return wanted
+    unwanted = name_matcher(settings.originals.get(excludes), option=excludes)
+    return None if unwanted is None else lambda source: not unwanted(source)
 
 
 MYSQL = BinlogDialect(name="mysql", connect=mysql_session.connect, column_plan=mysql_types.column_plan, flavor_of=mysql_flavor)

@@ -34,7 +34,7 @@ from dblog.dialects.mysql.session import PositionLostError, Session, settings_of
 from dblog.dialects.mysql.tablechanges import SchemaChange, initial_changes, schema_changes
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import Batch, Headers, OffsetMap, Segment, Table, TableId
-from dblog.readers.binlog_dialect import BinlogDialect
+from dblog.readers.binlog_dialect import BinlogDialect, gtid_filter
 from dblog.readers.chunk import ChunkReader
 from dblog.readers.encoders import Encoders
 from dblog.readers.history import SchemaHistory
@@ -183,6 +183,7 @@ class BinlogTask:
             out["log_pos"] = float(stream.place[1])
             out["log_reconnects_total"] = float(stream.reconnects_total)
             out["log_records_total"] = float(stream.records_total)
+            out["log_events_skipped_total"] = float(stream.skipped_total)
             out["lag_ms"] = stream.lag_ms()
         if self._schemas is not None:
             out["tables_parked"] = float(len(self._schemas.parked))
@@ -263,6 +264,7 @@ class BinlogTask:
         """Go on at a stored offset; tables that the connector does not know yet join now."""
         progress = LogProgress.of_offset(offset, flavor=self._dialect.name)
         self._follow_server(session, progress)
+        self._pass_over_unwanted(session, progress)
         session.check_position(file=progress.file, pos=progress.pos, gtids=None if progress.gtids is None else progress.gtids.text())
         timeline = self._new_timeline()
         if not history.recover(timeline) and not timeline.databases and not self._take_over(session, history, timeline, offset):
@@ -312,6 +314,13 @@ class BinlogTask:
             progress.epoch += 1
             progress.file, progress.pos, progress.event, progress.packed_event, progress.row = file, pos, 0, 0, 0
         progress.server = identity
+
+    def _pass_over_unwanted(self, session: Session, progress: LogProgress) -> None:
+        """Purged transactions of sources that are not wanted count as read: the server refuses a reader that lacks any purged one."""
+        wanted = gtid_filter(self._settings)
+        if wanted is None or progress.gtids is None or not progress.gtids:
+            return
+        progress.pass_over(session.purged_gtids(), wanted)
 
     def _progress(self, session: Session, *, file: str, pos: int, gtids: str | None, epoch: int) -> LogProgress:
         return LogProgress(
@@ -368,7 +377,7 @@ class BinlogTask:
                 text_of=text_of,
                 parse_statement=parse,
                 rewritten=self._dialect.rewritten,
-                is_row_change=self._dialect.is_row_change,
+                row_change=self._dialect.row_change,
                 read_table=lambda table, position, place: self._read_table(table, position, place, ahead),
             ),
             includes=self._selection.includes,
@@ -416,6 +425,7 @@ class BinlogTask:
             clock=self._clock,
             on_tables_changed=self._tables_changed,
             first=(patience(lambda change=change: self._encoders.first_schema(began, change)) for change in self._found),  # type: ignore[misc]
+            skips_bad_events=self._settings.text("event.processing.failure.handling.mode") != "fail",
         )
         self._thread("log", self._stream.run)
         self._start_dump()

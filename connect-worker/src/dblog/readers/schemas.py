@@ -64,8 +64,8 @@ class SchemaDialect:
     """A QUERY event's body as the dialect reads it, its text, and the position at which its changes hold."""
     rewritten: Callable[[Iterable[Change], Callable[[TableId], Table | None]], dict[TableId, str]]
     """The tables whose old rows a statement's changes alter, and how; asked with the tables as they were before."""
-    is_row_change: Callable[[str], bool]
-    """Whether a statement changes rows: in a log of rows it must not occur."""
+    row_change: Callable[[str], str | None]
+    """INSERT, UPDATE and so on for a statement that changes rows: in a log of rows it must not occur. None for all others."""
     read_table: Callable[[TableId, Position, LogOffset], Reading]
     """The table as the server has it now, and whether it was the same at this place of the log."""
 
@@ -239,16 +239,18 @@ class Schemas:
         log.error("table parked", table=str(table_id), reason=reason, remedy="restart the task to have it read and dumped again")
 
     def _refuse_row_changes(self, text: str) -> None:
-        if not self._dialect.is_row_change(text):
+        kind = self._dialect.row_change(text)
+        if kind is None:
             return
         lowered = text.lower()
         for table in self._timeline.captured_tables():
             if table.id.name.lower() in lowered:
                 message = (
-                    f"the log holds a statement that changes rows of {table.id} (statement-based logging) instead of the rows; run SET GLOBAL "
+                    f"the log holds the statement {kind} that changes rows of {table.id} (statement-based logging) instead of the rows; run SET GLOBAL "
                     "binlog_format = 'ROW', let sessions reconnect, and reset the connector's offsets to dump anew"
                 )
                 raise DefiniteError(message)
+        log.warning("the log holds a statement that changes rows instead of the rows; it names no captured table", kind=kind)
 
     def committed(self, position: Position) -> None:
         """An offset has been stored: versions that no restart needs may go."""

@@ -21,9 +21,10 @@ from dblog.core.changes import Change, Ignored
 from dblog.core.watermark import MarkPosition
 from dblog.dialects.mysql import events
 from dblog.dialects.mysql.offset import POSITION_BITS, LogProgress, schema_position, sequence_of
-from dblog.errors import TransientError
+from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
 from dblog.model import Segment, TableId
 from dblog.readers.interleaved import Interleaver
+from dblog.readers.prepared import Prepared
 from dblog.readers.queue import QueueClosedError
 from dblog.readers.schemas import Schemas
 
@@ -35,6 +36,9 @@ RECV_FULL_BYTES = 64 * 1024
 
 POSITION_INTERVAL_S = 1.0
 """A quiet log still moves the offset this often."""
+
+DAMAGED_TRIES_MAX = 3
+"""A damaged event is read again so often, from the last good place: a cable may be at fault. Then it is so at the source."""
 
 RECOVERED_S = 60.0
 """A connection that has lasted so long ends a series of failures."""
@@ -75,6 +79,7 @@ class LogStream:
         clock: Clock,
         on_tables_changed: Callable[[Iterable[Change], dict[TableId, str]], None],
         first: Iterable[Segment] = (),
+        skips_bad_events: bool = False,
     ) -> None:
         self._open_log = open_log
         self._new_decoder = new_decoder
@@ -89,6 +94,11 @@ class LogStream:
         self._clock = clock
         self._on_tables_changed = on_tables_changed
         self._first = iter(first)
+        self._skips_bad_events = skips_bad_events
+        self._prepared = Prepared(began_inside=progress.skip_events > 0)
+        self._damaged = 0
+        self._damaged_at: tuple[str, int, int] | None = None
+        self.skipped_total = 0
         self._stop = threading.Event()
         self._connection: LogSource | None = None
         self._decoder: Any = None
@@ -125,9 +135,11 @@ class LogStream:
                 self._read()
             except QueueClosedError:
                 return
-            except TransientError as e:
+            except (TransientError, DamagedLogError) as e:
                 if self._stop.is_set():
                     return
+                if isinstance(e, DamagedLogError):
+                    self._count_damage(e)
                 if self._clock.monotonic_s() - connected_at_s > RECOVERED_S:
                     failures = 0
                 failures += 1
@@ -157,12 +169,33 @@ class LogStream:
             data = connection.recv(RECV_TIMEOUT_S)
             self._caught_up = not data
             if data:
-                self._take(decoder.feed(data))
+                self._feed(data)
                 while decoder.held:  # it stops behind an event that may change how the next ones are read
-                    self._take(decoder.feed(b""))
+                    self._feed(b"")
             if len(data) < RECV_FULL_BYTES:
                 self._take(decoder.flush())
                 self._duties()
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            items = self._decoder.feed(data)
+        except BadRowsError as e:
+            if not self._skips_bad_events:
+                raise
+            self.skipped_total += 1
+            log.warning("a rows event is skipped (event.processing.failure.handling.mode)", reason=str(e), skipped=self.skipped_total)
+            self._decoder.leave_out()
+            return
+        self._take(items)
+
+    def _count_damage(self, error: DamagedLogError) -> None:
+        """Raise it when the log has been read again from the same place often enough."""
+        place = (self._at.file, self._at.pos, self._at.skip_events)
+        self._damaged = self._damaged + 1 if place == self._damaged_at else 1
+        self._damaged_at = place
+        if self._damaged > DAMAGED_TRIES_MAX:
+            message = f"{error} (read {self._damaged} times from {self._at.file}:{self._at.pos})"
+            raise DamagedLogError(message) from error
 
     def _take(self, items: Iterable[LogRows | LogEvent]) -> None:
         for item in items:
@@ -175,6 +208,8 @@ class LogStream:
                 self._rows(item)
             else:
                 self._event(item)
+            if not item.position.in_transaction:
+                self._prepared.outside()
 
     def _end_parkings(self, place: LogOffset) -> None:
         """Tables that have a schema again from here on are dumped anew; the dump is ordered before the place is passed, so that no kill loses it."""
@@ -208,6 +243,8 @@ class LogStream:
         if not item.records:
             return
         self.records_total += item.records
+        for encoder, *_ in item.segments:
+            self._prepared.rows(encoder.plan.table.id)
         segments = [Segment(e.plan.topic, keys, values, e.plan.table.id, headers) for e, keys, values, headers in item.segments]
         self._interleaver.rows(segments, records=item.records, size_bytes=item.bytes, source_ts_us=item.source_ts_us)
         self._sent()
@@ -222,6 +259,8 @@ class LogStream:
             self._statement(event)
         elif code in events.ROWS_TYPES:
             self._marks(event)
+        elif code == events.EventType.XA_PREPARE:
+            self._prepared.prepare(event.body)
         elif code < 0:
             raise self._end_of_log(code, event.body, f"{event.file}:{event.start_pos}")
         elif code not in {events.EventType.ROTATE, events.EventType.FORMAT_DESCRIPTION}:
@@ -235,6 +274,8 @@ class LogStream:
         at = MarkPosition(
             file=event.file, pos=event.start_pos, sequence_high=event.sequence_high, sequence_low=event.sequence_low, gtid=event.gtid
         )
+        for table in self._prepared.tables:
+            self._interleaver.table_changed(table, "an XA transaction that changed it is prepared and has not ended")
         for name, token in events.mark_rows(event.type_code, event.body, events.read_table_map(event.table)):
             if name.startswith(self._mark_name):
                 self._interleaver.mark(token, at)
@@ -242,13 +283,20 @@ class LogStream:
     def _statement(self, event: LogEvent) -> None:
         query = events.read_query(event.body)
         text = self._schemas.text_of(query)
+        where = f"{event.file}:{event.start_pos}"
+        if self._xa_statement(text, where):
+            return
         if event.position.in_transaction:
             position = schema_position(epoch=self._at.epoch, place=event.position)
         else:
             position = (event.sequence_high, event.next_pos << POSITION_BITS)
         note: dict[str, object] = {"file": event.file, "pos": event.next_pos}
         place = LogOffset(file=event.file, pos=event.next_pos)
-        done = self._schemas.statement(query, text, position=position, note=note, place=place)
+        try:
+            done = self._schemas.statement(query, text, position=position, note=note, place=place)
+        except DefiniteError as e:
+            message = f"{e} (statement at {where})"
+            raise DefiniteError(message) from e
         if all(isinstance(change, Ignored) for change in done.changes):
             return
         log.info("DDL in the log", tables=[str(t) for t in done.touched], file=event.file, pos=event.start_pos)
@@ -258,6 +306,20 @@ class LogStream:
         self._on_tables_changed(done.changes, done.rewritten)
         self._interleaver.extra(self._statement_records(event, query, text, done.changes))
         self._sent()
+
+    def _xa_statement(self, text: str, where: str) -> bool:
+        """Whether it is one; a prepared transaction that ends lets the windows of its tables be read."""
+        try:
+            tables = self._prepared.statement(text, where=where)
+        except DefiniteError as e:
+            if not self._skips_bad_events:
+                raise
+            self.skipped_total += 1
+            log.warning("an event is skipped (event.processing.failure.handling.mode)", reason=str(e), skipped=self.skipped_total)
+            return True
+        for table in tables or ():
+            self._interleaver.table_changed(table, "an XA transaction that changed it was committed inside the window")
+        return tables is not None
 
     def _duties(self) -> None:
         """What is due by time: a heartbeat, and a quiet log's place."""

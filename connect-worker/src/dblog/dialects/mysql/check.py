@@ -52,7 +52,7 @@ def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int) -> str
             f"the server at {address} logs with binlog_format={facts.binlog_format}; run: SET GLOBAL binlog_format = 'ROW'; "
             "(and set it in the server's configuration; sessions that are open keep the old format until they reconnect)"
         )
-    if facts.row_image != "FULL":
+    if facts.row_image not in ("FULL", "NOBLOB"):
         return (
             f"the server at {address} logs with binlog_row_image={facts.row_image}, which leaves columns out; run: SET "
             "GLOBAL binlog_row_image = 'FULL'; "
@@ -68,11 +68,6 @@ def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int) -> str
             f"database.server.id={server_id} is the id of the server at {address} itself; choose another one that no "
             "server or reader there uses"
         )
-    if facts.partial_json:
-        return (
-            f"the server at {address} logs changes of JSON documents as differences; run: SET GLOBAL binlog_row_value_options = ''; "
-            "(and take PARTIAL_JSON out of its configuration)"
-        )
     if not facts.ordered_commits:
         return (
             f"the server at {address} runs with binlog_order_commits=OFF, so what the log shows may not be visible "
@@ -85,6 +80,11 @@ def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int) -> str
 def warnings(facts: ServerFacts, address: str) -> list[str]:
     """What is worth a person's attention but stops nothing."""
     out = []
+    if facts.row_image == "NOBLOB":
+        out.append(
+            f"the server at {address} logs with binlog_row_image=NOBLOB: large objects that an update leaves alone are not in the log, and their "
+            "columns get the placeholder __debezium_unavailable_value; SET GLOBAL binlog_row_image = 'FULL' logs whole rows"
+        )
     if facts.row_metadata != "FULL":
         known = facts.row_metadata or "not available"
         out.append(

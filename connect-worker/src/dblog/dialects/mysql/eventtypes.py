@@ -113,15 +113,6 @@ _STATEMENT = (
 )
 
 REMEDIES: Mapping[int, str] = {
-    EventType.PARTIAL_UPDATE_ROWS: (
-        "the update holds differences of JSON documents instead of whole rows; run SET GLOBAL "
-        "binlog_row_value_options = ''; there and dump "
-        "the affected tables anew"
-    ),
-    EventType.XA_PREPARE: (
-        "the rows of an XA transaction stand in the log before it is known whether it commits, which is not supported yet; let applications "
-        "commit by themselves, and dump the affected tables anew"
-    ),
     EventType.INCIDENT: "the server says that changes are missing from its log at this place; dump the captured tables anew",
     EventType.MARIADB_PARTIAL_ROW_DATA: (
         "a rows event is sent in pieces, which is not supported yet; set binlog_row_event_fragment_threshold to its maximum there"

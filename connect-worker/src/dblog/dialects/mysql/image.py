@@ -8,13 +8,14 @@ MySQL and MariaDB share all of it.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dblog.codecs.plan import ColumnPlan, Source, TablePlan
-from dblog.codecs.rowplan import other_width, partial_image
-from dblog.dialects.mysql import charsets, values
+from dblog.codecs.rowplan import PartialImageError, other_width, partial_image
+from dblog.dialects.mysql import charsets, partial, values
 from dblog.dialects.mysql.decimals import decimal_bytes
 from dblog.dialects.mysql.types import canonical_type
 from dblog.dialects.mysql.values import Read
@@ -111,12 +112,27 @@ def where_of(plan: TablePlan, index: int) -> str:
 
 def log_reader(plan: TablePlan, index: int) -> Read:
     """The reader of one column's field in the log."""
-    return values.log_value(plan.columns[index], plan.table.columns[index], where=where_of(plan, index))
+    where = where_of(plan, index)
+    return _guarded(values.log_value(plan.columns[index], plan.table.columns[index], where=where), where)
 
 
 def result_reader(plan: TablePlan, index: int) -> Read:
     """The reader of one column's field in a result set."""
-    return values.result_value(plan.columns[index], plan.table.columns[index], where=where_of(plan, index))
+    where = where_of(plan, index)
+    return _guarded(values.result_value(plan.columns[index], plan.table.columns[index], where=where), where)
+
+
+def _guarded(read: Read, where: str) -> Read:
+    """Bytes that mean nothing in the column's type are an error that names the column, whatever the reader stumbles over."""
+
+    def guarded(raw: bytes) -> Any:
+        try:
+            return read(raw)
+        except (ArithmeticError, LookupError, ValueError, struct.error) as error:
+            message = f"{where}: the bytes are no value of its type; the known schema does not fit the data, or these are damaged"
+            raise DefiniteError(message) from error
+
+    return guarded
 
 
 def column_layout(plan: TablePlan, index: int) -> Layout:
@@ -138,7 +154,13 @@ class LogRows:
 
     def __call__(self, op: str, body: bytes, *, version: int | None = None) -> Iterator[tuple[Row | None, Row | None]]:
         """(before, after) of each row. ``version`` 1 or 2 of the event; None: told by the body (see ``event_version``)."""
-        at = rows_start(self._plan, op, body, version=version)
+        try:
+            if version == partial.PARTIAL_UPDATE:
+                raise partial_image(self._plan)
+            at = rows_start(self._plan, op, body, version=version)
+        except PartialImageError:
+            body = whole_rows(self._plan, op, body, version=version)
+            at = rows_start(self._plan, op, body, version=2)
         while at < len(body):
             before = after = None
             if op != "c":
@@ -165,6 +187,12 @@ class LogRows:
             row.append(None if read is None else read(body[at : at + size]))
             at += size
         return tuple(row), at
+
+
+def whole_rows(plan: TablePlan, op: str, body: bytes, *, version: int | None) -> bytes:
+    """See ``partial.whole_rows``."""
+    layouts = [column_layout(plan, index) for index in range(len(plan.columns))]
+    return partial.whole_rows(plan, layouts, op, body, version=version or event_version(body))
 
 
 def truncated(plan: TablePlan, index: int | None = None) -> DefiniteError:

@@ -10,6 +10,8 @@ compressed transaction is one event to Debezium, which reads it anew: there ``ev
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dblog.codecs.logitems import LogOffset
 from dblog.dialects.mariadb.position import GtidPosition
 from dblog.dialects.mysql.position import GtidSet, file_index
@@ -116,6 +118,17 @@ class LogProgress:
             self.server_id = place.server_id
         if self.gtids is not None and place.gtids_delta:
             self.gtids.add_all(place.gtids_delta)  # type: ignore[arg-type]  # the delta has the flavor's shape
+
+    def pass_over(self, gtids: str, wanted: Callable[[str], bool]) -> None:
+        """Count the transactions of these that ``wanted`` does not select (UUID; MariaDB: domain-server) as read."""
+        if isinstance(self.gtids, GtidSet):
+            self.gtids.add_all(member for member in GtidSet.parse(gtids).members() if not wanted(member[0]))
+        elif self.gtids is not None:
+            theirs = GtidPosition.parse(gtids).subtract(self.gtids)
+            found = (theirs.gtid(domain) for domain in theirs.domains())
+            self.gtids.add_all(
+                (g.domain, g.server_id, g.sequence) for g in found if g is not None and not wanted(f"{g.domain}-{g.server_id}")
+            )
 
     @property
     def skip_events(self) -> int:

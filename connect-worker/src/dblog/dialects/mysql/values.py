@@ -344,7 +344,7 @@ def _datetime_old(raw: bytes) -> Moment:
 
 
 def _timestamp2(raw: bytes) -> Moment:
-    return _epoch(int.from_bytes(raw[:4], "big"), _fraction(raw[4:]))
+    return _epoch(int.from_bytes(raw[:4], "big"), min(_fraction(raw[4:]), 999_999))  # a damaged fraction is no further second
 
 
 def _epoch(seconds: int, micros: int) -> Moment:
@@ -404,10 +404,14 @@ def _packed_datetime(raw: bytes) -> Moment:
     if not raw:
         return Moment(0, 0, 0)
     year, month, day = unpack_from("<HBB", raw)
+    if year > 9999:  # noqa: PLR2004 - no server sends this
+        raise ValueError(year)
     if len(raw) < 7:  # noqa: PLR2004 - a date alone
         return Moment(year, month, day)
     hour, minute, second = unpack_from("<BBB", raw, 4)
     micros = unpack_from("<I", raw, 7)[0] if len(raw) >= 11 else 0  # noqa: PLR2004 - with microseconds
+    if hour * 3600 + minute * 60 + second >= 360_000 or micros > 999_999:  # noqa: PLR2004 - no server sends this
+        raise ValueError(hour)
     return Moment(year, month, day, (hour * 3600 + minute * 60 + second) * 1_000_000 + micros)
 
 
@@ -417,6 +421,8 @@ def _packed_time(raw: bytes) -> int:
         return 0
     negative, days, hours, minutes, seconds = unpack_from("<BIBBB", raw)
     micros = unpack_from("<I", raw, 8)[0] if len(raw) >= 12 else 0  # noqa: PLR2004 - with microseconds
+    if days > 999 or micros > 999_999:  # noqa: PLR2004 - 838 hours are the most that a server sends
+        raise ValueError(days)
     total = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000_000 + micros
     return -total if negative else int(total)
 
