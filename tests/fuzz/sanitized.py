@@ -1,0 +1,118 @@
+"""Feeds mutated packets and rows to the decoder and the row encoders, in an extension built with AddressSanitizer and UndefinedBehaviorSanitizer.
+
+``make fuzz ARGS="--cases 10000000 --seed 1"``. The build is kept in build/fuzz. Findings go to build/fuzz/findings; a crash leaves its input in
+build/fuzz/last_case and ends the run. Every 1000th case is compared with the slow twin.
+"""
+
+from __future__ import annotations
+
+import argparse
+import mmap
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+import traceback
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+HOME = ROOT / "build" / "fuzz"
+SOURCE = ROOT / "connect-worker" / "src"
+FLAGS = [
+    "-g",
+    "-O1",
+    "-fno-omit-frame-pointer",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=undefined",
+    "-fno-sanitize=alignment",
+]
+LAST_CASE_BYTES = 1 << 20
+COMPARED_EVERY = 1000
+FINDINGS_MAX = 50
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", type=int, default=200_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--from-case", type=int, default=0)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--build-only", action="store_true")
+    options = parser.parse_args()
+    if options.inside:
+        return run(options.cases, options.seed, options.from_case)
+    build()
+    if options.build_only:
+        return 0
+    return subprocess.run([sys.executable, __file__, "--inside", *sys.argv[1:]], env=environment(), check=False).returncode
+
+
+def build() -> None:
+    """The package with a sanitized extension, made anew when the sources are newer."""
+    package = HOME / "src" / "dblog"
+    extension = package / "codecs" / f"_fast{sysconfig.get_config_var('EXT_SUFFIX')}"
+    sources = [path for pattern in ("*.pyx", "*.pxi", "*.h") for path in (SOURCE / "dblog" / "codecs").glob(pattern)]
+    fresh = extension.exists() and extension.stat().st_mtime > max(path.stat().st_mtime for path in sources)
+    kept = extension.read_bytes() if fresh else None
+    shutil.rmtree(HOME / "src", ignore_errors=True)
+    shutil.copytree(SOURCE / "dblog", package, ignore=shutil.ignore_patterns("__pycache__", "_fast*.so", "_fast*.c"))
+    if kept is not None:
+        extension.write_bytes(kept)
+        return
+    code = HOME / "_fast.c"
+    subprocess.run([sys.executable, "-m", "cython", "-3", str(SOURCE / "dblog/codecs/_fast.pyx"), "-o", str(code)], check=True, cwd=SOURCE)
+    include = [f"-I{sysconfig.get_path('include')}", f"-I{SOURCE / 'dblog' / 'codecs'}"]
+    command = ["gcc", "-shared", "-fPIC", "-w", "-fwrapv", *FLAGS, *include, str(code), "-o", str(extension)]
+    subprocess.run(command, check=True)
+
+
+def environment() -> dict[str, str]:
+    library = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True).stdout.strip()
+    return {
+        **os.environ,
+        "LD_PRELOAD": library,
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=16",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "PYTHONPATH": os.pathsep.join([str(HOME / "src"), str(Path(__file__).parents[1])]),
+    }
+
+
+def run(cases: int, seed: int, first: int) -> int:
+    """The cases, in this process."""
+    from dblog.codecs import _fast
+    from fuzz.cases import Fuzzer
+
+    assert str(HOME) in str(_fast.__file__), f"the sanitized extension is not the one in use: {_fast.__file__}"
+    findings = HOME / "findings"
+    findings.mkdir(parents=True, exist_ok=True)
+    kept = HOME / "last_case"
+    kept.write_bytes(bytes(LAST_CASE_BYTES))
+    with kept.open("r+b") as file, mmap.mmap(file.fileno(), LAST_CASE_BYTES) as last:
+
+        def keep(raw: bytes) -> None:
+            last[:4] = len(raw).to_bytes(4, "little")
+            last[4 : 4 + len(raw)] = raw[: LAST_CASE_BYTES - 4]
+
+        fuzzer = Fuzzer(seed, keep=keep)
+        started = told = time.monotonic()
+        found = 0
+        for number in range(first, first + cases):
+            try:
+                fuzzer.run(number, compare=number % COMPARED_EVERY == 0)
+            except Exception:  # noqa: BLE001 - whatever dblog does not raise on purpose is a finding
+                found += 1
+                (findings / f"{seed}-{number}.txt").write_text(traceback.format_exc())
+                print(f"finding: case {number}: {traceback.format_exc(limit=-2)}", flush=True)
+                if found >= FINDINGS_MAX:
+                    break
+            if time.monotonic() - told > 30:
+                told = time.monotonic()
+                print(f"{number + 1 - first} cases, {found} findings, {told - started:.0f} s", flush=True)
+    print(f"{number + 1 - first} cases, seed {seed}, {found} findings, {time.monotonic() - started:.0f} s")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""The fuzzer's cases without sanitizers, a few thousand of them: nothing but an error that says so, and never another answer than the slow twin's."""
+
+import base64
+import json
+
+import pytest
+from backports import zstd
+from fuzz.cases import SEEDS, Fuzzer, bare, packed_events
+
+CASES = 4000
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_damaged_packets_and_rows_are_met_alike_by_both_twins(seed: int) -> None:
+    fuzzer = Fuzzer(seed)
+
+    for number in range(CASES):
+        try:
+            fuzzer.run(number, compare=True)
+        except Exception as error:
+            message = f"case {number} of seed {seed}: make fuzz ARGS='--seed {seed} --from-case {number} --cases 1'"
+            raise AssertionError(message) from error
+
+
+def test_the_seeds_have_every_kind_of_event_that_the_decoder_reads() -> None:
+    kinds = set()
+    for recorded in json.loads(zstd.decompress(SEEDS.read_bytes())):
+        for packet in recorded["packets"]:
+            event = bare(base64.b64decode(packet))
+            for found in [] if event is None else [event, *packed_events(event)]:
+                kinds.add(found[4])
+
+    assert kinds >= {2, 16, 19, 23, 24, 25, 29, 30, 31, 32, 33, 38, 39, 40, 42, 160, 162, 165, 166, 167}
