@@ -1,7 +1,7 @@
 """Feeds mutated packets and rows to the decoder and the row encoders, in an extension built with AddressSanitizer and UndefinedBehaviorSanitizer.
 
 ``make fuzz ARGS="--cases 10000000 --seed 1"``. The build is kept in build/fuzz. Findings go to build/fuzz/findings; a crash leaves its input in
-build/fuzz/last_case and ends the run. Every 1000th case is compared with the slow twin.
+build/fuzz/last_case_SEED and ends the run. Every 1000th case is compared with the slow twin.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def run(cases: int, seed: int, first: int) -> int:
     assert str(HOME) in str(_fast.__file__), f"the sanitized extension is not the one in use: {_fast.__file__}"
     findings = HOME / "findings"
     findings.mkdir(parents=True, exist_ok=True)
-    kept = HOME / "last_case"
+    kept = HOME / f"last_case_{seed}"
     kept.write_bytes(bytes(LAST_CASE_BYTES))
     with kept.open("r+b") as file, mmap.mmap(file.fileno(), LAST_CASE_BYTES) as last:
 

@@ -46,7 +46,7 @@ class World:
             text_of=str,
             parse_statement=lambda _query, _text, _position: self.changes,
             rewritten=lambda changes, _before: {t: "x" for c in changes if isinstance(c, Unknown) for t in c.ids},
-            is_row_change=lambda text: text.startswith("UPDATE"),
+            row_change=lambda text: "UPDATE" if text.startswith("UPDATE") else None,
             read_table=self._read,
         )
         history = SchemaHistory(self.log, server="s")
