@@ -81,3 +81,15 @@ def test_a_broker_that_is_away_is_a_transient_error() -> None:
         list(away.read())
     with pytest.raises(TransientError, match="history"):
         away.write([(b"k", b"v")])
+
+
+def test_a_record_larger_than_a_topic_of_others_takes_is_compressed(kafka: Kafka) -> None:
+    name = f"history-{next(NUMBERS)}"
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+    history_log = KafkaHistoryLog({"bootstrap.servers": kafka.bootstrap}, name)
+    wide = b'{"name":"a column among many"},' * 100_000
+
+    history_log.write([(b"small", b"{}"), (b"wide", wide), (b"small", b"[]")])
+
+    assert dict(history_log.read()) == {b"small": b"[]", b"wide": wide}
