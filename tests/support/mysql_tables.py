@@ -125,6 +125,7 @@ def every_mode() -> st.SearchStrategy[types.TypeModes]:
         decimal_handling_mode=st.sampled_from(types.DECIMAL_MODES),
         bigint_unsigned_handling_mode=st.sampled_from(types.BIGINT_UNSIGNED_MODES),
         binary_handling_mode=st.sampled_from(types.BINARY_MODES),
+        enable_time_adjuster=st.booleans(),
     )
 
 

@@ -74,6 +74,7 @@ cdef struct Col:
     int64_t date          # as the source writes it (a result set's are all 2^24 and more, the log's less); -1: none yet
     int64_t date_days
     uint8_t date_text[11]
+    bint adjust_years
 
 cdef struct Ctx:
     const char* file
@@ -218,6 +219,7 @@ cdef class FastPlan:
         c.fsp = column.length
         c.unit = _UNITS.get(column.form, 1)
         c.of_day = column.beyond_day != "keep"
+        c.adjust_years = column.adjust_years
         if isinstance(column.rewrite, Mask):
             self.constant(c, avro.encode(schema, column.rewrite.text))
             return
@@ -1107,6 +1109,8 @@ cdef inline bint remember_date(Col* c, int64_t key, int64_t year, int64_t month,
         return 1
     if not possible_day(year, month, day):
         return 0
+    if c.adjust_years and year < 100:
+        year += 2000 if year < 70 else 1900
     c.date = key
     c.date_days = days_of(year, month, day)
     date_text(c.date_text, year, month, day)

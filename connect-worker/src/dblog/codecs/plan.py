@@ -100,7 +100,8 @@ class ColumnPlan:
     ``included`` False: the image carries it, the record does not (column filters). ``schema`` is the record field's schema (None when not
     included). ``length``, ``scale`` and ``unsigned`` as in ``model.Column``; ``charset`` decides how binlog text becomes UTF-8.
     ``zero`` is what a NULL or an impossible date becomes where the schema is not optional: the schema default if it has one, else the
-    type's zero, already in Connect's value space. ``rewrite`` changes the value in the row's struct; a key that has the column keeps the
+    type's zero, already in Connect's value space. ``adjust_years``: a date's years 0 to 69
+    become 2000 to 2069, 70 to 99 become 1970 to 1999. ``rewrite`` changes the value in the row's struct; a key that has the column keeps the
     value as it is, with ``key_schema`` (the schema without what mappers add to it; None for a type unknown here), also when the column is
     not included.
     """
@@ -117,6 +118,7 @@ class ColumnPlan:
     charset: str | None = None
     members: tuple[str, ...] = ()
     zero: object = None
+    adjust_years: bool = False
     key_schema: Schema | None = None
     rewrite: Rewrite | None = None
     beyond_day: BeyondDay = "keep"

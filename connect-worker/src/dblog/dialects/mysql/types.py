@@ -37,6 +37,7 @@ class TypeModes:
     binary_handling_mode: str = "bytes"
     event_converting_failure_handling_mode: str = "warn"
     include_schema_comments: bool = False
+    enable_time_adjuster: bool = True
     column_propagate_source_type: Callable[[str], bool] | None = field(default=None, compare=False)
     """Whether a column, given as ``db.table.column``, gets ``__debezium.source.column.*`` parameters."""
     datatype_propagate_source_type: Callable[[str], bool] | None = field(default=None, compare=False)
@@ -74,6 +75,7 @@ class TypeModes:
             binary_handling_mode=text("binary.handling.mode", "bytes"),
             event_converting_failure_handling_mode=text("event.converting.failure.handling.mode", "warn"),
             include_schema_comments=text("include.schema.comments", "false") == "true",
+            enable_time_adjuster=text("enable.time.adjuster", "true") == "true",
             column_propagate_source_type=column_propagate,
             datatype_propagate_source_type=datatype_propagate,
             column_rewrite=column_rewrite,
@@ -124,6 +126,7 @@ GEOMETRIES = frozenset(
         "geometrycollection",
     }
 )
+_DATED = frozenset({Source.DATE, Source.DATETIME, Source.DATETIME_OLD})
 TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 BINARIES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _INTEGERS = {
@@ -202,6 +205,7 @@ def assemble(column: Column, typed: Typed | None, modes: TypeModes, table: Table
         charset=column.charset,
         members=column.members,
         zero=typed.zero if default is None else default,
+        adjust_years=modes.enable_time_adjuster and typed.source in _DATED,
         key_schema=None if typed is _UNKNOWN else bare,
         rewrite=rewrite,
         beyond_day=_beyond_day(column, typed, modes),

@@ -29,6 +29,9 @@ _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _MICROS_PER_DAY = 86_400_000_000
 _EXACT = Context(prec=100)
 """Arithmetic that keeps all 65 digits; the default context rounds at 28."""
+_THREE_DIGITS = 100
+_FIRST_OF_1900 = 70
+"""70 is 1970, 69 is 2069 (MySQL manual, 2-Digit Years in Dates)."""
 _INTEGERS = frozenset({Source.INT8, Source.INT16, Source.INT24, Source.INT32, Source.INT64})
 
 
@@ -62,6 +65,9 @@ def _days_in_month(year: int, month: int) -> int:
 def log_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
     """The reader of the column's field in a row image. Raises DefiniteError for a character set that cannot be decoded."""
     convert = _form(column, where)
+    if column.adjust_years:
+        unadjusted = convert
+        convert = lambda moment: unadjusted(_year_adjusted(moment))  # noqa: E731
     match column.source:
         case source if source in _INTEGERS:
             unsigned = column.unsigned
@@ -119,6 +125,9 @@ def log_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
 def result_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
     """The reader of the column's field in a binary result-set row; text is utf8mb4 there, times are UTC."""
     convert = _form(column, where)
+    if column.adjust_years:
+        unadjusted = convert
+        convert = lambda moment: unadjusted(_year_adjusted(moment))  # noqa: E731
     match column.source:
         case source if source in _INTEGERS or source is Source.YEAR:
             unsigned = column.unsigned
@@ -242,6 +251,13 @@ def _java_long(value: int) -> int:
 
 def _dated(moment: Moment, convert: Callable[[Any], Any]) -> Any:
     return convert(moment) if moment.possible else None
+
+
+def _year_adjusted(moment: Moment) -> Moment:
+    """Years of one or two digits as the server reads such input; Debezium does it to what is stored (AdjusterFactory, ``enable.time.adjuster``)."""
+    if moment.year >= _THREE_DIGITS:
+        return moment
+    return moment._replace(year=moment.year + (2000 if moment.year < _FIRST_OF_1900 else 1900))
 
 
 def _micros(moment: Moment) -> int:
