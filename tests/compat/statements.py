@@ -9,30 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from differences import NULL_ROW
+
 LOGGED = 1000
 """Added to the id of a row that is written to the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A column type and values as SQL expressions; the first two are also what updates write."""
+    """Column types that take the same values, SQL expressions; the first two are also what updates write."""
 
     name: str
     type: str
     values: tuple[str, ...]
+    more: tuple[str, ...] = ()
+    """Types beside the first one."""
 
     @property
     def create(self) -> str:
-        return f"CREATE TABLE {self.name} (id int NOT NULL PRIMARY KEY, c {self.type} NULL, n {self.type} NOT NULL)"
+        columns = [f", c{at or ''} {kind} NULL, n{at or ''} {kind} NOT NULL" for at, kind in enumerate((self.type, *self.more))]
+        return f"CREATE TABLE {self.name} (id int NOT NULL PRIMARY KEY{''.join(columns)})"
 
     def inserts(self, *, add: int = 0) -> Iterator[str]:
         for at, value in enumerate(self.values, start=1):
-            yield f"INSERT INTO {self.name} VALUES ({at + add}, {value}, {value})"
-        yield (
-            f"INSERT INTO {self.name} VALUES ({add}, NULL, {self.values[0]})"
-            if add
-            else f"INSERT INTO {self.name} VALUES (999, NULL, {self.values[0]})"
-        )
+            yield f"INSERT INTO {self.name} VALUES ({at + add}{f', {value}, {value}' * (1 + len(self.more))})"
+        yield f"INSERT INTO {self.name} VALUES ({add or NULL_ROW}{f', NULL, {self.values[0]}' * (1 + len(self.more))})"
 
 
 def _integers(name: str, bits: int) -> list[Typed]:
@@ -45,11 +46,8 @@ def _integers(name: str, bits: int) -> list[Typed]:
 
 def _texts(charset: str, *values: str, collation: str = "") -> list[Typed]:
     kind = f"CHARACTER SET {charset}" + (f" COLLATE {collation}" if collation else "")
-    name = collation or charset
     return [
-        Typed(f"char_{name}", f"char(12) {kind}", ("'a'", "''", *values)),
-        Typed(f"varchar_{name}", f"varchar(60) {kind}", ("'a'", "''", "' b '", *values)),
-        Typed(f"text_{name}", f"text {kind}", ("'a'", "''", *values)),
+        Typed(f"text_{collation or charset}", f"varchar(60) {kind}", ("'a'", "''", "' b '", *values), (f"char(12) {kind}", f"text {kind}"))
     ]
 
 
@@ -75,7 +73,7 @@ _MYSQL_JSONS = (
     "JSON_ARRAY(CAST('ab' AS BINARY), x'00ff', b'101')",
     "JSON_ARRAY(CAST(1 AS UNSIGNED), CAST(-1 AS SIGNED), TRUE, FALSE, NULL)",
     "JSON_OBJECT('', '', 'k', JSON_OBJECT('k', JSON_ARRAY(JSON_ARRAY(), JSON_OBJECT())))",
-    "CAST('2024-02-29' AS JSON)",
+    "CAST(CAST('2024-02-29' AS DATE) AS JSON)",
     "CAST(CAST('2024-02-29 12:34:56' AS DATETIME) AS JSON)",
     "CAST(CAST(1.50 AS DECIMAL(5,2)) AS JSON)",
 )
@@ -145,55 +143,49 @@ def typed(flavor: str) -> list[Typed]:
                 "'1900-03-01'",
             ),
         ),
-        *(
-            Typed(
-                f"time_{p}",
-                f"time({p})",
-                (
-                    "'12:34:56.789123'",
-                    "'00:00:00'",
-                    "'23:59:59.999999'",
-                    "'-00:00:00.000001'",
-                    "'-12:34:56.5'",
-                    "'838:59:59'",
-                    "'-838:59:59'",
-                    "'100:00:00'",
-                ),
-            )
-            for p in (0, 1, 3, 4, 6)
+        Typed(
+            "time_",
+            "time",
+            (
+                "'12:34:56.789123'",
+                "'00:00:00'",
+                "'23:59:59.999999'",
+                "'-00:00:00.000001'",
+                "'-12:34:56.5'",
+                "'838:59:59'",
+                "'-838:59:59'",
+                "'100:00:00'",
+            ),
+            ("time(1)", "time(3)", "time(4)", "time(6)"),
         ),
-        *(
-            Typed(
-                f"datetime_{p}",
-                f"datetime({p})",
-                (
-                    "'2024-02-29 12:34:56.789123'",
-                    "'1970-01-01 00:00:00'",
-                    "'1969-12-31 23:59:59.999999'",
-                    "'1000-01-01 00:00:00'",
-                    "'9999-12-31 23:59:59'",
-                    "'1582-10-10 01:02:03.1'",
-                    "'2262-04-11 23:47:16.854775'",
-                    "'2262-04-12 00:00:00'",
-                    "'1677-09-21 00:12:43'",
-                ),
-            )
-            for p in (0, 1, 3, 4, 6)
+        Typed(
+            "datetime_",
+            "datetime",
+            (
+                "'2024-02-29 12:34:56.789123'",
+                "'1970-01-01 00:00:00'",
+                "'1969-12-31 23:59:59.999999'",
+                "'1000-01-01 00:00:00'",
+                "'9999-12-31 23:59:59'",
+                "'1582-10-10 01:02:03.1'",
+                "'2262-04-11 23:47:16.854775'",
+                "'2262-04-12 00:00:00'",
+                "'1677-09-21 00:12:43'",
+            ),
+            ("datetime(1)", "datetime(3)", "datetime(4)", "datetime(6)"),
         ),
-        *(
-            Typed(
-                f"timestamp_{p}",
-                f"timestamp({p})",
-                (
-                    "'2024-02-29 12:34:56.789123'",
-                    "'1970-01-01 00:00:01'",
-                    "'2038-01-19 03:14:07'",
-                    "'2024-02-29 12:00:00.1'",
-                    "'2024-02-29 12:00:00'",
-                    "'2024-07-01 12:00:00.12'",
-                ),
-            )
-            for p in (0, 1, 3, 4, 6)
+        Typed(
+            "timestamp_",
+            "timestamp",
+            (
+                "'2024-02-29 12:34:56.789123'",
+                "'1970-01-01 00:00:01'",
+                "'2038-01-19 03:14:07'",
+                "'2024-02-29 12:00:00.1'",
+                "'2024-02-29 12:00:00'",
+                "'2024-07-01 12:00:00.12'",
+            ),
+            ("timestamp(1)", "timestamp(3)", "timestamp(4)", "timestamp(6)"),
         ),
         *_texts("utf8mb4", "'äöü'", "'€ 😀'", "'a\\nb\\t\\\\'"),
         *_texts("utf8mb3", "'äöü'", "'€'"),
@@ -218,13 +210,10 @@ def typed(flavor: str) -> list[Typed]:
         *_texts("utf8mb4", "'äöü'", collation="utf8mb4_bin"),
         *_texts("cp850", "'äöü'"),
         *_texts("tis620", "'สวัสดี'"),
-        *(Typed(f"{size}text_", f"{size}text", ("'a'", "''", "REPEAT('ä', 100)")) for size in ("tiny", "medium", "long")),
+        Typed("text_sizes", "tinytext", ("'a'", "''", "REPEAT('ä', 100)"), ("mediumtext", "longtext")),
         Typed("binary_4", "binary(4)", ("'ab'", "''", "x'00010203'", "x'ff000000'", "x'00000000'")),
         Typed("varbinary_8", "varbinary(8)", ("'ab'", "''", "x'0001ff00'", "x'80fe'")),
-        *(
-            Typed(f"{size}blob_", f"{size}blob", ("'ab'", "''", "x'0001ff00'", "REPEAT(x'00ff', 100)"))
-            for size in ("tiny", "", "medium", "long")
-        ),
+        Typed("blobs", "tinyblob", ("'ab'", "''", "x'0001ff00'", "REPEAT(x'00ff', 100)"), ("blob", "mediumblob", "longblob")),
         Typed("enum_", "enum('a','b','c d','ä','x,y')", ("'a'", "'b'", "'c d'", "'ä'", "'x,y'", "''")),
         Typed("set_", "set('a','b','c d','ä')", ("'a'", "'b'", "''", "'a,c d'", "'a,b,c d,ä'")),
         Typed("enum_latin1", "enum('ä','ö') CHARACTER SET latin1", ("'ä'", "'ö'")),
@@ -269,7 +258,7 @@ DEFAULTS = (
     "timestamp NULL DEFAULT NULL", "timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP", "timestamp(3) NOT NULL DEFAULT '2018-06-20 13:37:03.120'", "timestamp NULL DEFAULT '2018-06-20 13:37:03'",
     "timestamp NOT NULL DEFAULT '0000-00-00 00:00:00'", "int COMMENT 'how many'", "varchar(10) CHARACTER SET latin1 DEFAULT 'ä'",
 )  # fmt: skip
-"""Column definitions of tables of one column beside the key: a table is created before the start (SHOW CREATE), and another in the log (its DDL as written)."""
+"""Column definitions: a table is created before the start (SHOW CREATE), and another in the log (its DDL as written)."""
 
 EXPRESSION_DEFAULTS = {
     "mysql": (
@@ -283,16 +272,30 @@ EXPRESSION_DEFAULTS = {
 }
 
 
+CHUNK = 8
+
+
 def default_tables(flavor: str, head: str) -> list[str]:
-    """CREATE TABLE statements, named ``head`` and a number."""
+    """CREATE TABLE statements of some of these columns each, named ``head`` and a number."""
     definitions = (*DEFAULTS, *EXPRESSION_DEFAULTS[flavor])
-    return [f"CREATE TABLE {head}_{at:02} (id int NOT NULL PRIMARY KEY, c {definition})" for at, definition in enumerate(definitions)]
+    chunks = [definitions[at : at + CHUNK] for at in range(0, len(definitions), CHUNK)]
+    return [
+        f"CREATE TABLE {head}_{number} (id int NOT NULL PRIMARY KEY{''.join(f', c{at} {text}' for at, text in enumerate(chunk))})"
+        for number, chunk in enumerate(chunks)
+    ]
 
 
 def default_rows(flavor: str, head: str, *, add: int) -> list[str]:
-    """A row for each of these tables, its column left to the default, and its change."""
-    count = len(DEFAULTS) + len(EXPRESSION_DEFAULTS[flavor])
-    return [f"INSERT INTO {head}_{at:02} (id) VALUES ({add + 1})" for at in range(count)]
+    """A row for each of these tables, its columns left to their defaults, and an update that keeps them."""
+    tables = [text.split()[2] for text in default_tables(flavor, head)]
+    return [
+        statement
+        for table in tables
+        for statement in (
+            f"INSERT INTO {table} (id) VALUES ({add + 1}), ({add + 2})",
+            f"UPDATE {table} SET id = {add + 3} WHERE id = {add + 2}",
+        )
+    ]
 
 
 KEYED = (
@@ -306,7 +309,7 @@ KEYED = (
     "CREATE TABLE k_bigint_unsigned (a bigint unsigned NOT NULL PRIMARY KEY, v varchar(20))",
     "CREATE TABLE k_generated (id int NOT NULL PRIMARY KEY, a int, s int GENERATED ALWAYS AS (a + 1) STORED, w int GENERATED ALWAYS AS (a + 2) VIRTUAL)",
     "CREATE TABLE k_auto (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, v varchar(20))",
-    "CREATE TABLE k_Mixed_Case (Id int NOT NULL PRIMARY KEY, `Other Name` int, `select` int)",
+    "CREATE TABLE k_Mixed_Case (Id int NOT NULL PRIMARY KEY, Other_Name int, `select` int)",
 )
 
 KEYED_CHANGES = (

@@ -1,0 +1,134 @@
+"""Differences from Debezium that are meant, each with its reason. A rule names what both wrote, so that another difference in the same place is still seen."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from differences import Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Accepts a difference where all of it fits."""
+
+    reason: str
+    phase: str
+    where: str
+    fits: Callable[[Any, Any], bool]
+    topic: str = ""
+
+
+def reason(difference: Difference) -> str | None:
+    """Why this difference is right, or None."""
+    return next((rule.reason for rule in RULES if _fits(rule, difference)), None)
+
+
+def _fits(rule: Rule, d: Difference) -> bool:
+    found = re.search(rule.phase, d.phase) and re.search(rule.where, d.where) and re.search(rule.topic, d.topic)
+    return bool(found) and rule.fits(d.ours, d.peer)
+
+
+def _same_json(ours: Any, peer: Any) -> bool:
+    try:
+        return bool(json.loads(ours) == json.loads(peer))
+    except (ValueError, TypeError):
+        return False
+
+
+def _near(ours: Any, peer: Any) -> bool:
+    return isinstance(ours, float) and isinstance(peer, float) and abs(ours - peer) <= abs(ours) * 1e-5
+
+
+def _julian(ours: Any, peer: Any) -> bool:
+    """A multiple of a day apart, at most two weeks."""
+    if not isinstance(ours, int) or not isinstance(peer, int):
+        return False
+    day = next(
+        (day for day in (1, 86_400_000, 86_400_000_000, 86_400_000_000_000) if abs(peer - ours) in {n * day for n in range(1, 14)}), None
+    )
+    return day is not None
+
+
+DUMP, LOG, VALUE = " dump$", " log$", r"^value\.(before|after)\."
+
+RULES = (
+    Rule("the peer's snapshot reads FLOAT from the server's text, which has 6 digits; its log has the value", DUMP, VALUE, _near),
+    Rule(
+        "the peer's snapshot cuts trailing zeros of TIMESTAMP fractions, its log writes them",
+        DUMP,
+        VALUE,
+        lambda ours, peer: (
+            isinstance(ours, str) and isinstance(peer, str) and re.sub(r"\.?0*Z$", "Z", ours) == re.sub(r"\.?0*Z$", "Z", peer)
+        ),
+    ),
+    Rule("the peer's snapshot has the server's JSON text with blanks, its log writes it without", DUMP, VALUE, _same_json, topic="json"),
+    Rule("the peer's snapshot reads days before 1582-10-15 in the Julian calendar, its log in the Gregorian", DUMP, VALUE, _julian),
+    Rule(
+        "YEAR 0000 is 0; the peer's log reader makes 1900 of the stored byte 0, its snapshot and its defaults 2000",
+        "",
+        r"value|default",
+        lambda ours, peer: (ours, peer) in {(0, 1900), (0, 2000)},
+    ),
+    Rule(
+        "the peer leaves the doubled quote of a literal default as it is",
+        "",
+        r"default$",
+        lambda ours, peer: (ours, peer) == ("it's", "it''s"),
+    ),
+    Rule(
+        "the peer takes the escaped zero bytes of SHOW CREATE TABLE literally; in a table from the log it has none",
+        "",
+        r"default$",
+        lambda ours, peer: isinstance(peer, str) and peer == f"{ours}\\0\\0",
+    ),
+    Rule(
+        "BOOLEAN in a statement of the log: the peer makes a boolean of it until it reads the same table from SHOW CREATE TABLE, where it is tinyint(1)",
+        LOG,
+        r"value",
+        lambda ours, peer: (str(ours), str(peer)) in _BOOLEANS,
+    ),
+    Rule(
+        "REAL in a statement of the log: the peer makes a float of it until it reads the same table from SHOW CREATE TABLE, where it is double",
+        LOG,
+        r"value",
+        lambda ours, peer: (ours, peer) in {("double", "float"), ("DOUBLE", "REAL"), (8, 7)} or _near(ours, peer),
+        topic="real",
+    ),
+    Rule(
+        "a comma in an ENUM member: the peer's log reader leaves the escape of its own list in the value",
+        "",
+        VALUE,
+        lambda ours, peer: isinstance(peer, str) and "\\," in peer and peer.replace("\\,", ",") == ours,
+        topic="enum",
+    ),
+    Rule(
+        "a negative TIME inside JSON: the peer's log reader writes nonsense such as 13:0-35:0-56",
+        "",
+        VALUE,
+        lambda ours, peer: isinstance(peer, str) and ":0-" in peer,
+        topic="json",
+    ),
+    Rule(
+        "bytes that cp1252 leaves open are control characters for the server (and in the peer's snapshot); the peer's log reader replaces them",
+        "",
+        VALUE,
+        lambda ours, peer: isinstance(peer, str) and set(peer) == {"\ufffd"},
+        topic="latin1",
+    ),
+    Rule(
+        "the row number in the source of a DDL record: the peer shows that of the last row event before it",
+        LOG,
+        r"^value\.source\.row$",
+        lambda ours, peer: ours == 0 and isinstance(peer, int),
+        topic="^P$",
+    ),
+)
+
+_BOOLEANS = {
+    ("int", "boolean"), ("1", "True"), ("0", "False"), ("int16", "(absent)"), ("{'type': 'int', 'connect.type': 'int16'}", "boolean"),
+    ("5", "16"), ("TINYINT", "BOOLEAN"), ("1", "None"), ("1", "true"), ("0", "false"),
+}  # fmt: skip
