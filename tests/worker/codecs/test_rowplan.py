@@ -338,7 +338,7 @@ def test_a_changed_key_is_a_delete_and_a_create_with_headers(encoder_of) -> None
 
 def test_a_key_from_before_our_era_fits_into_a_header(encoder_of) -> None:
     column = Column(name="d", type="datetime", type_text="datetime", nullable=False, length=0)
-    plan = plan_of([column], key=("d",), modes=TypeModes(time_precision_mode="connect"))
+    plan = plan_of([column], key=("d",), modes=TypeModes(time_precision_mode="connect", enable_time_adjuster=False))
     body = rows_body(UPDATE, 5, 1, b"\0\x80\x00\x42\x00\x00" + b"\0\x99\x9a\x94\x92\x83")
 
     _, _, headers = encoder_of(plan).encode_rows("u", body, CONTEXT)

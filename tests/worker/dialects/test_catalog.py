@@ -158,6 +158,7 @@ def test_length_and_scale_come_from_the_column_type(type_text: str, expected: tu
         ("CURRENT_TIMESTAMP", False, "timestamp", "on update CURRENT_TIMESTAMP", DefaultText(True, "CURRENT_TIMESTAMP", True)),
         ("CURRENT_TIMESTAMP", False, "varchar", "", DefaultText(True, "CURRENT_TIMESTAMP", False)),
         ("uuid()", True, "varchar", "DEFAULT_GENERATED", DefaultText(True, "uuid()", True)),
+        ("now()", False, "datetime", "DEFAULT_GENERATED", DefaultText(True, "(now())", True)),
         ("0x61", True, "binary", "", DefaultText(True, "0x61", False)),
         ("a", True, "varbinary", "", DefaultText(True, "0x61", False)),
     ],

@@ -303,6 +303,8 @@ def mysql_default(text: str | None, nullable: bool, type_: str, extra: str) -> D
         digits = re.fullmatch(r"0x([0-9A-Fa-f]*)", text)
         return DefaultText(True, binary_default(bytes.fromhex(digits[1]) if digits else text.encode("utf-8", "surrogateescape")), False)
     now = type_ in {"timestamp", "datetime"} and text.upper().startswith("CURRENT_TIMESTAMP")
+    if generated and text.lower().startswith("now("):
+        text = f"({text})"  # an expression, written DEFAULT (now()); the server prints CURRENT_TIMESTAMP for the default that needs no parentheses
     return DefaultText(True, text, generated or now)
 
 

@@ -55,7 +55,7 @@ def parse_default(cursor: Cursor, context: Context) -> DefaultSpec:
 
 
 def _group(cursor: Cursor, *, literals: bool) -> DefaultSpec:
-    """A default in parentheses. For MariaDB ``('x')`` is ``'x'`` (``literals``), for MySQL an expression; ``(now())`` is ``now()`` for both."""
+    """A default in parentheses: an expression for MySQL, ``(now())`` too. For MariaDB ``('x')`` is ``'x'`` and ``(now())`` is ``now()`` (``literals``)."""
     at = cursor.at
     text = cursor.skip_group()
     end = cursor.at
@@ -67,9 +67,10 @@ def _group(cursor: Cursor, *, literals: bool) -> DefaultSpec:
         inner = _literal(cursor)
     whole = inner is not None and cursor.at == end - 1
     cursor.at = end
-    if whole and inner is not None and (inner.now or literals):
+    if whole and inner is not None and literals:
         return inner
-    return DefaultSpec(text=text, expression=True)
+    now = whole and inner is not None and inner.now
+    return DefaultSpec(text=f"({text})" if now else text, expression=True)  # as catalog.mysql_default has it
 
 
 def parse_now(cursor: Cursor) -> DefaultSpec:
