@@ -28,6 +28,7 @@ EXCEPTIONS = {
     "uuid": "decodes the 16 stored bytes as UTF-8 text",
     "inet4": "decodes the 4 stored bytes as UTF-8 text",
     "inet6": "decodes the 16 stored bytes as UTF-8 text",
+    "compressed": "knows no compressed columns",
     "charset": "knows a few character sets by the name of a Python codec, gives bytes or an error for the others, and another character for some",
     "impossible date": "lets datetime.date raise for a day such as 2021-02-31",
     "zero timestamp": "says 1970-01-01 for the zero TIMESTAMP",
@@ -430,20 +431,49 @@ def text(chance: random.Random, collations: list[tuple[str, str]]) -> Kind:
     return text_of(charset, collation, name, chance.choice([1, 5, 20, 63, 64, 85, 128, 200]) if "char" in name else None)
 
 
+def compressed(chance: random.Random) -> Kind:
+    """MariaDB's columns that are compressed one by one: empty, short and long values."""
+    name = chance.choice(
+        ["varchar(60)", "varchar(63)", "varchar(254)", "tinytext", "text", "longtext", "varbinary(300)", "blob", "mediumblob"]
+    )
+    charset = (
+        "" if name.startswith(("varbinary", "blob", "mediumblob")) else chance.choice([" CHARACTER SET latin1", " CHARACTER SET utf8mb4"])
+    )
+
+    def literal(r: random.Random) -> str:
+        text = r.choice(["", "a", "äöü", "abc" * r.randint(1, 20), "ß" * r.randint(1, 60)])
+        return f"'{text}'"
+
+    def record(text: str, modes: TypeModes) -> Any:
+        return _decoded(text) if charset else binary_forms(bytes.fromhex(text), modes)
+
+    return Kind(
+        ddl=f"{name} COMPRESSED{charset}",
+        literal=literal,
+        select="HEX(CONVERT({c} USING utf8mb4))" if charset else "HEX({c})",
+        record=record,
+        exception="compressed",
+    )
+
+
+def binary_forms(raw: bytes, modes: TypeModes) -> Any:
+    """Bytes in the form of ``binary.handling.mode``."""
+    match modes.binary_handling_mode:
+        case "base64":
+            return b64encode(raw).decode()
+        case "base64-url-safe":
+            return urlsafe_b64encode(raw).decode()
+        case "hex":
+            return raw.hex()
+    return raw
+
+
 def binary(chance: random.Random) -> Kind:
     name = chance.choice(["binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "char(20) character set binary"])
     length = chance.choice([1, 6, 16, 255] if name == "binary" else [20, 255, 256]) if name in ("binary", "varbinary") else None
 
     def record(text: str, modes: TypeModes) -> Any:
-        raw = bytes.fromhex(text)
-        match modes.binary_handling_mode:
-            case "base64":
-                return b64encode(raw).decode()
-            case "base64-url-safe":
-                return urlsafe_b64encode(raw).decode()
-            case "hex":
-                return raw.hex()
-        return raw
+        return binary_forms(bytes.fromhex(text), modes)
 
     def oracle(text: str) -> Any:
         raw = bytes.fromhex(text)
@@ -669,7 +699,7 @@ _COMMON: list[tuple[Callable[..., Kind], int]] = [
     (integer, 6), (approximate, 3), (decimal, 4), (bit, 2), (year, 1), (date, 2), (time, 3), (datetime, 3), (timestamp, 3), (text, 7), (binary, 3),
     (members, 3), (shape, 2),
 ]  # fmt: skip
-_OWN = {"mysql": [(document, 4), (vector, 1)], "mariadb": [(uuid, 2), (inet, 2)]}
+_OWN = {"mysql": [(document, 4), (vector, 1)], "mariadb": [(uuid, 2), (inet, 2), (compressed, 3)]}
 
 
 def modes(chance: random.Random) -> TypeModes:

@@ -252,6 +252,8 @@ cdef class FastPlan:
 
     cdef int _log_op(self, Col* c, column, Py_ssize_t index) except -1:
         source, form = column.source, column.form
+        if column.compressed:
+            return OP_CALL
         if source in _INT_OPS and form in (Form.INT, Form.UNSIGNED_WRAPPED):
             return _INT_OPS[source][1 if column.unsigned else 0]
         if source in _INT_OPS and form == Form.BOOLEAN or source == Source.BIT and form == Form.BOOLEAN:

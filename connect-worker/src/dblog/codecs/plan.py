@@ -117,6 +117,8 @@ class ColumnPlan:
     scale: int = 0
     charset: str | None = None
     members: tuple[str, ...] = ()
+    compressed: bool = False
+    """MariaDB's COLUMN COMPRESSED: the log has a header and deflated bytes, a result set the value itself."""
     zero: object = None
     adjust_years: bool = False
     key_schema: Schema | None = None

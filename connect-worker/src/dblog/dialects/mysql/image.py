@@ -84,7 +84,7 @@ def _string_prefix(column: ColumnPlan, declared: Column, where: str) -> int:
     name = canonical_type(declared)
     if name in ("char", "varchar", "binary", "varbinary"):
         width = charsets.bytes_max(column.charset, where=where) if column.source is Source.TEXT else 1
-        return 1 if (declared.length or 1) * width <= ONE_LENGTH_BYTE_MAX else 2
+        return 1 if (declared.length or 1) * width + column.compressed <= ONE_LENGTH_BYTE_MAX else 2
     return next((size for start, size in _BLOB_PREFIX.items() if name.startswith(start)), 2)
 
 
@@ -373,6 +373,7 @@ _TYPE_CODES = {
     Source.TIMESTAMP_OLD: (7,),
 }
 """Binlog type codes of each source (binlog_event.h: enum_field_types)."""
+_COMPRESSED_CODES = (140, 141)
 
 _META_BYTES = {
     4: 1,
@@ -410,7 +411,8 @@ def check_table_map(plan: TablePlan, body: bytes) -> None:
     for index, (code, meta) in enumerate(zip(types, metas, strict=True)):
         wanted = column_layout(plan, index)
         found = _map_layout(code, meta)
-        if code not in _TYPE_CODES[plan.columns[index].source] or (found is not None and found != wanted):
+        codes = _COMPRESSED_CODES if plan.columns[index].compressed else _TYPE_CODES[plan.columns[index].source]
+        if code not in codes or (found is not None and found != wanted):
             raise DefiniteError(
                 f"{where_of(plan, index)}: the log stores it as type {code} (metadata {meta.hex() or 'none'}), the known schema says "
                 f"{plan.table.columns[index].type_text}; the schema is out of sync, take a new schema snapshot (snapshot.mode=recovery)"
@@ -451,9 +453,9 @@ def _map_layout(code: int, meta: bytes) -> Layout | None:
             return Layout(0, 4 + (meta[0] + 1) // 2)
         case 16:
             return Layout(0, meta[1] + (meta[0] > 0))
-        case 15 | 253:
+        case 15 | 253 | 141:
             return Layout(1 if int.from_bytes(meta, "little") <= ONE_LENGTH_BYTE_MAX else 2, 0)
-        case 252 | 255 | 245 | 242:
+        case 252 | 255 | 245 | 242 | 140:
             return Layout(meta[0], 0)
         case 254:
             return _string_layout(meta)
@@ -475,7 +477,7 @@ def _string_layout(meta: bytes) -> Layout:
 def text_table(plan: TablePlan, index: int) -> tuple[str, ...] | None:
     """The 256 characters of a text column in a one-byte character set; () when its bytes are UTF-8 already; None for all others."""
     column = plan.columns[index]
-    if column.source is not Source.TEXT:
+    if column.source is not Source.TEXT or column.compressed:
         return None
     if (column.charset or "utf8mb4").lower() in charsets.UTF8:
         return ()

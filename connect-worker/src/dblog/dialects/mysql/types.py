@@ -204,6 +204,7 @@ def assemble(column: Column, typed: Typed | None, modes: TypeModes, table: Table
         scale=column.scale or 0,
         charset=column.charset,
         members=column.members,
+        compressed="M!100301 COMPRESSED" in column.type_text,
         zero=typed.zero if default is None else default,
         adjust_years=modes.enable_time_adjuster and typed.source in _DATED,
         key_schema=None if typed is _UNKNOWN else bare,

@@ -9,8 +9,10 @@ and calls these for the rest.
 from __future__ import annotations
 
 import calendar
+import zlib
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from decimal import Context, Decimal
 from struct import unpack, unpack_from
@@ -64,6 +66,9 @@ def _days_in_month(year: int, month: int) -> int:
 
 def log_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
     """The reader of the column's field in a row image. Raises DefiniteError for a character set that cannot be decoded."""
+    if column.compressed:
+        inflated = log_value(replace(column, compressed=False), declared, where=where)
+        return lambda raw: inflated(inflate(raw, where))
     convert = _form(column, where)
     if column.adjust_years:
         unadjusted = convert
@@ -156,6 +161,31 @@ def result_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
             return binary_json.text_of_text
         case _:  # BIT, GEOMETRY, VECTOR
             return convert
+
+
+_RAW, _ZLIB = 0, 8
+_WITHOUT_HEADER = 8
+
+
+def inflate(raw: bytes, where: str) -> bytes:
+    """A value of a compressed column (MariaDB's field.cc, compress_zlib): method in the upper half of the first byte, then size, then the data.
+
+    A short value is kept as it is behind that byte, an empty one has no bytes at all.
+    """
+    if not raw:
+        return raw
+    method, size_bytes = raw[0] >> 4, raw[0] & 7
+    if method == _RAW:
+        return raw[1:]
+    size = int.from_bytes(raw[1 : 1 + size_bytes], "big")
+    unpacker = zlib.decompressobj(-zlib.MAX_WBITS if raw[0] & _WITHOUT_HEADER else zlib.MAX_WBITS)
+    try:
+        value = unpacker.decompress(raw[1 + size_bytes :], size + 1) if method == _ZLIB and size else b""
+    except zlib.error as e:
+        raise DefiniteError(f"{where}: a value of a compressed column is damaged") from e
+    if len(value) != size or not unpacker.eof:
+        raise DefiniteError(f"{where}: a value of a compressed column is damaged, or compressed by an unknown method ({method})")
+    return value
 
 
 def padded_width(declared: Column) -> int:
