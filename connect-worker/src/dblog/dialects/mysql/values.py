@@ -9,6 +9,7 @@ and calls these for the rest.
 from __future__ import annotations
 
 import calendar
+import re
 import zlib
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
@@ -143,7 +144,7 @@ def result_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
             return lambda raw: unpack("<d", raw)[0]
         case Source.DECIMAL:
             scale = column.scale
-            return lambda raw: convert(int(Decimal(raw.decode("ascii")).scaleb(scale, _EXACT)))
+            return lambda raw: convert(int(Decimal(_decimal_text(raw, scale)).scaleb(scale, _EXACT)))
         case Source.DATE | Source.DATETIME | Source.DATETIME_OLD | Source.TIMESTAMP | Source.TIMESTAMP_OLD:
             return lambda raw: _dated(_packed_datetime(raw), convert)
         case Source.TIME | Source.TIME_OLD:
@@ -443,6 +444,18 @@ def _longest_zero_run(groups: list[int]) -> tuple[int, int]:
 
 
 # --- the result set's fields -----------------------------------------------------------------------------------------
+
+
+_DECIMAL_TEXT = re.compile(rb"[+-]?(\d*)\.?(\d*)")
+_DECIMAL_TEXT_MAX = 72
+
+
+def _decimal_text(raw: bytes, scale: int) -> str:
+    """What a server writes, and the compiled reader takes: Python's Decimal would take an exponent and more."""
+    found = _DECIMAL_TEXT.fullmatch(raw)
+    if found is None or len(raw) > _DECIMAL_TEXT_MAX or not (found[1] or (scale and found[2])):
+        raise ValueError(len(raw))
+    return raw.decode("ascii")
 
 
 def _packed_datetime(raw: bytes) -> Moment:
