@@ -71,7 +71,7 @@ RULES = (
         "YEAR 0000 is 0; the peer's log reader makes 1900 of the stored byte 0, its snapshot and its defaults 2000",
         "",
         r"value|default",
-        lambda ours, peer: (ours, peer) in {(0, 1900), (0, 2000)},
+        lambda ours, peer: (ours, peer) in ((0, 1900), (0, 2000)),
     ),
     Rule(
         "the peer leaves the doubled quote of a literal default as it is",
@@ -95,7 +95,7 @@ RULES = (
         "REAL in a statement of the log: the peer makes a float of it until it reads the same table from SHOW CREATE TABLE, where it is double",
         LOG,
         r"value",
-        lambda ours, peer: (ours, peer) in {("double", "float"), ("DOUBLE", "REAL"), (8, 7)} or _near(ours, peer),
+        lambda ours, peer: (ours, peer) in (("double", "float"), ("DOUBLE", "REAL"), (8, 7)) or _near(ours, peer),
         topic="real",
     ),
     Rule(
