@@ -8,7 +8,8 @@ acknowledgements and waits. # I6
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 
 import structlog
 from confluent_kafka import KafkaError
@@ -21,6 +22,10 @@ from dblog.model import Batch, Headers, Segment
 log = structlog.get_logger(__name__)
 
 FULL_WAIT_MS = 100
+
+HANDOVERS_MAX = 2
+"""Polls under way. An idempotent producer has five requests in flight for a partition; librdkafka spins while records wait for one of them to end, and
+sends them in small requests when one does. Held back here they cost nothing, and the slower the broker the larger they get."""
 
 
 class Sender:
@@ -47,6 +52,7 @@ class Sender:
         self._topics: set[str] = set()
         self._entries: dict[int, Entry] = {}
         self._batches_total = 0
+        self._handovers: deque[int] = deque()
         self._error: DblogError | None = None
         self.records_total = 0
         self.bytes_total = 0
@@ -56,6 +62,20 @@ class Sender:
     def outstanding(self) -> int:
         """Records inside the producer."""
         return len(self._producer)
+
+    @property
+    def busy(self) -> bool:
+        """Whether so much is unacknowledged that what comes next had better gather in the task's queue, and go as one."""
+        while self._handovers and self._handovers[0] not in self._entries:
+            self._handovers.popleft()
+        return len(self._handovers) >= HANDOVERS_MAX
+
+    def send_all(self, batches: Sequence[tuple[Batch, Entry]]) -> None:
+        """Hand over what one poll gave."""
+        for batch, entry in batches:
+            self.send(batch, entry)
+        if self._batches_total in self._entries:
+            self._handovers.append(self._batches_total)
 
     def send(self, batch: Batch, entry: Entry) -> None:
         """Hand over all records of a batch; waits while the producer is full. Raises what an earlier delivery failed with."""

@@ -182,11 +182,11 @@ class Supervisor:
             away_max_s = _milliseconds(order.config, "dblog.retry.timeout.ms", 300_000) / 1000
             while not self._stopping:
                 self._orders(run)
-                if self._paused:
+                if self._paused or run.sender.busy:
                     run.sender.serve(POLL_TIMEOUT_S)
                 else:
-                    for batch in task.poll(timeout_s=POLL_TIMEOUT_S, records_max=records_max):
-                        run.sender.send(batch, run.ledger.enter(batch.step, batch.records_total))
+                    polled = task.poll(timeout_s=POLL_TIMEOUT_S, records_max=records_max)
+                    run.sender.send_all([(batch, run.ledger.enter(batch.step, batch.records_total)) for batch in polled])
                     run.sender.serve(0)
                 self._acknowledged(run)
                 self._check_brokers(run, away_max_s)
