@@ -84,9 +84,15 @@ class Database(ABC):
         """The data folder; binary logs are `binlog.000001` and so on in it."""
         return self.folder / "data"
 
+    @property
+    def scratch(self) -> Path:
+        """The server's temporary files: a MariaDB that starts deletes those of others that it finds in a shared folder."""
+        return self.folder / "tmp"
+
     def start(self) -> None:
         """Initialise the folder if it is new, start the server and wait until it takes logins."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.scratch.mkdir(exist_ok=True)
         program = self.program()
         self._write_files(program)
         if not self.data.is_dir():
@@ -142,6 +148,7 @@ class Database(ABC):
             "user": self.owner,
             "basedir": program.basedir,
             "datadir": self.data,
+            "tmpdir": self.scratch,
             "bind_address": HOST,
             "port": self.port,
             # Relative to the data folder: a path to a Unix socket is at most 107 bytes long, and the folder's may be longer.

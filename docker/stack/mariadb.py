@@ -39,7 +39,13 @@ class MariaDb(Database):
         data.mkdir()
         statements = [b"CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n"]
         statements += [(scripts / name).read_bytes() for name in _SYSTEM_TABLES]
-        options = [f"--basedir={program.basedir}", f"--datadir={data}", "--user=" + self.owner, "--innodb_use_native_aio=0"]
+        options = [
+            f"--basedir={program.basedir}",
+            f"--datadir={data}",
+            f"--tmpdir={self.scratch}",
+            "--user=" + self.owner,
+            "--innodb_use_native_aio=0",
+        ]
         options += ["--enforce_storage_engine=", "--max_allowed_packet=8M", "--net_buffer_length=16K", "--innodb_log_file_size=48M"]
         run(
             [*program.command, "--no-defaults", *options, "--bootstrap"],

@@ -23,7 +23,13 @@ class MySql(Database):
 
     def initialise(self, program: Program, data: Path) -> None:
         # The administrator's statements wait for the first start: they need the binary log's options, this needs none.
-        options = [f"--basedir={program.basedir}", f"--datadir={data}", "--user=" + self.owner, "--innodb_use_native_aio=0"]
+        options = [
+            f"--basedir={program.basedir}",
+            f"--datadir={data}",
+            f"--tmpdir={self.scratch}",
+            "--user=" + self.owner,
+            "--innodb_use_native_aio=0",
+        ]
         run([*program.command, "--no-defaults", *options, "--initialize-insecure"], what="Initialising MySQL's data folder")
 
     def default_options(self) -> dict[str, object]:
