@@ -36,7 +36,7 @@ class World:
     log: FakeHistoryLog = field(default_factory=FakeHistoryLog)
     readings: int = 0
 
-    def schemas(self, timeline: Timeline) -> Schemas:
+    def schemas(self, timeline: Timeline, *, may_park: bool = True) -> Schemas:
         dialect = SchemaDialect(
             read_table_map=lambda body: (
                 T if body == b"t" else U,
@@ -51,7 +51,7 @@ class World:
         )
         history = SchemaHistory(self.log, server="s")
         build: Any = lambda built: SimpleNamespace(plan=SimpleNamespace(table=built))  # noqa: E731
-        return Schemas(timeline=timeline, history=history, dialect=dialect, includes=lambda _: True, build_encoder=build)
+        return Schemas(timeline=timeline, history=history, dialect=dialect, includes=lambda _: True, build_encoder=build, may_park=may_park)
 
     seen: Seen = field(default_factory=lambda: Seen(columns=table(T, "", "").columns, named=False))
 
@@ -97,6 +97,14 @@ def test_a_table_altered_again_is_parked_to_where_the_server_is_and_no_other() -
     assert list(schemas.take_ended((1, 100))) == [T]
     assert columns_of(schemas.resolve(b"t", (1, 100), PLACE)) == ["id", "late"]
     assert (schemas.parked, schemas.waits_for_end) == ({}, False)
+
+
+def test_where_nothing_is_dumped_rows_are_not_passed_over_either() -> None:
+    world = World(now={T: table(T, "id", "late")}, touched=True, changes=(Unknown((T,), "a clause"),))
+    schemas = world.schemas(known(table(T, "id")), may_park=False)
+
+    with pytest.raises(DefiniteError, match=r"rows of d\.t in the log cannot be decoded: .*binlog_row_metadata"):
+        world.statement(schemas, (1, 10))
 
 
 def test_a_parking_comes_back_with_the_history_unless_its_end_was_passed() -> None:
@@ -147,9 +155,10 @@ def test_the_next_statement_that_is_understood_ends_a_parking() -> None:
     schemas.resolve(b"t", (1, 50), PLACE)
     world.changes = (AlterTable(T, table(T, "x", "y")),)
 
-    world.statement(schemas, (1, 60))
+    done = world.statement(schemas, (1, 60))
 
     assert schemas.parked == {}
+    assert list(done.unparked) == [T]  # the rows in between were passed over: it has to be dumped
     assert columns_of(schemas.resolve(b"t", (1, 61), PLACE)) == ["x", "y"]
 
 

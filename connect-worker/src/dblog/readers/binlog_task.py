@@ -383,6 +383,7 @@ class BinlogTask:
             includes=self._selection.includes,
             build_encoder=lambda table: patience(lambda: self._encoders.encoder(table)),
             filtered=self._filtered,
+            may_park=dumps_at_all(self._mode) or self._settings.text("event.processing.failure.handling.mode") != "fail",
             patience=patience,
         )
         schemas.resume_parkings(progress.sequence)
@@ -546,11 +547,14 @@ class BinlogTask:
         return None
 
     def _tables_changed(self, changes: Iterable[Change], rewritten: Mapping[TableId, str]) -> None:
-        """What DDL means for a dump under way: a table that is gone is done, a renamed one is read under its new name, a rewritten one again."""
+        """What DDL means for a dump under way: a table that is gone is done, a renamed one is read under its new name, a rewritten one again.
+
+        Without changes it is the end of a parking: rows are missing, and the dump that brings them is no matter of taste.
+        """
         assert self._interleaver is not None
         if self._interleaver.dump is not None:
             self._follow_in_dump(changes)
-        if rewritten and self._redumps:
+        if rewritten and (self._redumps or not changes):
             self._dump_again(rewritten)
 
     def _dump_again(self, rewritten: Mapping[TableId, str]) -> None:

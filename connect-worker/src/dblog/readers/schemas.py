@@ -5,7 +5,8 @@ the server where it does not. ``statement`` takes a DDL statement: the timeline 
 
 What the server says of a table is true at the server's end of the log, not where we are: it is taken only if no statement in between touches the table
 (``Reading.touched``). If one does, the table is parked from here to that end: its rows are passed over, every other table goes on, and at the end the
-table has a schema again and is dumped anew, because its rows of the stretch are missing. A table that cannot be told at all stays parked.
+table has a schema again and is dumped anew, because its rows of the stretch are missing. A table that cannot be told at all stays parked. Where the
+connector dumps nothing, rows that are passed over would never come: there the task ends instead. # I5
 
 The log thread moves it; chunk threads ask for tables, and the committer lets versions go: one lock serves all, and none asks per row.
 """
@@ -46,11 +47,14 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementDone:
-    """One statement: its changes, the captured tables that it touched, and those whose old rows it altered (and why)."""
+    """One statement: its changes, the captured tables that it touched, those whose old rows it altered (and why), and those whose rows were passed over
+    until now and can be told again.
+    """
 
     changes: tuple[Change, ...]
     touched: tuple[TableId, ...] = ()
     rewritten: dict[TableId, str] = field(default_factory=dict)
+    unparked: dict[TableId, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,7 @@ class Schemas:
         includes: Callable[[TableId], bool],
         build_encoder: Callable[[Table], RowEncoder],
         filtered: Callable[[str], bool] = lambda _: False,
+        may_park: bool = True,
         patience: Callable[[Callable[[], Any]], Any] = lambda call: call(),
     ) -> None:
         self._patience = patience
@@ -94,6 +99,7 @@ class Schemas:
         self._includes = includes
         self._build_encoder = build_encoder
         self._filtered = filtered
+        self._may_park = may_park
         self._parked: dict[TableId, str] = {}
         self._ends: list[tuple[Position, TableId]] = []
         self._encoders: dict[TableId, RowEncoder] = {}
@@ -190,9 +196,11 @@ class Schemas:
             changed = self._timeline.apply(changes, position, ddl=None if filtered else text, note=note)
             after = self._timeline.databases
             databases = [name for name in {*before, *after} if before.get(name) != after.get(name)]
+            unparked = {}
             for table in changed:
                 self._encoders.pop(table, None)
-                self._parked.pop(table, None)
+                if self._parked.pop(table, None) is not None and isinstance(self._timeline.current(table), Known):
+                    unparked[table] = "it was parked and a statement tells its columns again"
                 if self._includes(table) and isinstance(state := self._timeline.current(table), Stale):
                     self._reread(table, position, place, state.reason)
             if changed or databases:
@@ -203,6 +211,7 @@ class Schemas:
                 changes=changes,
                 touched=touched,
                 rewritten={t: why for t, why in rewritten.items() if self._includes(t) and t not in self._parked},
+                unparked=unparked,
             )
 
     def _named(self, change: Change, text: str) -> Change:
@@ -230,6 +239,12 @@ class Schemas:
         return reading
 
     def _park(self, table_id: TableId, position: Position, reason: str, reading: Reading | None) -> None:
+        if not self._may_park:
+            message = (
+                f"rows of {table_id} in the log cannot be decoded: {reason}; snapshot.mode dumps no rows, so passing over them would lose them. Run SET GLOBAL "
+                "binlog_row_metadata = 'FULL' for the future, and reset the connector's offsets, or leave the table out"
+            )
+            raise DefiniteError(message)
         self._timeline.park(table_id, position, reason)
         self._parked[table_id] = reason
         if reading is not None and reading.table is not None and reading.position > position:

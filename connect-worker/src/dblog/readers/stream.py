@@ -314,6 +314,8 @@ class LogStream:
         for table in {*done.touched, *done.rewritten}:
             self._interleaver.table_changed(table, "DDL inside the window")
         self._on_tables_changed(done.changes, done.rewritten)
+        if done.unparked:
+            self._on_tables_changed((), done.unparked)
         self._interleaver.extra(self._statement_records(event, query, text, done.changes))
         self._sent()
 
