@@ -36,7 +36,7 @@ RECV_FULL_BYTES = 64 * 1024
 
 GATHER_S = 0.002
 """Rows are pushed out at most this often: the first of a quiet log at once, those of a busy one some at a time. At thousands of small transactions a second
-a push for each would cost more than all the rest, in this process and in the broker; the producer need not linger then (kafka/producer.py)."""
+a push for each would cost more than all the rest, in this process and in the broker (runtime/sender.py pushes them on)."""
 
 POSITION_INTERVAL_S = 1.0
 """A quiet log still moves the offset this often."""

@@ -23,9 +23,13 @@ log = structlog.get_logger(__name__)
 
 FULL_WAIT_MS = 100
 
-HANDOVERS_MAX = 2
-"""Polls under way. An idempotent producer has five requests in flight for a partition; librdkafka spins while records wait for one of them to end, and
-sends them in small requests when one does. Held back here they cost nothing, and the slower the broker the larger they get."""
+PUSH_WAIT_MS = 2
+PUSHES_MAX = 4
+BYTES_MAX = 2 * 1024 * 1024
+"""librdkafka's broker thread spins while a record's linger has less than a millisecond left, and while records wait for one of the five requests that an
+idempotent producer has in flight for a partition: half of all CPU time, if let. So what arrives together is handed over as a whole and pushed out at
+once, which makes one request for a partition, and never more than four of those are under way; a backlog fills requests of ``batch.size`` by itself,
+never more than four of them. What comes meanwhile gathers in the task's queue: the slower the broker, the larger the requests."""
 
 
 class Sender:
@@ -52,7 +56,9 @@ class Sender:
         self._topics: set[str] = set()
         self._entries: dict[int, Entry] = {}
         self._batches_total = 0
-        self._handovers: deque[int] = deque()
+        self._under_way: deque[tuple[int, int, bool]] = deque()
+        self._bytes_under_way = 0
+        self._pushes_under_way = 0
         self._error: DblogError | None = None
         self.records_total = 0
         self.bytes_total = 0
@@ -65,17 +71,25 @@ class Sender:
 
     @property
     def busy(self) -> bool:
-        """Whether so much is unacknowledged that what comes next had better gather in the task's queue, and go as one."""
-        while self._handovers and self._handovers[0] not in self._entries:
-            self._handovers.popleft()
-        return len(self._handovers) >= HANDOVERS_MAX
+        """Whether so much is unacknowledged that what comes next had better gather in the task's queue."""
+        under_way = self._under_way
+        while under_way and under_way[0][0] not in self._entries:
+            _, size, pushed = under_way.popleft()
+            self._bytes_under_way -= size
+            self._pushes_under_way -= pushed
+        return self._bytes_under_way >= BYTES_MAX or self._pushes_under_way >= PUSHES_MAX
 
-    def send_all(self, batches: Sequence[tuple[Batch, Entry]]) -> None:
-        """Hand over what one poll gave."""
+    def send_all(self, batches: Sequence[tuple[Batch, Entry]], *, more_waits: bool) -> None:
+        """Hand over what one poll gave; unless more waits behind it, push it out."""
         for batch, entry in batches:
             self.send(batch, entry)
         if self._batches_total in self._entries:
-            self._handovers.append(self._batches_total)
+            size = sum(batch.bytes_total for batch, _ in batches)
+            self._under_way.append((self._batches_total, size, not more_waits))
+            self._bytes_under_way += size
+            self._pushes_under_way += not more_waits
+            if not more_waits:
+                self._producer.flush(PUSH_WAIT_MS)
 
     def send(self, batch: Batch, entry: Entry) -> None:
         """Hand over all records of a batch; waits while the producer is full. Raises what an earlier delivery failed with."""

@@ -186,7 +186,10 @@ class Supervisor:
                     run.sender.serve(POLL_TIMEOUT_S)
                 else:
                     polled = task.poll(timeout_s=POLL_TIMEOUT_S, records_max=records_max)
-                    run.sender.send_all([(batch, run.ledger.enter(batch.step, batch.records_total)) for batch in polled])
+                    backlog = sum(batch.records_total for batch in polled) * 4 >= records_max
+                    run.sender.send_all(
+                        [(batch, run.ledger.enter(batch.step, batch.records_total)) for batch in polled], more_waits=backlog
+                    )
                     run.sender.serve(0)
                 self._acknowledged(run)
                 self._check_brokers(run, away_max_s)
