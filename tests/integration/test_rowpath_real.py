@@ -468,7 +468,9 @@ def test_folding_a_random_load_gives_the_table(bench: Bench) -> None:
             assert added == transactions_of(after_gtids) - transactions_of(before_gtids)
             assert all(e["source"]["gtid"] for e in envelopes)
     else:
-        assert "-".join(map(str, [d for delta in finished for d in delta][-1])) in after_gtids.split(",")  # other tests write in other domains
+        assert "-".join(map(str, [d for delta in finished for d in delta][-1])) in after_gtids.split(
+            ","
+        )  # other tests write in other domains
 
 
 def transactions_of(gtids: str) -> int:
