@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 
 from dblog.clock import SystemClock
 from dblog.cluster.herder import Herder
+from dblog.cluster.program import TaskProgram
 from dblog.cluster.validation import DatabaseCheck, Validator
 from dblog.config.options import Settings
 from dblog.config.plugins import find_connector
@@ -47,8 +48,7 @@ def assemble(
     worker: WorkerConfig,
     texts: Mapping[str, str],
     *,
-    task_command: Sequence[str],
-    task_environment: Mapping[str, str],
+    task_program: TaskProgram,
     commit: str,
     on_fatal: Callable[[BaseException], None],
     check_database: DatabaseCheck | None = None,
@@ -81,8 +81,7 @@ def assemble(
         worker,
         make_log=make_log,
         prepare=prepare,
-        task_command=task_command,
-        task_environment=task_environment,
+        task_program=task_program,
         providers=providers,
         clock=SystemClock(),
         set_level=TABLE.set,

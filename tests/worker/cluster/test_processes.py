@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from dblog.cluster.processes import Died, ProcessTable, Said
+from dblog.cluster.program import TaskProgram
 from dblog.cluster.records import TaskId
 from support.worker import alive
 
@@ -22,7 +23,7 @@ def events():
 
 @pytest.fixture
 def table(events):
-    made = ProcessTable(command=[sys.executable, str(DUMMY)], on_event=events.put)
+    made = ProcessTable(program=TaskProgram([sys.executable, str(DUMMY)]), on_event=events.put)
     yield made
     made.close()
 
@@ -109,7 +110,7 @@ def test_the_last_lines_of_the_error_output_are_kept(table, events, capfd):
 
 
 def test_a_program_that_cannot_be_started_is_a_death(events):
-    table = ProcessTable(command=["/no/such/program"], on_event=events.put)
+    table = ProcessTable(program=TaskProgram(["/no/such/program"]), on_event=events.put)
     table.start(TASK, start_message())
 
     end = died(events)
@@ -131,7 +132,7 @@ def test_orders_to_a_child_that_is_gone_do_nothing(table, events):
 
 
 def test_closing_leaves_no_process_behind(events):
-    table = ProcessTable(command=[sys.executable, str(DUMMY)], on_event=events.put)
+    table = ProcessTable(program=TaskProgram([sys.executable, str(DUMMY)]), on_event=events.put)
     for number in range(3):
         table.start(TaskId("a", number), start_message())
     for _ in range(3):

@@ -13,7 +13,7 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -43,6 +43,7 @@ from dblog.cluster.decisions import (
     plan_restart,
 )
 from dblog.cluster.processes import Died, ProcessEvent, ProcessTable, Said
+from dblog.cluster.program import TaskProgram
 from dblog.cluster.records import (
     ConfigRecord,
     LoggerRecord,
@@ -145,12 +146,11 @@ class Herder:
         *,
         make_log: MakeLog,
         prepare: Callable[[threading.Event], str],
-        task_command: Sequence[str],
+        task_program: TaskProgram,
         providers: Mapping[str, Provider],
         clock: Clock,
         set_level: Callable[[str, str], object],
         on_fatal: Callable[[BaseException], None],
-        task_environment: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
         settings = worker.settings
@@ -189,7 +189,7 @@ class Herder:
             "task-startup-success": 0,
             "task-startup-failure": 0,
         }
-        self._processes = ProcessTable(command=task_command, on_event=self._on_process_event, environment=task_environment)
+        self._processes = ProcessTable(program=task_program, on_event=self._on_process_event)
         self._thread = threading.Thread(target=self._run, name="herder", daemon=True)
 
     # Called from other threads.

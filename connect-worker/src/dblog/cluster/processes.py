@@ -11,18 +11,18 @@ import contextlib
 import json
 import os
 import selectors
-import signal
 import socket
 import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
+from dblog.cluster.program import Begun, TaskProgram
 from dblog.cluster.records import TaskId
 
 _log = structlog.get_logger("dblog.cluster.processes")
@@ -62,8 +62,7 @@ ProcessEvent = Said | Died
 class _Child:
     run: int
     task: TaskId
-    process: subprocess.Popen[bytes]
-    control: socket.socket
+    begun: Begun
     incoming: bytearray = field(default_factory=bytearray)
     outgoing: bytearray = field(default_factory=bytearray)
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
@@ -72,6 +71,14 @@ class _Child:
     kill_at_s: float | None = None
     forced: bool = False
 
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        return self.begun.process
+
+    @property
+    def control(self) -> socket.socket:
+        return self.begun.control
+
 
 class ProcessTable:
     """All task processes of this worker.
@@ -79,12 +86,9 @@ class ProcessTable:
     ``start``, ``send``, ``stop`` may be called from any thread and return at once; ``on_event`` is called in the table's own thread.
     """
 
-    def __init__(
-        self, *, command: Sequence[str], on_event: Callable[[ProcessEvent], None], environment: Mapping[str, str] | None = None
-    ) -> None:
-        self._command = list(command)
+    def __init__(self, *, program: TaskProgram, on_event: Callable[[ProcessEvent], None]) -> None:
+        self._program = program
         self._on_event = on_event
-        self._environment = dict(environment or {})
         self._orders: deque[Callable[[], None]] = deque()
         self._children: dict[int, _Child] = {}
         self._next_run = 0
@@ -131,7 +135,7 @@ class ProcessTable:
         def order() -> None:
             self._closing = True
             for child in self._children.values():
-                self._kill(child)
+                child.begun.end()
 
         self._order(order)
         self._thread.join(_END_LIMIT_S)
@@ -154,6 +158,7 @@ class ProcessTable:
             while self._orders:
                 self._orders.popleft()()
             self._reap()
+        self._program.close()
         self._selector.close()
         self._wake_receive.close()
 
@@ -166,30 +171,18 @@ class ProcessTable:
         return min([_IDLE_S, *(max(0.0, at_s - time.monotonic()) for at_s in deadlines)])
 
     def _spawn(self, run: int, task: TaskId, message: Mapping[str, Any]) -> None:
-        ours, theirs = socket.socketpair()
         try:
-            process = subprocess.Popen(  # noqa: S603  our own program
-                [*self._command, "--control-fd", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-                env={**os.environ, **self._environment},
-            )
+            begun = self._program.begin()
         except OSError as e:
-            ours.close()
             _log.error("a task's process cannot be started", task=str(task), reason=str(e))
             words = f"the process could not be started: {e}"
             self._on_event(Died(run=run, exit_code=-1, signal_number=None, last_words=words, forced=False))
             return
-        finally:
-            theirs.close()
-        ours.setblocking(False)
-        child = _Child(run, task, process, ours)
+        process = begun.process
+        child = _Child(run, task, begun)
         self._children[run] = child
-        self._selector.register(ours, selectors.EVENT_READ, lambda mask: self._converse(child, mask))
+        self._selector.register(begun.control, selectors.EVENT_READ, lambda mask: self._converse(child, mask))
         if process.stderr is not None:
-            os.set_blocking(process.stderr.fileno(), False)
             self._selector.register(process.stderr, selectors.EVENT_READ, lambda _mask: self._listen(child))
         _log.info("task process started", task=str(task), pid=process.pid)
         self._say(run, message)
@@ -235,7 +228,7 @@ class ProcessTable:
         child.incoming = bytearray(rest)
         if len(rest) > _LINE_BYTES_MAX:
             _log.error("a task's process sends a line without end; it is killed", task=str(child.task))
-            self._kill(child)
+            child.begun.end()
         for line in lines:
             try:
                 message = json.loads(line)
@@ -277,7 +270,7 @@ class ProcessTable:
             if child.kill_at_s is not None and now_s >= child.kill_at_s and not child.forced and child.process.poll() is None:
                 _log.warning("a task did not stop in time; its process is killed", task=str(child.task), pid=child.process.pid)
                 child.forced = True
-                self._kill(child)
+                child.begun.end()
             code = child.process.poll()
             if code is None:
                 if not child.control_open and child.kill_at_s is None:
@@ -304,9 +297,3 @@ class ProcessTable:
                     forced=child.forced,
                 )
             )
-
-    def _kill(self, child: _Child) -> None:
-        if child.process.poll() is None:
-            # Its own session: whatever it started goes with it.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.process.pid, signal.SIGKILL)

@@ -1,0 +1,91 @@
+"""How a task's process is begun: a program, its environment, and the socket that it is talked to by.
+
+A process may be begun ahead of its task. Half of the time from a killed worker to its first new record is two interpreters importing
+their modules; begun first thing, the task's does so beside the worker's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A process that waits for its first message, and our end of its control channel."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+
+    def end(self) -> None:
+        """Kill it and what it started (it has a session of its own); nothing happens if it is gone."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    def forget(self) -> None:
+        """Wait for the process, which has ended or was ended, and close what leads to it."""
+        self.process.wait()
+        self.control.close()
+        if self.process.stderr is not None:
+            self.process.stderr.close()
+
+
+class TaskProgram:
+    """The program that tasks run in."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        self._command = list(command)
+        self._environment = dict(environment or {})
+        self._ahead: Begun | None = None
+
+    def begin_ahead(self) -> None:
+        """Begin one process now, for the first task. Its thread must outlive it: a child dies with the thread that began it.
+
+        A program that cannot be started is said by the first task's start.
+        """
+        with contextlib.suppress(OSError):
+            self._ahead = self._begin()
+
+    def begin(self) -> Begun:
+        """The process that was begun ahead, or a new one. Raises OSError when the program cannot be started."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            return self._begin()
+        if ahead.process.poll() is None:
+            return ahead
+        ahead.forget()
+        return self._begin()
+
+    def close(self) -> None:
+        """End the process that no task took."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.end()
+            ahead.forget()
+
+    def _begin(self) -> Begun:
+        ours, theirs = socket.socketpair()
+        try:
+            process = subprocess.Popen(  # noqa: S603  our own program
+                [*self._command, "--control-fd", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                env={**os.environ, **self._environment},
+            )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        if process.stderr is not None:
+            os.set_blocking(process.stderr.fileno(), False)
+        return Begun(process, ours)
