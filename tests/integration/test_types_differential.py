@@ -17,6 +17,7 @@ from typing import Any
 
 import fastavro
 import pymysql
+import pytest
 from dblog.codecs import _fast, avro, tableplan
 from dblog.codecs.logdecoder import SlowLogDecoder
 from dblog.codecs.logitems import LogRows
@@ -24,7 +25,7 @@ from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.rowplan import SlowPlan
 from dblog.dialects.mariadb import session as mariadb_session
 from dblog.dialects.mariadb import types as mariadb_types
-from dblog.dialects.mysql import image, sql
+from dblog.dialects.mysql import image, json_kinds, sql
 from dblog.dialects.mysql import session as mysql_session
 from dblog.dialects.mysql import types as mysql_types
 from dblog.dialects.mysql.charset_tables import FRAMES
@@ -111,7 +112,7 @@ def dumped(session: Session, plans: dict[TableId, TablePlan]) -> dict[TableId, t
         dump.begin_snapshot()
         for table, plan in plans.items():
             statement, parameters = sql.chunk_select(plan.table, None, None, 100_000)
-            chunk = dump.select(statement, parameters, key=plan.key)
+            chunk = dump.settle(dump.select(statement, parameters, key=plan.key), plan.table, None)
             out[table] = chunk.rows, chunk.row_count
     return out
 
@@ -270,6 +271,92 @@ def select(server: Database, database: str, tables: list[MadeTable]) -> dict[str
 def modes_of(table: MadeTable) -> str:
     m = table.modes
     return f"{m.time_precision_mode} {m.decimal_handling_mode} {m.bigint_unsigned_handling_mode} {m.binary_handling_mode}"
+
+
+def noting(select: Any, questions: list[str]) -> Any:
+    def noted(statement: str, parameters: Any) -> Any:
+        questions.append(statement)
+        return select(statement, parameters)
+
+    return noted
+
+
+MEMBERS = ["k", "", "a b", 'q"q', "b\\s", "*", "**", "[0]", "$", "é😀", "tab\t", "2024-01-01 10:00:00.000000", "base64:type15:AAAA"]
+LOOKALIKES = [
+    ("CAST('2024-01-01 10:00:00' AS DATETIME)", '"2024-01-01 10:00:00"'),
+    ("CAST('2024-01-01 10:00:00.25' AS DATETIME(3))", '"2024-01-01 10:00:00.25"'),
+    ("'2024-01-01 10:00:00.000000'", '"2024-01-01 10:00:00.000000"'),
+    ("CAST('838:59:59' AS TIME)", '"838:59:59"'),
+    ("CAST('-01:02:03.5' AS TIME(6))", '"-01:02:03.5"'),
+    ("'10:00:00.000000'", '"10:00:00.000000"'),
+    ("CAST('2024-01-01' AS DATE)", '"2024-01-01"'),
+    ("CAST('12345678.9' AS DECIMAL(10,1))", "12345678.9"),
+    ("12345678.9E0", "12345678.9000000003725290298461914062"),
+    ("CAST('10000000.0' AS DECIMAL(10,1))", "10000000.0"),
+    ("10000000E0", "10000000"),
+    ("CAST('0.0002' AS DECIMAL(5,4))", "0.0002"),
+    ("2E-4", "0.000200000000000000009584"),
+    ("CAST(REPEAT('9', 65) AS DECIMAL(65,0))", "9" * 65),
+    ("CAST('0.000000000000000000000000000001' AS DECIMAL(30,30))", "0.000000000000000000000000000001"),
+    ("1E15", "1000000000000000"),
+    ("x'00ff'", '"AP8="'),
+    ("'base64:type15:AP8='", '"base64:type15:AP8="'),
+    ("1.5", "1.5"),
+]
+"""An expression, and how the log's text of it begins."""
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY (id)", "PRIMARY KEY (name, id)", "KEY (id)"])
+@pytest.mark.parametrize("limits", [(400, 50_000), (5, 40)])
+def test_what_looks_alike_in_a_json_text_is_dumped_as_logged(mysql: Database, monkeypatch, key, limits) -> None:
+    """Each kind of value, in each way into a document, alone and together, by both walkers; whatever the key, and in however many questions."""
+    monkeypatch.setattr(json_kinds, "PATHS_MAX", limits[0])
+    monkeypatch.setattr(json_kinds, "ANSWERS_MAX", limits[1])
+    members = [pymysql.converters.escape_string(member) for member in MEMBERS]
+    documents = [f"JSON_EXTRACT(JSON_ARRAY({value}), '$[0]')" for value, _ in LOOKALIKES]
+    documents += [f"JSON_OBJECT('{member}', {value})" for member in members for value, _ in LOOKALIKES[::3]]
+    documents += [f"JSON_ARRAY(1, JSON_OBJECT('a', JSON_ARRAY('x', {', '.join(v for v, _ in LOOKALIKES)})), '{m}')" for m in members]
+    documents += ["NULL", "'[]'", f"JSON_OBJECT('long', REPEAT('x', 300), 'at', {LOOKALIKES[0][0]})"]
+    database = new_database(mysql, "lookalikes")
+    with opened(mysql) as session:
+        with connected(mysql, database=database) as connection, connection.cursor() as cursor:
+            cursor.execute(f"CREATE TABLE t (id int NOT NULL, name varchar(20), j json, f float, other json, n decimal(20,4), {key})")
+            file, pos, _ = session.current_position()
+            for i, document in enumerate(documents):
+                other = documents[-i]
+                cursor.execute(f"INSERT INTO t VALUES ({i}, 'name {i % 3}', {document}, {i} / 3, {other}, {i} * 100000000.25)")
+            cursor.execute(f"CREATE TABLE {SENTINEL} (id int)")
+        table = session.read_catalog(lambda t: t == TableId(database, "t"))[0]
+        plan = plan_of(mysql, table, TypeModes())
+        raw = read_log(session, file, pos)
+        statement, parameters = sql.chunk_select(table, None, None, 10_000) if table.key else sql.full_scan(table, 10_000)
+        settled = []
+        for doubtful in (_fast.json_doubts, json_kinds.doubtful_rows):
+            with contextlib.closing(session.open_dump(TableId(database, "marks"))) as dump:
+                dump._doubtful = doubtful
+                dump.begin_snapshot()
+                chunk = dump.select(statement, parameters, key=plan.key)
+                questions: list[str] = []
+                monkeypatch.setattr(dump, "select", noting(dump.select, questions))
+                settled.append(dump.settle(chunk, table, None))
+    fast, slow = _fast.FastPlan(plan, image), SlowPlan(plan, image)
+
+    logged = by_log(
+        _fast.LogDecoder(flavor="mysql", resolve=lambda body, _p: fast if named_table(body) == table.id else None), raw, file, pos
+    )[table.id]
+
+    decoder = Decoder(plan)
+    in_log = {record["id"]: record for record in (decoder.after(value) for _, value in logged if value)}
+    context = RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental")
+    for chunk in settled:
+        assert chunk.row_count == len(documents)
+        records = fast.encode_chunk(chunk.rows, context, frozenset())
+        assert records == slow.encode_chunk(chunk.rows, context, frozenset())
+        in_dump = {record["id"]: record for record in map(decoder.after, records[1])}
+        assert in_dump == in_log
+    for i, (_, text) in enumerate(LOOKALIKES):
+        assert in_log[i]["j"].startswith(text), LOOKALIKES[i]
+    assert len(questions) == 1 if limits[0] == 400 else len(questions) > 3
 
 
 def test_every_character_of_every_character_set_is_decoded_as_the_server_does(source: Database) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dblog.model import OffsetMap
+from dblog.model import OffsetMap, Table
 
 
 class OffsetFold(Protocol):
@@ -49,6 +49,9 @@ class DumpConnection(Protocol):
 
         ``key``: which columns are the key, for ``last_key``.
         """
+
+    def settle(self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None) -> ChunkRows:
+        """Ask, in the same snapshot, what the form of the rows just selected behind ``after`` leaves open; the rows with the answers in."""
 
     def end_snapshot(self) -> None:
         """End the snapshot."""

@@ -4,10 +4,12 @@ import json
 import struct
 
 import pytest
-from dblog.codecs._fast import json_texts
+from dblog.codecs._fast import json_doubts, json_texts
 from dblog.dialects.mysql.binary_json import text_of_binary, text_of_text
+from dblog.dialects.mysql.json_kinds import doubtful_rows, doubts, settled
+from dblog.dialects.mysql.protocol import length_encoded, packets
 from dblog.errors import DefiniteError
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.mysql_columns import binary_json
 
@@ -144,3 +146,67 @@ def test_a_document_that_leads_in_circles_is_left_to_the_plain_reader():
     circle = struct.pack("<BHHBH", 2, 1, 200, 2, 0) + bytes(200)
 
     assert json_texts(circle)[0] is None
+
+
+temporal = st.datetimes().map(lambda d: d.isoformat(" ", "microseconds")) | st.times().map(lambda t: f"-{t:%H:%M:%S}.{t.microsecond:06}")
+lookalikes = st.recursive(
+    scalars | temporal | st.sampled_from(["base64:type15:AA==", "1:2:3.000000", "2024-01-01 10:00:00,000000"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3) | temporal, inner, max_size=3),
+    max_leaves=8,
+)
+kinds = [(245, None), (253, b"0.0001"), (3, b"1234"), (1, b"1"), (8, b"12345678"), (12, b"\x04abcd"), (246, b"123456789.5")]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.none() | lookalikes, min_size=len(kinds), max_size=len(kinds)), min_size=1, max_size=4))
+@example([["2024-01-01 10:00:00.000000"] * 7, [12345678.5] * 7, [0.0001] * 7, [None] * 7])
+def test_no_row_with_a_value_of_doubtful_kind_is_overlooked(rows):
+    packed = b"".join(packets(_row(row)) for row in rows)
+    types = bytes(kind for kind, _ in kinds)
+
+    exactly = doubtful_rows(packed, types)
+
+    assert set(exactly) <= set(json_doubts(packed, types))
+    assert [number for number, _ in exactly] == [
+        number for number, row in enumerate(rows) if doubts(json.dumps(row[0]).encode()) and row[0] is not None
+    ]
+
+
+def _row(values):
+    """A row of the binary protocol; only its JSON columns have the values, the others what looks like them, or NULL."""
+    nulls = bytearray((len(kinds) + 9) // 8)
+    out = b""
+    for i, ((kind, raw), value) in enumerate(zip(kinds, values, strict=True)):
+        if value is None:
+            nulls[(i + 2) >> 3] |= 1 << ((i + 2) & 7)
+        elif raw is None:
+            out += length_encoded(json.dumps(value).encode())
+        else:
+            out += raw if kind in (1, 3, 8, 12) else length_encoded(raw)
+    return b"\0" + bytes(nulls) + out
+
+
+@given(lookalikes)
+def test_a_document_whose_kinds_are_as_its_text_suggests_is_left_alone(document):
+    text = json.dumps(document).encode()
+    places = doubts(text)
+    suggested = {path: "OPAQUE" if b"base64:" in token else "STRING" if token[:1] == b'"' else "DOUBLE" for path, token in places.items()}
+
+    assert settled(text, suggested) is None
+
+
+@given(lookalikes)
+def test_a_value_named_otherwise_changes_alone(document):
+    text = json.dumps({"before": [1e30, "a b"], "value": document, "after": [1e-7, {"x": " "}]}).encode()
+    kinds_of = {
+        path: "BLOB" if b"base64:" in token else "DATETIME" if token[:1] == b'"' else "DECIMAL" for path, token in doubts(text).items()
+    }
+
+    final = settled(text, kinds_of)
+
+    if final is None:
+        return
+    assert text_of_text(final) == final[1:].decode()
+    assert json_texts(final)[1] in {None, final[1:].decode()}
+    assert json.loads(final[1:])["before"] == [1e30, "a b"]
+    assert json.loads(final[1:])["after"] == [1e-7, {"x": " "}]

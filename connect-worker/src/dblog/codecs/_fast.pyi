@@ -76,3 +76,6 @@ def crc32(data: bytes | bytearray | memoryview, seed: int = 0) -> int:
 
 def json_texts(data: bytes | bytearray | memoryview) -> tuple[str | None, str | None]:
     """The compact text of the bytes as a binary document and as the server's JSON text; None where the dialect's reader is asked. For tests."""
+
+def json_doubts(rows: bytes, types: bytes) -> list[tuple[int, int]]:
+    """(number, place) of the rows whose JSON documents may hold values of doubtful kind; json_kinds.doubtful_rows is the slow twin."""

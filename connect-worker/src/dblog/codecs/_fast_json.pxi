@@ -266,6 +266,9 @@ cdef int json_of_text(const uint8_t* p, Py_ssize_t n, Buf* out) except -1:
     out.len = 0
     if not room(out, n + 1):
         raise MemoryError
+    if n and p[0] == 0:  # final already: see dialects/mysql/json_kinds.py
+        append(out, p + 1, n - 1)
+        return out.len and utf8_valid(out.data, out.len)
     while at < n:
         byte = p[at]
         if byte == 32 or byte == 10 or byte == 13 or byte == 9:
@@ -327,3 +330,107 @@ def json_texts(data not None):
     binary = (<bytes>document.data[:document.len]).decode() if json_of_binary(p, len(raw), &document) else None
     text = (<bytes>document.data[:document.len]).decode() if json_of_text(p, len(raw), &document) else None
     return binary, text
+
+
+# --- documents whose text does not tell all ----------------------------------------------------------------------------------------------------------
+
+
+cdef bint json_doubtful(const uint8_t* p, Py_ssize_t n) noexcept nogil:
+    """Whether the server's text may hold a value of doubtful kind: never false where dialects/mysql/json_kinds.doubts finds one."""
+    cdef Py_ssize_t at = 0, start, point, length
+    while at < n:
+        if p[at] == 34:
+            at += 1
+            start = at
+            while at < n and p[at] != 34:
+                at += 2 if p[at] == 92 else 1
+            length = at - start
+            at += 1
+            if length == 26:
+                if p[start + 4] == 45 and p[start + 10] == 32 and p[start + 19] == 46:
+                    return True
+            elif 15 <= length <= 17:
+                if p[start + length - 7] == 46 and p[start + length - 10] == 58:
+                    return True
+            if length >= 12 and memcmp(p + start, b"base64:type", 11) == 0:
+                return True
+        elif 48 <= p[at] <= 57:
+            start = at
+            while at < n and 48 <= p[at] <= 57:
+                at += 1
+            if at < n and p[at] == 46:
+                point = at
+                at += 1
+                while at < n and 48 <= p[at] <= 57:
+                    at += 1
+                # Within these bounds a double's text has no exponent in Java, and is the same as a decimal's.
+                if point - start > 7:
+                    return True
+                if p[start] == 48 and at - point > 3 and p[point + 1] == 48 and p[point + 2] == 48 and p[point + 3] == 48:
+                    return True
+        else:
+            at += 1
+    return False
+
+
+def json_doubts(rows not None, bytes types not None):
+    """Compiled twin of dialects/mysql/json_kinds.doubtful_rows. It may name rows without doubtful values, as it names all of several packets."""
+    cdef const uint8_t[::1] view = rows
+    cdef const uint8_t* p
+    cdef const uint8_t* kinds = <const uint8_t*>PyBytes_AS_STRING(types)
+    cdef Py_ssize_t columns = len(types), size = view.shape[0], start = 0, at, end, length, number = 0, i
+    cdef int code
+    cdef bint doubtful
+    found = []
+    if size == 0:
+        return found
+    p = &view[0]
+    while start < size:
+        if size - start < 4:
+            raise ValueError("rows end inside a packet")
+        length = <Py_ssize_t>little(p + start, 3)
+        end = start + 4 + length
+        doubtful = length == 0xFFFFFF
+        while length == 0xFFFFFF and size - end >= 4:
+            length = <Py_ssize_t>little(p + end, 3)
+            end += 4 + length
+        if end > size:
+            raise ValueError("rows end inside a packet")
+        at = start + 5 + (columns + 9) // 8
+        if not doubtful:
+            for i in range(columns):
+                if at > end:
+                    raise ValueError("a row ends before its columns do")
+                if p[start + 5 + ((i + 2) >> 3)] >> ((i + 2) & 7) & 1:
+                    continue
+                code = kinds[i]
+                if code == 8 or code == 5:
+                    at += 8
+                elif code == 3 or code == 9 or code == 4:
+                    at += 4
+                elif code == 2 or code == 13:
+                    at += 2
+                elif code == 1:
+                    at += 1
+                else:
+                    if at >= end:
+                        raise ValueError("a row ends before its columns do")
+                    length = p[at]
+                    at += 1
+                    if length >= 251:
+                        code = 2 if length == 0xFC else 3 if length == 0xFD else 8
+                        if code > end - at:
+                            raise ValueError("a row ends before its columns do")
+                        length = <Py_ssize_t>little(p + at, code)
+                        at += code
+                    if length < 0 or length > end - at:
+                        raise ValueError("a row ends before its columns do")
+                    if kinds[i] == 245 and json_doubtful(p + at, length):
+                        doubtful = True
+                        break
+                    at += length
+        if doubtful:
+            found.append((number, start))
+        number += 1
+        start = end
+    return found

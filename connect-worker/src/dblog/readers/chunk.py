@@ -168,7 +168,7 @@ class ChunkReader:
                 return rows_asked
             started_s = time.monotonic()
             try:
-                chunk = self._select(connection, ticket, self._sql.chunk_select(version, after, upto, rows_asked), version)
+                chunk = self._select(connection, ticket, self._sql.chunk_select(version, after, upto, rows_asked), version, after)
                 cut_short = len(chunk.rows) > self._limits.bytes_max
                 final = chunk.last_key == upto or (chunk.row_count < rows_asked and not cut_short)
                 reached = upto if final else chunk.last_key
@@ -198,7 +198,7 @@ class ChunkReader:
         if ticket is None:
             return
         try:
-            chunk = self._select(connection, ticket, self._sql.full_scan(version, KEYLESS_ROWS_MAX + 1), version)
+            chunk = self._select(connection, ticket, self._sql.full_scan(version, KEYLESS_ROWS_MAX + 1), version, None)
             if len(chunk.rows) > self._keyless_bytes_max or chunk.row_count > KEYLESS_ROWS_MAX:
                 message = (
                     f"{table} has no key and is too large to be dumped in one window ({self._keyless_bytes_max} bytes, {KEYLESS_ROWS_MAX} rows); "
@@ -212,7 +212,7 @@ class ChunkReader:
             self._interleaver.give_up(ticket, f"its chunk could not be read: {type(e).__name__}")
             raise
 
-    def _select(self, connection: DumpConnection, ticket: Ticket, statement: Statement, version: Table) -> ChunkRows:
+    def _select(self, connection: DumpConnection, ticket: Ticket, statement: Statement, version: Table, after: Key | None) -> ChunkRows:
         """One SELECT in a snapshot that is proved to lie behind the low mark. # I2"""
         text, parameters = statement
         key = self._sql.key_indexes(version) if version.key else ()
@@ -221,7 +221,8 @@ class ChunkReader:
         for _ in range(PROOFS_MAX):
             with _snapshot(connection):
                 if connection.read_mark(self._mark_name) == ticket.low_token:
-                    return connection.select(text, parameters, bytes_max=bytes_max, key=key)
+                    chunk = connection.select(text, parameters, bytes_max=bytes_max, key=key)
+                    return connection.settle(chunk, version, after)
             if self._stop.wait(PROOF_INTERVAL_S):
                 message = "the dump is stopping"
                 raise TransientError(message)

@@ -2,9 +2,9 @@
 
 A JSON column is binary in the log (sql-common/json_binary.h) and text in a result set. Both become the text that Debezium's log reader
 writes (JsonStringFormatter of the binlog client): no blanks, members in stored order, doubles as ``Double.toString`` without exponent, opaque
-values as base64. So a row has the same bytes whether it came by the log or by a chunk. Two things the server's text does not tell and
-that are taken as what they most often are: a number with a point is a double (a DECIMAL inside JSON prints the same but for trailing
-zeros, which are kept), and a quoted date or time is a plain string (the server prints six fraction digits for a stored temporal value).
+values as base64. So a row has the same bytes whether it came by the log or by a chunk. What the server's text does not tell is taken as what
+it most often is: a number with a point is a double, unless it has digits that no double prints, a quoted date or time is a plain string, and
+``base64:type`` is an opaque value. Where it matters and is otherwise, json_kinds.py has asked the server, and the text comes here as FINAL.
 """
 
 from __future__ import annotations
@@ -195,8 +195,14 @@ _UNESCAPE: dict[str, str] = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 
 
+FINAL = b"\0"
+"""In front of a document's text that is final already; no JSON text begins so."""
+
+
 def text_of_text(raw: bytes) -> str:
     """The compact text of what the server prints for a JSON value. Text that is no JSON comes back as it is."""
+    if raw[:1] == FINAL:
+        return raw[1:].decode("utf-8", "replace")
     text = raw.decode("utf-8", "replace")
     out: list[str] = []
     at, end = 0, len(text.rstrip())
@@ -206,7 +212,7 @@ def text_of_text(raw: bytes) -> str:
             return text
         string, number, other = token.groups()
         if string is not None:
-            opaque = _OPAQUE_TEXT.fullmatch(string)
+            opaque = None if text[token.end() : token.end() + 1] == ":" else _OPAQUE_TEXT.fullmatch(string)
             out.append('"' + opaque[1].replace("\\n", "") + '"' if opaque else quoted(_unescaped(string[1:-1])))
         elif number is not None:
             out.append(_number_text(number))
@@ -227,6 +233,11 @@ def _one(match: re.Match[str]) -> str:
     if match[1] is not None:
         return chr(int(match[1], 16))
     return _UNESCAPE.get(match[2], match[2])
+
+
+def differs_as_double(token: str) -> bool:
+    """Whether a DOUBLE has another final text than a DECIMAL that the server prints alike."""
+    return "." in token and "e" not in token.lower() and _number_text(token) != token
 
 
 def _number_text(token: str) -> str:

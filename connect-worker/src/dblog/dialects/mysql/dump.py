@@ -15,15 +15,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dblog.dialects.mysql import protocol, sql
+from dblog.dialects.mysql import json_kinds, protocol, sql
 from dblog.dialects.mysql.connect import STATEMENT_TIMEOUT_S, ConnectSettings, ReadOnlyError, TableChangedError, Wire, meaning, open_wire
 from dblog.dialects.mysql.protocol import ResultColumn
 from dblog.errors import DefiniteError, TransientError
-from dblog.model import TableId
+from dblog.model import Table, TableId
 from dblog.ports import ChunkRows
 
 Walk = Callable[[Any, int], tuple[bool, int, int, int]]
 """protocol.walk_rows or its compiled twin."""
+
+Doubtful = Callable[[bytes, bytes], list[tuple[int, int]]]
+"""json_kinds.doubtful_rows or its compiled twin."""
 
 _RECV_BYTES = 256 * 1024
 _STATEMENTS_MAX = 16
@@ -33,11 +36,14 @@ _STATEMENTS_MAX = 16
 class DumpConnection:
     """Marks and chunks of one reader thread; ``close`` may be called from another. Satisfies ``ports.DumpConnection``."""
 
-    def __init__(self, snapshot: Wire, marking: Wire, marks: TableId, walk: Walk = protocol.walk_rows) -> None:
+    def __init__(
+        self, snapshot: Wire, marking: Wire, marks: TableId, walk: Walk = protocol.walk_rows, doubtful: Doubtful = json_kinds.doubtful_rows
+    ) -> None:
         self._snapshot = snapshot
         self._marking = marking
         self._marks = marks
         self._walk = walk
+        self._doubtful = doubtful
         self._statements: OrderedDict[str, int] = OrderedDict()
         self.columns: tuple[ResultColumn, ...] = ()
         """Column definitions of the last result set: their types are those of the table in the snapshot."""
@@ -52,7 +58,7 @@ class DumpConnection:
         except BaseException:
             snapshot.close()
             raise
-        return cls(snapshot, marking, marks, _walker())
+        return cls(snapshot, marking, marks, *_compiled())
 
     def write_mark(self, name: str, token: str) -> None:
         """Commit the token to the mark row ``name``, in a transaction of its own. Tokens are never used twice."""
@@ -104,6 +110,10 @@ class DumpConnection:
         except OSError as e:
             message = f"the connection to {self._snapshot.settings.address} broke while a chunk was read ({e.strerror or type(e).__name__})"
             raise TransientError(message) from e
+
+    def settle(self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None) -> ChunkRows:
+        """The chunk that was just selected, its JSON documents with the kinds of values that their text hides (json_kinds.py)."""
+        return json_kinds.settled_chunk(chunk, table, after, columns=self.columns, doubtful=self._doubtful, select=self.select)
 
     def close(self) -> None:
         """Give up both connections, also from another thread, also in the middle of a SELECT."""
@@ -212,11 +222,10 @@ class _Answer:
         self._data += data
 
 
-def _walker() -> Walk:
-    """The compiled walk when the extension is there; it gives the same answers."""
+def _compiled() -> tuple[Walk, Doubtful]:
+    """The compiled walks when the extension is there; they give the same answers."""
     try:
         extension = importlib.import_module("dblog.codecs._fast")
     except ImportError:
-        return protocol.walk_rows
-    walk: Walk = getattr(extension, "scan_rows", protocol.walk_rows)
-    return walk
+        return protocol.walk_rows, json_kinds.doubtful_rows
+    return extension.scan_rows, extension.json_doubts

@@ -261,6 +261,9 @@ def row_values(payload: bytes, columns: Sequence[ResultColumn], wanted: Sequence
 
 _INTEGERS = {1: (1, "b"), 2: (2, "h"), 13: (2, "h"), 3: (4, "i"), 9: (4, "i"), 8: (8, "q")}
 
+FIXED_BYTES = {1: 1, 2: 2, 13: 2, 3: 4, 9: 4, 8: 8, 4: 4, _TYPE_DOUBLE: 8}
+"""Bytes of a value of these wire types in a binary row; all others stand behind their length."""
+
 
 def _value(data: bytes, at: int, column: ResultColumn) -> tuple[Any, int]:
     code = column.type_code

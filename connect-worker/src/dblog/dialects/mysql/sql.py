@@ -51,6 +51,20 @@ def key_indexes(table: Table) -> tuple[int, ...]:
 
 def chunk_select(table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, rows_max: int) -> Statement:
     """The first ``rows_max`` rows of the range (after, upto] in key order. None: open on that side. The table has a key."""
+    return _chunk(table, select_list(table), after, upto, rows_max)
+
+
+def json_kinds(table: Table, places: Sequence[tuple[int, str]], after: Sequence[Any] | None, rows_max: int) -> Statement:
+    """The kinds of JSON values in the same rows: each place is a column's index and a path. Without a key the rows come as in ``full_scan``."""
+    kinds = ", ".join(f"JSON_TYPE(JSON_EXTRACT({quote(table.columns[column].name)}, ?))" for column, _ in places)
+    paths = tuple(path for _, path in places)
+    if not table.key:
+        return f"SELECT {kinds} FROM {quote_table(table.id)} LIMIT ?", (*paths, rows_max)
+    text, parameters = _chunk(table, kinds, after, None, rows_max)
+    return text, (*paths, *parameters)
+
+
+def _chunk(table: Table, wanted: str, after: Sequence[Any] | None, upto: Sequence[Any] | None, rows_max: int) -> Statement:
     key = _key_columns(table)
     conditions: list[str] = []
     parameters: list[Any] = []
@@ -61,7 +75,7 @@ def chunk_select(table: Table, after: Sequence[Any] | None, upto: Sequence[Any] 
             parameters += values
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     order = ", ".join(quote(column.name) for column in key)
-    return f"SELECT {select_list(table)} FROM {_indexed(table)}{where} ORDER BY {order} LIMIT ?", (*parameters, rows_max)
+    return f"SELECT {wanted} FROM {_indexed(table)}{where} ORDER BY {order} LIMIT ?", (*parameters, rows_max)
 
 
 def max_key(table: Table) -> Statement:
