@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo fuzz kill-campaign test lint format bench bench-peer compare-peer setup clean
+.PHONY: help demo fuzz kill-campaign test lint format bench bench-peer bench-sink compare-peer setup clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -25,6 +25,7 @@ help:
 	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
 	@echo '  make bench [ARGS=...]              speed and memory of the worker; writes build/bench'
 	@echo '  make bench-peer [ARGS="bulk --scale 0.1"]   the worker against Debezium in Kafka Connect; writes build/bench/peer.json'
+	@echo '  make bench-sink [ARGS="--works inserts --scale 0.1"]   the sink against a naive one; writes build/bench/sink.json'
 	@echo '  make fuzz [ARGS=...]               damaged packets and rows into the decoders, built with sanitizers; --cases N --seed N'
 	@echo '  make compare-peer [ARGS=...]       the records of dblog and of a real Debezium for the same statements, field by field'
 	@echo '  make setup                         only the virtual environment, the extension and the downloads'
@@ -68,6 +69,10 @@ bench: setup
 # An hour on an idle machine; ARGS picks works and makes them smaller.
 bench-peer: setup
 	@$(BIN)/python tests/bench/peer.py $(ARGS)
+
+# An hour or two on an idle machine.
+bench-sink: setup
+	@$(BIN)/python tests/bench/sinks.py $(ARGS)
 
 # Not part of the tests, which run some thousand of the same cases: see tests/fuzz/sanitized.py.
 fuzz: setup
