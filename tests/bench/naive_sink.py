@@ -83,9 +83,13 @@ def main() -> int:
         say(job, "batch", batch_id=batch_id)
 
     say(job, "started")
-    source = session.readStream.format("kafka").options(**options, startingOffsets="earliest", maxOffsetsPerTrigger=job["batch_rows"]).load()
+    source = (
+        session.readStream.format("kafka").options(**options, startingOffsets="earliest", maxOffsetsPerTrigger=job["batch_rows"]).load()
+    )
     writer = source.writeStream.foreachBatch(on_batch).option("checkpointLocation", job["checkpoint"])
-    query = (writer.trigger(processingTime=f"{job['trigger_s']} seconds") if job["trigger_s"] else writer.trigger(availableNow=True)).start()
+    query = (
+        writer.trigger(processingTime=f"{job['trigger_s']} seconds") if job["trigger_s"] else writer.trigger(availableNow=True)
+    ).start()
     query.awaitTermination()
     say(job, "stopped")
     return 0

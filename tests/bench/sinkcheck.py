@@ -1,6 +1,6 @@
 """Whether two lakes hold the same rows: counts and an order-free digest of the columns that both keep in the same types.
 
-    python sinkcheck.py <job.json>      {"paths": [one, other], "spark": {...}}; prints a JSON list of {rows, digest}
+python sinkcheck.py <job.json>      {"paths": [one, other], "spark": {...}}; prints a JSON list of {rows, digest}
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ def main() -> int:
     found = []
     for path in job["paths"]:
         columns = "xxhash64(id, amount, name, price, note, weight)"
-        row = session.read.format("delta").load(path).selectExpr("count(*) AS rows", f"sum(CAST({columns} AS DECIMAL(38, 0))) AS digest").first()
+        row = (
+            session.read.format("delta")
+            .load(path)
+            .selectExpr("count(*) AS rows", f"sum(CAST({columns} AS DECIMAL(38, 0))) AS digest")
+            .first()
+        )
         found.append({"rows": row["rows"], "digest": str(row["digest"])})
     Path(job["answer"]).write_text(json.dumps(found))
     session.stop()

@@ -6,7 +6,6 @@ import json
 import shutil
 import statistics
 import subprocess
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -156,7 +155,11 @@ class Field:
         folder.mkdir(parents=True)
         paths = [str(engine.table(lakes[engine.key], TABLE)) for engine in self.engines]
         answer = folder / "answer.json"
-        self.program("sinkcheck.py", {"paths": paths, "answer": str(answer), "spark": spark_conf(folder)}, folder)
+        self.program(
+            "sinkcheck.py",
+            {"paths": paths, "answer": str(answer), "spark": {**spark_conf(folder), "spark.databricks.delta.snapshotPartitions": "1"}},
+            folder,
+        )
         found = json.loads(answer.read_text())
         if found[0] != found[1]:
             raise RuntimeError(f"the two sinks made different tables: {dict(zip([e.key for e in self.engines], found, strict=True))}")
@@ -209,7 +212,7 @@ def freshness(field: Field, work: Paced, records: Records, *, engines: list[Engi
             pump = Pump(field.bootstrap, f"{reserve}.{engine.key}", records.count, work.per_s)
             pump.run()
             ends = Offsets(field.bootstrap, topics)
-            wait_until(lambda: ends.all_in(committed(run.checkpoint)), timeout_s=LIMIT_S, what="the last batch", pause_s=0.2)
+            wait_until(lambda ends=ends: ends.all_in(committed(run.checkpoint)), timeout_s=LIMIT_S, what="the last batch", pause_s=0.2)
             delays = ends.delays_s(run.checkpoint)
         delays = delays[len(delays) // 5 :]  # the first fifth warms the JVM
         quantiles = statistics.quantiles([delay for _, delay in delays], n=100)
@@ -312,7 +315,12 @@ class Offsets:
     """The ends of some topics of one partition, and when each of their records was produced."""
 
     def __init__(self, bootstrap: str, topics: list[str]) -> None:
-        self._consumer_of = {"bootstrap.servers": bootstrap, "group.id": "offsets", "enable.auto.commit": False, "enable.partition.eof": False}
+        self._consumer_of = {
+            "bootstrap.servers": bootstrap,
+            "group.id": "offsets",
+            "enable.auto.commit": False,
+            "enable.partition.eof": False,
+        }
         consumer = Consumer(self._consumer_of)
         self.ends = {topic: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1] for topic in topics}
         consumer.close()
