@@ -32,6 +32,7 @@ from dblog.dialects.mysql.charset_tables import FRAMES
 from dblog.dialects.mysql.connect import ConnectSettings
 from dblog.dialects.mysql.session import Session
 from dblog.dialects.mysql.types import TypeModes
+from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import WriteRowsEvent
@@ -271,6 +272,37 @@ def select(server: Database, database: str, tables: list[MadeTable]) -> dict[str
 def modes_of(table: MadeTable) -> str:
     m = table.modes
     return f"{m.time_precision_mode} {m.decimal_handling_mode} {m.bigint_unsigned_handling_mode} {m.binary_handling_mode}"
+
+
+@pytest.mark.parametrize("mode", ["warn", "fail"])
+def test_an_empty_geometry_is_null_or_an_error_that_says_what_to_do(mariadb: Database, mode: str) -> None:
+    """What MariaDB gives the rows that are there in a NOT NULL column that is added; MySQL refuses the statement."""
+    database = new_database(mariadb, "empty_geometries")
+    with opened(mariadb) as session:
+        with connected(mariadb, database=database) as connection, connection.cursor() as cursor:
+            cursor.execute("SET sql_mode = ''")
+            cursor.execute("CREATE TABLE t (id int PRIMARY KEY, n int)")
+            cursor.execute("INSERT INTO t VALUES (1, 1)")
+            cursor.execute("ALTER TABLE t ADD g geometry NOT NULL, ADD l linestring NOT NULL")
+            file, pos, _ = session.current_position()
+            cursor.execute("UPDATE t SET n = 2")
+            cursor.execute(f"CREATE TABLE {SENTINEL} (id int)")
+        table = session.read_catalog(lambda t: t == TableId(database, "t"))[0]
+        plan = plan_of(mariadb, table, TypeModes(event_converting_failure_handling_mode=mode))
+        raw = read_log(session, file, pos)
+        rows, _ = dumped(session, {table.id: plan})[table.id]
+    context = RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental")
+    for encoder, decoder in ((_fast.FastPlan(plan, image), _fast.LogDecoder), (SlowPlan(plan, image), SlowLogDecoder)):
+        made = decoder(flavor="mariadb", resolve=lambda body, _p, e=encoder: e if named_table(body) == table.id else None)
+        if mode == "fail":
+            with pytest.raises(DefiniteError, match=r"column g: an empty geometry .*event\.converting\.failure\.handling\.mode=warn"):
+                by_log(made, raw, file, pos)
+            with pytest.raises(DefiniteError, match="column g: an empty geometry"):
+                encoder.encode_chunk(rows, context, frozenset())
+            continue
+        (_, logged), *_ = by_log(made, raw, file, pos)[table.id]
+        for value in (logged, encoder.encode_chunk(rows, context, frozenset())[1][0]):
+            assert Decoder(plan).after(value) == {"id": 1, "n": 2, "g": None, "l": None}
 
 
 def noting(select: Any, questions: list[str]) -> Any:

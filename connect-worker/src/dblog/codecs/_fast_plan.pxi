@@ -218,7 +218,7 @@ cdef class FastPlan:
         c.scale = column.scale
         c.fsp = column.length
         c.unit = _UNITS.get(column.form, 1)
-        c.of_day = column.beyond_day != "keep"
+        c.of_day = column.unfit != "keep"
         c.adjust_years = column.adjust_years
         if isinstance(column.rewrite, Mask):
             self.constant(c, avro.encode(schema, column.rewrite.text))

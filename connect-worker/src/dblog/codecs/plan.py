@@ -90,7 +90,7 @@ class Form(IntEnum):
     """bigint unsigned in mode ``long``: the 64 bits read as signed."""
 
 
-BeyondDay = Literal["keep", "null", "fail"]
+Unfit = Literal["keep", "null", "fail"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +123,8 @@ class ColumnPlan:
     adjust_years: bool = False
     key_schema: Schema | None = None
     rewrite: Rewrite | None = None
-    beyond_day: BeyondDay = "keep"
-    """What a TIME below zero or above 24 hours becomes: a number, NULL, or an error, where the form is a time of day."""
+    unfit: Unfit = "keep"
+    """What becomes of a value that the form cannot say, a TIME below zero or above 24 hours or an empty geometry: a number, NULL, or an error."""
 
     @property
     def apart(self) -> bool:

@@ -18,7 +18,7 @@ from dblog.clock import Clock
 from dblog.codecs import envelope, marker
 from dblog.codecs._fast import FastPlan
 from dblog.codecs.logitems import LogEvent
-from dblog.codecs.plan import RowContext, TablePlan
+from dblog.codecs.plan import RowContext, Source, TablePlan
 from dblog.codecs.rowplan import RowEncoder, SlowPlan, Writers, source_block
 from dblog.codecs.schema import Schema
 from dblog.codecs.tableplan import PlanSettings, Prefix, TopicNaming, build_table_plan
@@ -97,11 +97,11 @@ class Encoders:
     def encoder(self, table: Table) -> RowEncoder:
         """The row encoder of a table version."""
         plan = self._plan(table, self._key.prefix, self._value.prefix)
-        lost = [c.name for c in plan.columns if c.included and c.beyond_day == "null"]
+        lost = [c.name for c in plan.columns if c.included and c.unfit == "null" and (c.source is Source.TIME or not c.nullable)]
         if lost and self._modes.event_converting_failure_handling_mode == "warn":
             # Once for a table version, not for each value.
             log.warning(
-                "a TIME below zero or above 24 hours becomes null with this time.precision.mode",
+                "a TIME below zero or above 24 hours with this time.precision.mode, and an empty geometry, becomes null",
                 table=str(table.id),
                 columns=", ".join(lost),
             )

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from dblog.codecs.plan import BeyondDay, ColumnPlan, Form, Source
+from dblog.codecs.plan import ColumnPlan, Form, Source, Unfit
 from dblog.codecs.rewrites import Cut, Hash, Rewrite
 from dblog.codecs.schema import Field, Kind, Schema
 from dblog.errors import DefiniteError
@@ -209,19 +209,21 @@ def assemble(column: Column, typed: Typed | None, modes: TypeModes, table: Table
         adjust_years=modes.enable_time_adjuster and typed.source in _DATED,
         key_schema=None if typed is _UNKNOWN else bare,
         rewrite=rewrite,
-        beyond_day=_beyond_day(column, typed, modes),
+        unfit=_unfit(column, typed, modes),
     )
 
 
-def _beyond_day(column: Column, typed: Typed, modes: TypeModes) -> BeyondDay:
-    """``time.precision.mode`` connect and isostring have a time of day, which not every TIME is.
+def _unfit(column: Column, typed: Typed, modes: TypeModes) -> Unfit:
+    """``time.precision.mode`` connect and isostring have a time of day, which not every TIME is; and an empty geometry, which a NOT NULL column without
+    a default gets where the session is not strict, has neither SRID nor shape.
 
     Debezium 3.6.1 fails to convert such a value (measured): with ``event.converting.failure.handling.mode`` warn or skip it leaves out the field,
     which its converter then refuses in a NOT NULL column.
     """
-    if typed.source is not Source.TIME or typed.form not in (Form.MILLIS, Form.ISO_TIME):
+    may_be_null = column.nullable or typed.form is Form.GEOMETRY
+    if typed.source is not Source.GEOMETRY and (typed.source is not Source.TIME or typed.form not in (Form.MILLIS, Form.ISO_TIME)):
         return "keep"
-    return "null" if column.nullable and modes.event_converting_failure_handling_mode != "fail" else "fail"
+    return "null" if may_be_null and modes.event_converting_failure_handling_mode != "fail" else "fail"
 
 
 def rewritten(column: Column, typed: Typed, asked: Rewrite) -> tuple[Rewrite | None, tuple[tuple[str, str], ...]]:

@@ -237,9 +237,9 @@ def _form(column: ColumnPlan, where: str) -> Callable[[Any], Any]:
         case Form.HEX:
             return lambda raw: raw.hex()
         case Form.POINT:
-            return lambda raw: _point(raw, where)
+            return lambda raw: _point(raw, where) if raw else _no_geometry(column, where)
         case Form.GEOMETRY:
-            return lambda raw: _geometry(raw, where)
+            return lambda raw: _geometry(raw, where) if raw else _no_geometry(column, where)
         case Form.FLOAT_VECTOR:
             return lambda raw: list(unpack(f"<{len(raw) // 4}f", raw[: len(raw) // 4 * 4]))
         case _:
@@ -252,7 +252,7 @@ def _of_day(convert: Callable[[int], Any], column: ColumnPlan, where: str) -> Ca
     def checked(micros: int) -> Any:
         if 0 <= micros <= _MICROS_PER_DAY:
             return convert(micros)
-        if column.beyond_day == "null":
+        if column.unfit == "null":
             return None
         raise beyond_day(where)
 
@@ -325,6 +325,15 @@ def _set_text(members: tuple[str, ...], bits: int, where: str) -> str:
     if bits >> len(members):
         raise DefiniteError(f"{where}: the log has SET bits beyond the {len(members)} known members; the schema is out of sync")
     return ",".join(member for index, member in enumerate(members) if bits >> index & 1)
+
+
+def _no_geometry(column: ColumnPlan, where: str) -> None:
+    """An empty value: Debezium finds no SRID in it, which is a failed conversion."""
+    if column.unfit == "fail":
+        raise DefiniteError(
+            f"{where}: an empty geometry (from an INSERT that left out a NOT NULL column) cannot be written; give the row a value"
+            " (or, for any column but a NOT NULL point, set event.converting.failure.handling.mode=warn)"
+        )
 
 
 def _geometry(raw: bytes, where: str) -> dict[str, Any]:
