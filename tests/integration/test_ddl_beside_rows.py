@@ -13,6 +13,7 @@ from dblog.core.changes import Change, Unknown, tables_of
 from dblog.core.timeline import Position, Timeline
 from dblog.dialects.mysql import events
 from dblog.dialects.mysql.session import ServerFacts
+from dblog.errors import DefiniteError
 from dblog.readers.binlog_dialect import BinlogDialect
 from stack.database import Database
 from support.follower import Follower
@@ -191,6 +192,38 @@ def test_a_table_altered_twice_before_it_could_be_read_is_parked_and_the_others_
     assert not wrong
     history = [json.loads(v) for _, v in follower.history.records if v]
     assert any("parked" in version for record in history for version in record.get("versions", ())), "it was parked on the way"
+
+
+@pytest.mark.usefixtures("without_names")
+@pytest.mark.parametrize("mode", ["fail", "skip"])
+def test_a_connector_that_dumps_nothing_goes_on_without_rows_it_cannot_tell_only_where_that_is_wanted(shop: Any, mode: str) -> None:
+    follower = in_the_past(shop(**{"snapshot.mode": "no_data", "inconsistent.schema.handling.mode": mode})).start()
+    follower.sql("INSERT INTO t (id) VALUES (4)", "INSERT INTO other VALUES (1)")
+    follower.until(lambda: len(follower.values) == 2)
+    follower.task.stop()
+    follower.sql(
+        "ALTER TABLE t /* future */ ADD c INT",
+        "INSERT INTO t (id, c) VALUES (5, 55)",
+        "INSERT INTO other VALUES (2)",
+        "ALTER TABLE t CHANGE c d INT, CHANGE a e INT",
+        "UPDATE t SET d = 66 WHERE id = 1",
+        "INSERT INTO other VALUES (3)",
+    )
+    follower.task = follower._new_task()
+    follower.task.start(follower.offset)
+
+    if mode == "fail":
+        with pytest.raises(
+            DefiniteError, match=r"rows of ddl_rows\w*\.t in the log cannot be decoded: .*inconsistent\.schema\.handling\.mode"
+        ):
+            follower.until(lambda: False)
+        return
+    follower.until_equal("other")
+    follower.sql("INSERT INTO t (id, d) VALUES (6, 77)", "INSERT INTO other VALUES (4)")
+    follower.until(lambda: len(follower.values) == 6)
+    assert [record["after"] for table, record in follower.values[2:] if table == "t"] == [{"id": 6, "e": None, "b": None, "d": 77}]
+    assert follower.task.metrics()["log_events_skipped_total"] == 2
+    assert "r" not in {record["op"] for _, record in follower.values}
 
 
 @pytest.mark.usefixtures("without_names")

@@ -372,6 +372,17 @@ def test_a_log_that_stays_damaged_fails_the_task_with_file_and_place(follow: Mak
     assert [record["after"]["s"] for _, record in follower.values] == ["good"]
 
 
+def test_a_rows_event_that_stays_damaged_is_left_out_where_that_is_wanted_and_counted(follow: Make, spoiled: list[int]) -> None:
+    follower = follow("CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20))", **{"event.deserialization.failure.handling.mode": "warn"})
+    spoiled[0] = 4
+    follower.sql("INSERT INTO t VALUES (1, 'good'), (2, 'spoil me')", "UPDATE t SET s = 'good again'", "INSERT INTO t VALUES (3, 'good')")
+
+    follower.until(lambda: len(follower.values) == 3)
+    assert spoiled[0] == 0
+    assert [record["op"] for _, record in follower.values] == ["u", "u", "c"]
+    assert follower.task.metrics()["log_events_skipped_total"] == 1
+
+
 def test_a_transaction_beyond_the_queue_is_followed_in_bounded_memory(follow: Make) -> None:
     """I6. 100 MiB of rows, compressed by MySQL to almost nothing: neither the log's nor the queue's share of them may pile up."""
     follower = follow("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, s VARCHAR(1100))", **{"max.queue.size": "4000"})

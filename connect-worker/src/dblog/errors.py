@@ -21,11 +21,21 @@ class DefiniteError(DblogError):
 
 
 class DamagedLogError(DefiniteError):
-    """An event of the log that cannot be read: a wrong checksum, or a length that does not fit. Reading it again shows whether it is so at the source."""
+    """An event of the log that cannot be read: a wrong checksum, or a length that does not fit. Reading it again shows whether it is so at the source.
+
+    ``place`` (file, offset) is that of a rows event or table map, which can be passed over without harm to any other table; None for all other events:
+    without a statement, a GTID or a transaction's end, what follows would be read wrongly.
+    """
+
+    def __init__(self, message: str, *, place: tuple[str, int] | None = None) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class BadRowsError(DefiniteError):
-    """A rows event that cannot be made into records; ``event.processing.failure.handling.mode`` decides what follows. # I5"""
+    """A rows event that cannot be made into records; ``event.processing.failure.handling.mode`` decides what follows, and so does
+    ``event.deserialization.failure.handling.mode``. # I5
+    """
 
 
 class ConfigError(DefiniteError):

@@ -13,7 +13,7 @@ from dblog.codecs.logdecoder import SlowLogDecoder
 from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, LogEvent, LogRows
 from dblog.codecs.rowplan import SlowPlan
 from dblog.dialects.mysql import image as mysql_image
-from dblog.errors import DefiniteError, TransientError
+from dblog.errors import DamagedLogError, DefiniteError, TransientError
 from dblog.model import Column
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -874,6 +874,73 @@ def test_a_damaged_row_leaves_the_rows_before_it(make) -> None:
     assert items[0].position.event == 3
     with pytest.raises(DefiniteError):
         made.feed(b"")
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_a_damaged_rows_event_can_be_left_out_by_its_place_and_takes_no_other_with_it(make, flavor) -> None:
+    code = WRITE_V1 if flavor == "mariadb" else WRITE
+    stream = Stream(flavor).hello().begin()
+    mapped(stream).rows(code, 5, 2, row(1))
+    place, first = stream.pos, len(stream.bytes())
+    stream.rows(code, 5, 2, row(2)).rows(code, 5, 2, row(3)).xid()
+    transaction(stream, [4], number=2)
+    spoilt = bytearray(stream.bytes())
+    spoilt[first + 40] ^= 1
+
+    items, error = until_damage(make(flavor), bytes(spoilt))
+    assert rows_of(items) == [1]
+    assert error.place == (FILE, place)
+    whole = drain(make(flavor), bytes(spoilt), unreadable=frozenset({error.place}))
+
+    assert rows_of(whole) == [1, 3, 4]
+    assert [e["source"]["pos"] for e in envelopes(whole)] == [
+        e["source"]["pos"] for e in envelopes(drain(make(flavor), stream.bytes())) if e["after"]["id"] != 2
+    ]
+    assert whole[-1].position == drain(make(flavor), stream.bytes())[-1].position
+
+
+def test_after_a_damaged_table_map_no_row_is_read_by_an_older_one(make) -> None:
+    stream = Stream().hello()
+    transaction(stream, [1])
+    stream.begin(number=2)
+    place, first = stream.pos, len(stream.bytes())
+    mapped(stream).rows(WRITE, 5, 2, row(2)).xid()
+    transaction(stream, [3], number=3)
+    spoilt = bytearray(stream.bytes())
+    spoilt[first + 40] ^= 1
+    unreadable: frozenset[tuple[str, int]] = frozenset()
+    places = []
+    while (left := until_damage(make(), bytes(spoilt), unreadable=unreadable))[1] is not None:
+        assert len(places) < 2
+        places.append(left[1].place)
+        unreadable = frozenset(places)
+
+    assert places[0] == (FILE, place)
+    assert rows_of(left[0]) == [1, 3]
+
+
+def test_a_damaged_event_of_another_kind_cannot_be_left_out(make) -> None:
+    for add in (lambda s: s.begin(), lambda s: s.query("ALTER TABLE t ADD c INT"), lambda s: s.begin().xid()):
+        stream = Stream().hello()
+        add(stream)
+        spoilt = bytearray(stream.bytes())
+        spoilt[-5] ^= 1
+        _, error = until_damage(make(), bytes(spoilt))
+        assert error.place is None
+        assert until_damage(make(), bytes(spoilt), unreadable=frozenset({(FILE, p) for p in range(4, 1000)}))[1] is not None
+
+
+def until_damage(made: Any, data: bytes, **start: Any) -> tuple[list[Any], DamagedLogError | None]:
+    """What comes before the damage, and the damage."""
+    made.start(FILE, 4, now_us=lambda: NOW, **start)
+    items: list[Any] = []
+    try:
+        items += made.feed(data)
+        while made.held:
+            items += made.feed(b"")
+    except DamagedLogError as error:
+        return items, error
+    return items + made.flush(), None
 
 
 def test_an_artificial_flag_does_not_move_the_place(make) -> None:

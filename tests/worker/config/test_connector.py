@@ -160,7 +160,6 @@ def test_keys_nobody_knows_are_ignored_and_kept():
         ("provide.transaction.metadata", "true"),
         ("topic.naming.strategy", "org.example.Mine"),
         ("schema.history.internal", "io.debezium.storage.file.history.FileSchemaHistory"),
-        ("event.deserialization.failure.handling.mode", "skip"),
         ("gtid.ignore.on.recovery", "true"),
         ("snapshot.select.statement.overrides", "a.b"),
         ("time.precision.mode", "adaptive"),

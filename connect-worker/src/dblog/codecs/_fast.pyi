@@ -42,8 +42,21 @@ class LogDecoder:
         keep_query: bool = False,
         gtid_included: Callable[[str], bool] | None = None,
     ) -> None: ...
-    def start(self, file: str, pos: int, *, skip_events: int = 0, skip_rows: int = 0, epoch: int = 0, now_us: Callable[[], int]) -> None:
-        """Begin at a place, as after connecting. The first transaction's first ``skip_events`` events, and then ``skip_rows`` rows, give nothing."""
+    def start(
+        self,
+        file: str,
+        pos: int,
+        *,
+        skip_events: int = 0,
+        skip_rows: int = 0,
+        epoch: int = 0,
+        now_us: Callable[[], int],
+        unreadable: AbstractSet[tuple[str, int]] = ...,
+    ) -> None:
+        """Begin at a place, as after connecting. The first transaction's first ``skip_events`` events, and then ``skip_rows`` rows, give nothing.
+
+        ``unreadable``: places of rows events and table maps that are left out, whatever is wrong with them (DamagedLogError.place).
+        """
 
     def feed(self, data: bytes) -> list[LogRows | LogEvent]:
         """Take more bytes; give what is finished.

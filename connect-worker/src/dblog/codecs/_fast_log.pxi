@@ -173,6 +173,8 @@ cdef class LogDecoder:
     cdef uint64_t slot_ids[SLOTS]
     # output
     cdef list items
+    cdef object unreadable   # places of events to leave out, None without any
+    cdef int kind            # type of the event at hand, 0 while its header is not checked
     cdef list used
     cdef int64_t item
     cdef int64_t records
@@ -225,8 +227,20 @@ cdef class LogDecoder:
         free(self.joined.data)
         free(self.inner.data)
 
-    def start(self, str file not None, int64_t pos, *, int64_t skip_events=0, int64_t skip_rows=0, int64_t epoch=0, now_us not None):
+    def start(
+        self,
+        str file not None,
+        int64_t pos,
+        *,
+        int64_t skip_events=0,
+        int64_t skip_rows=0,
+        int64_t epoch=0,
+        now_us not None,
+        unreadable=frozenset(),
+    ):
         """Begin at a place: the connection is new, nothing of an earlier one is kept but the tables."""
+        self.unreadable = unreadable if unreadable else None
+        self.kind = 0
         self.data = b""
         self.at = 0
         self.carry.len = 0
@@ -408,16 +422,21 @@ cdef class LogDecoder:
             raise self.damaged(f"a packet of kind {p[0]} in the stream of events")
         p += 1
         size = n - 1
+        self.kind = 0
         if size < HEADER:
             raise self.damaged("an event shorter than its header")
         e.timestamp = <uint32_t>little(p, 4)
         e.type_code = p[4]
         e.server_id = <uint32_t>little(p + 5, 4)
+        if self.unreadable is not None and left_out_kind(e.type_code) and (self.file, self.place) in self.unreadable:
+            self.pass_unreadable(&e, size)
+            return 0
         length = <uint32_t>little(p + 9, 4)
         log_pos = <int64_t>little(p + 13, 4)
         e.flags = <uint32_t>little(p + 17, 2)
         if <Py_ssize_t>length != size:
             raise self.damaged(f"an event of {size} bytes that says it has {length}")
+        self.kind = e.type_code
         checked = self.checksum
         if e.type_code == FORMAT_DESCRIPTION_EVENT:
             if size < HEADER + 57 + 5:
@@ -442,6 +461,21 @@ cdef class LogDecoder:
             e.start = e.next - size
         e.low = e.start << 23
         self.handle(&e)
+        self.silent += size
+        if self.silent > (1 << 24) or self.ranges_count >= RANGES_MAX - 2:
+            self.cut(1)
+        return 0
+
+    cdef int pass_unreadable(self, Event* e, Py_ssize_t size) except -1:
+        """Leave out an event that was given up: its header may lie too, so the place behind it comes from its size; a table map takes all others with it."""
+        cdef Py_ssize_t i
+        if e.type_code == TABLE_MAP_EVENT:
+            self.by_id.clear()
+            for i in range(SLOTS):
+                self.slots[i] = None
+                self.slot_ids[i] = 0
+        e.next = self.place + size
+        self.inside(e)
         self.silent += size
         if self.silent > (1 << 24) or self.ranges_count >= RANGES_MAX - 2:
             self.cut(1)
@@ -1279,7 +1313,8 @@ cdef class LogDecoder:
         place = self.place if self.payload is None else self.payload_start
         return DamagedLogError(
             f"the log at {self.file or 'its start'}:{place} holds {what}; check the log with mysqlbinlog --verify-binlog-checksum, "
-            "and take a new snapshot from a later position if it is damaged"
+            "and take a new snapshot from a later position if it is damaged",
+            place=(self.file, place) if self.payload is None and left_out_kind(self.kind) else None,
         )
 
     cdef object located(self, error, Event* e):
@@ -1291,6 +1326,17 @@ cdef class LogDecoder:
 
 
 _NEVER_PACKED = unpacking.NEVER_PACKED
+
+
+cdef inline bint left_out_kind(int t) noexcept:
+    """Rows events and table maps: what can be left out of a log with no harm but the rows."""
+    return (
+        t == TABLE_MAP_EVENT
+        or WRITE_ROWS_V2 <= t <= DELETE_ROWS_V2
+        or WRITE_ROWS_V1 <= t <= DELETE_ROWS_V1
+        or t == PARTIAL_UPDATE_ROWS
+        or WRITE_ROWS_COMPRESSED_V1 <= t <= DELETE_ROWS_COMPRESSED
+    )
 
 
 cdef bytes little_bytes(uint64_t value):

@@ -28,6 +28,9 @@ _ROWS: dict[int, tuple[int, Op]] = {23: (1, "c"), 24: (1, "u"), 25: (1, "d"), 30
 _GTID, _ANONYMOUS_GTID, _GTID_TAGGED, _MARIADB_GTID = 33, 34, 42, 162
 _ROWS_QUERY, _ANNOTATE_ROWS = 29, 160
 _ROWS_COMPRESSED = {166: 23, 167: 24, 168: 25, 169: 30, 170: 31, 171: 32}
+_TABLE_MAP = 19
+_LEFT_OUT = frozenset({_TABLE_MAP, 39, *_ROWS, *_ROWS_COMPRESSED})
+"""Rows events and table maps: what can be left out of a log with no harm but the rows."""
 _UPDATES = frozenset({24, 31})
 _INFLATED_MAX = 1 << 22
 """So much may come out of compressed events before the caller is served."""
@@ -117,7 +120,19 @@ class SlowLogDecoder:
         self._by_id: dict[int, _Table] = {}
         self.start("", 4, now_us=lambda: 0)
 
-    def start(self, file: str, pos: int, *, skip_events: int = 0, skip_rows: int = 0, epoch: int = 0, now_us: Callable[[], int]) -> None:
+    def start(
+        self,
+        file: str,
+        pos: int,
+        *,
+        skip_events: int = 0,
+        skip_rows: int = 0,
+        epoch: int = 0,
+        now_us: Callable[[], int],
+        unreadable: AbstractSet[tuple[str, int]] = frozenset(),
+    ) -> None:
+        self._unreadable = unreadable
+        self._kind = 0
         self._buffer = b""
         self._stopped = False
         self._payload: _Payload | None = None
@@ -211,10 +226,20 @@ class SlowLogDecoder:
         if payload[0] != 0:
             raise self._damaged(f"a packet of kind {payload[0]} in the stream of events")
         raw = payload[1:]
-        self._handle(self._event(raw))
+        self._kind = 0
+        if self._unreadable and len(raw) >= _HEADER and raw[4] in _LEFT_OUT and (self._file, self._place) in self._unreadable:
+            self._pass_unreadable(raw)
+        else:
+            self._handle(self._event(raw))
         self._silent += len(raw)
         if self._silent > _SILENCE_BYTES_MAX or len(self._delta) >= _RANGES_MAX - 2:
             self._cut(always=True)
+
+    def _pass_unreadable(self, raw: bytes) -> None:
+        """Leave out an event that was given up: its header may lie too, so the place behind it comes from its size; a table map takes all others with it."""
+        if raw[4] == _TABLE_MAP:
+            self._by_id.clear()
+        self._inside(_Event(_int(raw[:4]), raw[4], _int(raw[5:9]), 0, self._place, self._place + len(raw), b""))
 
     def _event(self, raw: bytes) -> _Event:
         size = len(raw)
@@ -224,6 +249,7 @@ class SlowLogDecoder:
         flags = _int(raw[17:19])
         if length != size:
             raise self._damaged(f"an event of {size} bytes that says it has {length}")
+        self._kind = type_code
         checked = self._checksum
         if type_code == _FORMAT:
             if size < _HEADER + 57 + 5:
@@ -742,7 +768,8 @@ class SlowLogDecoder:
         place = self._place if self._payload is None else self._payload.start
         return DamagedLogError(
             f"the log at {self._file or 'its start'}:{place} holds {what}; check the log with mysqlbinlog --verify-binlog-checksum, "
-            "and take a new snapshot from a later position if it is damaged"
+            "and take a new snapshot from a later position if it is damaged",
+            place=(self._file, place) if self._payload is None and self._kind in _LEFT_OUT else None,
         )
 
     def _located(self, error: DefiniteError, e: _Event) -> DefiniteError:

@@ -356,12 +356,16 @@ _FILTER_OPTIONS = (
     ),
     _bool(
         name="gtid.ignore.on.recovery",
-        doc="Resume by file and position although the offset has GTIDs.",
+        doc="Resume by file and position although the offset has GTIDs: what dblog never does, for the GTIDs name the transactions on any server.",
         default="false",
         importance=_LOW,
         group=FILTERS,
         label="Ignore GTIDs on recovery",
-        refused=only(False, because=_not_yet("ignore the GTIDs of an offset")),
+        refused=only(
+            False,
+            because="dblog always resumes by the offset's GTIDs, which name the same transactions on every server, and a file and position do not; use "
+            "false. To resume at a file and position once, stop the connector and change its offset to one without gtids (PATCH /connectors/NAME/offsets)",
+        ),
     ),
     _int(
         name="guardrail.collections.max",
@@ -552,25 +556,25 @@ _EVENT_OPTIONS = (
     ),
     _opt(
         name="event.deserialization.failure.handling.mode",
-        doc="What happens to a log event that cannot be read.",
+        doc="What happens to a rows event that cannot be read, also after it has been read again three times: the task fails, or goes on without its rows, "
+        "with a warning and a count. Any other damaged event fails the task.",
         default="fail",
         group=EVENTS,
         label="Event reading failure handling",
         choices=("fail", "warn", "skip", "ignore"),
-        refused=only("fail", because="dblog never skips an event: it stops with the position of the bad one; use fail"),
     ),
     _opt(
         name="inconsistent.schema.handling.mode",
-        doc="What happens to rows of a table whose schema is not known.",
+        doc="What happens to rows of a table whose schema at their place cannot be told. A connector that dumps passes over them and dumps the table "
+        "again; one that dumps nothing fails, or goes on without them, with a warning and a count.",
         default="fail",
         group=EVENTS,
         label="Inconsistent schema handling",
         choices=("fail", "warn", "skip"),
-        refused=only("fail", because="dblog never skips an event: it stops with the position of the bad one; use fail"),
     ),
     _opt(
         name="event.converting.failure.handling.mode",
-        doc="What happens to one column's value that cannot be converted (a TIME beyond a day as a time of day): warn and skip write null.",
+        doc="What happens to one column's value that cannot be converted (a TIME beyond a day as a time of day, an empty geometry): warn and skip write null.",
         default="warn",
         group=EVENTS,
         label="Conversion failure handling",

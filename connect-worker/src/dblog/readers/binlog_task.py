@@ -103,6 +103,7 @@ class BinlogTask:
         self._ends_after_dump = False
         self._filtered = name_matcher(settings.originals.get(DDL_FILTER), option=DDL_FILTER) or (lambda _: False)
         self._found: list[SchemaChange] = []
+        self._passes_over = not dumps_at_all(self._mode) and settings.text("inconsistent.schema.handling.mode") != "fail"
         self._redumps = settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(self._mode)
         self._stopped = threading.Event()
         self._joined: dict[TableId, tuple[int, int]] = {}
@@ -183,7 +184,7 @@ class BinlogTask:
             out["log_pos"] = float(stream.place[1])
             out["log_reconnects_total"] = float(stream.reconnects_total)
             out["log_records_total"] = float(stream.records_total)
-            out["log_events_skipped_total"] = float(stream.skipped_total)
+            out["log_events_skipped_total"] = float(stream.skipped_total + (self._schemas.passed_over_total if self._schemas else 0))
             out["lag_ms"] = stream.lag_ms()
         if self._schemas is not None:
             out["tables_parked"] = float(len(self._schemas.parked))
@@ -383,7 +384,10 @@ class BinlogTask:
             includes=self._selection.includes,
             build_encoder=lambda table: patience(lambda: self._encoders.encoder(table)),
             filtered=self._filtered,
-            may_park=dumps_at_all(self._mode) or self._settings.text("event.processing.failure.handling.mode") != "fail",
+            may_park=dumps_at_all(self._mode)
+            or self._passes_over
+            or self._settings.text("event.processing.failure.handling.mode") != "fail",
+            passes_over=self._passes_over,
             patience=patience,
         )
         schemas.resume_parkings(progress.sequence)
@@ -427,6 +431,7 @@ class BinlogTask:
             on_tables_changed=self._tables_changed,
             first=(patience(lambda change=change: self._encoders.first_schema(began, change)) for change in self._found),  # type: ignore[misc]
             skips_bad_events=self._settings.text("event.processing.failure.handling.mode") != "fail",
+            skips_unreadable=self._settings.text("event.deserialization.failure.handling.mode") != "fail",
         )
         self._thread("log", self._stream.run)
         self._start_dump()
@@ -549,12 +554,13 @@ class BinlogTask:
     def _tables_changed(self, changes: Iterable[Change], rewritten: Mapping[TableId, str]) -> None:
         """What DDL means for a dump under way: a table that is gone is done, a renamed one is read under its new name, a rewritten one again.
 
-        Without changes it is the end of a parking: rows are missing, and the dump that brings them is no matter of taste.
+        Without changes it is the end of a parking: rows are missing, and the dump that brings them is no matter of taste, but where nothing is dumped and
+        the user wants to go on without them.
         """
         assert self._interleaver is not None
         if self._interleaver.dump is not None:
             self._follow_in_dump(changes)
-        if rewritten and (self._redumps or not changes):
+        if rewritten and (self._redumps or (not changes and not self._passes_over)):
             self._dump_again(rewritten)
 
     def _dump_again(self, rewritten: Mapping[TableId, str]) -> None:

@@ -6,7 +6,8 @@ the server where it does not. ``statement`` takes a DDL statement: the timeline 
 What the server says of a table is true at the server's end of the log, not where we are: it is taken only if no statement in between touches the table
 (``Reading.touched``). If one does, the table is parked from here to that end: its rows are passed over, every other table goes on, and at the end the
 table has a schema again and is dumped anew, because its rows of the stretch are missing. A table that cannot be told at all stays parked. Where the
-connector dumps nothing, rows that are passed over would never come: there the task ends instead. # I5
+connector dumps nothing, rows that are passed over would never come: there the task ends instead, unless inconsistent.schema.handling.mode says that it
+shall go on without them; then their events are counted. # I5
 
 The log thread moves it; chunk threads ask for tables, and the committer lets versions go: one lock serves all, and none asks per row.
 """
@@ -15,13 +16,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
 from dblog.codecs.logitems import LogOffset
-from dblog.codecs.rowplan import RowEncoder
+from dblog.codecs.plan import RowContext, TablePlan
+from dblog.codecs.rowplan import Chunk, Op, Records, RowEncoder
 from dblog.core.changes import Change, Ignored, TruncateTable, Unknown, tables_of
 from dblog.core.crosscheck import Agreed, Mismatch, Repaired, Seen, cross_check
 from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
@@ -74,6 +77,41 @@ class SchemaDialect:
     """The table as the server has it now, and whether it was the same at this place of the log."""
 
 
+class PassedOver:
+    """In place of a parked table's encoder: makes nothing of its rows, and counts the events. Satisfies ``RowEncoder`` but for its plan: there is none."""
+
+    def __init__(self, table: TableId, count: Callable[[], None]) -> None:
+        self._table = table
+        self._count = count
+        self._told = False
+
+    @property
+    def plan(self) -> TablePlan:
+        """Not asked for: no record of it exists."""
+        message = f"{self._table} is parked and has no plan"
+        raise AssertionError(message)
+
+    def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records:  # noqa: ARG002 - RowEncoder's
+        """No record."""
+        self._count()
+        if not self._told:
+            self._told = True
+            log.warning(
+                "rows are skipped (inconsistent.schema.handling.mode): the table's schema is not known here",
+                table=str(self._table),
+                file=context.file,
+                pos=context.pos,
+            )
+        return [], [], {}
+
+    def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes]) -> Chunk:
+        """Not asked for: its windows are thrown away."""
+        raise AssertionError(self._table, len(rows), context, struck)
+
+    def check_table_map(self, body: bytes) -> None:
+        """Anything goes."""
+
+
 class Schemas:
     """One task's schemas. ``includes`` is the selection of captured tables; ``patience`` waits out a broker or server that is away meanwhile.
 
@@ -90,6 +128,7 @@ class Schemas:
         build_encoder: Callable[[Table], RowEncoder],
         filtered: Callable[[str], bool] = lambda _: False,
         may_park: bool = True,
+        passes_over: bool = False,
         patience: Callable[[Callable[[], Any]], Any] = lambda call: call(),
     ) -> None:
         self._patience = patience
@@ -100,6 +139,9 @@ class Schemas:
         self._build_encoder = build_encoder
         self._filtered = filtered
         self._may_park = may_park
+        self._passes_over = passes_over
+        self.passed_over_total = 0
+        """Rows events of parked tables that no dump will bring, where the connector is told to go on without them."""
         self._parked: dict[TableId, str] = {}
         self._ends: list[tuple[Position, TableId]] = []
         self._encoders: dict[TableId, RowEncoder] = {}
@@ -159,7 +201,13 @@ class Schemas:
     def resolve(self, table_map: bytes, position: Position, place: LogOffset) -> RowEncoder | None:
         """The encoder for rows behind this table map; None when the table is not captured, or parked."""
         with self._lock:
-            return self._resolve(table_map, position, place)
+            encoder = self._resolve(table_map, position, place)
+            if encoder is None and self._passes_over and (table := self._dialect.read_table_map(table_map)[0]) in self._parked:
+                return PassedOver(table, self._count_passed_over)
+            return encoder
+
+    def _count_passed_over(self) -> None:
+        self.passed_over_total += 1
 
     def _resolve(self, table_map: bytes, position: Position, place: LogOffset) -> RowEncoder | None:
         table_id, seen, merge = self._dialect.read_table_map(table_map)
@@ -242,7 +290,8 @@ class Schemas:
         if not self._may_park:
             message = (
                 f"rows of {table_id} in the log cannot be decoded: {reason}; snapshot.mode dumps no rows, so passing over them would lose them. Run SET GLOBAL "
-                "binlog_row_metadata = 'FULL' for the future, and reset the connector's offsets, or leave the table out"
+                "binlog_row_metadata = 'FULL' for the future, and reset the connector's offsets, or leave the table out, or set "
+                "inconsistent.schema.handling.mode=warn to go on without them"
             )
             raise DefiniteError(message)
         self._timeline.park(table_id, position, reason)
@@ -250,7 +299,7 @@ class Schemas:
         if reading is not None and reading.table is not None and reading.position > position:
             self._timeline.put(reading.table, reading.position)
             self._ends = sorted([*(end for end in self._ends if end[1] != table_id), (reading.position, table_id)])
-            reason += "; its rows are passed over until then, and it is dumped anew"
+            reason += "; its rows are passed over until then" + ("" if self._passes_over else ", and it is dumped anew")
         log.error("table parked", table=str(table_id), reason=reason, remedy="restart the task to have it read and dumped again")
 
     def _refuse_row_changes(self, text: str) -> None:

@@ -84,6 +84,7 @@ class LogStream:
         on_tables_changed: Callable[[Iterable[Change], dict[TableId, str]], None],
         first: Iterable[Segment] = (),
         skips_bad_events: bool = False,
+        skips_unreadable: bool = False,
     ) -> None:
         self._open_log = open_log
         self._new_decoder = new_decoder
@@ -99,6 +100,8 @@ class LogStream:
         self._on_tables_changed = on_tables_changed
         self._first = iter(first)
         self._skips_bad_events = skips_bad_events
+        self._skips_unreadable = skips_unreadable
+        self._unreadable: frozenset[tuple[str, int]] = frozenset()
         self._prepared = Prepared(began_inside=progress.skip_events > 0)
         self._damaged = 0
         self._damaged_at: tuple[str, int, int] | None = None
@@ -163,7 +166,15 @@ class LogStream:
         at = self._at
         connection = self._connection = self._open_log(at)
         decoder = self._decoder = self._new_decoder()
-        decoder.start(at.file, at.pos, skip_events=at.skip_events, skip_rows=at.row, epoch=at.epoch, now_us=self._clock.now_us)
+        decoder.start(
+            at.file,
+            at.pos,
+            skip_events=at.skip_events,
+            skip_rows=at.row,
+            epoch=at.epoch,
+            now_us=self._clock.now_us,
+            unreadable=self._unreadable,
+        )
         self._resumes = True
         self.connected = True
         log.info(
@@ -190,20 +201,30 @@ class LogStream:
         try:
             items = self._decoder.feed(data)
         except BadRowsError as e:
-            if not self._skips_bad_events:
+            if not self._skips_bad_events and not self._skips_unreadable:
                 raise
+            option = "event.processing.failure.handling.mode" if self._skips_bad_events else "event.deserialization.failure.handling.mode"
             self.skipped_total += 1
-            log.warning("a rows event is skipped (event.processing.failure.handling.mode)", reason=str(e), skipped=self.skipped_total)
+            log.warning("a rows event is skipped", option=option, reason=str(e), skipped=self.skipped_total)
             self._decoder.leave_out()
             return
         self._take(items)
 
     def _count_damage(self, error: DamagedLogError) -> None:
-        """Raise it when the log has been read again from the same place often enough."""
+        """When the log has been read again from the same place often enough: raise it, or leave the event out from now on if that is wanted and harms
+        no other event.
+        """
         place = (self._at.file, self._at.pos, self._at.skip_events)
         self._damaged = self._damaged + 1 if place == self._damaged_at else 1
         self._damaged_at = place
-        if self._damaged > DAMAGED_TRIES_MAX:
+        if self._damaged > DAMAGED_TRIES_MAX and self._skips_unreadable and error.place is not None:
+            self._unreadable |= {error.place}
+            self._damaged = 0
+            self.skipped_total += 1
+            log.warning(
+                "a damaged event is skipped (event.deserialization.failure.handling.mode)", reason=str(error), skipped=self.skipped_total
+            )
+        elif self._damaged > DAMAGED_TRIES_MAX:
             message = f"{error} (read {self._damaged} times from {self._at.file}:{self._at.pos})"
             raise DamagedLogError(message) from error
 
