@@ -411,3 +411,52 @@ def test_a_transaction_beyond_the_queue_is_followed_in_bounded_memory(follow: Ma
 def resident_kb() -> int:
     status = Path("/proc/self/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+
+
+def test_a_transaction_prepared_before_the_first_position_comes_by_a_dump_when_it_commits(
+    source: Database, followers: list[Follower]
+) -> None:
+    database = new_database(source, "kinds")
+    execute(source, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)", database=database)
+    names = [unique() for _ in range(3)]
+    for number, name in enumerate(names):
+        with connected(source, database=database) as connection, connection.cursor() as cursor:
+            for statement in (f"XA START '{name}'", f"INSERT INTO t VALUES ({number + 10}, 0)", f"XA END '{name}'", f"XA PREPARE '{name}'"):
+                cursor.execute(statement)
+    execute(source, "FLUSH BINARY LOGS")
+    follower, silent = Follower(source, database), Follower(source, database, **{"snapshot.mode": "no_data"})
+    followers += [follower, silent]
+    for one in (follower, silent):
+        one.start()
+    follower.until_dumped()
+    follower.restart()
+
+    execute(source, f"XA ROLLBACK '{names[0]}'", f"XA COMMIT '{names[1]}'")
+    follower.until_equal("t")
+    execute(source, f"XA COMMIT '{names[2]}'")
+    follower.until_equal("t")
+    assert set(follower.ops("t")) == {"r"}
+    assert "dblog_xa" not in follower.offset
+
+    with pytest.raises(
+        DefiniteError, match=rf"XA transaction .* was committed at .*only a dump of {database}\.t brings them, which snapshot.mode=no_data"
+    ):
+        silent.until(lambda: False)
+
+
+def test_a_prepared_transaction_is_known_over_a_restart(follow: Make) -> None:
+    follower = follow("CREATE TABLE t (id INT PRIMARY KEY)")
+    name = unique()
+    with connected(follower.source, database=follower.database) as connection, connection.cursor() as cursor:
+        for statement in (f"XA START '{name}'", "INSERT INTO t VALUES (1)", f"XA END '{name}'", f"XA PREPARE '{name}'"):
+            cursor.execute(statement)
+    follower.sql("CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (1)")
+    follower.until(lambda: "u" in follower.rows)
+    assert follower.database in follower.offset["dblog_xa"]
+    follower.restart()
+
+    execute(follower.source, f"XA COMMIT '{name}'")
+    follower.sql("INSERT INTO t VALUES (2)")
+    follower.until_equal("t")
+    assert follower.ops("t") == ["c", "c"], "its rows had been sent; nothing is dumped"
+    assert "dblog_xa" not in follower.offset

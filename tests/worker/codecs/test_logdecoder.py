@@ -13,7 +13,7 @@ from dblog.codecs.logdecoder import SlowLogDecoder
 from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, LogEvent, LogRows
 from dblog.codecs.rowplan import SlowPlan
 from dblog.dialects.mysql import image as mysql_image
-from dblog.errors import DamagedLogError, DefiniteError, TransientError
+from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
 from dblog.model import Column
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -280,6 +280,22 @@ def test_rows_of_a_passed_through_table_come_in_their_place(make) -> None:
     assert b"watermark" in event.table
     assert (event.sequence_high, event.sequence_low) == ((1 << 32) + 7, place << 23)
     assert (event.position.event, event.position.in_transaction) == (5, True)
+
+
+def test_rows_that_only_the_table_can_complete_come_out_in_their_place_if_asked_for(make) -> None:
+    stream = Stream().hello().begin()
+    mapped(stream).rows(WRITE, 5, 2, row(1))
+    partial = (5).to_bytes(6, "little") + b"\x01\0\x02\0\x02\x01\x02" + image([struct.pack("<i", 1)]) + image([b"\x01y"])
+    stream.event(UPDATE, partial).rows(WRITE, 5, 2, row(4)).xid()
+
+    first, event, last = drain(make(gives_partial=True), stream.bytes())
+
+    assert (rows_of([first]), rows_of([last])) == ([1], [4])
+    assert (event.type_code, event.body, event.thread, event.position.event) == (UPDATE, partial, 77, 4)
+    assert event.encoder.plan is PLAN
+    assert event.table.startswith((5).to_bytes(6, "little"))
+    with pytest.raises(BadRowsError, match="binlog_row_image"):
+        drain(make(), stream.bytes(), flush=False)
 
 
 def test_ddl_comes_out_and_holds_back_what_follows(make) -> None:

@@ -370,12 +370,49 @@ def test_version_one_events_have_no_extra_data(encoder_of) -> None:
     assert encoder_of(plan).encode_rows("c", extra, CONTEXT) == encoder_of(plan).encode_rows("c", body, CONTEXT)
 
 
+def partial_update(before: bytes, after: bytes, images: bytes) -> bytes:
+    """An update of KEYED with these columns in its images."""
+    return (5).to_bytes(6, "little") + b"\x01\0\x02\0\x02" + before + after + images
+
+
 def test_a_partial_image_names_the_setting(encoder_of) -> None:
     plan = plan_of(KEYED, key=("id",))
-    body = rows_body(WRITE, 5, 2, b"\x00" + struct.pack("<i", 1), present=b"\x01")
+    body = partial_update(b"\x01", b"\x02", b"\0" + struct.pack("<i", 1) + b"\0\x01a")
 
-    with pytest.raises(DefiniteError, match=r"shöp\.t.*binlog_row_image=FULL"):
-        encoder_of(plan).encode_rows("c", body, CONTEXT)
+    with pytest.raises(DefiniteError, match=r"shöp\.t.*binlog_row_image=FULL.*dblog\.row\.image\.missing=reread"):
+        encoder_of(plan).encode_rows("u", body, CONTEXT)
+
+
+def test_an_image_after_is_completed_from_a_whole_one_before(encoder_of) -> None:
+    """MariaDB's FULL_NODUP, and every table without a key."""
+    plan = plan_of(KEYED, key=("id",))
+    images = keyed_row(1, "old") + b"\0\x03new" + keyed_row(2, None) + b"\x01"
+
+    assert encoder_of(plan).encode_rows("u", partial_update(b"\xff", b"\x02", images), CONTEXT) == encoder_of(plan).encode_rows(
+        "u", rows_body(UPDATE, 5, 2, keyed_row(1, "old") + keyed_row(1, "new") + keyed_row(2, None) + keyed_row(2, None)), CONTEXT
+    )
+
+
+@pytest.mark.parametrize("default", [None, "é7"])
+def test_a_column_that_an_insert_leaves_out_has_its_default(encoder_of, default: str | None) -> None:
+    plan = plan_of([KEYED[0], dataclasses.replace(KEYED[1], has_default=True, default=default)], key=("id",))
+    body = rows_body(WRITE, 5, 2, b"\0" + struct.pack("<i", 1), present=b"\x01")
+
+    _, values, _ = encoder_of(plan).encode_rows("c", body, CONTEXT)
+
+    assert decoded(plan, values[0])["after"] == {"id": 1, "name": default}
+
+
+def test_rows_that_were_read_again_are_numbered_and_have_no_image_before() -> None:
+    plan = plan_of(KEYED, key=("id",))
+    packets = b"".join(result_row([struct.pack("<i", n), b"\x01a"]) for n in range(12))
+
+    fast = compile_plan(plan, image).encode_chunk(packets, CONTEXT, frozenset(), "u")
+
+    assert fast == SlowPlan(plan, image).encode_chunk(packets, CONTEXT, frozenset(), "u")
+    found = [decoded(plan, value) for value in fast[1]]
+    assert [(r["op"], r["before"], r["source"]["row"]) for r in found] == [("u", None, n) for n in range(12)]
+    assert found[11]["source"]["sequence"] == f'["7","{(1234 << 23) + 11}"]'
 
 
 def test_another_number_of_columns_is_refused(encoder_of) -> None:

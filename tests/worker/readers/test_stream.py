@@ -29,6 +29,7 @@ def stream_at(*, gtids: str | None, event: int = 0) -> LogStream:
         heartbeat_interval_s=0,
         clock=SystemClock(),
         on_tables_changed=nothing,
+        dump_again=nothing,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from dblog.codecs.logitems import LogEvent, LogOffset, LogRows
 from dblog.codecs.plan import RowContext, TablePlan
-from dblog.codecs.rowplan import Chunk, Image, Op, Records, RowEncoder
+from dblog.codecs.rowplan import Chunk, Image, Op, ReadOp, Records, RowEncoder
 
 class FastPlan:
     """The compiled RowEncoder of one table version; Avro only."""
@@ -15,7 +15,9 @@ class FastPlan:
     @property
     def plan(self) -> TablePlan: ...
     def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records: ...
-    def encode_chunk(self, rows: bytes | bytearray | memoryview, context: RowContext, struck: AbstractSet[bytes]) -> Chunk: ...
+    def encode_chunk(
+        self, rows: bytes | bytearray | memoryview, context: RowContext, struck: AbstractSet[bytes], op: ReadOp = "r"
+    ) -> Chunk: ...
     def check_table_map(self, body: bytes) -> None: ...
 
 def compile_plan(plan: TablePlan, image: Image) -> FastPlan:
@@ -27,7 +29,8 @@ class LogDecoder:
     ``resolve(table map body, place)`` gives the encoder of a table's rows, None for a table that is not captured; asked once for each table
     map's bytes until ``forget_tables``. ``pass_through`` names (database, table) whose rows events come out as LogEvents. ``keep_query`` puts
     the statement's text (ROWS_QUERY, ANNOTATE_ROWS) into ``source.query``. ``gtid_included`` says of a UUID (MariaDB: domain-server) whether rows
-    of its transactions are wanted; those of the passed-through tables always are.
+    of its transactions are wanted; those of the passed-through tables always are. ``gives_partial``: a rows event without all columns, which no encoder
+    can make whole, comes out as a LogEvent with its encoder, for the reader to read the rows again.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class LogDecoder:
         pass_through: AbstractSet[tuple[str, str]] = ...,
         keep_query: bool = False,
         gtid_included: Callable[[str], bool] | None = None,
+        gives_partial: bool = False,
     ) -> None: ...
     def start(
         self,

@@ -133,6 +133,7 @@ cdef class LogDecoder:
     cdef int64_t inflated
     cdef bint left_out
     cdef object gtid_included
+    cdef bint gives_partial
     cdef bint excluded      # the open transaction's rows are not wanted
     # place in the log
     cdef str file
@@ -199,6 +200,7 @@ cdef class LogDecoder:
         pass_through=frozenset(),
         bint keep_query=False,
         gtid_included=None,
+        bint gives_partial=False,
     ):
         if flavor not in ("mysql", "mariadb"):
             raise AssertionError(f"no flavor {flavor}")
@@ -207,6 +209,7 @@ cdef class LogDecoder:
         self.checksum_at_start = checksum
         self.keep_query = keep_query
         self.gtid_included = gtid_included
+        self.gives_partial = gives_partial
         self.records_max = records_max
         self.bytes_max = bytes_max
         self.pass_through = pass_through
@@ -875,6 +878,8 @@ cdef class LogDecoder:
         if not flags & STANDALONE:
             self.in_transaction = 1
             self.event_count = 1
+        if flags & PREPARED_XA:
+            self.put_event(e, self.gtid(), self.time_of(e))
         return 0
 
     # --- compressed parts ----------------------------------------------------------------------------------------------
@@ -1108,22 +1113,34 @@ cdef class LogDecoder:
         if self.excluded and table.kind != TABLE_PASSED:
             silent = 1
         if table.kind == TABLE_PASSED and not silent:
-            self.cut(0)
-            gtid, time_us = self.gtid(), self.time_of(e)
-            self.inside(e)
-            self.put_event(e, gtid, time_us)
-            body = table.body
-            (<object>self.items[len(self.items) - 1]).table = little_bytes(table_id) + body
-            return 0
+            return self.pass_on(e, table)
         if table.kind != TABLE_IGNORED and not silent and self.left_out:
             self.left_out = 0
             self.inside(e)
         elif table.kind != TABLE_IGNORED and not silent:
-            self.encode(e, table, version, op, skip)
-            self.inside(e)
-            self.last_rows(e)
+            if self.encode(e, table, version, op, skip):
+                self.inside(e)
+                self.last_rows(e)
+            else:
+                self.pass_on(e, table)
+                if self.payload is not None:
+                    self.stopped = 1
         else:
             self.inside(e)
+        return 0
+
+    cdef int pass_on(self, Event* e, _Table table) except -1:
+        """Rows that the reader looks at itself."""
+        self.cut(0)
+        gtid, time_us = self.gtid(), self.time_of(e)
+        self.inside(e)
+        self.put_event(e, gtid, time_us)
+        item = self.items[len(self.items) - 1]
+        item.table = PyBytes_FromStringAndSize(<char*>e.body, 6) + table.body
+        if table.kind != TABLE_PASSED:
+            item.encoder = table.output.encoder
+            if self.has_thread:
+                item.thread = self.thread
         return 0
 
     cdef int last_rows(self, Event* e) except -1:
@@ -1132,6 +1149,7 @@ cdef class LogDecoder:
         return 0
 
     cdef int encode(self, Event* e, _Table table, int version, uint8_t op, int64_t skip) except -1:
+        """1 when the rows are records now, 0 when only the reader can tell the columns that they lack."""
         cdef _Output output = table.output
         cdef Ctx ctx
         cdef Py_ssize_t before
@@ -1166,6 +1184,10 @@ cdef class LogDecoder:
                 self.bytes_ += output.fast.out_bytes - bytes_before
             else:
                 self.encode_slowly(e, output, version, op, skip, source_ts_us)
+        except rowplan.MissingColumnsError as error:
+            if not self.gives_partial:
+                raise self.bad_rows(error, e) from error
+            return 0
         except DefiniteError as error:
             raise self.bad_rows(error, e) from error
         if len(output.keys) > before:
@@ -1174,7 +1196,7 @@ cdef class LogDecoder:
             if output.item != self.item:
                 output.item = self.item
                 self.used.append(output)
-        return 0
+        return 1
 
     cdef int encode_slowly(self, Event* e, _Output output, int version, uint8_t op, int64_t skip, int64_t source_ts_us) except -1:
         """Rows of an encoder that is not ours: a converter without a compiled form, or a chain of transforms."""
@@ -1337,12 +1359,3 @@ cdef inline bint left_out_kind(int t) noexcept:
         or t == PARTIAL_UPDATE_ROWS
         or WRITE_ROWS_COMPRESSED_V1 <= t <= DELETE_ROWS_COMPRESSED
     )
-
-
-cdef bytes little_bytes(uint64_t value):
-    """Six bytes, as a table number stands in an event."""
-    cdef uint8_t out[6]
-    cdef int i
-    for i in range(6):
-        out[i] = <uint8_t>(value >> (8 * i))
-    return PyBytes_FromStringAndSize(<char*>out, 6)

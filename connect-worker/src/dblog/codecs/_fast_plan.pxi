@@ -1020,7 +1020,7 @@ cdef class FastPlan:
         del held
         return keys, values, headers
 
-    def encode_chunk(self, rows not None, context not None, struck not None):
+    def encode_chunk(self, rows not None, context not None, struck not None, str op not None="r"):
         """See rowplan.RowEncoder."""
         cdef Ctx ctx
         cdef list keys = [], values = []
@@ -1032,7 +1032,12 @@ cdef class FastPlan:
         cdef int64_t dropped = 0
         cdef uint64_t digest = 0
         cdef bint any_struck = bool(struck)
+        cdef int64_t row = 0
+        cdef uint8_t code
         cdef Buf joined
+        if op not in ("r", "c", "u"):
+            raise AssertionError(f"rows that were read are no operation {op}")
+        code = ord(op)
         if view.shape[0] == 0:
             return keys, values, 0, 0
         held = _fill(&ctx, context)
@@ -1041,7 +1046,7 @@ cdef class FastPlan:
         end = p + view.shape[0]
         self.enter()
         try:
-            self.begin(&ctx, 114)
+            self.begin(&ctx, code)
             while p < end:
                 p = next_payload(p, end, &payload, &n, &joined)
                 if n == 0 or payload[0] != 0:
@@ -1056,7 +1061,10 @@ cdef class FastPlan:
                     if any_struck and key in struck:
                         dropped += 1
                         continue
-                self.emit(key, self.record(114, NULL, 0, self.rows.data, self.rows.len, 0), keys, values)
+                self.emit(key, self.record(code, NULL, 0, self.rows.data, self.rows.len, row), keys, values)
+                if code != 114:
+                    row += 1
+                    self.next_low(ctx.low + row)
         finally:
             self.busy = 0
             free(joined.data)

@@ -17,7 +17,7 @@ from zlib import crc32
 from dblog.codecs import unpacking
 from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, LogEvent, LogOffset, LogRows
 from dblog.codecs.plan import RowContext
-from dblog.codecs.rowplan import Op, RowEncoder
+from dblog.codecs.rowplan import MissingColumnsError, Op, RowEncoder
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError
 
 Part = TypeVar("Part")
@@ -39,7 +39,7 @@ _OF_NO_MEANING = frozenset({3, 35, 36, 37, 161, 163})
 _HEARTBEATS = frozenset({27, 41})
 _IN_USE, _ARTIFICIAL, _STANDALONE, _DUMMY_TABLE, _TAG_MAX = 0x01, 0x20, 1, 0xFFFFFF, 32
 _PREPARED_XA = 64
-"""Flag of MariaDB's GTID event: an XA transaction, whose rows may be taken back and so come by themselves."""
+"""Flag of MariaDB's GTID event: an XA transaction, whose rows may be taken back and so come by themselves, behind this event."""
 _LAST_TAGGED_FIELD = 11
 _SILENCE_BYTES_MAX, _RANGES_MAX = 1 << 24, 4096
 _TIME_BITS = 53
@@ -107,6 +107,7 @@ class SlowLogDecoder:
         pass_through: AbstractSet[tuple[str, str]] = frozenset(),
         keep_query: bool = False,
         gtid_included: Callable[[str], bool] | None = None,
+        gives_partial: bool = False,
     ) -> None:
         self._mariadb = flavor == "mariadb"
         self._resolve = resolve
@@ -116,6 +117,7 @@ class SlowLogDecoder:
         self._pass_through = pass_through
         self._keep_query = keep_query
         self._gtid_included = gtid_included
+        self._gives_partial = gives_partial
         self._tables: dict[bytes, _Table] = {}
         self._by_id: dict[int, _Table] = {}
         self.start("", 4, now_us=lambda: 0)
@@ -508,6 +510,8 @@ class SlowLogDecoder:
         if not e.body[12] & _STANDALONE:
             self._in_transaction = True
             self._event_count = 1
+        if e.body[12] & _PREPARED_XA:
+            self._put_event(e, self._gtid_text(), self._time_of(e))
 
     # --- compressed parts --------------------------------------------------------------------------------------------
 
@@ -634,19 +638,32 @@ class SlowLogDecoder:
         if self._first_transaction and self._in_transaction and self._event_count == self._skip_events:
             skip = self._skip_rows
         if table.passed and not silent:
-            self._cut()
-            gtid, time_us = self._gtid_text(), self._time_of(e)
-            self._inside(e)
-            self._put_event(e, gtid, time_us, table=e.body[:6] + table.body)
+            self._pass_on(e, table)
             return
         if table.encoder is None or silent or self._leave_out:
             self._leave_out = self._leave_out and (table.encoder is None or silent)
             self._inside(e)
             return
-        self._encode(e, table.encoder, version, op, skip)
+        try:
+            self._encode(e, table.encoder, version, op, skip)
+        except MissingColumnsError as error:
+            if not self._gives_partial:
+                raise self._bad_rows(error, e) from error
+            self._pass_on(e, table)
+            self._stopped = self._payload is not None
+            return
+        except DefiniteError as error:
+            raise self._bad_rows(error, e) from error
         self._inside(e)
         if self._records >= self._records_max or self._bytes >= self._bytes_max:
             self._cut()
+
+    def _pass_on(self, e: _Event, table: _Table) -> None:
+        """Rows that the reader looks at itself."""
+        self._cut()
+        gtid, time_us = self._gtid_text(), self._time_of(e)
+        self._inside(e)
+        self._put_event(e, gtid, time_us, table=table)
 
     def _encode(self, e: _Event, encoder: RowEncoder, version: int, op: Op, skip: int) -> None:
         context = RowContext(
@@ -661,10 +678,7 @@ class SlowLogDecoder:
             thread=self._thread,
             query=self._query,
         )
-        try:
-            keys, values, headers = encoder.encode_rows(op, e.body, context, version=version, skip_rows=skip)
-        except DefiniteError as error:
-            raise self._bad_rows(error, e) from error
+        keys, values, headers = encoder.encode_rows(op, e.body, context, version=version, skip_rows=skip)
         if not keys:
             return
         segment = next((s for s in self._segments if s[0] is encoder), None)
@@ -697,7 +711,7 @@ class SlowLogDecoder:
         if self._payload is not None:
             self._stopped = True  # a few bytes of a compressed transaction may hold any number of rows: one item at a time
 
-    def _put_event(self, e: _Event, gtid: str | None, time_us: int, *, table: bytes | None = None) -> None:
+    def _put_event(self, e: _Event, gtid: str | None, time_us: int, *, table: _Table | None = None) -> None:
         self._items.append(
             LogEvent(
                 type_code=e.type_code,
@@ -712,8 +726,10 @@ class SlowLogDecoder:
                 source_ts_us=time_us,
                 sequence_high=self._sequence_high(),
                 sequence_low=e.low,
-                table=table,
+                table=None if table is None else e.body[:6] + table.body,
                 flags=e.flags,
+                thread=self._thread if table is not None and table.encoder is not None else None,
+                encoder=None if table is None else table.encoder,
             )
         )
 

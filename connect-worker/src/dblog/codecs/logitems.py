@@ -36,6 +36,8 @@ class LogOffset:
     ts_sec: int = 0
     server_id: int = 0
     in_transaction: bool = False
+    prepared: str | None = None
+    """Not the decoder's: the XA transactions that have not ended (readers/prepared.py), where they have changed."""
     gtids_delta: MysqlGtids | MariadbGtids = field(default_factory=list)
 
 
@@ -76,6 +78,9 @@ class LogEvent:
     sequence_low: int = 0
     table: bytes | None = None
     flags: int = 0
+    thread: int | None = None
+    encoder: RowEncoder | None = field(default=None, compare=False)
+    """``encoder`` and ``thread`` only of a rows event whose images lack columns."""
 
 
 ERR_PACKET = -1

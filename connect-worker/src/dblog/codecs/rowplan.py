@@ -25,6 +25,7 @@ from dblog.errors import DefiniteError
 from dblog.model import Headers
 
 Op = Literal["c", "u", "d"]
+ReadOp = Literal["r", "c", "u"]
 Row = tuple[Any, ...]
 Records = tuple[list[bytes | None], list[bytes | None], dict[int, Headers]]
 """Keys, values, and the headers of the few records that have any, by index."""
@@ -51,10 +52,12 @@ class RowEncoder(Protocol):
         Raises DefiniteError for partial images that cannot be made whole and for bytes that do not fit the plan.
         """
 
-    def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes]) -> Chunk:
-        """Records (op ``r``) of the binary result-set row packets ``rows``, headers included; a row whose key is in ``struck`` is dropped.
+    def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
+        """Records of the binary result-set row packets ``rows``, headers included; a row whose key is in ``struck`` is dropped.
 
-        The digest is the sum modulo 2^64 of the crc32 of every row's Avro bytes (the row struct, without union index), dropped ones too.
+        ``op`` is ``r`` for a chunk, whose rows all stand at one place, the low mark: their row number is 0. Rows that were read again for a change of
+        the log have its ``op``, no image before, and count from 0. The digest is the sum modulo 2^64 of the crc32 of every row's Avro bytes (the row
+        struct, without union index), dropped ones too.
         """
 
     def check_table_map(self, body: bytes) -> None:
@@ -169,13 +172,13 @@ class SlowPlan:
                 self._delete(records, before, source, context, headers=None)
         return records.keys, records.values, records.headers
 
-    def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes]) -> Chunk:
-        """See RowEncoder. All rows of a chunk stand at one place, the low mark: their row number is 0."""
+    def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
+        """See RowEncoder."""
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
         dropped = digest = 0
-        source = source_block(self.plan, context, row=0)
         for image_row in self._result_rows(rows):
+            source = source_block(self.plan, context, row=0 if op == "r" else len(keys))
             row = self._struct(image_row)
             digest = digest + crc32(self._row_bytes(row)) & _DIGEST_MASK
             key = self._key(image_row)
@@ -183,7 +186,7 @@ class SlowPlan:
                 dropped += 1
                 continue
             keys.append(key)
-            values.append(self._value("r", None, row, source, context))
+            values.append(self._value(op, None, row, source, context))
         return keys, values, dropped, digest
 
     def check_table_map(self, body: bytes) -> None:
@@ -302,6 +305,18 @@ def partial_image(plan: TablePlan) -> PartialImageError:
     return PartialImageError(
         f"{plan.table.id}: the log has row images without all columns (binlog_row_image=MINIMAL); "
         "run SET GLOBAL binlog_row_image=FULL on the source, let its sessions reconnect, and take a new snapshot of the table"
+    )
+
+
+class MissingColumnsError(PartialImageError):
+    """Images of which only the key is certain: whoever may ask the database can read the rows again."""
+
+
+def missing_columns(plan: TablePlan) -> MissingColumnsError:
+    """What the log alone cannot tell (binlog_row_image=MINIMAL)."""
+    return MissingColumnsError(
+        f"{partial_image(plan)}; or set dblog.row.image.missing=reread, which reads such rows again from the table: deletes then have only the key "
+        "before, updates nothing"
     )
 
 

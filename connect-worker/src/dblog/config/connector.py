@@ -1148,6 +1148,16 @@ _OUR_OPTIONS = (
         choices=("changed", "never"),
     ),
     _opt(
+        name="dblog.row.image.missing",
+        doc="What happens to rows that the log has without all columns (binlog_row_image=MINIMAL) and that follow from no other image: fail; or reread, which "
+        "reads inserted and updated rows again from the table by their key (as they are then, or newer), writes updates without the row before, and deletes "
+        "with the key only.",
+        default="fail",
+        group=OURS,
+        label="Row images without all columns",
+        choices=("fail", "reread"),
+    ),
+    _opt(
         name="dblog.chunk.marker.topic",
         doc="Topic of the chunk markers; absent: <topic.prefix>.dblog.chunks.",
         group=OURS,

@@ -64,6 +64,7 @@ class BinlogDialect:
             records_max=min(1000, settings.integer("max.batch.size")),
             bytes_max=1 << 20,
             pass_through=frozenset({(marks.database, marks.name)}),
+            gives_partial=rereads(settings),
             gtid_included=gtid_filter(settings) if settings.boolean("gtid.source.filter.dml.events") else None,
         )
 
@@ -150,6 +151,11 @@ def _explicit_timestamps(query: events.Query, flavor: Flavor) -> bool | None:
     if flavor.mariadb and query.flags2 is not None and flavor.version >= (10, 8, 0):
         return bool(query.flags2 & MARIADB_EXPLICIT_TIMESTAMPS)
     return query.explicit_timestamps
+
+
+def rereads(settings: Settings) -> bool:
+    """Whether rows that lack columns are read again from their table."""
+    return settings.text("dblog.row.image.missing") == "reread"
 
 
 def gtid_filter(settings: Settings) -> Callable[[str], bool] | None:

@@ -25,7 +25,7 @@ from dblog.core.selection import BUILTIN_DATABASES, Selection, name_matcher
 from dblog.core.timeline import Database, Parked, Position, Timeline
 from dblog.core.watermark import Windows
 from dblog.dialects.mysql import sql
-from dblog.dialects.mysql.catalog import read_databases
+from dblog.dialects.mysql.catalog import read_databases, read_table
 from dblog.dialects.mysql.dump import DumpConnection
 from dblog.dialects.mysql.events import Query
 from dblog.dialects.mysql.log import end_of_log
@@ -34,7 +34,7 @@ from dblog.dialects.mysql.session import PositionLostError, Session, settings_of
 from dblog.dialects.mysql.tablechanges import SchemaChange, initial_changes, schema_changes
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import Batch, Headers, OffsetMap, Segment, Table, TableId
-from dblog.readers.binlog_dialect import BinlogDialect, gtid_filter
+from dblog.readers.binlog_dialect import BinlogDialect, gtid_filter, rereads
 from dblog.readers.chunk import ChunkReader
 from dblog.readers.encoders import Encoders
 from dblog.readers.history import SchemaHistory
@@ -43,6 +43,7 @@ from dblog.readers.lookahead import LookAhead
 from dblog.readers.offset import BinlogOffset
 from dblog.readers.patience import Patience
 from dblog.readers.queue import BlockingQueue
+from dblog.readers.reread import Reread
 from dblog.readers.schemas import Reading, SchemaDialect, Schemas
 from dblog.readers.start import From, StartPlan, dumps_at_all, may_start_over, start_plan
 from dblog.readers.stream import LogStream
@@ -119,7 +120,7 @@ class BinlogTask:
         history = self._history = self._history_of()
         plan = start_plan(self._mode, offset)
         dumps = plan.new_dump or plan.dumps_new_tables or (plan.dump is not None and not plan.dump.done)
-        self._check(session, marks=self._marks if dumps else None)
+        self._check(session, marks=self._marks if dumps or rereads(self._settings) else None)
         if plan.log_from is From.OFFSET:
             assert offset is not None, "only a stored offset makes this plan"
             try:
@@ -200,7 +201,8 @@ class BinlogTask:
 
     def _check(self, session: Session, *, marks: TableId | None) -> None:
         tables = session.read_catalog(self._selection.includes)
-        for warning in session.check(server_id=self._settings.integer("database.server.id"), tables=tables, marks=marks):
+        server_id = self._settings.integer("database.server.id")
+        for warning in session.check(server_id=server_id, tables=tables, marks=marks, rereads=rereads(self._settings)):
             log.warning("server setting", warning=warning)
 
     def _fresh(self, session: Session, history: SchemaHistory, plan: StartPlan, *, epoch_above: int) -> tuple[LogProgress, Timeline]:
@@ -429,6 +431,8 @@ class BinlogTask:
             heartbeat_interval_s=heartbeat_s,
             clock=self._clock,
             on_tables_changed=self._tables_changed,
+            dump_again=self._must_dump_again,
+            reread=self._new_reread(patience) if rereads(self._settings) else None,
             first=(patience(lambda change=change: self._encoders.first_schema(began, change)) for change in self._found),  # type: ignore[misc]
             skips_bad_events=self._settings.text("event.processing.failure.handling.mode") != "fail",
             skips_unreadable=self._settings.text("event.deserialization.failure.handling.mode") != "fail",
@@ -562,6 +566,33 @@ class BinlogTask:
             self._follow_in_dump(changes)
         if rewritten and (self._redumps or (not changes and not self._passes_over)):
             self._dump_again(rewritten)
+
+    def _new_reread(self, patience: Patience) -> Reread:
+        settings = settings_of(self._settings)
+        return Reread(
+            connect=lambda: DumpConnection.open(settings, self._marks),
+            table_now=lambda table: read_table(self._catalog_session().execute, table),
+            patience=patience,
+            mark_name=self._mark_name,
+            run=self._run,
+            stopped=self._stopped,
+            clock=self._clock,
+        )
+
+    def _must_dump_again(self, tables: Iterable[TableId] | None, why: str) -> None:
+        """Rows that only a dump can bring, of these tables or (None) of any captured one; DefiniteError where the configuration dumps none. # I3"""
+        assert self._schemas is not None
+        wanted = self._schemas.captured() if tables is None else list(tables)
+        dumped = self._dumped(wanted) if dumps_at_all(self._mode) else []
+        left_out = sorted(str(t) for t in {*wanted} - {*dumped})
+        if left_out:
+            message = (
+                f"{why}; only a dump of {', '.join(left_out[:20])} brings them, which snapshot.mode={self._mode} or "
+                "snapshot.include.collection.list leave out: reset the connector's offsets and dump, or set "
+                "event.processing.failure.handling.mode=warn to go on without these rows"
+            )
+            raise DefiniteError(message)
+        self._dump_again(dict.fromkeys(wanted, why))
 
     def _dump_again(self, rewritten: Mapping[TableId, str]) -> None:
         """Dump tables whose old rows have changed without events; the next batch carries the dump's new state into the offset. # I3"""

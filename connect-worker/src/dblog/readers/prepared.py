@@ -1,12 +1,17 @@
 """XA transactions between their two halves: which tables a prepared one has changed, and what its end means.
 
 The log has a transaction's rows at XA PREPARE, and only later whether it commits. Its rows are sent where they stand, as Debezium sends them: until the
-end nobody else can change the same rows (the prepared transaction holds their locks), so their order is right. Two things follow.
+end nobody else can change the same rows (the prepared transaction holds their locks), so their order is right. Four things follow.
 
 - A chunk read in between shows the rows as they were before, although its low mark stands behind the prepared rows: a window of such a table
   would send old values over new ones, so it is read again until the transaction has ended. # I2
-- XA ROLLBACK takes back what was sent. If it touched captured tables, or nobody knows (it was prepared before this task began to read), the task
-  stops with an error that says what to do. # I3 I5
+- XA ROLLBACK takes back what was sent. If it touched captured tables the task stops with an error that says what to do. # I3 I5
+- What was prepared before the connector's first position has its rows before it, and no dump can see them: at its XA COMMIT every captured table is
+  dumped again, for the log does not say which ones it changed. Its XA ROLLBACK means nothing: none of its rows was sent. # I3
+- Rows that lack columns cannot be read again before the commit: their tables are dumped again at the commit.
+
+So it must be known of every transaction whether it was prepared before the first position: those that have not ended travel in the offset
+(``dblog_xa``). Debezium's offsets have none, so after taking one over the rollback of an unknown transaction stops the task.
 
 Rule sources: MySQL manual 15.3.8.3 "Restrictions on XA Transactions", sql/log_event.cc (``XA_prepare_log_event``: one byte one_phase, then format id,
 lengths and data of the XID); MariaDB writes the same event (sql/log_event.h).
@@ -14,49 +19,108 @@ lengths and data of the XID); MariaDB writes the same event (sql/log_event.h).
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, field
+
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 
-PREPARED_MAX = 10_000
+PREPARED_MAX = 1000
 """More unresolved transactions than any server keeps; beyond that the oldest is forgotten, and counts as unknown."""
 
 
-class Prepared:
-    """The XA transactions of one log, as it is read."""
+@dataclass(slots=True)
+class _Xa:
+    """What one transaction has changed; ``unread``: tables with rows that could not be read again before its commit."""
 
-    def __init__(self, *, began_inside: bool = False) -> None:
-        """``began_inside``: reading began inside a transaction, so the first one's tables are not known for certain."""
-        self._unsure = began_inside
-        self._open: set[TableId] = set()
-        self._prepared: dict[str, frozenset[TableId]] = {}
+    tables: set[TableId] = field(default_factory=set)
+    unread: set[TableId] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """An XA statement: the tables whose prepared rows are valid now, and what has to be dumped again, all captured tables if ``unknown``."""
+
+    tables: frozenset[TableId] = frozenset()
+    unread: frozenset[TableId] = frozenset()
+    unknown: str | None = None
+    """The xid of a transaction that was prepared before the first position, and is committed now."""
+
+
+class Prepared:
+    """The XA transactions of one log, as it is read. ``text`` is what an offset has of them, ``complete`` whether it would have all."""
+
+    def __init__(self, text: str | None = None, *, complete: bool = True) -> None:
+        self._complete = complete
+        self._open: _Xa | None = None
+        self._prepared: dict[str, _Xa] = {}
+        self._changed = False
+        if text:
+            state = json.loads(text)
+            self._complete = not state.get("forgot", False)
+            self._prepared = {xid: _xa(lists) for xid, lists in state["prepared"].items()}
+            self._open = None if state["open"] is None else _xa(state["open"])
 
     @property
     def tables(self) -> frozenset[TableId]:
         """Tables with rows whose transaction has not ended."""
-        return frozenset().union(*self._prepared.values()) if self._prepared else frozenset()
+        return frozenset().union(*(xa.tables for xa in self._prepared.values())) if self._prepared else frozenset()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the log is inside an XA transaction that is not prepared yet."""
+        return self._open is not None
+
+    def take_changed(self) -> str | None:
+        """The state for the offset if it has changed since the last call; "" when there is nothing to keep."""
+        if not self._changed:
+            return None
+        self._changed = False
+        if not self._prepared and self._open is None and self._complete:
+            return ""
+        state = {
+            "prepared": {xid: _lists(xa) for xid, xa in self._prepared.items()},
+            "open": None if self._open is None else _lists(self._open),
+        }
+        return json.dumps(state if self._complete else state | {"forgot": True}, separators=(",", ":"))
+
+    def begin(self) -> None:
+        """An XA transaction begins: MySQL's XA START, MariaDB's GTID event that says so. The same one again after a reconnect in the middle of it."""
+        self._open = self._open or _Xa()
+        self._changed = True
 
     def rows(self, table: TableId) -> None:
         """Rows of a captured table have passed."""
-        self._open.add(table)
+        if self._open is not None and table not in self._open.tables:
+            self._open.tables.add(table)
+            self._changed = True
+
+    def unread(self, table: TableId) -> None:
+        """Rows of a captured table have passed that must be read again, and cannot be before the commit."""
+        assert self._open is not None, "rows of an XA transaction stand between its start and its end"
+        self._open.unread.add(table)
+        self._changed = True
 
     def outside(self) -> None:
         """The log is between two transactions; an XA transaction always begins a batch of its own."""
-        self._open = set()
+        if self._open is not None:
+            self._open = None
+            self._changed = True
 
-    def prepare(self, body: bytes) -> None:
+    def prepare(self, body: bytes) -> Ended:
         """The event XA PREPARE; one that commits in one phase is over with it."""
-        tables, self._open = self._open, set()
+        xa, self._open = self._open or _Xa(), None
+        self._changed = True
         if len(body) < 13 or body[0]:  # noqa: PLR2004 - one_phase, format id and two lengths
-            return
+            return Ended(unread=frozenset(xa.unread))
         if len(self._prepared) >= PREPARED_MAX:
             del self._prepared[next(iter(self._prepared))]
-        if self._unsure:
-            self._unsure = False
-            return
-        self._prepared[_xid_of_event(body)] = frozenset(tables)
+            self._complete = False
+        self._prepared[_xid_of_event(body)] = xa
+        return Ended()
 
-    def statement(self, text: str, *, where: str) -> frozenset[TableId] | None:
-        """An XA statement of the log; None for any other one. Gives the tables whose prepared rows are valid now.
+    def statement(self, text: str, *, where: str) -> Ended | None:
+        """An XA statement of the log; None for any other one.
 
         DefiniteError for a rollback that takes back rows that were sent, or that may have been.
         """
@@ -64,22 +128,38 @@ class Prepared:
         if len(words) < 2 or words[0].upper() != "XA":  # noqa: PLR2004 - XA and the verb
             return None
         verb = words[1].upper()
+        if verb in ("START", "BEGIN"):
+            self.begin()
         if verb not in ("COMMIT", "ROLLBACK"):
-            return frozenset()
-        xid = words[2].removesuffix(" ONE PHASE").strip() if len(words) > 2 else ""  # noqa: PLR2004
+            return Ended()
+        xid = words[2].strip() if len(words) > 2 else ""  # noqa: PLR2004
+        if xid.upper().endswith(" ONE PHASE"):
+            xid = xid[: -len(" ONE PHASE")].strip()
         known = self._prepared.pop(xid.lower(), None)
-        if verb == "ROLLBACK" and (known is None or known):
-            what = "of a transaction that was prepared before the connector began to read" if known is None else _named(known)
+        self._changed = True
+        if verb == "COMMIT":
+            return Ended(unknown=xid) if known is None else Ended(tables=frozenset(known.tables), unread=frozenset(known.unread))
+        if known.tables if known is not None else not self._complete:
+            what = "of a transaction that was prepared before the connector began to read" if known is None else _named(known.tables)
             message = (
                 f"the log holds an XA ROLLBACK at {where} {what}: rows that it had prepared are in the topics already, and are not in "
                 "the database; dump the tables anew (reset the connector's offsets), or set event.processing.failure.handling.mode=warn to go on"
             )
             raise DefiniteError(message)
-        return known or frozenset()
+        return Ended()
 
 
-def _named(tables: frozenset[TableId]) -> str:
+def _named(tables: set[TableId]) -> str:
     return f"that touches {', '.join(sorted(map(str, tables)))}"
+
+
+def _lists(xa: _Xa) -> list[list[list[str]]]:
+    return [[[t.database, t.name] for t in sorted(tables)] for tables in (xa.tables, xa.unread)]
+
+
+def _xa(lists: list[list[list[str]]]) -> _Xa:
+    tables, unread = ({TableId(*name) for name in names} for names in lists)
+    return _Xa(tables, unread)
 
 
 def _xid_of_event(body: bytes) -> str:

@@ -24,7 +24,7 @@ import structlog
 
 from dblog.codecs.logitems import LogOffset
 from dblog.codecs.plan import RowContext, TablePlan
-from dblog.codecs.rowplan import Chunk, Op, Records, RowEncoder
+from dblog.codecs.rowplan import Chunk, Op, ReadOp, Records, RowEncoder
 from dblog.core.changes import Change, Ignored, TruncateTable, Unknown, tables_of
 from dblog.core.crosscheck import Agreed, Mismatch, Repaired, Seen, cross_check
 from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
@@ -104,9 +104,9 @@ class PassedOver:
             )
         return [], [], {}
 
-    def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes]) -> Chunk:
+    def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
         """Not asked for: its windows are thrown away."""
-        raise AssertionError(self._table, len(rows), context, struck)
+        raise AssertionError(self._table, len(rows), context, struck, op)
 
     def check_table_map(self, body: bytes) -> None:
         """Anything goes."""

@@ -16,16 +16,19 @@ import structlog
 
 from dblog.clock import Clock
 from dblog.codecs.logitems import LogEvent, LogOffset, LogRows
+from dblog.codecs.rowplan import RowEncoder
 from dblog.core.backoff import Backoff
 from dblog.core.changes import Change, Ignored
 from dblog.core.watermark import MarkPosition
 from dblog.dialects.mysql import events
+from dblog.dialects.mysql.connect import TableChangedError
 from dblog.dialects.mysql.offset import POSITION_BITS, LogProgress, schema_position, sequence_of
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
 from dblog.model import Segment, TableId
 from dblog.readers.interleaved import Interleaver
-from dblog.readers.prepared import Prepared
+from dblog.readers.prepared import Ended, Prepared
 from dblog.readers.queue import QueueClosedError
+from dblog.readers.reread import Reread
 from dblog.readers.schemas import Schemas
 
 log = structlog.get_logger(__name__)
@@ -82,6 +85,8 @@ class LogStream:
         heartbeat_interval_s: float,
         clock: Clock,
         on_tables_changed: Callable[[Iterable[Change], dict[TableId, str]], None],
+        dump_again: Callable[[Iterable[TableId] | None, str], None],
+        reread: Reread | None = None,
         first: Iterable[Segment] = (),
         skips_bad_events: bool = False,
         skips_unreadable: bool = False,
@@ -102,7 +107,10 @@ class LogStream:
         self._skips_bad_events = skips_bad_events
         self._skips_unreadable = skips_unreadable
         self._unreadable: frozenset[tuple[str, int]] = frozenset()
-        self._prepared = Prepared(began_inside=progress.skip_events > 0)
+        self._dump_again = dump_again
+        self._reread = reread
+        self._dumped_again: dict[TableId, RowEncoder] = {}
+        self._prepared = Prepared(progress.prepared, complete=progress.epoch > 0)
         self._damaged = 0
         self._damaged_at: tuple[str, int, int] | None = None
         self.skipped_total = 0
@@ -188,6 +196,8 @@ class LogStream:
             data = connection.recv(RECV_TIMEOUT_S)
             self._caught_up = not data
             if data:
+                if self._reread is not None:
+                    self._reread.received()
                 self._feed(data)
                 while decoder.held:  # it stops behind an event that may change how the next ones are read
                     self._feed(b"")
@@ -228,19 +238,28 @@ class LogStream:
             message = f"{error} (read {self._damaged} times from {self._at.file}:{self._at.pos})"
             raise DamagedLogError(message) from error
 
-    def _take(self, items: Iterable[LogRows | LogEvent]) -> None:
+    def _take(self, items: list[LogRows | LogEvent]) -> None:
+        partial = [item for item in items if isinstance(item, LogEvent) and item.encoder is not None]
+        if partial and self._reread is not None:
+            self._reread.expect(partial)
         for item in items:
             if self._schemas.waits_for_end:
                 self._end_parkings(item.position)
-            if self._came_to(item.position):
+            if isinstance(item, LogEvent) and item.encoder is not None:
+                self._partial_rows(item, item.encoder)  # before the place is passed: they go out in parts
+            came = self._came_to(item.position)
+            if came:
+                self._note_prepared(item.position)
                 self._interleaver.moved(item.position)
                 self._unsent = True
             if isinstance(item, LogRows):
                 self._rows(item)
             else:
                 self._event(item)
-            if not item.position.in_transaction:
+            if came and not item.position.in_transaction:
                 self._prepared.outside()
+            if came and isinstance(item, LogEvent):
+                self._note_prepared(item.position)
 
     def _end_parkings(self, place: LogOffset) -> None:
         """Tables that have a schema again from here on are dumped anew; the dump is ordered before the place is passed, so that no kill loses it."""
@@ -268,6 +287,12 @@ class LogStream:
         self._at.advance(place)
         return True
 
+    def _note_prepared(self, place: LogOffset) -> None:
+        """Let the offset say which XA transactions are open; the place has not been sent yet."""
+        text = self._prepared.take_changed()
+        if text is not None:
+            place.prepared = text
+
     def _rows(self, item: LogRows) -> None:
         if item.source_ts_us:
             self.source_ts_us = item.source_ts_us
@@ -276,9 +301,39 @@ class LogStream:
         self.records_total += item.records
         for encoder, *_ in item.segments:
             self._prepared.rows(encoder.plan.table.id)
+        self._note_prepared(item.position)
         segments = [Segment(e.plan.topic, keys, values, e.plan.table.id, headers) for e, keys, values, headers in item.segments]
         self._interleaver.rows(segments, records=item.records, size_bytes=item.bytes, source_ts_us=item.source_ts_us)
         self._sent()
+
+    def _partial_rows(self, event: LogEvent, encoder: RowEncoder) -> None:
+        """Rows that lack columns: what the log says of them, then what the table has. Inside an XA transaction nothing can be read yet."""
+        assert self._reread is not None, "the decoder gives such events only where they are read again"
+        table = encoder.plan.table.id
+        self._prepared.rows(table)
+        if self._prepared.is_open:
+            self._prepared.unread(table)
+        try:
+            for keys, values, headers in self._reread.records(event, read=not self._prepared.is_open):
+                if keys:
+                    self.records_total += len(keys)
+                    size_bytes = sum(len(part) for part in (*keys, *values) if part is not None)
+                    segment = Segment(encoder.plan.topic, keys, values, table, headers)
+                    self._interleaver.rows([segment], records=len(keys), size_bytes=size_bytes, source_ts_us=event.source_ts_us or None)
+        except TableChangedError as e:
+            if self._dumped_again.get(table) is not encoder:  # the dump that is ordered reads behind all rows of this version
+                self._dump_again([table], str(e))
+                self._dumped_again[table] = encoder
+        except BadRowsError as e:
+            self._skip(e)
+        self.source_ts_us = event.source_ts_us or self.source_ts_us
+
+    def _skip(self, error: DefiniteError) -> None:
+        """Pass over what cannot be told, if that is wished."""
+        if not self._skips_bad_events:
+            raise error
+        self.skipped_total += 1
+        log.warning("an event is skipped (event.processing.failure.handling.mode)", reason=str(error), skipped=self.skipped_total)
 
     def _sent(self) -> None:
         self._unsent = False
@@ -288,10 +343,14 @@ class LogStream:
         code = event.type_code
         if code == events.EventType.QUERY:
             self._statement(event)
+        elif event.encoder is not None:
+            pass
+        elif code == events.EventType.MARIADB_GTID:
+            self._prepared.begin()
         elif code in events.ROWS_TYPES:
             self._marks(event)
         elif code == events.EventType.XA_PREPARE:
-            self._prepared.prepare(event.body)
+            self._xa_ended(self._prepared.prepare(event.body), f"{event.file}:{event.start_pos}")
         elif code < 0:
             raise self._end_of_log(code, event.body, f"{event.file}:{event.start_pos}")
         elif code not in {events.EventType.ROTATE, events.EventType.FORMAT_DESCRIPTION}:
@@ -341,18 +400,28 @@ class LogStream:
         self._sent()
 
     def _xa_statement(self, text: str, where: str) -> bool:
-        """Whether it is one; a prepared transaction that ends lets the windows of its tables be read."""
+        """Whether it is one."""
         try:
-            tables = self._prepared.statement(text, where=where)
+            ended = self._prepared.statement(text, where=where)
+            if ended is not None:
+                self._xa_ended(ended, where)
         except DefiniteError as e:
-            if not self._skips_bad_events:
-                raise
-            self.skipped_total += 1
-            log.warning("an event is skipped (event.processing.failure.handling.mode)", reason=str(e), skipped=self.skipped_total)
+            self._skip(e)
             return True
-        for table in tables or ():
+        return ended is not None
+
+    def _xa_ended(self, ended: Ended, where: str) -> None:
+        """A prepared transaction that ends lets the windows of its tables be read; rows that nobody has sent come by a dump."""
+        for table in ended.tables:
             self._interleaver.table_changed(table, "an XA transaction that changed it was committed inside the window")
-        return tables is not None
+        if ended.unread:
+            self._dump_again(ended.unread, f"an XA transaction was committed at {where} whose rows in the log lack columns")
+        if ended.unknown is not None:
+            why = (
+                f"the XA transaction {ended.unknown} was committed at {where}, prepared before the connector's first position, "
+                "with rows that no dump could see"
+            )
+            self._dump_again(None, why)
 
     def _duties(self) -> None:
         """What is due by time: a heartbeat, and a quiet log's place."""
@@ -370,3 +439,5 @@ class LogStream:
         self.connected = False
         if connection is not None:
             connection.close()
+        if self._reread is not None:
+            self._reread.close()

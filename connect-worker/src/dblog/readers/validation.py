@@ -8,7 +8,7 @@ from __future__ import annotations
 from dblog.config.options import Settings
 from dblog.core.selection import Selection
 from dblog.dialects.mysql.session import settings_of
-from dblog.readers.binlog_dialect import DIALECTS
+from dblog.readers.binlog_dialect import DIALECTS, rereads
 
 
 def check_database(flavor: str, settings: Settings) -> None:
@@ -17,6 +17,6 @@ def check_database(flavor: str, settings: Settings) -> None:
     session = DIALECTS[flavor].connect(settings_of(settings))
     try:
         tables = session.read_catalog(selection.includes)
-        session.check(server_id=settings.integer("database.server.id"), tables=tables, marks=None)
+        session.check(server_id=settings.integer("database.server.id"), tables=tables, marks=None, rereads=rereads(settings))
     finally:
         session.close()

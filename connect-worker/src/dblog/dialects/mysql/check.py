@@ -24,10 +24,12 @@ TABLES_NAMED_MAX = 20
 """A message names so many tables; the rest is counted."""
 
 
-def check(session: Session, *, server_id: int, tables: Sequence[Table], marks: TableId | None) -> list[str]:
-    """DefiniteError for what makes a start pointless; the warnings otherwise. ``marks``: the watermark table, None without a dump."""
+def check(session: Session, *, server_id: int, tables: Sequence[Table], marks: TableId | None, rereads: bool = False) -> list[str]:
+    """DefiniteError for what makes a start pointless; the warnings otherwise. ``marks``: the watermark table, None where nothing is read from tables;
+    ``rereads``: rows that lack columns are read again.
+    """
     address = session.settings.address
-    problem = setting_at_fault(session.facts, address, server_id=server_id)
+    problem = setting_at_fault(session.facts, address, server_id=server_id, rereads=rereads)
     if problem is not None:
         raise DefiniteError(problem)
     user = session.current_user()
@@ -43,7 +45,7 @@ def check(session: Session, *, server_id: int, tables: Sequence[Table], marks: T
     return [*warnings(session.facts, address), *_replica_warnings(session), *_table_warnings(session, {t.id for t in tables})]
 
 
-def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int) -> str | None:
+def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int, rereads: bool = False) -> str | None:
     """The first setting that makes the log unusable, with its remedy."""
     if not facts.log_bin:
         return f"the server at {address} writes no binary log; start it with log_bin (and binlog_format=ROW) in its configuration"
@@ -52,11 +54,12 @@ def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int) -> str
             f"the server at {address} logs with binlog_format={facts.binlog_format}; run: SET GLOBAL binlog_format = 'ROW'; "
             "(and set it in the server's configuration; sessions that are open keep the old format until they reconnect)"
         )
-    if facts.row_image not in ("FULL", "NOBLOB"):
+    if facts.row_image not in ("FULL", "FULL_NODUP", "NOBLOB") and not rereads:
         return (
             f"the server at {address} logs with binlog_row_image={facts.row_image}, which leaves columns out; run: SET "
             "GLOBAL binlog_row_image = 'FULL'; "
-            "(and set it in the server's configuration)"
+            "(and set it in the server's configuration); or set dblog.row.image.missing=reread: changed rows are then read again from their table, so "
+            "they may come newer than the change, updates without the row before, and deletes with the key only"
         )
     if facts.server_id == 0:
         return (
@@ -84,6 +87,12 @@ def warnings(facts: ServerFacts, address: str) -> list[str]:
         out.append(
             f"the server at {address} logs with binlog_row_image=NOBLOB: large objects that an update leaves alone are not in the log, and their "
             "columns get the placeholder __debezium_unavailable_value; SET GLOBAL binlog_row_image = 'FULL' logs whole rows"
+        )
+    if facts.row_image == "MINIMAL":
+        out.append(
+            f"the server at {address} logs with binlog_row_image=MINIMAL: changed rows are read again from their table "
+            "(dblog.row.image.missing=reread), so they may come newer than the change, updates without the row before, and deletes with the key only; "
+            "SET GLOBAL binlog_row_image = 'FULL' logs whole rows"
         )
     if facts.row_metadata != "FULL":
         known = facts.row_metadata or "not available"

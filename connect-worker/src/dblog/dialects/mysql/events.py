@@ -73,6 +73,7 @@ __all__ = [
     "read_table_map",
     "read_table_name",
     "read_xid",
+    "rows_kind",
     "type_name",
     "unsupported",
 ]
@@ -88,6 +89,14 @@ class Header:
     length: int
     next_pos: int
     flags: int
+
+
+def rows_kind(type_code: int) -> tuple[int, str]:
+    """Version (3: an update with differences of JSON documents) and operation of a rows event, compressed or not, as the decoders give it."""
+    if type_code == EventType.PARTIAL_UPDATE_ROWS:
+        return 3, "u"
+    op = "c" if type_code in WRITE_TYPES else "u" if type_code in UPDATE_TYPES else "d"
+    return 2 if type_code in ROWS_V2_TYPES else 1, op
 
 
 def read_header(data: bytes | memoryview) -> Header:

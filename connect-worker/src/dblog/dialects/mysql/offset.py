@@ -1,8 +1,8 @@
 """A source offset of MySQL and MariaDB: Debezium's map, read, moved on by the log, and written back.
 
 Keys and meaning are Debezium's (``file``, ``pos``, ``gtids``, ``server_id``, ``event``, ``row``, ``ts_sec``, ``snapshot``), so a connector can be taken
-over from Debezium and handed back. Ours beside them: ``dblog_dump`` (the dump's progress), ``dblog_server`` (which server the file names belong to) and
-``dblog_epoch`` (how often that has changed: D7).
+over from Debezium and handed back. Ours beside them: ``dblog_dump`` (the dump's progress), ``dblog_server`` (which server the file names belong to),
+``dblog_epoch`` (how often that has changed: D7) and ``dblog_xa`` (XA transactions that have not ended: readers/prepared.py).
 
 Inside a transaction ``file`` and ``pos`` are its BEGIN, ``gtids`` the set without it, ``event`` the number of its events to skip, BEGIN included. A
 compressed transaction is one event to Debezium, which reads it anew: there ``event`` is left out and ``dblog_event`` counts what is in it.
@@ -52,6 +52,7 @@ class LogProgress:
         ts_sec: int = 0,
         server: str | None = None,
         epoch: int = 0,
+        prepared: str = "",
     ) -> None:
         self.flavor = flavor
         self.file = file
@@ -63,6 +64,7 @@ class LogProgress:
         self.ts_sec = ts_sec
         self.server = server
         self.epoch = epoch
+        self.prepared = prepared
         parse = GtidPosition.parse if flavor == "mariadb" else GtidSet.parse
         self.gtids: GtidSet | GtidPosition | None = None if gtids is None else parse(gtids)
 
@@ -74,7 +76,7 @@ class LogProgress:
         if not isinstance(file, str) or not isinstance(pos, int):
             message = "the connector's offset has no file and pos; set them with PATCH /connectors/<name>/offsets, or reset the offsets to dump anew"
             raise DefiniteError(message)
-        server = offset.get("dblog_server")
+        server, prepared = offset.get("dblog_server"), offset.get("dblog_xa")
         return cls(
             flavor=flavor,
             file=file,
@@ -87,6 +89,7 @@ class LogProgress:
             ts_sec=_integer(offset, "ts_sec"),
             server=server if isinstance(server, str) else None,
             epoch=_integer(offset, "dblog_epoch"),
+            prepared=prepared if isinstance(prepared, str) else "",
         )
 
     def copy(self) -> LogProgress:
@@ -103,6 +106,7 @@ class LogProgress:
             ts_sec=self.ts_sec,
             server=self.server,
             epoch=self.epoch,
+            prepared=self.prepared,
         )
 
     def advance(self, place: LogOffset) -> None:
@@ -112,6 +116,8 @@ class LogProgress:
         self.event = place.event
         self.packed_event = place.packed_event
         self.row = place.row
+        if place.prepared is not None:
+            self.prepared = place.prepared
         if place.ts_sec:
             self.ts_sec = place.ts_sec
         if place.server_id:
@@ -159,6 +165,8 @@ class LogProgress:
         out |= {name: value for name, value in counts.items() if value}
         if self.server is not None:
             out["dblog_server"] = self.server
+        if self.prepared:
+            out["dblog_xa"] = self.prepared
         return out
 
 

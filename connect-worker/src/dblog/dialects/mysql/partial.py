@@ -2,13 +2,18 @@
 
 The result is a plain rows event of version 2, so both row encoders read it as they read any other. What a shortened event cannot tell:
 
+- An UPDATE whose image before is whole says all: columns that the image after lacks are as before. So it is for tables without a key, and with
+  MariaDB's FULL_NODUP.
 - NOBLOB: large objects that an update leaves alone are not in the images. Their columns get ``__debezium_unavailable_value``, the placeholder that
   Debezium's PostgreSQL connector (and its MySQL one from 3.7 on) writes for values it did not get; JSON columns get it as a JSON string.
-  An INSERT leaves out the large objects that it did not name: they are NULL, or empty where NULL is not allowed.
-- MINIMAL leaves out columns of any type. No record with right values can be made of that: the event is refused with the remedy.
+- An INSERT leaves out the columns that it did not name: they have their default, a constant (measured on MySQL 9.7 and MariaDB 10.11: what
+  an expression, a trigger, AUTO_INCREMENT or the clock gave is in the image). The table version of this place knows it; a default whose bytes are
+  not plain to see counts as missing.
+- MINIMAL has only the key before an update or delete, and only what was set after it: MissingColumnsError, and minimal.py goes on from there
+  where the rows may be read again.
 - PARTIAL_JSON: differences are applied to the image before the update.
 
-Rule sources: MySQL manual "binlog_row_image", "binlog_row_value_options"; sql/rpl_record.cc (``unpack_row``).
+Rule sources: MySQL manual "binlog_row_image", "binlog_row_value_options"; sql/rpl_record.cc (``unpack_row``); MariaDB sql/log_event_server.cc.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dblog.codecs.plan import Source, TablePlan
-from dblog.codecs.rowplan import other_width, partial_image
+from dblog.codecs.rowplan import missing_columns, other_width, partial_image
 from dblog.dialects.mysql import json_diff
 from dblog.dialects.mysql.types import canonical_type
 from dblog.errors import DefiniteError
@@ -38,10 +43,32 @@ _WIDE = {"ucs2": "utf_16_be", "utf16": "utf_16_be", "utf16le": "utf_16_le", "utf
 Fields = list[bytes | None]
 """Each column's bytes with their length in front; None for NULL."""
 
+INTEGERS = {Source.INT8: 1, Source.INT16: 2, Source.INT24: 3, Source.INT32: 4, Source.INT64: 8}
+"""Widths in bytes."""
+
 
 def whole_rows(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes, *, version: int) -> bytes:
     """The body of a version 2 event with the same rows, whole. DefiniteError when that cannot be, or the event is damaged."""
-    reader = _Reader(plan, layouts, body, at=8)
+    reader, before_there, after_there = opened(plan, layouts, op, body, version=version)
+    fill = _fill(plan, layouts, op, before_there, after_there)
+    out = bytearray(event_head(plan, body, images=2 if op == "u" else 1))
+    while reader.at < len(body):
+        before: Fields | None = None
+        if op != "c":
+            before = _filled(len(layouts), reader.image(before_there), before_there, fill, None)
+            out += written(before)
+        if op != "d":
+            partial = reader.partial_columns() if version == PARTIAL_UPDATE else frozenset()
+            after = _filled(len(layouts), reader.image(after_there), after_there, fill, before)
+            for index in partial:
+                after[index] = _whole_document(plan, index, before, after[index])
+            out += written(after)
+    return bytes(out)
+
+
+def opened(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes, *, version: int) -> tuple[Reader, bytes, bytes]:
+    """A reader at the first row, and which columns the images before and after have (the same twice where there is only one)."""
+    reader = Reader(plan, layouts, body, at=8)
     if version >= 2:  # noqa: PLR2004 - version 1 has no extra data
         reader.take(max(int.from_bytes(reader.take(2), "little") - 2, 0))
     count = reader.packed()
@@ -53,21 +80,13 @@ def whole_rows(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes,
         after_there = reader.take(width)
     if not any(before_there) or not any(after_there):
         raise partial_image(plan)
-    out = bytearray(body[:8]) + b"\x02\x00" + _packed(count) + b"\xff" * (width * (2 if op == "u" else 1))
-    while reader.at < len(body):
-        before: Fields | None = None
-        if op != "c":
-            found = reader.image(before_there)
-            before = _filled(plan, layouts, found, before_there, None, op)
-            out += _written(before)
-        if op != "d":
-            partial = reader.partial_columns() if version == PARTIAL_UPDATE else frozenset()
-            found = reader.image(after_there)
-            after = _filled(plan, layouts, found, after_there, before, op)
-            for index in partial:
-                after[index] = _whole_document(plan, index, before, after[index])
-            out += _written(after)
-    return bytes(out)
+    return reader, before_there, after_there
+
+
+def event_head(plan: TablePlan, body: bytes, *, images: int) -> bytes:
+    """The beginning of an event of version 2 whose images have all columns."""
+    count = len(plan.columns)
+    return body[:8] + b"\x02\x00" + _packed(count) + b"\xff" * ((count + 7) // 8 * images)
 
 
 def _whole_document(plan: TablePlan, index: int, before: Fields | None, differences: bytes | None) -> bytes | None:
@@ -89,32 +108,48 @@ def _whole_document(plan: TablePlan, index: int, before: Fields | None, differen
     return len(document).to_bytes(4, "little") + document
 
 
-def _filled(plan: TablePlan, layouts: Sequence[Layout], found: Fields, there: bytes, before: Fields | None, op: str) -> Fields:
-    """The image with all columns: those left out are as before, or a placeholder, or (INSERT) what the server gives them."""
-    out: Fields = []
-    at = 0
-    for index in range(len(plan.columns)):
-        if there[index >> 3] >> (index & 7) & 1:
-            out.append(found[at])
-            at += 1
-            continue
-        declared = plan.table.columns[index]
-        if index in plan.key or canonical_type(declared) not in _LARGE:
-            raise partial_image(plan)
-        prefix = layouts[index].prefix
-        if before is not None:
-            out.append(before[index])
-        elif op == "c":
-            out.append(None if declared.nullable else _empty(plan, index, prefix))
-        else:
-            out.append(_framed(_placeholder(plan, index), prefix))
-    return out
+def lacking(plan: TablePlan, there: bytes) -> list[int]:
+    """The columns that an image has not."""
+    return [i for i in range(len(plan.columns)) if not there[i >> 3] >> (i & 7) & 1]
 
 
-def _empty(plan: TablePlan, index: int, prefix: int) -> bytes:
-    if plan.columns[index].source is Source.JSON:
-        raise partial_image(plan)  # a JSON column that is not NULL has no value that the server would take by itself
-    return bytes(prefix)
+def _fill(plan: TablePlan, layouts: Sequence[Layout], op: str, before_there: bytes, after_there: bytes) -> dict[int, bytes | None]:
+    """What stands for columns that neither image has; MissingColumnsError where nothing right can."""
+    if op == "c":
+        return {index: _default(plan, index, layouts[index].prefix) for index in lacking(plan, after_there)}
+    before = lacking(plan, before_there)
+    either = {*before, *lacking(plan, after_there)} if op == "u" else {*before}
+    if before and any(index in plan.key or canonical_type(plan.table.columns[index]) not in _LARGE for index in either):
+        raise missing_columns(plan)
+    return {index: _framed(_placeholder(plan, index), layouts[index].prefix) for index in before}
+
+
+def _filled(count: int, found: Fields, there: bytes, fill: dict[int, bytes | None], before: Fields | None) -> Fields:
+    """The image with all columns: those left out are as before, if there is an image before, else what is to stand for them."""
+    fields = iter(found)
+    return [next(fields) if there[i >> 3] >> (i & 7) & 1 else before[i] if before is not None else fill[i] for i in range(count)]
+
+
+def _default(plan: TablePlan, index: int, prefix: int) -> bytes | None:
+    """The bytes of a column that an INSERT did not name."""
+    column, declared = plan.columns[index], plan.table.columns[index]
+    text = declared.default if declared.has_default else None
+    if declared.generated or declared.default_is_expression or (text is None and declared.has_default and not declared.nullable):
+        raise missing_columns(plan)
+    if text is None and declared.nullable:
+        return None
+    if column.source in INTEGERS:
+        try:
+            return int(text or "0").to_bytes(INTEGERS[column.source], "little", signed=not declared.unsigned)
+        except (ValueError, OverflowError):
+            raise missing_columns(plan) from None
+    if column.source in (Source.TEXT, Source.BINARY) and not text:
+        return bytes(prefix)
+    if column.source is Source.TEXT and text is not None and not column.compressed:
+        charset = (column.charset or "").lower()
+        if charset in ("utf8mb4", "utf8mb3", "utf8") or (text.isascii() and charset not in _WIDE):
+            return _framed(text.encode(), prefix)
+    raise missing_columns(plan)
 
 
 def _placeholder(plan: TablePlan, index: int) -> bytes:
@@ -130,7 +165,8 @@ def _framed(raw: bytes, prefix: int) -> bytes:
     return len(raw).to_bytes(prefix, "little") + raw
 
 
-def _written(fields: Fields) -> bytes:
+def written(fields: Fields) -> bytes:
+    """An image of all columns."""
     bits = sum(1 << index for index, field in enumerate(fields) if field is None)
     return bits.to_bytes((len(fields) + 7) // 8, "little") + b"".join(field for field in fields if field is not None)
 
@@ -139,7 +175,7 @@ def _packed(count: int) -> bytes:
     return bytes([count]) if count < 0xFB else b"\xfc" + count.to_bytes(2, "little")  # noqa: PLR2004 - a table has at most 4096 columns
 
 
-class _Reader:
+class Reader:
     """Goes through an event's body; whatever reaches beyond its end is a damaged event."""
 
     def __init__(self, plan: TablePlan, layouts: Sequence[Layout], body: bytes, *, at: int) -> None:

@@ -205,9 +205,9 @@ class Session:
 
     # -- start-up checks ------------------------------------------------------------------------------------------------------------
 
-    def check(self, *, server_id: int, tables: Sequence[Table] = (), marks: TableId | None = None) -> list[str]:
+    def check(self, *, server_id: int, tables: Sequence[Table] = (), marks: TableId | None = None, rereads: bool = False) -> list[str]:
         """Everything that the server must offer; DefiniteError names what it lacks and the statement to run. Returns warnings."""
-        return check.check(self, server_id=server_id, tables=tables, marks=marks)
+        return check.check(self, server_id=server_id, tables=tables, marks=marks, rereads=rereads)
 
     # -- catalog --------------------------------------------------------------------------------------------------------------------
 

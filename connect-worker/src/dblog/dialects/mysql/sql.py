@@ -78,6 +78,18 @@ def _chunk(table: Table, wanted: str, after: Sequence[Any] | None, upto: Sequenc
     return f"SELECT {wanted} FROM {_indexed(table)}{where} ORDER BY {order} LIMIT ?", (*parameters, rows_max)
 
 
+def rows_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
+    """The rows of these keys, as far as there are any; the statement's text depends on their number, and on the members of an ENUM."""
+    columns = _key_columns(table)
+    rungs: list[str] = []
+    parameters: list[Any] = []
+    for key in keys:
+        terms = [_term(column, "=", _value(table.id, column, value)) for column, value in zip(columns, key, strict=True)]
+        rungs.append("(" + " AND ".join(text for text, _ in terms) + ")")
+        parameters += [value for _, added in terms for value in added]
+    return f"SELECT {select_list(table)} FROM {_indexed(table)} WHERE {' OR '.join(rungs)}", tuple(parameters)
+
+
 def max_key(table: Table) -> Statement:
     """The row with the greatest key, with the full select list so that one decoder serves both; no row when the table is empty."""
     order = ", ".join(f"{quote(column.name)} DESC" for column in _key_columns(table))

@@ -307,22 +307,26 @@ def mark_rows(type_code: int, body: bytes, table_map: TableMap) -> list[tuple[st
     width, at = packed(body, at)
     bitmap_bytes = (width + 7) // 8
     images = 2 if type_code in UPDATE_TYPES else 1
+    there = body[at : at + bitmap_bytes * images]
     at += bitmap_bytes * images
     out = []
     while at < len(body):
-        row: list[bytes] = []
-        for _ in range(images):
+        row = [b"", b""]  # with binlog_row_image=MINIMAL the name stands in the image before, the token in the one after
+        for bits in there:
             nulls = body[at]
             at += bitmap_bytes
-            row = []
+            place = 0
             for i, column in enumerate(table_map.columns):
-                if nulls >> i & 1:
-                    row.append(b"")
+                if not bits >> i & 1:
+                    continue
+                place += 1
+                if nulls >> (place - 1) & 1:
+                    row[i] = b""
                     continue
                 length_bytes = 1 if column.meta < 256 else 2  # noqa: PLR2004 - Field_varstring
                 length = int.from_bytes(body[at : at + length_bytes], "little")
                 at += length_bytes
-                row.append(body[at : at + length])
+                row[i] = body[at : at + length]
                 at += length
         out.append((row[0].decode("utf-8", "replace"), row[1].decode("utf-8", "replace")))
     return out

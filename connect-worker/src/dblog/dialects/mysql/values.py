@@ -14,7 +14,7 @@ import zlib
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from decimal import Context, Decimal
 from struct import unpack, unpack_from
 from typing import Any, NamedTuple
@@ -126,6 +126,59 @@ def log_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
             return lambda raw: inet6_text(raw.ljust(16, b"\x00"))
         case _:  # GEOMETRY, VECTOR
             return convert
+
+
+def statement_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
+    """The reader of a key column's field in a row image, as the parameter of a statement that finds it (see ``protocol.execute``, ``sql``).
+
+    Text that the column's character set does not hold for certain would not be found again: DefiniteError.
+    """
+    match column.source:
+        case source if source in _INTEGERS:
+            return lambda raw: int.from_bytes(raw, "little", signed=not column.unsigned)
+        case Source.DECIMAL:
+            precision, scale = column.length, column.scale
+            return lambda raw: Decimal(packed_decimal(raw, precision, scale)).scaleb(-scale, _EXACT)
+        case Source.YEAR:
+            return lambda raw: raw[0] + 1900 if raw[0] else 0
+        case Source.BIT:
+            return lambda raw: int.from_bytes(raw, "big")
+        case Source.DATE:
+            return lambda raw: "{:04d}-{:02d}-{:02d}".format(*_date3(raw))
+        case Source.TIME:
+            return lambda raw: timedelta(microseconds=_time2(raw))
+        case Source.TIME_OLD:
+            return lambda raw: timedelta(microseconds=_time_old(raw))
+        case Source.DATETIME:
+            return lambda raw: _moment_text(_datetime2(raw))
+        case Source.DATETIME_OLD:
+            return lambda raw: _moment_text(_datetime_old(raw))
+        case Source.TIMESTAMP:
+            return lambda raw: _moment_text(_timestamp2(raw))
+        case Source.TIMESTAMP_OLD:
+            return lambda raw: _moment_text(_epoch(int.from_bytes(raw, "little"), 0))
+        case Source.TEXT:
+            decode = charsets.decoder(column.charset, where=where)
+            return lambda raw: _certain(decode(raw), where)
+        case Source.BINARY:
+            width = padded_width(declared)
+            return lambda raw: raw.ljust(width, b"\x00")
+        case Source.FLOAT | Source.DOUBLE | Source.ENUM | Source.SET | Source.UUID | Source.INET4 | Source.INET6:
+            return log_value(column, declared, where=where)
+        case _:
+            message = f"{where}: a key of this type cannot be looked up; run SET GLOBAL binlog_row_image=FULL on the source"
+            raise DefiniteError(message)
+
+
+def _moment_text(moment: Moment) -> str:
+    return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d} {_clock(moment.micros, 6)}"
+
+
+def _certain(text: str, where: str) -> str:
+    if "\ufffd" in text:
+        message = f"{where}: a key whose bytes are no text of its character set cannot be looked up; run SET GLOBAL binlog_row_image=FULL on the source"
+        raise DefiniteError(message)
+    return text
 
 
 def result_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:

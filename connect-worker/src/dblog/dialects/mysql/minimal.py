@@ -1,0 +1,141 @@
+"""Takes rows events with MINIMAL images apart: what they say for certain, and which rows must be read again from the table to say the rest.
+
+Such an event has the key before a change and what was set after it. That makes deletes: the key with nulls and zeros elsewhere, as Debezium writes them
+for PostgreSQL's default replica identity. Rows that were inserted or updated are read again by their key, with no image before; a row that is gone by
+then is left out, because its delete, or the change of its key, follows in the log. An update of the message key is a delete of the old key and,
+read again, a row of the new one; all deletes of an event come before its rows, so that a key that goes from one row to another ends with a row.
+
+Which key the images have: the primary key, else the first unique index of NOT NULL columns (sql/table.cc, ``mark_columns_per_binlog_row_image``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dblog.codecs.plan import Source, TablePlan
+from dblog.codecs.rowplan import ReadOp, partial_image
+from dblog.dialects.mysql import json_diff
+from dblog.dialects.mysql.image import column_layout, where_of
+from dblog.dialects.mysql.partial import INTEGERS, PARTIAL_UPDATE, Fields, event_head, lacking, opened, written
+from dblog.dialects.mysql.sql import key_indexes
+from dblog.dialects.mysql.values import statement_value
+from dblog.errors import DefiniteError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dblog.codecs.rowplan import Layout
+
+Key = tuple[Any, ...]
+"""A key as parameters of a statement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minimal:
+    """One event: ``gone`` is a whole DELETE event, ``moved`` a whole UPDATE event of those rows whose key has changed (right in its keys only); ``read``
+    are the rows to read again under the operation ``op``, ``read_moved`` those of ``moved`` under their new key. ``rows`` is how many the event has.
+    """
+
+    op: ReadOp
+    rows: int
+    gone: bytes | None = None
+    moved: bytes | None = None
+    read: tuple[Key, ...] = ()
+    read_moved: tuple[Key, ...] = ()
+
+
+def read_minimal(plan: TablePlan, op: str, body: bytes, *, version: int) -> Minimal:
+    """Take an event apart whose images lack columns; DefiniteError when not even the key is there."""
+    layouts = [column_layout(plan, index) for index in range(len(plan.columns))]
+    reader, before_there, after_there = opened(plan, layouts, op, body, version=version)
+    table_key = key_indexes(plan.table) if plan.table.key else ()
+    certain = {*table_key, *plan.key}
+    away = {*lacking(plan, after_there)} if op == "c" else set()
+    if not table_key or (op != "c" and certain & {*lacking(plan, before_there)}):
+        raise partial_image(plan)
+    values = [_default_of(plan, index) if index in away else _value_of(plan, index, layouts[index]) for index in table_key]
+    zeros = [_zero(plan, index, layout) for index, layout in enumerate(layouts)]
+    whole = {"d": bytearray(event_head(plan, body, images=1)), "u": bytearray(event_head(plan, body, images=2))}
+    read: dict[Key, None] = {}
+    read_moved: dict[Key, None] = {}
+    rows = 0
+    while reader.at < len(body):
+        rows += 1
+        before = _placed(reader.image(before_there), before_there, zeros) if op != "c" else zeros
+        if op == "d":
+            whole["d"] += written(before)
+            continue
+        if op == "u" and version == PARTIAL_UPDATE:
+            reader.partial_columns()
+        after = _placed(reader.image(after_there), after_there, before)
+        key = tuple(value(after[index]) for value, index in zip(values, table_key, strict=True))
+        if op == "u" and any(before[index] != after[index] for index in certain):
+            whole["u"] += written(before) + written(after)
+            read_moved[key] = None
+        else:
+            read[key] = None
+    return Minimal(
+        op="c" if op == "c" else "u",
+        rows=rows,
+        gone=bytes(whole["d"]) if op == "d" else None,
+        moved=bytes(whole["u"]) if read_moved else None,
+        read=tuple(read),
+        read_moved=tuple(read_moved),
+    )
+
+
+def _placed(found: Fields, there: bytes, rest: Fields) -> Fields:
+    """The fields that are there in their places, the others as in ``rest``."""
+    fields = iter(found)
+    return [next(fields) if there[i >> 3] >> (i & 7) & 1 else other for i, other in enumerate(rest)]
+
+
+def _value_of(plan: TablePlan, index: int, layout: Layout) -> Callable[[bytes | None], Any]:
+    """From a key column's field to the parameter of a statement."""
+    where = where_of(plan, index)
+    read = statement_value(plan.columns[index], plan.table.columns[index], where=where)
+
+    def value(field: bytes | None) -> Any:
+        if field is None:
+            message = f"{where}: the log has NULL in a key; the schema is out of sync, take a new schema snapshot (snapshot.mode=recovery)"
+            raise DefiniteError(message)
+        return read(field[layout.prefix :])
+
+    return value
+
+
+def _default_of(plan: TablePlan, index: int) -> Callable[[bytes | None], Any]:
+    """The parameter for a key column that an INSERT did not name: its default, which is a constant (see partial.py)."""
+    source, declared = plan.columns[index].source, plan.table.columns[index]
+    text = declared.default
+    if not declared.has_default and source in (*INTEGERS, Source.TEXT, Source.ENUM):
+        text = declared.members[0] if source is Source.ENUM else "" if source is Source.TEXT else "0"
+    try:
+        if text is None or declared.default_is_expression or source in (Source.BIT, Source.BINARY, Source.SET):
+            raise ValueError
+        value = int(text) if source in INTEGERS else text
+    except ValueError:
+        raise partial_image(plan) from None
+    return lambda _: value
+
+
+def _zero(plan: TablePlan, index: int, layout: Layout) -> bytes | None:
+    """What a column gets of which nothing is known: NULL, or its type's zero."""
+    if plan.table.columns[index].nullable:
+        return None
+    match plan.columns[index].source:
+        case Source.JSON:
+            raw = json_diff.string_document("")
+        case Source.GEOMETRY:
+            raw = b"\0\0\0\0\1\1\0\0\0" + bytes(16)  # POINT(0 0)
+        case Source.DECIMAL | Source.TIME | Source.DATETIME:
+            return b"\x80" + bytes(layout.size - 1)  # these types store zero so, that negative ones sort below
+        case _:
+            raw = b""
+    return len(raw).to_bytes(layout.prefix, "little") + raw if layout.prefix else bytes(layout.size)
+
+
+def slices(keys: Sequence[Key], rows_max: int) -> list[tuple[Key, ...]]:
+    """The keys of one statement each."""
+    return [tuple(keys[at : at + rows_max]) for at in range(0, len(keys), rows_max)]

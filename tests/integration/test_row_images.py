@@ -1,0 +1,199 @@
+"""Logs of both servers with binlog_row_image=MINIMAL: whole rows where the log tells them, and rows read again from the table where not. # I2 I3 I4"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+
+import pymysql
+import pytest
+from dblog.errors import DefiniteError
+from stack.database import Database
+from support.follower import Follower
+from support.servers import connected, execute, new_database
+
+REREAD = {"dblog.row.image.missing": "reread", "value.converter.replace.null.with.default": "false"}
+Make = Callable[..., Follower]
+
+
+@pytest.fixture
+def minimal(source: Database) -> Iterator[Database]:
+    """The server, whose new sessions log minimal images."""
+    execute(source, "SET GLOBAL binlog_row_image = 'MINIMAL'")
+    yield source
+    execute(source, "SET GLOBAL binlog_row_image = 'FULL'")
+
+
+@pytest.fixture
+def follow(minimal: Database) -> Iterator[Make]:
+    """Makes followers of a new database with these tables."""
+    made: list[Follower] = []
+
+    def make(*statements: str, **config: str) -> Follower:
+        execute(minimal, "FLUSH BINARY LOGS")
+        database = new_database(minimal, "images")
+        execute(minimal, *statements, database=database)
+        follower = Follower(minimal, database, **{**REREAD, **config})
+        made.append(follower)
+        return follower
+
+    yield make
+    for follower in made:
+        follower.task.stop()
+
+
+def changes(follower: Follower) -> list[tuple[str, object, object] | None]:
+    return [record and (record["op"], record["before"], record["after"]) for _, record in follower.values]
+
+
+TABLE = (
+    "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a INT DEFAULT 7, s VARCHAR(20) NOT NULL DEFAULT 'x', d DECIMAL(8, 2) NOT NULL DEFAULT 1.5, "
+    "at TIMESTAMP(3) NOT NULL DEFAULT '2020-02-02 02:02:02.222', note TEXT)"
+)
+PAIRS = "CREATE TABLE pairs (k VARCHAR(10) COLLATE utf8mb4_unicode_ci NOT NULL, e ENUM('x','y') NOT NULL DEFAULT 'y', n INT, d DATETIME(2), PRIMARY KEY (k, e))"
+
+
+def test_a_dump_under_writes_with_minimal_images_ends_equal_to_the_table_also_over_restarts(follow: Make) -> None:
+    follower = follow(TABLE, PAIRS, **{"dblog.chunk.rows": "100"})
+    follower.sql(
+        "INSERT INTO t (a) VALUES " + ",".join(f"({n})" for n in range(1000)), "INSERT INTO pairs (k) VALUES ('a'), ('B'), ('ö'), ('c')"
+    )
+
+    def write(seed: int) -> None:
+        pick = random.Random(seed)
+        with connected(follower.source, database=follower.database) as connection, connection.cursor() as cursor:
+            for _ in range(300):
+                n, m = pick.randrange(1, 1200), pick.randrange(-50, 0)
+                statement = pick.choice(
+                    (
+                        f"UPDATE t SET a = a + 1 WHERE id % 97 = {n % 97}",
+                        f"UPDATE t SET note = REPEAT('é', {n}) WHERE id = {n}",
+                        f"DELETE FROM t WHERE id BETWEEN {n} AND {n + 2}",
+                        f"INSERT INTO t (s) VALUES ('late {n}'), ('later')",
+                        f"UPDATE IGNORE t SET id = {m} WHERE id = {n}",
+                        f"REPLACE INTO t (id, d) VALUES ({n}, {n}.25)",
+                        f"INSERT INTO t (id) VALUES ({m}) ON DUPLICATE KEY UPDATE id = {n} + 2000, a = NULL",
+                        f"INSERT INTO pairs (k, n) VALUES ('k{n % 9}', {n}) ON DUPLICATE KEY UPDATE n = {n}, d = NOW(2)",
+                        f"UPDATE IGNORE pairs SET k = UPPER(k), e = 'x' WHERE k = 'k{n % 9}'",
+                        f"DELETE FROM pairs WHERE k = 'k{m % 9}'",
+                    )
+                )
+                with contextlib.suppress(pymysql.err.OperationalError, pymysql.err.IntegrityError):  # a deadlock, a key that is taken
+                    cursor.execute(statement)
+
+    writers = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
+    for writer in writers:
+        writer.start()
+    try:
+        follower.start()
+        for sent in (200, 600, 1000):
+            follower.until(lambda sent=sent: len(follower.values) > sent)
+            follower.restart()
+    finally:
+        for writer in writers:
+            writer.join()
+    follower.until_dumped()
+
+    with connected(follower.source, database=follower.database) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT id, a, s, CAST(d AS CHAR), note FROM t")
+        stored = sorted(cursor.fetchall())
+        cursor.execute("SELECT k, e, n FROM pairs")
+        pairs = sorted(cursor.fetchall(), key=str)
+    follower.until(
+        lambda: (
+            sorted((r["id"], r["a"], r["s"], r["d"], r["note"]) for r in follower.rows["t"].values()) == stored
+            and sorted(((r["k"], r["e"], r["n"]) for r in follower.rows["pairs"].values()), key=str) == pairs
+        )
+    )
+    ops = {record["op"] for _, record in follower.values if record is not None}
+    assert ops == {"r", "c", "u", "d"}
+
+
+def test_what_minimal_images_become(follow: Make) -> None:
+    follower = follow(
+        TABLE,
+        "CREATE TABLE keyless (a INT, b VARCHAR(9) DEFAULT 'b', c TEXT, n SMALLINT NOT NULL)",
+        "CREATE TABLE two (a TINYINT NOT NULL DEFAULT 3, b INT NOT NULL, c INT, PRIMARY KEY (a, b))",
+        **{"snapshot.mode": "no_data"},
+    )
+    follower.start()
+    follower.sql("INSERT INTO t (id, a) VALUES (1, 1)", "UPDATE t SET a = 2", "UPDATE t SET id = 5", "DELETE FROM t")
+    follower.until(lambda: bool(follower.values) and follower.ops("t").count("d") == 2 and follower.values[-1][1] is None)
+    found = changes(follower)
+    # Where nothing is known: null, or the type's zero; for a date, which has none, the default.
+    zero = {"a": None, "s": "", "d": "0.00", "at": "2020-02-02T02:02:02.222Z", "note": None}
+    assert found[-2] == ("d", {"id": 5, **zero}, None)
+    assert ("d", {"id": 1, **zero}, None) in found
+
+    follower.values.clear()
+    follower.sql(
+        "INSERT INTO two (b) VALUES (1)", "UPDATE two SET c = 4", "UPDATE two SET a = a + 1, c = 5", "INSERT INTO two VALUES (9, 9, 9)"
+    )
+    follower.until_equal("two")
+    assert ("c", None, {"a": 9, "b": 9, "c": 9}) in changes(follower)
+    moved = next(record for _, record in follower.values if record is not None and record["op"] == "d")
+    assert moved["before"] == {"a": 3, "b": 1, "c": None}
+
+    follower.values.clear()
+    follower.sql(
+        "INSERT INTO keyless (a, n) VALUES (1, 1)",
+        "UPDATE keyless SET a = 2, b = 'z'",
+        "UPDATE keyless SET c = 'c'",
+        "DELETE FROM keyless",
+    )
+    follower.until(lambda: len(follower.values) == 4)
+    rows = [{"a": 1, "b": "b", "c": None, "n": 1}, {"a": 2, "b": "z", "c": None, "n": 1}, {"a": 2, "b": "z", "c": "c", "n": 1}]
+    assert changes(follower) == [("c", None, rows[0]), ("u", rows[0], rows[1]), ("u", rows[1], rows[2]), ("d", rows[2], None)]
+
+
+def test_rows_of_a_table_that_was_altered_after_their_event_come_by_a_dump(follow: Make) -> None:
+    follower = follow(TABLE)
+    follower.sql("INSERT INTO t (a) VALUES (1), (2), (3)")
+    follower.start()
+    follower.until_dumped()
+    follower.task.stop()
+    follower.sql(
+        "UPDATE t SET a = 10 WHERE id = 1",
+        "INSERT INTO t (a, note) VALUES (11, 'in')",
+        "ALTER TABLE t DROP COLUMN note, CHANGE a b INT, ADD COLUMN a VARCHAR(9) DEFAULT 'new'",
+        "UPDATE t SET b = 20 WHERE id = 2",
+    )
+
+    follower.task = follower._new_task()
+    follower.task.start(follower.offset)
+    follower.sql("UPDATE t SET s = 'after'")
+    follower.until(lambda: {(r["id"], r.get("b"), r["a"], r["s"]) for r in follower.rows["t"].values()} == {
+        (1, 10, "new", "after"), (2, 20, "new", "after"), (3, 3, "new", "after"), (4, 11, "new", "after")
+    })  # fmt: skip
+    assert all(record["after"]["a"] in (1, 2, 3, 10, 11, "new") for _, record in follower.values if record and record["after"])
+
+
+def test_an_xa_transaction_with_minimal_images_comes_by_a_dump_once_it_is_committed(follow: Make) -> None:
+    follower = follow(TABLE)
+    follower.sql("INSERT INTO t (a) VALUES (1), (2)")
+    follower.start()
+    follower.until_dumped()
+    name = f"xa{uuid.uuid4().hex[:10]}"
+    with connected(follower.source, database=follower.database) as connection, connection.cursor() as cursor:
+        for statement in (f"XA START '{name}'", "UPDATE t SET a = 5 WHERE id = 1", f"XA END '{name}'", f"XA PREPARE '{name}'"):
+            cursor.execute(statement)
+    follower.sql("INSERT INTO t (a) VALUES (3)")
+    follower.until(lambda: len(follower.rows["t"]) == 3)
+    assert '"unread"' not in str(follower.offset)
+    assert follower.offset["dblog_xa"].count(follower.database) == 2
+    follower.restart()
+
+    execute(follower.source, f"XA COMMIT '{name}'")
+    follower.until(lambda: sorted(r["a"] for r in follower.rows["t"].values()) == [2, 3, 5])
+    follower.sql("DELETE FROM t WHERE id = 3")
+    follower.until(lambda: len(follower.rows["t"]) == 2)
+    assert "dblog_xa" not in follower.offset
+
+
+def test_without_the_option_a_start_is_refused_with_both_remedies(follow: Make) -> None:
+    follower = follow(TABLE, **{"dblog.row.image.missing": "fail"})
+    with pytest.raises(DefiniteError, match=r"MINIMAL.*SET GLOBAL binlog_row_image = 'FULL'.*dblog\.row\.image\.missing=reread"):
+        follower.start()
