@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import random
 import struct
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -601,6 +602,43 @@ def test_a_compressed_transaction_of_many_megabytes_is_unpacked_in_pieces(make) 
 
     assert sum(i.records for i in items) == 12_000
     assert len(stream.bytes()) < 10_000
+
+
+def many_packets() -> Stream:
+    """A compressed transaction of 17 MiB, most of it of no captured table, and one behind it."""
+
+    def fill(inner: Stream) -> None:
+        mapped(inner.query("BEGIN")).rows(WRITE, 5, 2, row(1))
+        inner.table_map(8, "shop", "other", TYPES, META)
+        for _ in range(17):
+            inner.rows(WRITE, 8, 2, bytes(1 << 20))
+        mapped(inner).rows(WRITE, 5, 2, row(2)).xid()
+
+    return transaction(Stream().hello().packed(fill, gno=5, compressed=False), [3], number=6)
+
+
+def test_a_compressed_transaction_of_several_packets_lies_in_a_file_meanwhile(make) -> None:
+    data = many_packets().bytes()
+    files: list[Any] = []
+
+    def spool() -> Any:
+        files.append(tempfile.TemporaryFile())  # noqa: SIM115 - the decoder closes it
+        return files[-1]
+
+    at_once, split = drain(make(spool=spool), data), drain(make(spool=spool), data, parts=[1000, 1 << 20, 0xFFFFFF + 300, len(data) - 90])
+
+    assert rows_of(at_once) == rows_of(split) == [1, 2, 3]
+    assert plain(at_once) == plain(drain(decoder(), data))
+    assert all(file.closed for file in files)
+
+
+def test_a_file_of_packets_with_a_wrong_checksum_gives_nothing(make) -> None:
+    stream = many_packets()
+    data = bytearray(stream.bytes())
+    data[1 << 20] ^= 1
+
+    with pytest.raises(DamagedLogError, match="an event of type 40 whose checksum is wrong"):
+        drain(make(spool=tempfile.TemporaryFile), bytes(data))
 
 
 def broken_payloads() -> dict[str, bytes]:

@@ -1,14 +1,20 @@
-"""Which places a reader takes after it has connected again: none that it had left behind, and no finished transaction is forgotten. # I1"""
+"""Which places a reader takes after it has connected again: none that it had left behind, and no finished transaction is forgotten; and which events stop
+it. # I1 I5
+"""
 
 from __future__ import annotations
 
 from typing import Any
 from unittest.mock import sentinel
 
+import pytest
 from dblog.clock import SystemClock
-from dblog.codecs.logitems import LogOffset
+from dblog.codecs._fast import LogDecoder
+from dblog.codecs.logitems import LogEvent, LogOffset
 from dblog.dialects.mysql.offset import LogProgress
+from dblog.errors import DefiniteError
 from dblog.readers.stream import LogStream
+from support.mysql_log import Stream
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
@@ -70,3 +76,32 @@ def test_without_gtids_a_later_transaction_is_a_new_place_whatever_its_event() -
 
 def test_without_gtids_the_next_file_is_a_new_place() -> None:
     assert stream_at(gtids=None)._came_to(place(4, file="binlog.000003"))
+
+
+INCIDENT, START_ENCRYPTION = 26, 164
+
+
+def events_of(type_code: int, body: bytes) -> list[Any]:
+    """What the decoder gives of one such event."""
+    decoder = LogDecoder(flavor="mariadb", resolve=lambda *_: None)
+    decoder.start("binlog.000002", 4, now_us=lambda: 0)
+    found = decoder.feed(Stream(file="binlog.000002").hello().event(type_code, body).bytes())
+    return [item for item in found if isinstance(item, LogEvent) and item.type_code == type_code]
+
+
+def test_an_incident_ends_the_task_with_its_place_and_remedy() -> None:
+    """Only debug builds of the server write one on demand."""
+    (incident,) = events_of(INCIDENT, b"\1\0\x0bLOST_EVENTS")
+
+    with pytest.raises(
+        DefiniteError,
+        match=rf"INCIDENT \(26\) at binlog\.000002:{incident.start_pos}: .*changes are missing.*dump the captured tables anew",
+    ):
+        stream_at(gtids=None)._event(incident)
+
+
+def test_the_beginning_of_encryption_is_passed_over() -> None:
+    """The server decrypts what it sends; the event itself (scheme, key version, nonce) stands in an encrypted file."""
+    (begun,) = events_of(START_ENCRYPTION, b"\1" + bytes(16))
+
+    stream_at(gtids=None)._event(begun)

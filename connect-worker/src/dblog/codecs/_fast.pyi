@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from dblog.codecs.logitems import LogEvent, LogOffset, LogRows
 from dblog.codecs.plan import RowContext, TablePlan
@@ -31,6 +31,7 @@ class LogDecoder:
     the statement's text (ROWS_QUERY, ANNOTATE_ROWS) into ``source.query``. ``gtid_included`` says of a UUID (MariaDB: domain-server) whether rows
     of its transactions are wanted; those of the passed-through tables always are. ``gives_partial``: a rows event without all columns, which no encoder
     can make whole, comes out as a LogEvent with its encoder, for the reader to read the rows again.
+    ``spool`` makes a temporary file: compressed transactions of more than one packet lie there instead of in memory.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class LogDecoder:
         keep_query: bool = False,
         gtid_included: Callable[[str], bool] | None = None,
         gives_partial: bool = False,
+        spool: Callable[[], BinaryIO] | None = None,
     ) -> None: ...
     def start(
         self,

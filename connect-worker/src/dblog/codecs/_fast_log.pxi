@@ -121,6 +121,9 @@ cdef class LogDecoder:
     cdef Buf carry          # a packet that has not arrived whole
     cdef Buf joined         # an event of several packets
     cdef bint joined_whole
+    cdef object spool
+    cdef object spooled     # a compressed transaction of several packets, in a file
+    cdef int64_t spooled_len
     cdef bint stopped
     # a compressed transaction: what is left of it, and the events unpacked so far
     cdef object payload
@@ -201,6 +204,7 @@ cdef class LogDecoder:
         bint keep_query=False,
         gtid_included=None,
         bint gives_partial=False,
+        spool=None,
     ):
         if flavor not in ("mysql", "mariadb"):
             raise AssertionError(f"no flavor {flavor}")
@@ -210,6 +214,7 @@ cdef class LogDecoder:
         self.keep_query = keep_query
         self.gtid_included = gtid_included
         self.gives_partial = gives_partial
+        self.spool = spool
         self.records_max = records_max
         self.bytes_max = bytes_max
         self.pass_through = pass_through
@@ -249,6 +254,7 @@ cdef class LogDecoder:
         self.carry.len = 0
         self.joined.len = 0
         self.joined_whole = 0
+        self.spooled = None
         self.stopped = 0
         self.payload = None
         self.inner.len = 0
@@ -330,6 +336,11 @@ cdef class LogDecoder:
                 if self.payload is not None:
                     self.packed_event()
                     continue
+                if self.joined_whole and self.spooled is not None:
+                    self.spooled_packet()
+                    self.spooled = None
+                    self.joined_whole = 0
+                    continue
                 if self.joined_whole:
                     self.packet(self.joined.data, self.joined.len)
                     self.joined.len = 0
@@ -358,12 +369,8 @@ cdef class LogDecoder:
                     if size - self.at < 4 + n:
                         break
                     payload = base + self.at + 4
-                if n == 0xFFFFFF or self.joined.len > 0:
-                    if not room(&self.joined, n):
-                        raise MemoryError
-                    memcpy(self.joined.data + self.joined.len, payload, n)
-                    self.joined.len += n
-                    self.joined_whole = n < 0xFFFFFF
+                if n == 0xFFFFFF or self.joined.len > 0 or self.spooled is not None:
+                    self.join(payload, n)
                 else:
                     self.packet(payload, n)
                 if carried:
@@ -408,6 +415,59 @@ cdef class LogDecoder:
         return 0
 
     # --- packets and events --------------------------------------------------------------------------------------------
+
+    cdef int join(self, const uint8_t* p, Py_ssize_t n) except -1:
+        """One more packet of an event that has several; those of a compressed transaction are put into a file. # I6"""
+        if self.spooled is None and self.spool is not None and self.joined.len == 0 and p[0] == 0 and p[5] == TRANSACTION_PAYLOAD_EVENT:
+            self.spooled = unpacking.Spool(self.spool())
+            self.spooled_len = 0
+        if self.spooled is not None:
+            self.spooled.write(PyBytes_FromStringAndSize(<char*>p, n))
+            self.spooled_len += n
+        else:
+            if not room(&self.joined, n):
+                raise MemoryError
+            memcpy(self.joined.data + self.joined.len, p, n)
+            self.joined.len += n
+        self.joined_whole = n < 0xFFFFFF
+        return 0
+
+    cdef int spooled_packet(self) except -1:
+        """``packet`` for a compressed transaction in a file."""
+        cdef Event e
+        cdef bytes head = unpacking.FilePart(self.spooled, 1, 1 + HEADER)[:]
+        cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(head)
+        cdef int64_t size = self.spooled_len - 1
+        cdef int64_t end = self.spooled_len
+        e.timestamp = <uint32_t>little(p, 4)
+        e.type_code = self.kind = p[4]
+        e.server_id = <uint32_t>little(p + 5, 4)
+        if <int64_t>little(p + 9, 4) != size:
+            raise self.damaged(f"an event of {size} bytes that says it has {little(p + 9, 4)}")
+        e.flags = <uint32_t>little(p + 17, 2)
+        if self.checksum:
+            end -= CHECKSUM
+            want = int.from_bytes(unpacking.FilePart(self.spooled, end, end + CHECKSUM)[:], "little")
+            if unpacking.FilePart(self.spooled, 1, end).crc32() != want:
+                raise self.damaged(f"an event of type {e.type_code} whose checksum is wrong")
+        self.put_place(&e, <int64_t>little(p + 13, 4), size)
+        self.unpack(&e, unpacking.FilePart(self.spooled, 1 + HEADER, end))
+        self.silent += size
+        if self.silent > (1 << 24):
+            self.cut(1)
+        return 0
+
+    cdef int put_place(self, Event* e, int64_t log_pos, int64_t size) except -1:
+        """Where an event stands: its header has the low 32 bits of the place behind it."""
+        if log_pos == 0 or e.flags & FLAG_ARTIFICIAL:
+            e.start = e.next = self.place
+        else:
+            e.next = (self.place & ~<int64_t>0xFFFFFFFF) | log_pos
+            if e.next + <int64_t>0x80000000 < self.place:  # the header's field has 32 bits, a file may be longer
+                e.next += <int64_t>1 << 32
+            e.start = e.next - size
+        e.low = e.start << 23
+        return 0
 
     cdef int packet(self, const uint8_t* p, Py_ssize_t n) except -1:
         """One whole packet. Handlers change nothing before they can no longer fail."""
@@ -455,14 +515,7 @@ cdef class LogDecoder:
                 raise self.damaged(f"an event of type {e.type_code} whose checksum is wrong")
         e.body = p + HEADER
         e.n = size - HEADER - (CHECKSUM if checked or e.type_code == FORMAT_DESCRIPTION_EVENT else 0)
-        if log_pos == 0 or e.flags & FLAG_ARTIFICIAL:
-            e.start = e.next = self.place
-        else:
-            e.next = (self.place & ~<int64_t>0xFFFFFFFF) | log_pos
-            if e.next + <int64_t>0x80000000 < self.place:  # the header's field has 32 bits, a file may be longer
-                e.next += <int64_t>1 << 32
-            e.start = e.next - size
-        e.low = e.start << 23
+        self.put_place(&e, log_pos, size)
         self.handle(&e)
         self.silent += size
         if self.silent > (1 << 24) or self.ranges_count >= RANGES_MAX - 2:
@@ -539,7 +592,7 @@ cdef class LogDecoder:
         ):
             self.inside(e)
         elif t == TRANSACTION_PAYLOAD_EVENT:
-            self.unpack(e)
+            self.unpack(e, PyBytes_FromStringAndSize(<char*>e.body, e.n))
         elif self.mariadb and (t == QUERY_COMPRESSED_EVENT or WRITE_ROWS_COMPRESSED_V1 <= t <= DELETE_ROWS_COMPRESSED):
             self.inflate(e)
         elif t == PARTIAL_UPDATE_ROWS and not self.mariadb:
@@ -884,12 +937,12 @@ cdef class LogDecoder:
 
     # --- compressed parts ----------------------------------------------------------------------------------------------
 
-    cdef int unpack(self, Event* e) except -1:
+    cdef int unpack(self, Event* e, object body) except -1:
         """A compressed transaction: its events come one by one from ``packed_event``, before the next packet is looked at."""
         if self.payload is not None:
             raise self.damaged("a compressed transaction inside another one")
         try:
-            payload = unpacking.Payload(PyBytes_FromStringAndSize(<char*>e.body, e.n))
+            payload = unpacking.Payload(body)
         except ValueError as error:
             raise self.damaged(str(error)) from error
         self.pass_(e)

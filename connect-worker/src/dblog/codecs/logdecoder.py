@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar
 from zlib import crc32
 
 from dblog.codecs import unpacking
@@ -108,6 +108,7 @@ class SlowLogDecoder:
         keep_query: bool = False,
         gtid_included: Callable[[str], bool] | None = None,
         gives_partial: bool = False,
+        spool: Callable[[], BinaryIO] | None = None,
     ) -> None:
         self._mariadb = flavor == "mariadb"
         self._resolve = resolve
@@ -118,6 +119,7 @@ class SlowLogDecoder:
         self._keep_query = keep_query
         self._gtid_included = gtid_included
         self._gives_partial = gives_partial
+        del spool  # this one keeps everything in memory
         self._tables: dict[bytes, _Table] = {}
         self._by_id: dict[int, _Table] = {}
         self.start("", 4, now_us=lambda: 0)

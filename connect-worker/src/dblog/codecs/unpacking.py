@@ -1,16 +1,21 @@
 """Takes the compressed parts of a log apart, a bounded piece at a time: MySQL's TRANSACTION_PAYLOAD and MariaDB's compressed events.
 
-Both log decoders use it, so that a transaction of gigabytes never stands whole in memory (I6): a payload's packed bytes do, which the server limits
-to 1 GiB, what is in them comes in pieces of 256 KiB. Errors are ValueErrors that say what is wrong; the decoders add file and position.
+Both log decoders use it, so that a transaction of gigabytes never stands whole in memory (I6): what is in a payload comes in pieces of 256 KiB. Its packed
+bytes, which the server limits to 1 GiB, lie in a temporary file where they are more than one packet: nothing of an event may be given out before its
+checksum is known to be right, and that stands at its end. Unpacking as the packets come, and taking rows back when the sum is wrong, was rejected: records that
+are sent cannot be taken back. A checksum of the compressor's own is no help, the server writes none.
+
+Errors are ValueErrors that say what is wrong; the decoders add file and position.
 Rule sources: MySQL libs/mysql/binlog/event/codecs/binary.cpp (fields of the payload's header) and compression/base.h (kinds), MariaDB
 sql/log_event.cc (``binlog_buf_compress``, ``query_event_uncompress``, ``row_log_event_uncompress``).
 """
 
 from __future__ import annotations
 
+import weakref
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from backports import zstd
 
@@ -29,6 +34,7 @@ _WINDOW_LOG_MAX = 27
 _ZSTD, _NONE = 0, 255
 _END, _SIZE, _KIND, _UNPACKED_SIZE = 0, 1, 2, 3
 _INFLATED_MAX = 1 << 30
+_HEAD_BYTES_MAX = 1024
 
 
 @dataclass(slots=True)
@@ -41,9 +47,9 @@ class _Fields:
 class Payload:
     """The events inside one TRANSACTION_PAYLOAD event's body, as bytes in pieces."""
 
-    def __init__(self, body: bytes) -> None:
-        fields, at = _fields(body)
-        view = memoryview(body)[at:]
+    def __init__(self, body: bytes | FilePart) -> None:
+        fields, at = _fields(body[:_HEAD_BYTES_MAX])
+        view = body.behind(at) if isinstance(body, FilePart) else memoryview(body)[at:]
         if fields.size not in (-1, len(view)):
             message = f"a compressed transaction of {len(view)} bytes that says it has {fields.size}"
             raise ValueError(message)
@@ -68,8 +74,42 @@ class Payload:
         return piece
 
 
+class Spool:
+    """A temporary file, closed with the last thing that reads it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.write, self.seek, self.read = file.write, file.seek, file.read
+        weakref.finalize(self, file.close)
+
+
+class FilePart:
+    """A stretch of a file, to be sliced as if it were bytes."""
+
+    def __init__(self, file: Spool, start: int, end: int) -> None:
+        self._file, self._start, self._end = file, start, end
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def __getitem__(self, part: slice) -> bytes:
+        start, stop, _ = part.indices(len(self))
+        self._file.seek(self._start + start)
+        return self._file.read(max(stop - start, 0))
+
+    def behind(self, at: int) -> FilePart:
+        """What follows."""
+        return FilePart(self._file, self._start + at, self._end)
+
+    def crc32(self) -> int:
+        """Zlib's, of all of it."""
+        out = 0
+        for at in range(0, len(self), PIECE_BYTES):
+            out = zlib.crc32(self[at : at + PIECE_BYTES], out)
+        return out
+
+
 class _Plain:
-    def __init__(self, view: memoryview) -> None:
+    def __init__(self, view: memoryview | FilePart) -> None:
         self._view, self._at = view, 0
 
     def read(self) -> bytes:
@@ -81,7 +121,7 @@ class _Plain:
 class _Zstd:
     """One or several frames, one behind the other."""
 
-    def __init__(self, view: memoryview) -> None:
+    def __init__(self, view: memoryview | FilePart) -> None:
         self._view, self._at = view, 0
         self._decompressor = _decompressor()
 
@@ -93,7 +133,7 @@ class _Zstd:
                     if self._at >= len(self._view):
                         return b""
                     self._decompressor = _decompressor()
-                part = self._view[:0]
+                part: memoryview | bytes = self._view[:0]
                 if self._decompressor.needs_input:
                     part = self._view[self._at : self._at + _INPUT_BYTES]
                     self._at += len(part)

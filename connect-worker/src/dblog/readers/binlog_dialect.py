@@ -6,6 +6,7 @@ The packages dialects/mysql and dialects/mariadb hold the same file names; Maria
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -64,6 +65,7 @@ class BinlogDialect:
             records_max=min(1000, settings.integer("max.batch.size")),
             bytes_max=1 << 20,
             pass_through=frozenset({(marks.database, marks.name)}),
+            spool=tempfile.TemporaryFile,
             gives_partial=rereads(settings),
             gtid_included=gtid_filter(settings) if settings.boolean("gtid.source.filter.dml.events") else None,
         )
