@@ -57,6 +57,18 @@ def test_bounds_select_exactly_the_keys_between_them(width):
         assert selected == [key for key in keys if (after is None or key > after) and (upto is None or key <= upto)]
 
 
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_rows_are_selected_by_exactly_their_keys(width):
+    names = ("a", "b", "c")[:width]
+    table = a_table(*map(integer, names), integer("v"), key=names)
+    keys = list(itertools.product(range(3), repeat=width))
+
+    for some in ([keys[0]], keys[1::2], [*keys[:2], keys[1]]):
+        statement, parameters = sql.rows_by_key(table, some)
+        condition = statement.partition(" WHERE ")[2]
+        assert [key for key in keys if selects(condition, parameters, dict(zip(names, key, strict=True)))] == sorted({*some})
+
+
 def test_a_chunk_names_every_column_in_order_and_is_ordered_by_the_key():
     hidden = Column(name="h", type="int", type_text="int", nullable=True, invisible=True)
     generated = Column(name="g", type="int", type_text="int", nullable=True, generated=True)

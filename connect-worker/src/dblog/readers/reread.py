@@ -189,7 +189,8 @@ class Reread:
     def _read_slice(self, connection: DumpConnection, part: _Slice, fits: dict[int, bool]) -> list[_Slice]:
         """Read one, or give the two that it is to be read as."""
         table = part.encoder.plan.table
-        text, parameters = sql.rows_by_key(table, part.keys)
+        padding = (1 << (len(part.keys) - 1).bit_length()) - len(part.keys)  # few different texts, so that few statements are prepared
+        text, parameters = sql.rows_by_key(table, part.keys + part.keys[-1:] * padding)
         try:
             found = connection.select(text, parameters, bytes_max=BYTES_MAX)
         except TableChangedError:
