@@ -76,6 +76,36 @@ def test_a_connector_goes_on_at_a_replica_with_other_file_names(made: type[Datab
             follower.task.stop()
 
 
+@pytest.mark.parametrize("made", [MySql, MariaDb])
+def test_purged_transactions_of_sources_that_are_not_wanted_do_not_stop_a_restart(made: type[Database], own_folder: Path) -> None:
+    server = made(own_folder, durable=False)
+    with started(server):
+        database = new_database(server, "sources")
+        execute(server, "CREATE TABLE t (id INT PRIMARY KEY)", database=database)
+        follower = Follower(server, database, **{"snapshot.mode": "no_data"}).start()
+        try:
+            follower.sql("INSERT INTO t VALUES (1)")
+            follower.until_equal("t")
+            follower.task.stop()
+            other = "0000aaaa-bbbb-cccc-dddd-eeeeffff0000" if server.flavor == "mysql" else "7-1"
+            foreign = f"gtid_next = '{other}:5'" if server.flavor == "mysql" else "gtid_domain_id = 7"
+            execute(server, f"SET {foreign}", "INSERT INTO t VALUES (100)", database=database)
+            execute(server, "FLUSH BINARY LOGS")
+            newest = execute(server, "SHOW BINARY LOGS")[-1][0]
+            follower.until(lambda: purged(server, newest))
+
+            follower.task = follower._new_task()
+            with pytest.raises(PositionLostError, match="has purged transactions that were not read yet"):
+                follower.task.start(follower.offset)
+            follower.config["gtid.source.excludes"] = other
+            follower.restart()
+            follower.sql("INSERT INTO t VALUES (2)")
+            follower.until(lambda: len(follower.values) == 2)
+            assert other.split("-", maxsplit=1)[0] in follower.offset["gtids"], "they count as read"
+        finally:
+            follower.task.stop()
+
+
 def purged(server: Database, newest: str) -> bool:
     """A file that a reader still has open is not purged, and the server notices a closed connection late."""
     for (process,) in execute(server, "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"):

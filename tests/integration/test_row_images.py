@@ -197,3 +197,24 @@ def test_without_the_option_a_start_is_refused_with_both_remedies(follow: Make) 
     follower = follow(TABLE, **{"dblog.row.image.missing": "fail"})
     with pytest.raises(DefiniteError, match=r"MINIMAL.*SET GLOBAL binlog_row_image = 'FULL'.*dblog\.row\.image\.missing=reread"):
         follower.start()
+
+
+def test_a_rows_event_that_nothing_can_be_made_of_is_passed_over_if_that_is_wished(source: Database) -> None:
+    database = new_database(source, "images")
+    execute(source, "FLUSH BINARY LOGS", f"CREATE TABLE {database}.t (id INT PRIMARY KEY, a INT)")
+    follower = Follower(source, database, **{"snapshot.mode": "no_data", "event.processing.failure.handling.mode": "warn"}).start()
+    try:
+        follower.sql("INSERT INTO t VALUES (1, 1)")
+        with connected(source, database=database) as connection, connection.cursor() as cursor:
+            cursor.execute("SET SESSION binlog_row_image = 'MINIMAL'")
+            cursor.execute("UPDATE t SET a = 2")
+        follower.sql("INSERT INTO t VALUES (3, 3)")
+        follower.until(lambda: len(follower.values) == 2)
+        assert follower.ops("t") == ["c", "c"]
+        assert follower.task.metrics()["log_events_skipped_total"] == 1
+
+        follower.restart()
+        follower.sql("UPDATE t SET a = 4 WHERE id = 3")
+        follower.until(lambda: len(follower.values) == 3)
+    finally:
+        follower.task.stop()
