@@ -400,7 +400,7 @@ def test_a_transaction_beyond_the_queue_is_followed_in_bounded_memory(follow: Ma
     end_s = time.monotonic() + 120
     while seen < rows:
         assert time.monotonic() < end_s, seen
-        for batch in follower.task.poll(timeout_s=0.05, records_max=2000):
+        for batch in follower.task.poll(timeout_s=0.05, records_max=2000, bytes_max=1 << 20):
             seen += sum(len(segment.values) for segment in batch.segments if segment.table is not None)
         peak_kb = max(peak_kb, resident_kb())
 

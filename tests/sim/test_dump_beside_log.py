@@ -123,7 +123,7 @@ class World:
 
     def _consume(self) -> None:
         while not self.interleaver.stopping:
-            self.batches += self.queue.poll(timeout_s=0.01, records_max=10)
+            self.batches += self.queue.poll(timeout_s=0.01, records_max=10, bytes_max=1 << 20)
 
     def step(self, at: int) -> None:
         """The log thread takes one entry."""

@@ -88,7 +88,7 @@ class Follower:
 
     def poll(self) -> None:
         """Take what is there, and store its offset."""
-        batches = self.task.poll(timeout_s=0.05, records_max=2000)
+        batches = self.task.poll(timeout_s=0.05, records_max=2000, bytes_max=1 << 20)
         for batch in batches:
             for segment in batch.segments:
                 if segment.table is None:

@@ -39,7 +39,7 @@ def test_a_full_queue_makes_the_reader_wait_until_there_is_room() -> None:
     putter = Putter(lambda: queue.put(batch(1)))
 
     assert not putter.done.wait(0.05)
-    taken = queue.poll(timeout_s=1, records_max=10)
+    taken = queue.poll(timeout_s=1, records_max=10, bytes_max=1 << 20)
 
     assert len(taken) == 1
     assert putter.done.wait(5)
@@ -52,7 +52,7 @@ def test_the_byte_limit_holds_as_well() -> None:
     putter = Putter(lambda: queue.put(batch(1, 60)))
 
     assert not putter.done.wait(0.05)
-    queue.poll(timeout_s=1, records_max=10)
+    queue.poll(timeout_s=1, records_max=10, bytes_max=1 << 20)
 
     assert putter.done.wait(5)
     assert queue.bytes_total == 60
@@ -62,7 +62,7 @@ def test_a_batch_larger_than_the_queue_passes_when_the_queue_is_empty() -> None:
     queue = BlockingQueue(records_max=3, bytes_max=10)
     queue.put(batch(500, 10_000))
 
-    assert [b.records_total for b in queue.poll(timeout_s=1, records_max=1)] == [500]
+    assert [b.records_total for b in queue.poll(timeout_s=1, records_max=1, bytes_max=1 << 20)] == [500]
 
 
 def test_poll_gives_whole_batches_up_to_the_maximum_and_at_least_one() -> None:
@@ -70,9 +70,20 @@ def test_poll_gives_whole_batches_up_to_the_maximum_and_at_least_one() -> None:
     for _ in range(3):
         queue.put(batch(4))
 
-    assert len(queue.poll(timeout_s=1, records_max=8)) == 2
-    assert len(queue.poll(timeout_s=1, records_max=1)) == 1
-    assert queue.poll(timeout_s=0.01, records_max=1) == []
+    assert len(queue.poll(timeout_s=1, records_max=8, bytes_max=1 << 20)) == 2
+    assert len(queue.poll(timeout_s=1, records_max=1, bytes_max=1 << 20)) == 1
+    assert queue.poll(timeout_s=0.01, records_max=1, bytes_max=1 << 20) == []
+
+
+def test_poll_takes_no_more_bytes_than_it_may_but_one_batch_whatever_its_size() -> None:
+    queue = BlockingQueue(records_max=100, bytes_max=0)
+    for _ in range(4):
+        queue.put(batch(1, 40))
+
+    assert len(queue.poll(timeout_s=1, records_max=100, bytes_max=80)) == 2
+    assert len(queue.poll(timeout_s=1, records_max=100, bytes_max=79)) == 1
+    assert len(queue.poll(timeout_s=1, records_max=100, bytes_max=1)) == 1
+    assert queue.bytes_total == 0
 
 
 def test_an_error_surfaces_after_what_was_put_before_it() -> None:
@@ -81,9 +92,9 @@ def test_an_error_surfaces_after_what_was_put_before_it() -> None:
     queue.fail(TransientError("first"))
     queue.fail(TransientError("second"))
 
-    assert len(queue.poll(timeout_s=1, records_max=8)) == 1
+    assert len(queue.poll(timeout_s=1, records_max=8, bytes_max=1 << 20)) == 1
     with pytest.raises(TransientError, match="first"):
-        queue.poll(timeout_s=1, records_max=8)
+        queue.poll(timeout_s=1, records_max=8, bytes_max=1 << 20)
 
 
 def test_closing_frees_a_waiting_reader() -> None:

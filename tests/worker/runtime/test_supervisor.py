@@ -58,7 +58,7 @@ class CountingTask:
             self.next = offset["n"] + 1
             self.fold.last = offset["n"]
 
-    def poll(self, *, timeout_s: float, records_max: int) -> list[Batch]:
+    def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:
         del records_max
         error = self.world.poll_errors.pop(self.next, None)
         if error is not None:

@@ -147,9 +147,9 @@ class BinlogTask:
         self._ends_after_dump = plan.ends_after_dump
         self._run_threads(session, history, progress, timeline, dump, dump_is_news=dump is not plan.dump)
 
-    def poll(self, *, timeout_s: float, records_max: int) -> list[Batch]:
+    def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:
         """Finished batches; raises the first error of any thread."""
-        return self._queue.poll(timeout_s=timeout_s, records_max=records_max)
+        return self._queue.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=bytes_max)
 
     def commit(self, offset: OffsetMap) -> None:
         """The offset is stored: versions of tables that no restart needs may go. Pruning waits for the log thread's own next statement."""

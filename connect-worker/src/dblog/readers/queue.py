@@ -50,8 +50,8 @@ class BlockingQueue:
             self._bytes += batch.bytes_total
             self._changed.notify_all()
 
-    def poll(self, *, timeout_s: float, records_max: int) -> list[Batch]:
-        """What is there, at least one batch and at most about ``records_max`` records; [] after ``timeout_s``. Raises what ``fail`` was given."""
+    def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:
+        """What is there, [] after ``timeout_s``: at least one batch, and more while they are within both bounds. Raises what ``fail`` was given."""
         with self._changed:
             self._changed.wait_for(lambda: self._batches or self._closed or self._error is not None, timeout_s)
             if not self._batches:
@@ -59,13 +59,16 @@ class BlockingQueue:
                     raise self._error
                 return []
             taken: list[Batch] = []
-            records = 0
-            while self._batches and (not taken or records + self._batches[0].records_total <= records_max):
-                batch = self._batches.popleft()
-                taken.append(batch)
+            records = size = 0
+            while self._batches:
+                batch = self._batches[0]
+                if taken and (records + batch.records_total > records_max or size + batch.bytes_total > bytes_max):
+                    break
+                taken.append(self._batches.popleft())
                 records += batch.records_total
-                self._bytes -= batch.bytes_total
+                size += batch.bytes_total
             self._records -= records
+            self._bytes -= size
             self._changed.notify_all()
             return taken
 

@@ -39,6 +39,9 @@ log = structlog.get_logger(__name__)
 POLL_TIMEOUT_S = 0.02
 """An idle task looks for delivery callbacks and control messages this often."""
 
+POLL_BYTES_MAX = 512 * 1024
+"""Of large rows, one request's worth at a time: see the sender's ``BYTES_MAX`` for what more would cost."""
+
 METRICS_INTERVAL_S = 1.0
 DUMP_FLUSH_INTERVAL_S = 1.0
 
@@ -74,7 +77,7 @@ class SourceTask(Protocol):
     def start(self, offset: OffsetMap | None) -> None:
         """Connect, check, recover, and let the readers run. Raises TransientError or DefiniteError."""
 
-    def poll(self, *, timeout_s: float, records_max: int) -> list[Batch]:
+    def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:
         """Finished batches in order, [] when there is none in time; raises what a reader failed with."""
 
     def commit(self, offset: OffsetMap) -> None:
@@ -185,10 +188,11 @@ class Supervisor:
                 if self._paused or run.sender.busy:
                     run.sender.serve(POLL_TIMEOUT_S)
                 else:
-                    polled = task.poll(timeout_s=POLL_TIMEOUT_S, records_max=records_max)
-                    backlog = sum(batch.records_total for batch in polled) * 4 >= records_max
+                    polled = task.poll(timeout_s=POLL_TIMEOUT_S, records_max=records_max, bytes_max=POLL_BYTES_MAX)
+                    records, size = sum(batch.records_total for batch in polled), sum(batch.bytes_total for batch in polled)
                     run.sender.send_all(
-                        [(batch, run.ledger.enter(batch.step, batch.records_total)) for batch in polled], more_waits=backlog
+                        [(batch, run.ledger.enter(batch.step, batch.records_total)) for batch in polled],
+                        more_waits=records * 4 >= records_max or size * 4 >= POLL_BYTES_MAX,
                     )
                     run.sender.serve(0)
                 self._acknowledged(run)
