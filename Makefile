@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo fuzz kill-campaign test lint format bench bench-peer bench-sink compare-peer setup clean
+.PHONY: help demo fuzz kill-campaign test lint format bench bench-peer bench-transaction bench-sink compare-peer setup clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -26,6 +26,7 @@ help:
 	@echo '  make bench [ARGS=...]              speed and memory of the worker; writes build/bench'
 	@echo '  make bench-peer [ARGS="bulk --scale 0.1"]   the worker against Debezium in Kafka Connect; writes build/bench/peer.json'
 	@echo '  make bench-sink [ARGS="--works inserts --scale 0.1"]   the sink against a naive one; writes build/bench/sink.json'
+	@echo '  make bench-transaction [ARGS="--gib 2"]   memory of a task that reads one huge transaction, plain and compressed'
 	@echo '  make fuzz [ARGS=...]               damaged packets and rows into the decoders, built with sanitizers; --cases N --seed N'
 	@echo '  make compare-peer [ARGS=...]       the records of dblog and of a real Debezium for the same statements, field by field'
 	@echo '  make setup                         only the virtual environment, the extension and the downloads'
@@ -81,6 +82,10 @@ fuzz: setup
 # Minutes, not part of the tests: both servers, five sets of options.
 compare-peer: setup
 	@$(BIN)/python tests/compat/compare.py $(ARGS)
+
+# A minute or more, and some 10 GB of disk meanwhile.
+bench-transaction: setup
+	@$(BIN)/python tests/bench/transaction.py $(ARGS)
 
 clean:
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache connect-worker/build spark-sink/build
