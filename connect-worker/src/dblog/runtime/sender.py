@@ -8,7 +8,6 @@ acknowledgements and waits. # I6
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -23,13 +22,13 @@ log = structlog.get_logger(__name__)
 
 FULL_WAIT_MS = 100
 
-PUSH_WAIT_MS = 2
-PUSHES_MAX = 4
-BYTES_MAX = 2 * 1024 * 1024
-"""librdkafka's broker thread spins while a record's linger has less than a millisecond left, and while records wait for one of the five requests that an
-idempotent producer has in flight for a partition: half of all CPU time, if let. So what arrives together is handed over as a whole and pushed out at
-once, which makes one request for a partition, and never more than four of those are under way; a backlog fills requests of ``batch.size`` by itself,
-never more than four of them. What comes meanwhile gathers in the task's queue: the slower the broker, the larger the requests."""
+PUSH_WAIT_MS = 1
+PUSH_AGAIN_S = 0.02
+GATHER_BYTES_MAX = 256 * 1024
+"""An idempotent librdkafka producer has one request in flight for a partition (it counts messages against the five requests of the protocol), and its
+broker thread spins while another one is ready meanwhile: a third of all CPU time, if let. So nothing is ever ready by itself: records linger, what was
+handed over is pushed out when nothing that was pushed is unacknowledged, and what comes meanwhile gathers, here up to this size, so that it fits one
+request, and then in the task's queue: the slower the broker, the larger the requests. A push that finds no leader yet is repeated."""
 
 
 class Sender:
@@ -56,9 +55,9 @@ class Sender:
         self._topics: set[str] = set()
         self._entries: dict[int, Entry] = {}
         self._batches_total = 0
-        self._under_way: deque[tuple[int, int, bool]] = deque()
-        self._bytes_under_way = 0
-        self._pushes_under_way = 0
+        self._pushed_to = 0
+        self._pushed_at_s = 0.0
+        self._gathered_bytes = 0
         self._error: DblogError | None = None
         self.records_total = 0
         self.bytes_total = 0
@@ -70,26 +69,20 @@ class Sender:
         return len(self._producer)
 
     @property
-    def busy(self) -> bool:
-        """Whether so much is unacknowledged that what comes next had better gather in the task's queue."""
-        under_way = self._under_way
-        while under_way and under_way[0][0] not in self._entries:
-            _, size, pushed = under_way.popleft()
-            self._bytes_under_way -= size
-            self._pushes_under_way -= pushed
-        return self._bytes_under_way >= BYTES_MAX or self._pushes_under_way >= PUSHES_MAX
+    def waits(self) -> bool:
+        """Whether something was handed over that is pushed out as soon as what was pushed before is acknowledged."""
+        return self._gathered_bytes > 0
 
-    def send_all(self, batches: Sequence[tuple[Batch, Entry]], *, more_waits: bool) -> None:
-        """Hand over what one poll gave; unless more waits behind it, push it out."""
+    @property
+    def busy(self) -> bool:
+        """Whether so much waits that what comes next had better gather in the task's queue."""
+        return self._gathered_bytes >= GATHER_BYTES_MAX
+
+    def send_all(self, batches: Sequence[tuple[Batch, Entry]]) -> None:
+        """Hand over what one poll gave, and push it out unless something is under way."""
         for batch, entry in batches:
             self.send(batch, entry)
-        if self._batches_total in self._entries:
-            size = sum(batch.bytes_total for batch, _ in batches)
-            self._under_way.append((self._batches_total, size, not more_waits))
-            self._bytes_under_way += size
-            self._pushes_under_way += not more_waits
-            if not more_waits:
-                self._producer.flush(PUSH_WAIT_MS)
+        self._push()
 
     def send(self, batch: Batch, entry: Entry) -> None:
         """Hand over all records of a batch; waits while the producer is full. Raises what an earlier delivery failed with."""
@@ -104,10 +97,25 @@ class Sender:
             self._send_segment(segment, tag)
         self.records_total += batch.records_total
         self.bytes_total += batch.bytes_total
-        self.serve(0)
+        self._gathered_bytes += batch.bytes_total
+        self._take(0)
 
     def serve(self, timeout_s: float) -> None:
-        """Take acknowledgements, waiting up to that long for the first; raise the first failure."""
+        """Take acknowledgements, waiting up to that long for the first, then push out what waited for them; raise the first failure."""
+        self._take(timeout_s)
+        self._push()
+
+    def _push(self) -> None:
+        under_way = bool(self._entries) and next(iter(self._entries)) <= self._pushed_to
+        if under_way and time.monotonic() - self._pushed_at_s < PUSH_AGAIN_S:
+            return
+        if not under_way:
+            self._pushed_to, self._gathered_bytes = self._batches_total, 0
+        if self._entries:
+            self._producer.flush(PUSH_WAIT_MS)
+            self._pushed_at_s = time.monotonic()
+
+    def _take(self, timeout_s: float) -> None:
         acknowledged, failures, errors = self._producer.serve(int(timeout_s * 1000))
         for error in errors:
             self._on_error(error)
@@ -155,7 +163,7 @@ class Sender:
     def _not_taken(self, code: int, segment: Segment, index: int, tag: int) -> int:
         """Wait, or give the record up: how many records are thereby dealt with."""
         if code == QUEUE_FULL:
-            self.serve(FULL_WAIT_MS / 1000)
+            self.serve(FULL_WAIT_MS / 1000)  # which also pushes
             return 0
         self._refused(KafkaError(code), segment.topic, segment.values[index])
         self._acknowledge(tag, 1)

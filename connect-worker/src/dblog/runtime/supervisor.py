@@ -188,13 +188,11 @@ class Supervisor:
                 if self._paused or run.sender.busy:
                     run.sender.serve(POLL_TIMEOUT_S)
                 else:
-                    polled = task.poll(timeout_s=POLL_TIMEOUT_S, records_max=records_max, bytes_max=POLL_BYTES_MAX)
-                    records, size = sum(batch.records_total for batch in polled), sum(batch.bytes_total for batch in polled)
-                    run.sender.send_all(
-                        [(batch, run.ledger.enter(batch.step, batch.records_total)) for batch in polled],
-                        more_waits=records * 4 >= records_max or size * 4 >= POLL_BYTES_MAX,
-                    )
-                    run.sender.serve(0)
+                    timeout_s = 0.0 if run.sender.waits else POLL_TIMEOUT_S
+                    polled = task.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=POLL_BYTES_MAX)
+                    run.sender.send_all([(batch, run.ledger.enter(batch.step, batch.records_total)) for batch in polled])
+                    if not polled:
+                        run.sender.serve(POLL_TIMEOUT_S if run.sender.waits else 0)
                 self._acknowledged(run)
                 self._check_brokers(run, away_max_s)
                 now_s = time.monotonic()
