@@ -83,6 +83,14 @@ def test_settings_never_print_their_values():
             "none,c",
             "The 'skipped.operations' value is invalid: 'none' cannot be specified with other skipped operation types",
         ),
+        *(
+            (
+                "unavailable.value.placeholder",
+                value,
+                "The 'unavailable.value.placeholder' value is invalid: 1 to 63 ASCII characters are expected, the first four of them not 'hex:'",
+            )
+            for value in ("", "x" * 64, "fällt weg", "hex:00")
+        ),
         ("tasks.max", "0", "Invalid value 0 for configuration tasks.max: Value must be at least 1"),
         ("tasks.max", "99999999999", "Invalid value 99999999999 for configuration tasks.max: Not a number of type INT"),
         ("errors.log.enable", "1", "Invalid value 1 for configuration errors.log.enable: Expected value to be either true or false"),

@@ -155,6 +155,8 @@ class TablePlan:
     tombstones: bool = True
     skipped_operations: frozenset[str] = field(default_factory=frozenset)
     skip_unchanged: bool = False
+    unavailable: str = "__debezium_unavailable_value"
+    """ASCII: what stands for a large object that the log left out."""
     key_header_prefix: bytes = b""
     """Frame of the key struct inside __debezium.newkey / oldkey headers (JSON of the key struct in Connect's header converter)."""
 

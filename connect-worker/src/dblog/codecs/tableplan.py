@@ -76,6 +76,7 @@ class PlanSettings:
     tombstones: bool = True
     skipped_operations: frozenset[str] = frozenset({"t"})
     skip_unchanged: bool = False
+    unavailable: str = "__debezium_unavailable_value"
 
 
 def build_table_plan(
@@ -123,6 +124,7 @@ def build_table_plan(
         tombstones=settings.tombstones,
         skipped_operations=settings.skipped_operations,
         skip_unchanged=settings.skip_unchanged,
+        unavailable=settings.unavailable,
     )
 
 

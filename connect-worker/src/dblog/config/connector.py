@@ -49,6 +49,7 @@ OURS = "dblog"
 
 _HOSTNAME = re.compile(r"[A-Za-z0-9_.:\-\[\]]+")
 _SERVER_ID_MAX = 2**32 - 1
+_PLACEHOLDER_CHARACTERS_MAX = 63
 
 _opt = partial(Option, voice=Voice.DEBEZIUM)
 _int = partial(Option, voice=Voice.DEBEZIUM, kind=Kind.INT)
@@ -96,6 +97,14 @@ def _key_columns(value: Value, _all: Mapping[str, Value]) -> str | None:
             return f"{part} has an invalid format (expecting '<table regex>:<column>,<column>')"
         if (problem := regexes((table, *columns.split(",")), {})) is not None:
             return problem
+    return None
+
+
+def _placeholder(value: Value, _all: Mapping[str, Value]) -> str | None:
+    """It has to fit the shortest large object, of 255 bytes, in every character set; Debezium's hex: notation is not read."""
+    text = str(value)
+    if not text.isascii() or not 0 < len(text) <= _PLACEHOLDER_CHARACTERS_MAX or text.startswith("hex:"):
+        return f"1 to {_PLACEHOLDER_CHARACTERS_MAX} ASCII characters are expected, the first four of them not 'hex:'"
     return None
 
 
@@ -493,8 +502,9 @@ _EVENT_OPTIONS = (
     ),
     _opt(
         name="unavailable.value.placeholder",
-        doc="What stands for a value that the log does not carry.",
+        doc="What stands for a value that the log does not carry: a large object that an update left alone, where the log has images without them.",
         default="__debezium_unavailable_value",
+        check=_placeholder,
         group=EVENTS,
         label="Unavailable value",
     ),

@@ -82,6 +82,7 @@ class Encoders:
             tombstones=settings.boolean("tombstones.on.delete"),
             skipped_operations=frozenset(o.strip() for o in settings.items_of("skipped.operations")) - {"none"},
             skip_unchanged=settings.boolean("skip.messages.without.change"),
+            unavailable=settings.text("unavailable.value.placeholder"),
         )
         self.context_headers: Headers = (
             [

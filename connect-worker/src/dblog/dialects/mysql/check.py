@@ -86,7 +86,7 @@ def warnings(facts: ServerFacts, address: str) -> list[str]:
     if facts.row_image == "NOBLOB":
         out.append(
             f"the server at {address} logs with binlog_row_image=NOBLOB: large objects that an update leaves alone are not in the log, and their "
-            "columns get the placeholder __debezium_unavailable_value; SET GLOBAL binlog_row_image = 'FULL' logs whole rows"
+            "columns get the unavailable.value.placeholder; SET GLOBAL binlog_row_image = 'FULL' logs whole rows"
         )
     if facts.row_image == "MINIMAL":
         out.append(

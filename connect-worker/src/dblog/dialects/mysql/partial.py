@@ -4,7 +4,7 @@ The result is a plain rows event of version 2, so both row encoders read it as t
 
 - An UPDATE whose image before is whole says all: columns that the image after lacks are as before. So it is for tables without a key, and with
   MariaDB's FULL_NODUP.
-- NOBLOB: large objects that an update leaves alone are not in the images. Their columns get ``__debezium_unavailable_value``, the placeholder that
+- NOBLOB: large objects that an update leaves alone are not in the images. Their columns get ``unavailable.value.placeholder``, which
   Debezium's PostgreSQL connector (and its MySQL one from 3.7 on) writes for values it did not get; JSON columns get it as a JSON string.
 - An INSERT leaves out the columns that it did not name: they have their default, a constant (measured on MySQL 9.7 and MariaDB 10.11: what
   an expression, a trigger, AUTO_INCREMENT or the clock gave is in the image). The table version of this place knows it; a default whose bytes are
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from dblog.codecs.rowplan import Layout
 
-PLACEHOLDER = "__debezium_unavailable_value"
 PARTIAL_UPDATE = 3
 """The version under which the decoders hand in PARTIAL_UPDATE_ROWS, an update event like version 2 but for the images after."""
 
@@ -155,10 +154,10 @@ def _default(plan: TablePlan, index: int, prefix: int) -> bytes | None:
 def _placeholder(plan: TablePlan, index: int) -> bytes:
     column = plan.columns[index]
     if column.source is Source.JSON:
-        return json_diff.string_document(PLACEHOLDER)
+        return json_diff.string_document(plan.unavailable)
     if column.source is Source.TEXT:
-        return PLACEHOLDER.encode(_WIDE.get((column.charset or "").lower(), "ascii"))
-    return PLACEHOLDER.encode()
+        return plan.unavailable.encode(_WIDE.get((column.charset or "").lower(), "ascii"))
+    return plan.unavailable.encode()
 
 
 def _framed(raw: bytes, prefix: int) -> bytes:
