@@ -42,7 +42,7 @@ class Rest:
 
     def create(self, name: str, config: dict[str, str]) -> None:
         """POST the connector; raises with the worker's own words when it is refused."""
-        answer = httpx.post(f"{self.url}/connectors", json={"name": name, "config": config}, timeout=60)
+        answer = httpx.post(f"{self.url}/connectors", json={"name": name, "config": config}, timeout=300)
         if answer.is_error:
             raise ConnectorFailedError(f"the worker refused the connector: {answer.text}")
 

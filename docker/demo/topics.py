@@ -30,7 +30,7 @@ class Topics:
         newest = self._admin.list_offsets(dict.fromkeys(self._partitions, latest), request_timeout=TIMEOUT_S)
         total = 0
         for future in newest.values():
-            with contextlib.suppress(KafkaException):
+            with contextlib.suppress(KafkaException, TimeoutError):
                 total += future.result(TIMEOUT_S).offset
         return total
 

@@ -110,6 +110,8 @@ class Debezium:
         return {
             "bootstrap.servers": self._kafka.bootstrap,
             "group.id": "peer",
+            # Connectors are found by their manifests, the converter by its name; reading every class of every jar takes most of a minute.
+            "plugin.discovery": "service_load",
             "listeners": self.url,
             **{f"{kind}.storage.topic": f"peer-{kind}" for kind in kinds},
             **{f"{kind}.storage.replication.factor": 1 for kind in kinds},

@@ -30,7 +30,7 @@ class GuardedProcess:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         ready: Callable[[], bool] = lambda: True,
-        ready_timeout_s: float = 90.0,
+        ready_timeout_s: float = 300.0,
         grace_s: float = 30.0,
     ) -> None:
         """`ready` is asked again and again after the start until it says yes; `env` is added to this process's environment."""
