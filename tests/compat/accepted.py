@@ -57,6 +57,11 @@ def _near(ours: Any, peer: Any) -> bool:
     return isinstance(ours, float) and isinstance(peer, float) and abs(ours - peer) <= abs(ours) * 1e-5
 
 
+def _bare_fraction(moment: str) -> str:
+    """Without the zeros at the end of the fraction, and without a fraction of zeros."""
+    return re.sub(r"(\.\d*?)0*Z$", r"\1Z", moment).replace(".Z", "Z")
+
+
 def _julian(ours: Any, peer: Any) -> bool:
     """A multiple of a day apart, at most two weeks."""
     if not isinstance(ours, int) or not isinstance(peer, int):
@@ -75,9 +80,7 @@ RULES = (
         "the peer's snapshot cuts trailing zeros of TIMESTAMP fractions, its log writes them",
         DUMP,
         VALUE,
-        lambda ours, peer: (
-            isinstance(ours, str) and isinstance(peer, str) and re.sub(r"\.?0*Z$", "Z", ours) == re.sub(r"\.?0*Z$", "Z", peer)
-        ),
+        lambda ours, peer: isinstance(ours, str) and isinstance(peer, str) and _bare_fraction(ours) == _bare_fraction(peer),
     ),
     Rule(
         "the peer's snapshot has the server's JSON text, with blanks, six digits of every fraction and base64:type in front of opaque values; its log has none",
@@ -112,11 +115,37 @@ RULES = (
         lambda ours, peer: (str(ours), str(peer)) in _BOOLEANS,
     ),
     Rule(
-        "REAL in a statement of the log: the peer makes a float of it until it reads the same table from SHOW CREATE TABLE, where it is double",
+        "REAL and FLOAT(53) in a statement of the log: the peer makes a float of it until it reads the same table from SHOW CREATE TABLE, where it is double",
         LOG,
         r"value",
-        lambda ours, peer: (ours, peer) in (("double", "float"), ("DOUBLE", "REAL"), (8, 7)) or _near(ours, peer),
-        topic="real",
+        lambda ours, peer: (
+            (ours, peer) in (("double", "float"), ("DOUBLE", "REAL"), ("DOUBLE", "FLOAT"), (8, 7), (8, 6)) or _near(ours, peer)
+        ),
+        topic="real|^P$",
+    ),
+    Rule(
+        "JSON in a statement of MariaDB's log: the peer takes it for MySQL's JSON until it reads the same table from SHOW CREATE TABLE, where it is longtext",
+        LOG,
+        r"schema|tableChanges\[0\]\.table\.columns\[[cn]\]",
+        lambda ours, peer: (
+            (ours, peer) in ((12, 1111), ("LONGTEXT", "JSON"), ("utf8mb4", None))
+            or (ours == "string" and isinstance(peer, dict) and peer.get("connect.name") == "io.debezium.data.Json")
+        ),
+        topic="^P$|l_json_",
+    ),
+    Rule(
+        "the peer's snapshot tells of every database that it finds, so also of ours with the watermark table",
+        DUMP,
+        r"^record$",
+        lambda ours, peer: ours == "(absent)" and peer.endswith('{"databaseName": "dblog"}'),
+        topic="^P$",
+    ),
+    Rule(
+        "bytes of cp932: the peer's MariaDB log reader takes them for UTF-8",
+        "",
+        VALUE,
+        lambda ours, peer: isinstance(peer, str) and peer.startswith("\ufffd"),
+        topic="text_cp932",
     ),
     Rule(
         "a comma in an ENUM member: the peer's log reader leaves the escape of its own list in the value",

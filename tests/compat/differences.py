@@ -23,7 +23,7 @@ NULL_ROW = 999
 
 @dataclass(slots=True)
 class Difference:
-    """One kind of difference in one topic: where in the record, the first example, how often."""
+    """One kind of difference in one topic: where in the record, what each wrote, how often."""
 
     phase: str
     topic: str
@@ -36,17 +36,18 @@ class Difference:
 
 
 class Differences:
-    """Collects; the same place of the same topic is counted, not repeated."""
+    """Collects; the same two values in the same place of the same topic are counted, not repeated."""
 
     def __init__(self, phase: str) -> None:
         self.phase = phase
-        self.found: dict[tuple[str, str], Difference] = {}
+        self.found: dict[tuple[str, str, str, str], Difference] = {}
         self.compared = 0
 
     def note(self, topic: str, where: str, ours: Any, peer: Any, record: str) -> None:
-        known = self.found.get((topic, where))
+        kind = (topic, where, repr(ours), repr(peer))
+        known = self.found.get(kind)
         if known is None:
-            self.found[topic, where] = Difference(self.phase, topic, where, ours, peer, record)
+            self.found[kind] = Difference(self.phase, topic, where, ours, peer, record)
         else:
             known.count += 1
 
