@@ -9,11 +9,10 @@ taken too early, shows another token, and the chunk is read again. # I2
 
 from __future__ import annotations
 
-import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
@@ -26,12 +25,9 @@ from dblog.errors import DefiniteError, TransientError
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows, DumpConnection
 from dblog.readers.interleaved import ChunkRead, Interleaver
+from dblog.readers.proof import read_behind_mark, snapshot
 
 log = structlog.get_logger(__name__)
-
-PROOFS_MAX = 50
-PROOF_INTERVAL_S = 0.05
-"""Snapshots tried for one low mark: a server that never shows its own committed mark is not the server whose log we read."""
 
 KEYLESS_TRIES_MAX = 10
 """A table without a key fits one window or none: tried so often, then refused with a sentence."""
@@ -218,23 +214,18 @@ class ChunkReader:
         key = self._sql.key_indexes(version) if version.key else ()
         bytes_max = self._limits.bytes_max if version.key else self._keyless_bytes_max
         connection.write_mark(self._mark_name, ticket.low_token)
-        for _ in range(PROOFS_MAX):
-            with _snapshot(connection):
-                if connection.read_mark(self._mark_name) == ticket.low_token:
-                    chunk = connection.select(text, parameters, bytes_max=bytes_max, key=key)
-                    return connection.settle(chunk, version, after)
-            if self._stop.wait(PROOF_INTERVAL_S):
-                message = "the dump is stopping"
-                raise TransientError(message)
-        message = (
-            f"the low mark of a chunk of {ticket.table} was committed, but {PROOFS_MAX} snapshots did not show it; the chunk connection does not "
-            "reach the server whose log is read (a load balancer, or a replica that lags?): point database.hostname at one server"
+        return read_behind_mark(
+            connection,
+            lambda: connection.settle(connection.select(text, parameters, bytes_max=bytes_max, key=key), version, after),
+            mark=self._mark_name,
+            token=ticket.low_token,
+            wanted_for=f"below a chunk of {ticket.table}",
+            stopped=self._stop,
         )
-        raise DefiniteError(message)
 
     def _greatest_key(self, connection: DumpConnection, version: Table) -> Key | None:
         text, parameters = self._sql.max_key(version)
-        with _snapshot(connection):
+        with snapshot(connection):
             return connection.select(text, parameters, key=self._sql.key_indexes(version)).last_key
 
     def _connected(self) -> DumpConnection:
@@ -246,14 +237,6 @@ class ChunkReader:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-
-
-@contextlib.contextmanager
-def _snapshot(connection: DumpConnection) -> Iterator[None]:
-    """A snapshot for a while. After an error it is left to the connection's end: the error says more than a failing ROLLBACK."""
-    connection.begin_snapshot()
-    yield
-    connection.end_snapshot()
 
 
 def _started(dump: Dump | None, table: Table, upto: Key | None) -> Dump | None:

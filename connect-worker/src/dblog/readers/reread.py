@@ -24,18 +24,16 @@ from dblog.codecs.rowplan import NEW_KEY_HEADER, OLD_KEY_HEADER, ReadOp, Records
 from dblog.dialects.mysql import events, sql
 from dblog.dialects.mysql.connect import TableChangedError
 from dblog.dialects.mysql.minimal import Key, Minimal, read_minimal, slices
-from dblog.errors import BadRowsError, DefiniteError, TransientError
+from dblog.errors import BadRowsError, DefiniteError
 from dblog.model import Column, Headers, Table, TableId
 from dblog.ports import DumpConnection
+from dblog.readers.proof import read_behind_mark
 
 KEYS_MAX = 128
 """Keys of one SELECT."""
 
 BYTES_MAX = 8 << 20
 """So much is read before it is sent; more than one row beyond that is read again in halves. # I6"""
-
-PROOFS_MAX = 50
-PROOF_INTERVAL_S = 0.05
 
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 
@@ -169,7 +167,16 @@ class Reread:
             token = f"{self._run}-read/{self._number}/now"
             connection.write_mark(self._name, token)
             self._token = token
-        self._begin_proved(connection, self._token)
+        read_behind_mark(
+            connection,
+            lambda: self._read_slices(connection, works),
+            mark=self._name,
+            token=self._token,
+            wanted_for="to read rows again",
+            stopped=self._stopped,
+        )
+
+    def _read_slices(self, connection: DumpConnection, works: list[_Work]) -> None:
         fits: dict[int, bool] = {}
         size_bytes = 0
         for work in works:
@@ -184,7 +191,6 @@ class Reread:
                     work.slices[at - 1 : at] = halves
                     at -= 1
                 size_bytes += len(part.rows or b"")
-        connection.end_snapshot()
 
     def _read_slice(self, connection: DumpConnection, part: _Slice, fits: dict[int, bool]) -> list[_Slice]:
         """Read one, or give the two that it is to be read as."""
@@ -206,22 +212,6 @@ class Reread:
         else:
             part.rows = found.rows
         return []
-
-    def _begin_proved(self, connection: DumpConnection, token: str) -> None:
-        """Begin a snapshot that shows the mark."""
-        for _ in range(PROOFS_MAX):
-            connection.begin_snapshot()
-            if connection.read_mark(self._name) == token:
-                return
-            connection.end_snapshot()
-            if self._stopped.wait(PROOF_INTERVAL_S):
-                message = "the task is stopping"
-                raise TransientError(message)
-        message = (
-            f"a mark was committed to read rows again, but {PROOFS_MAX} snapshots did not show it; the connection does not reach the server whose log is "
-            "read (a load balancer, or a replica that lags?): point database.hostname at one server"
-        )
-        raise DefiniteError(message)
 
 
 def same_columns(then: Table, now: Table | None) -> bool:
