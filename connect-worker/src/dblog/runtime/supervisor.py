@@ -40,7 +40,7 @@ POLL_TIMEOUT_S = 0.02
 """An idle task looks for delivery callbacks and control messages this often."""
 
 POLL_BYTES_MAX = 512 * 1024
-"""Of large rows, one request's worth at a time: see the sender's ``BYTES_MAX`` for what more would cost."""
+"""Of large rows: what is polled and what the sender has gathered before it fit into one request to Kafka."""
 
 METRICS_INTERVAL_S = 1.0
 DUMP_FLUSH_INTERVAL_S = 1.0
