@@ -94,6 +94,7 @@ class BatchWriter:
         self._generation = generation
         self._sleep = sleep
         self._open: dict[str, Open] = {}
+        self._claimed: dict[str, str] = {}
         self._values: dict[int, Envelope | NotRows | Unreadable] = {}
         self._keys: dict[int, KeySchema | Unreadable] = {}
         self._threads = ThreadPoolExecutor(max_workers=settings["merge.threads"], thread_name_prefix="dblog-table")
@@ -277,8 +278,9 @@ class BatchWriter:
         """The topic's table, made or altered so that it can take these columns."""
         opened = self._open.get(topic)
         if opened is None:
-            if any(other.target.path == path for other in list(self._open.values())):
-                msg = f"two topics map to the Delta table {path}, one of them {topic}; use {{prefix}} in target.template"
+            # Claimed in one step before anything is made: the two may be in this batch, each in its thread.
+            if (other := self._claimed.setdefault(path, topic)) != topic:
+                msg = f"two topics map to the Delta table {path}, {other} and {topic}; use {{prefix}} in target.template"
                 raise DefiniteError(msg)
             target = targets.opened(session, name=name, path=path)
             if target is None:
