@@ -30,7 +30,7 @@ class MariaDb(Database):
             system = unpacked("mariadb-10.11", package="mariadb-server-core", suite="bookworm")
         except Unavailable as missing:
             return _installed(missing)
-        return Program(system.command("usr/sbin/mariadbd"), system.root / "usr")
+        return Program(system.command("usr/sbin/mariadbd", flushing=self.durable), system.root / "usr")
 
     def initialise(self, program: Program, data: Path) -> None:
         scripts = program.basedir / "share" / "mysql"

@@ -19,7 +19,7 @@ class MySql(Database):
             system = unpacked("mysql-9.7", package="mysql-server-core", suite="sid")
         except Unavailable as missing:
             return _installed(missing)
-        return Program(system.command("usr/sbin/mysqld"), system.root / "usr")
+        return Program(system.command("usr/sbin/mysqld", flushing=self.durable), system.root / "usr")
 
     def initialise(self, program: Program, data: Path) -> None:
         # The administrator's statements wait for the first start: they need the binary log's options, this needs none.
