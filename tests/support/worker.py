@@ -125,7 +125,7 @@ def alive(pid: int) -> bool:
     """Whether a process exists and is no zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second when it ends between opening and reading
         return False
     return state != "Z"
 
