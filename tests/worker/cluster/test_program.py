@@ -15,14 +15,16 @@ DUMMY = [sys.executable, str(Path(__file__).parents[2] / "support" / "dummy_task
 def test_the_first_task_takes_it_and_the_second_gets_its_own():
     program = TaskProgram(DUMMY)
     program.begin_ahead()
+    ahead = program._ahead
 
     first, second = program.begin(), program.begin()
 
+    assert first is ahead
+    assert second is not ahead
     for begun in (first, second):
         assert begun.process.poll() is None
         begun.end()
         begun.forget()
-    assert first.process.pid != second.process.pid
 
 
 def test_one_that_died_waiting_is_not_given_to_a_task():
