@@ -395,6 +395,10 @@ DDL = (
     "DROP TABLE IF EXISTS d_liked_again, d_nowhere",
     "CREATE TABLE IF NOT EXISTS d_other (id int)",
     "INSERT INTO d_other (id, b, c) VALUES (10, 'still', 1)",
+    "CREATE TABLE d_written (id int(5) NOT NULL PRIMARY KEY, w int GENERATED ALWAYS AS (id + 1) VIRTUAL, t datetime DEFAULT CURRENT_TIMESTAMP, y year DEFAULT 99, i bit(4) DEFAULT b'0001')",
+    "INSERT INTO d_written (id, t) VALUES (1, '2024-01-01 00:00:00')",
+    "ALTER TABLE d_written MODIFY COLUMN id bigint(7) NOT NULL, ALTER COLUMN y SET DEFAULT 1970, ALTER COLUMN t DROP DEFAULT",
+    "INSERT INTO d_written (id) VALUES (2)",
 )  # fmt: skip
 
 SENTINEL = "CREATE TABLE sentinel (id int NOT NULL PRIMARY KEY)"

@@ -164,7 +164,7 @@ def differences(truth: dict[TableId, Table], ours: dict[TableId, Table]) -> list
             lines += [
                 f"{id_}.{a.name} {f.name}: server {getattr(a, f.name)!r}, ours {getattr(b, f.name)!r}"
                 for f in fields(a)
-                if getattr(a, f.name) != getattr(b, f.name)
+                if f.compare and getattr(a, f.name) != getattr(b, f.name)
             ]
     return lines
 

@@ -26,6 +26,17 @@ class TableId:
         return f"{self.database}.{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Length and default of a column in the words of its statement (``INT DEFAULT 1.0``) where the server says ``int(11)`` and ``1``.
+
+    A row has nothing of it; records of schema changes repeat it as Debezium's do.
+    """
+
+    length: int | None = None
+    default: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """One column of one table version, in the terms of information_schema.COLUMNS.
@@ -56,6 +67,8 @@ class Column:
     hidden: bool = False
     """In the log's image only: no SELECT can name it and no record has it (MariaDB's hash of a UNIQUE text)."""
     comment: str | None = None
+    written: Written | None = field(default=None, compare=False)
+    """None: as the server says it. Left out of comparisons: the same rows, the same schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -382,9 +382,11 @@ def test_a_commit_statement_ends_a_transaction(make) -> None:
 def test_create_table_as_select_is_told_inside_its_transaction(make) -> None:
     stream = Stream().hello().begin().query("CREATE TABLE t (id int) START TRANSACTION")
     mapped(stream).rows(WRITE, 5, 2, row(1)).xid()
+    stream.query("CREATE TABLE u (id int)")
     items = drain(make(), stream.bytes())
 
-    assert [type(i) for i in items] == [LogEvent, LogRows]
+    assert [type(i) for i in items] == [LogEvent, LogRows, LogEvent]
+    assert (items[0].thread, items[2].thread) == (77, None)
     assert items[0].position.in_transaction
     assert items[0].position.event == 2
 

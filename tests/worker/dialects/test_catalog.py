@@ -179,6 +179,7 @@ def test_defaults_of_mysql(text, nullable: bool, type_: str, extra: str, expecte
         ("-1.50", True, "decimal", DefaultText(True, "-1.50", False)),
         ("b'101'", True, "bit", DefaultText(True, "b'101'", False)),
         ("current_timestamp()", False, "timestamp", DefaultText(True, "current_timestamp()", True)),
+        ("curdate()", True, "date", DefaultText(True, "curdate()", True, "curdate()")),
         ("uuid()", True, "varchar", DefaultText(True, "uuid()", True)),
         ("'a\\0\\0'", True, "binary", DefaultText(True, "0x61", False)),
     ],

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
 from dblog.core.changes import AlterTable, CreateDatabase, CreateTable, DropTable, Ignored, RenameTable, TruncateTable, Unknown
-from dblog.dialects.mysql.tablechanges import history_table_change, schema_change_values, schema_changes
-from dblog.model import Column, Table, TableId
+from dblog.core.timeline import Database, Timeline
+from dblog.dialects.mariadb.flavor import mariadb_flavor
+from dblog.dialects.mysql import ddl
+from dblog.dialects.mysql.context import Context
+from dblog.dialects.mysql.tablechanges import history_table_change, schema_change_values, schema_changes, table_change
+from dblog.model import Column, Table, TableId, Written
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
 TABLE = Table(
@@ -108,3 +117,83 @@ def test_the_history_form_leaves_unset_numbers_out() -> None:
     assert item["comment"] == "the table"
     assert list(item["table"]) == ["defaultCharsetName", "primaryKeyColumnNames", "columns", "attributes"]
     assert history_table_change("DROP", T, None) == {"type": "DROP", "id": '"shop"."t"', "comment": None}
+
+
+def statements(*texts: str) -> Iterator[tuple[Table, list]]:
+    """For each statement the table ``t`` after it, told over a restart as MariaDB's, and the records of the statement."""
+    timeline = Timeline()
+    timeline.databases["shop"] = Database("utf8mb4", None)
+    for number, text in enumerate(texts, start=1):
+        context = Context(
+            table=timeline.lookup_before((1, number)),
+            database_charset=lambda _: ("utf8mb4", None),
+            flavor=mariadb_flavor(),
+            default_database="shop",
+        )
+        changes = ddl.parse(text, context)
+        timeline.apply(changes, (1, number))
+        again = Timeline()
+        for id_ in timeline.tables():
+            again.from_record(id_, json.loads(json.dumps(timeline.to_record(id_))))
+        timeline = again
+        told = schema_changes(changes, text, default_database="shop", after=timeline.current_table, captured=lambda _: True)
+        yield timeline.current_table(T), told
+
+
+def columns(table: Table) -> dict[str, tuple]:
+    return {c["name"]: (c["length"], c["defaultValueExpression"]) for c in table_change("ALTER", T, table)["table"]["columns"]}
+
+
+def test_lengths_and_defaults_are_told_in_the_words_of_the_statement() -> None:
+    made, changed, dropped = (
+        table
+        for table, _ in statements(
+            "CREATE TABLE t (i INT, w INT(5) DEFAULT '12', f FLOAT(24), g FLOAT(53), h FLOAT(7,3), d DOUBLE DEFAULT 2.5e10, p DECIMAL(10,2) DEFAULT -1.5, "
+            "v VARBINARY(8) DEFAULT 'ab', o BOOLEAN DEFAULT true, y YEAR DEFAULT 0, b BIT(4) DEFAULT b'0001', c DATE DEFAULT curdate(), u CHAR(36) DEFAULT uuid(), "
+            "n DATETIME DEFAULT now())",
+            "ALTER TABLE t MODIFY i BIGINT(7), ALTER p SET DEFAULT 9.7, ADD s SMALLINT UNSIGNED",
+            "ALTER TABLE t ALTER p DROP DEFAULT, CHANGE d e DOUBLE",
+        )
+    )
+
+    assert columns(made) == {
+        "i": (None, None), "w": (5, "12"), "f": (24, None), "g": (53, None), "h": (7, None), "d": (None, "2.5e10"), "p": (10, "-1.5"),
+        "v": (8, "ab"), "o": (1, "true"), "y": (4, "0"), "b": (4, "0001"), "c": (None, "curdate()"), "u": (36, None),
+        "n": (None, "1970-01-01 00:00:00"),
+    }  # fmt: skip
+    assert columns(changed) == columns(made) | {"i": (7, None), "p": (10, "9.7"), "s": (None, None)}
+    assert columns(dropped)["p"] == (10, None)
+    assert columns(dropped)["e"] == (None, None)
+
+
+def test_rows_are_decoded_by_what_the_server_says_all_the_same() -> None:
+    ((table, _),) = statements("CREATE TABLE t (i INT, d DOUBLE DEFAULT 2.5e10, p DECIMAL(10,2) DEFAULT 1.5)")
+
+    assert [(c.length, c.default) for c in table.columns] == [(11, None), (None, "25000000000"), (10, "1.50")]
+    assert table.columns[0].written == Written()
+    assert table == replace(table, columns=tuple(replace(column, written=None) for column in table.columns))
+
+
+@pytest.mark.parametrize(("default", "told"), [("0x6162", "ab"), ("0xFF", "0xFF"), ("0x", "")])
+def test_a_default_of_bytes_that_the_server_shows_is_told_as_text_where_it_is_text(default: str, told: str) -> None:
+    column = Column(name="v", type="varbinary", type_text="varbinary(8)", nullable=True, length=8, has_default=True, default=default)
+
+    assert columns(Table(id=T, columns=(column,))) == {"v": (8, told)}
+
+
+def test_a_table_that_is_there_already_is_no_change() -> None:
+    first, second, like = (
+        told
+        for _, told in statements(
+            "CREATE TABLE IF NOT EXISTS t (a INT)", "CREATE TABLE IF NOT EXISTS t (b INT)", "CREATE TABLE IF NOT EXISTS t LIKE t"
+        )
+    )
+
+    assert [(record.of_nothing, len(record.table_changes)) for record in (*first, *second, *like)] == [(False, 1), (True, 0), (True, 0)]
+
+
+def test_a_name_that_a_rename_takes_and_gives_up_again_has_no_change() -> None:
+    *_, told = (told for _, told in statements("CREATE TABLE t (a INT)", "CREATE TABLE u (a INT)", "RENAME TABLE t TO x, u TO t, x TO u"))
+
+    assert [record.ddl for record in told] == ["RENAME TABLE t TO x", "RENAME TABLE u TO t", "RENAME TABLE x TO u"]
+    assert [[change["id"] for change in record.table_changes] for record in told] == [[], ['"shop"."t"'], ['"shop"."u"']]

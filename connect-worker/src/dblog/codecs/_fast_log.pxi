@@ -766,6 +766,9 @@ cdef class LogDecoder:
         else:
             self.finish(e)
         self.put_event(e, gtid, time_us)
+        if self.has_thread:
+            item = self.items[len(self.items) - 1]
+            item.thread = self.thread
         self.stopped = 1
         return 0
 

@@ -441,7 +441,7 @@ class SlowLogDecoder:
             self._inside(e)
         else:
             self._finish(e)
-        self._put_event(e, gtid, time_us)
+        self._put_event(e, gtid, time_us, thread=self._thread)
         self._stopped = True
 
     def _open(self, e: _Event, commit_us: int, gtid: _Gtid | None) -> None:
@@ -713,7 +713,7 @@ class SlowLogDecoder:
         if self._payload is not None:
             self._stopped = True  # a few bytes of a compressed transaction may hold any number of rows: one item at a time
 
-    def _put_event(self, e: _Event, gtid: str | None, time_us: int, *, table: _Table | None = None) -> None:
+    def _put_event(self, e: _Event, gtid: str | None, time_us: int, *, table: _Table | None = None, thread: int | None = None) -> None:
         self._items.append(
             LogEvent(
                 type_code=e.type_code,
@@ -730,7 +730,7 @@ class SlowLogDecoder:
                 sequence_low=e.low,
                 table=None if table is None else e.body[:6] + table.body,
                 flags=e.flags,
-                thread=self._thread if table is not None and table.encoder is not None else None,
+                thread=self._thread if table is not None and table.encoder is not None else thread,
                 encoder=None if table is None else table.encoder,
             )
         )

@@ -80,7 +80,7 @@ class LogEvent:
     flags: int = 0
     thread: int | None = None
     encoder: RowEncoder | None = field(default=None, compare=False)
-    """``encoder`` and ``thread`` only of a rows event whose images lack columns."""
+    """``encoder`` only of a rows event whose images lack columns, ``thread`` of this and of a statement inside a transaction (CREATE TABLE ... SELECT)."""
 
 
 ERR_PACKET = -1

@@ -15,12 +15,13 @@ from dblog.model import Table, TableId
 class CreateTable:
     """A table as it is after CREATE TABLE, LIKE included. ``only_if_absent``: IF NOT EXISTS, which changes nothing where a table is.
 
-    ``with_rows``: it holds rows that no event brings (a partition that became a table).
+    ``with_rows``: it holds rows that no event brings (a partition that became a table). ``already``: such a table is there, as far as is known.
     """
 
     table: Table
     only_if_absent: bool = False
     with_rows: bool = False
+    already: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dblog.model import Column, Index, Table, TableId
+from dblog.model import Column, Index, Table, TableId, Written
 
 
 def table_record(table: Table) -> dict[str, object]:
@@ -84,10 +84,14 @@ def _column_record(column: Column) -> dict[str, object]:
             value = list(value)
         if value is not None and value is not False and value != []:
             record[name] = value
+    if column.written is not None:
+        record["written"] = {"length": column.written.length, "default": column.written.default}
     return record
 
 
 def _column_of(record: Mapping[str, Any]) -> Column:
     values = {attribute: record[name] for attribute, name in COLUMN_FIELDS.items() if name in record}
     values["members"] = tuple(values.get("members", ()))
+    if (written := record.get("written")) is not None:
+        values["written"] = Written(written["length"], written["default"])
     return Column(**{"nullable": False, **values})

@@ -225,7 +225,7 @@ class Encoders:
             "file": at.file,
             "pos": at.pos,
             "row": 0,
-            "thread": None,
+            "thread": at.thread,
             "query": None,
         }
         key, value = schema_change_values(change, source=source, ts_ms=at.now_us // 1000)
@@ -275,6 +275,7 @@ def _context_of(event: LogEvent, now_us: int) -> RowContext:
         sequence_high=event.sequence_high,
         sequence_low=event.sequence_low,
         gtid=event.gtid,
+        thread=event.thread,
     )
 
 

@@ -27,7 +27,7 @@ def mariadb_default(text: str | None, nullable: bool, type_: str, extra: str) ->
             True, catalog.binary_default(literal.encode("utf-8", "surrogateescape")) if type_ in catalog.BINARIES else literal, False
         )
     plain = re.fullmatch(r"[-+]?\d*\.?\d+(e[-+]?\d+)?|b'[01]*'|x'[0-9a-f]*'|0x[0-9a-f]+|true|false", text, re.IGNORECASE)
-    return DefaultText(True, text, plain is None)
+    return DefaultText(True, text, plain is None, text if catalog.MOMENT.fullmatch(text) else None)
 
 
 def unquote(text: str) -> str:

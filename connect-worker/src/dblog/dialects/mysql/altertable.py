@@ -41,7 +41,7 @@ from dblog.dialects.mysql.tabledefs import (
     parse_option,
 )
 from dblog.dialects.mysql.versioning import row_end_of, without_implicit
-from dblog.model import Column, Index, Table, TableId
+from dblog.model import Column, Index, Table, TableId, Written
 
 
 @dataclass(slots=True)
@@ -482,8 +482,10 @@ def _with_default(column: Column, default: DefaultSpec | None, context: Context)
     """ALTER COLUMN ... SET or DROP DEFAULT, which a generated column passes over."""
     if column.generated:
         return column
+    length = column.length if column.written is None else column.written.length
+    written = Written(length, None if default is None else default.written)
     if default is None or default.null:
-        return replace(column, has_default=column.nullable, default=None, default_is_expression=False)
+        return replace(column, has_default=column.nullable, default=None, default_is_expression=False, written=written)
     finished = FinishedType(
         type=column.type,
         type_text=column.type_text,
@@ -495,7 +497,7 @@ def _with_default(column: Column, default: DefaultSpec | None, context: Context)
         members=column.members,
     )
     text = normal_default(default, finished, zerofill=column.type_text.endswith(" zerofill"), context=context)
-    return replace(column, has_default=True, default=text, default_is_expression=default.expression)
+    return replace(column, has_default=True, default=text, default_is_expression=default.expression, written=written)
 
 
 def _converted(column: Column, to: Charset) -> Column:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from dblog.dialects.mysql.keys import PRIMARY, choose_key
 from dblog.dialects.mysql.versioning import IMPLICIT, ROW_END
-from dblog.model import Column, Index, Table, TableId
+from dblog.model import Column, Index, Table, TableId, Written
 
 Rows = Sequence[Sequence[object]]
 Execute = Callable[[str, tuple[str, ...]], Rows]
@@ -67,6 +67,10 @@ class DatabaseDefaults:
     collation: str
 
 
+MOMENT = re.compile(r"(curdate|curtime)\s*(\(\s*\d*\s*\))?", re.IGNORECASE)
+"""MariaDB's defaults that Debezium repeats in the statement's words, as it does with no other expression."""
+
+
 @dataclass(frozen=True, slots=True)
 class DefaultText:
     """One COLUMN_DEFAULT, understood: see ``model.Column``."""
@@ -74,6 +78,8 @@ class DefaultText:
     has_default: bool
     default: str | None
     is_expression: bool
+    written: str | None = None
+    """The word that ``model.Written`` repeats."""
 
 
 DefaultReader = Callable[[str | None, bool, str, str], DefaultText]
@@ -236,6 +242,7 @@ def column_of(row: Sequence[object], default_of: DefaultReader) -> Column:
         generated=generated,
         invisible="INVISIBLE" in extra.upper(),
         comment=_text_or_none(row[13]) or None,
+        written=None if default.written is None else Written(length, default.written),
     )
 
 

@@ -72,6 +72,8 @@ class TypeSpec:
     compressed: bool = False
     json_text: bool = False
     """MariaDB's JSON: a longtext that a CHECK guards."""
+    digits: int | None = None
+    """The p of FLOAT(p), which only chooses between float and double."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,8 @@ def parse_type(cursor: Cursor, flavor: Flavor, *, real_as_float: bool = False, o
         precision, scale = _numbers(cursor)
         if scale is not None:
             return _numeric_attributes(cursor, TypeSpec(type="float", length=precision, scale=scale))
-        return _numeric_attributes(cursor, TypeSpec(type="double" if (precision or 0) > FLOAT_DIGITS_MAX else "float"))
+        type_ = "double" if (precision or 0) > FLOAT_DIGITS_MAX else "float"
+        return _numeric_attributes(cursor, TypeSpec(type=type_, digits=precision))
     if word == "BIT":
         return TypeSpec(type="bit", length=_one_number(cursor) or 1)
     if word in ("DATE", "JSON", "UUID", "INET4", "INET6", "XMLTYPE"):

@@ -9,11 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dblog.dialects.mysql.coltypes import Charset, TypeSpec, collation_name, finish_type, parse_type, text_attribute
+from dblog.dialects.mysql.coltypes import (
+    INTEGER_WIDTHS,
+    Charset,
+    FinishedType,
+    TypeSpec,
+    collation_name,
+    finish_type,
+    parse_type,
+    text_attribute,
+)
 from dblog.dialects.mysql.context import Context
 from dblog.dialects.mysql.defaults import DefaultSpec, normal_default, parse_default, parse_now
 from dblog.dialects.mysql.lexer import Cursor, Kind, NotUnderstood
-from dblog.model import Column
+from dblog.model import Column, Written
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,7 +192,16 @@ def make_column(spec: ColumnSpec, base: Charset, context: Context, *, first_time
         generated=spec.generated or spec.row_version,
         invisible=spec.invisible,
         comment=spec.comment,
+        written=_written(spec.type, finished, default, value),
     )
+
+
+def _written(spec: TypeSpec, finished: FinishedType, default: DefaultSpec | None, value: str | None) -> Written | None:
+    """None where the server says it in the same words; of an expression the server's words are not told."""
+    length = spec.length if finished.type in INTEGER_WIDTHS else spec.digits or finished.length
+    word = None if default is None else default.written
+    said = word is None or (word == value and default is not None and not default.expression)
+    return None if length == finished.length and said else Written(length, word)
 
 
 def _implicit_timestamp(spec: ColumnSpec, *, first_timestamp: bool) -> tuple[DefaultSpec | None, bool]:

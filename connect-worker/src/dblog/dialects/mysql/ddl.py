@@ -224,11 +224,12 @@ class _Statement:
         row_end = next((spec.name for spec in definition.columns if spec.row_end), None)
         versioned = options.versioned or row_end is not None
         table = assemble(id_, columns, indexes, base, options.comment, versioned=versioned, row_end=row_end)
-        return (CreateTable(table, only_if_absent),)
+        return (CreateTable(table, only_if_absent, already=only_if_absent and context.table(id_) is not None),)
 
     def _like(self, id_: TableId, *, only_if_absent: bool) -> tuple[Change, ...]:
         source = self.names.read(self.cursor)
-        return (CreateTable(replace(self._known(source), id=id_), only_if_absent),)
+        already = only_if_absent and self.context.table(id_) is not None
+        return (CreateTable(replace(self._known(source), id=id_), only_if_absent, already=already),)
 
     def _options(self, options: Options) -> None:
         cursor = self.cursor

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 
-from dblog.dialects.mysql.catalog import binary_default
+from dblog.dialects.mysql.catalog import MOMENT, binary_default
 from dblog.dialects.mysql.coltypes import FinishedType, bits_bytes, bits_text
 from dblog.dialects.mysql.context import Context
 from dblog.dialects.mysql.lexer import Cursor, Kind, NotUnderstood
@@ -32,6 +32,8 @@ class DefaultSpec:
     digits: str = ""
     """Of a hex or bit literal."""
     digits_base: int = 0
+    written: str | None = None
+    """The statement's word where Debezium repeats it: a literal without quotes, ``curdate()``; None: as the server says it."""
 
 
 def parse_default(cursor: Cursor, context: Context) -> DefaultSpec:
@@ -51,7 +53,8 @@ def parse_default(cursor: Cursor, context: Context) -> DefaultSpec:
     while _goes_on(cursor):  # MariaDB allows a simple expression without parentheses
         cursor.step()
         _operand(cursor)
-    return DefaultSpec(text=cursor.text[start.start : cursor.tokens[cursor.at - 1].end], expression=True)
+    text = cursor.text[start.start : cursor.tokens[cursor.at - 1].end]
+    return DefaultSpec(text=text, expression=True, written=text if MOMENT.fullmatch(text) else None)
 
 
 def _group(cursor: Cursor, *, literals: bool) -> DefaultSpec:
@@ -88,7 +91,8 @@ def parse_now(cursor: Cursor) -> DefaultSpec:
 def _literal(cursor: Cursor) -> DefaultSpec | None:
     token = cursor.next
     if token.kind is Kind.STRING:
-        return DefaultSpec(text=cursor.string())
+        text = cursor.string()
+        return DefaultSpec(text=text, written=text)
     if (
         token.kind is Kind.WORD
         and cursor.ahead(1).kind in (Kind.STRING, Kind.HEX, Kind.BITS)
@@ -98,14 +102,20 @@ def _literal(cursor: Cursor) -> DefaultSpec | None:
         return _literal(cursor)
     if token.kind in (Kind.HEX, Kind.BITS):
         base = 16 if token.kind is Kind.HEX else 2
-        return DefaultSpec(text=bits_text(cursor.step().text, base), digits=token.text, digits_base=base)
+        return DefaultSpec(
+            text=bits_text(cursor.step().text, base),
+            digits=token.text,
+            digits_base=base,
+            written=token.text if base == 2 else None,  # noqa: PLR2004 - bits
+        )
     sign = ""
     if cursor.next.kind is Kind.OP and cursor.next.text in "+-" and cursor.ahead(1).kind is Kind.NUMBER:
         sign = "-" if cursor.step().text == "-" else ""
     if cursor.next.kind is Kind.NUMBER:
-        return DefaultSpec(text=sign + cursor.step().text)
+        text = sign + cursor.step().text
+        return DefaultSpec(text=text, written=text)
     if word := cursor.take_any("TRUE", "FALSE"):
-        return DefaultSpec(text="1" if word == "TRUE" else "0")
+        return DefaultSpec(text="1" if word == "TRUE" else "0", written=cursor.tokens[cursor.at - 1].text)
     return None
 
 

@@ -2,8 +2,8 @@
 
 One statement gives one record per table that it touches (DROP TABLE a, b gives two, each with its own statement text), or one for the
 database if it touches none that is captured. Rule sources: debezium.md 1.9 and 5.4; the java.sql.Types numbers are those that Debezium's
-MySQL parser registers for each type name. Where Debezium repeats the words of the statement (INTEGER, REAL), the server's canonical type
-stands here, as in Debezium's own snapshot.
+MySQL parser registers for each type name. Length and default are told in the words of the statement, where there is one; for its type's
+name (INTEGER, REAL), which Debezium repeats too, the server's canonical one stands here, as in Debezium's own snapshot.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dblog.core.changes import (
     RenameTable,
     Unknown,
 )
+from dblog.dialects.mysql.catalog import BINARIES
 from dblog.dialects.mysql.defaults import NOW_WORDS
 from dblog.model import Column, Table, TableId
 
@@ -63,7 +64,7 @@ class SchemaChange:
     ddl: str
     table_changes: tuple[dict[str, Any], ...]
     of_nothing: bool = False
-    """Debezium's parser saw no change in it (CREATE INDEX): ``source.table`` is empty instead of null."""
+    """Debezium's parser saw no change in it (CREATE INDEX, IF NOT EXISTS where a table is): ``source.table`` is empty instead of null."""
 
 
 INDEX_STATEMENT = re.compile(r"\s*(CREATE\s+(FULLTEXT\s+|SPATIAL\s+|VECTOR\s+)?INDEX|DROP\s+INDEX)\b", re.IGNORECASE)
@@ -87,6 +88,8 @@ def schema_changes(
     records: list[SchemaChange] = []
     for change in changes:
         match change:
+            case CreateTable(table, already=True) if captured(table.id):
+                records.append(SchemaChange(database=table.id.database, tables=(), ddl=ddl, table_changes=(), of_nothing=True))
             case CreateTable(table) if captured(table.id):
                 records.append(_record(ddl, ("CREATE", table.id, table), comments=comments))
             case AlterTable(id_, table) if INDEX_STATEMENT.match(ddl) and captured(id_):
@@ -104,8 +107,10 @@ def schema_changes(
                 told = [(old, new) for old, new in pairs if captured(old) or captured(new)]
                 for old, new in told:
                     text = ddl if len(pairs) == 1 else f"RENAME TABLE {_bare(old, default_database)} TO {_bare(new, default_database)}"
-                    record = _record(text, ("ALTER", new, after(new)), comments=comments)
-                    records.append(replace(record, tables=tuple(new for _, new in told)))
+                    left = after(new)
+                    record = _record(text, ("ALTER", new, left), comments=comments)
+                    changes_told = () if left is None else record.table_changes  # a name that the statement itself gives up again
+                    records.append(replace(record, tables=tuple(new for _, new in told), table_changes=changes_told))
             case Unknown(ids):
                 touched = tuple(id_ for id_ in ids if captured(id_))
                 if touched:
@@ -222,16 +227,23 @@ def _length(column: Column) -> int | None:
         return max(0, 2 * len(column.members) - 1)
     if column.type in {"time", "datetime", "timestamp"}:
         return column.length or None
-    return column.length
+    return column.length if column.written is None else column.written.length
 
 
 def _default(column: Column) -> str | None:
     if column.default is None:
         return None
+    if column.written is not None and column.written.default is not None:
+        return column.written.default
     if column.default_is_expression:
         return EPOCH_DEFAULT if column.default.upper().startswith(NOW_WORDS) else None
     if column.type == "bit":
         return column.default.removeprefix("b'").removesuffix("'")
+    if column.type in BINARIES and (digits := re.fullmatch(r"0x([0-9A-F]*)", column.default)):
+        try:
+            return bytes.fromhex(digits[1]).decode()
+        except UnicodeDecodeError:
+            return column.default
     return column.default
 
 
