@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from dblog.core.ledger import Ledger
 from dblog.model import Batch, Segment
-from dblog.runtime import sender as module
 from dblog.runtime.sender import GATHER_BYTES_MAX, Sender
 
 
@@ -45,8 +44,7 @@ def brokers() -> Brokers:
 
 
 @pytest.fixture
-def sender(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> Sender:
-    monkeypatch.setattr(module.time, "monotonic", lambda: 1000.0)
+def sender(brokers: Brokers) -> Sender:
     return Sender(brokers, context_headers=[], ensure_topic=lambda topic: None, on_error=lambda error: None)  # type: ignore[arg-type]
 
 
@@ -89,17 +87,6 @@ def test_no_more_than_a_request_gathers(sender: Sender, brokers: Brokers) -> Non
     sender.serve(0)
 
     assert not sender.busy
-
-
-def test_a_push_that_nothing_comes_of_is_repeated(sender: Sender, brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
-    send(sender, Ledger(), 3)
-    sender.serve(0)
-    assert brokers.pushes == [3]
-
-    monkeypatch.setattr(module.time, "monotonic", lambda: 1000.0 + 2 * module.PUSH_AGAIN_S)
-    sender.serve(0)
-
-    assert brokers.pushes == [3, 3]
 
 
 def test_nothing_is_pushed_when_nothing_is_there(sender: Sender, brokers: Brokers) -> None:

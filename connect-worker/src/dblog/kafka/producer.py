@@ -15,7 +15,7 @@ from dblog.kafka._librdkafka import BatchProducer
 DEFAULTS: dict[str, Any] = {
     "acks": "all",
     "enable.idempotence": True,
-    "linger.ms": 1000,
+    "linger.ms": 1,
     "batch.size": 1000000,
     "compression.codec": "lz4",
     "delivery.timeout.ms": 0,
@@ -26,7 +26,7 @@ DEFAULTS: dict[str, Any] = {
 }
 """``delivery.timeout.ms`` 0 is for ever: a broker that is away delays records, it never drops them. murmur2 is the Java client's partitioner,
 so a key keeps its partition when a connector moves over. Kafka Connect's producer keeps order with one request in flight; idempotence keeps it
-with five. Nothing lingers that long: what is handed over is pushed out (runtime/sender.py)."""
+with five. What is handed over is pushed out, or waits for the one before it (runtime/sender.py)."""
 
 
 def record_producer(client_id: str, settings: Mapping[str, Any], headers: Sequence[tuple[str, bytes | None]] = ()) -> BatchProducer:

@@ -23,12 +23,14 @@ log = structlog.get_logger(__name__)
 FULL_WAIT_MS = 100
 
 PUSH_WAIT_MS = 1
-PUSH_AGAIN_S = 0.02
+PUSH_WAIT_BYTES_MAX = 64 * 1024
+"""librdkafka pushes for as long as it is waited for. A few records are waited for, and are out at once; with more, the next ones are prepared meanwhile."""
+
 GATHER_BYTES_MAX = 256 * 1024
 """An idempotent librdkafka producer has one request in flight for a partition (it counts messages against the five requests of the protocol), and its
-broker thread spins while another one is ready meanwhile: a third of all CPU time, if let. So nothing is ever ready by itself: records linger, what was
-handed over is pushed out when nothing that was pushed is unacknowledged, and what comes meanwhile gathers, here up to this size, so that it fits one
-request, and then in the task's queue: the slower the broker, the larger the requests. A push that finds no leader yet is repeated."""
+broker thread spins while another one is ready meanwhile: a third of all CPU time, if let. So what was handed over is pushed out when nothing that was
+pushed is unacknowledged, and what comes meanwhile gathers, here up to this size, so that it fits one request, and then in the task's queue: the slower
+the broker, the larger the requests. What gathers is ready after its linger of 1 ms without a push: an acknowledgement that is near finds it waiting."""
 
 
 class Sender:
@@ -56,7 +58,6 @@ class Sender:
         self._entries: dict[int, Entry] = {}
         self._batches_total = 0
         self._pushed_to = 0
-        self._pushed_at_s = 0.0
         self._gathered_bytes = 0
         self._error: DblogError | None = None
         self.records_total = 0
@@ -107,13 +108,10 @@ class Sender:
 
     def _push(self) -> None:
         under_way = bool(self._entries) and next(iter(self._entries)) <= self._pushed_to
-        if under_way and time.monotonic() - self._pushed_at_s < PUSH_AGAIN_S:
-            return
-        if not under_way:
+        if not under_way and self._gathered_bytes:
+            few = self._gathered_bytes < PUSH_WAIT_BYTES_MAX
             self._pushed_to, self._gathered_bytes = self._batches_total, 0
-        if self._entries:
-            self._producer.flush(PUSH_WAIT_MS)
-            self._pushed_at_s = time.monotonic()
+            self._producer.flush(PUSH_WAIT_MS if few else 0)
 
     def _take(self, timeout_s: float) -> None:
         acknowledged, failures, errors = self._producer.serve(int(timeout_s * 1000))

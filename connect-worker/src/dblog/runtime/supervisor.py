@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,6 +39,9 @@ log = structlog.get_logger(__name__)
 
 POLL_TIMEOUT_S = 0.02
 """An idle task looks for delivery callbacks and control messages this often."""
+
+SWITCH_INTERVAL_S = 0.0005
+"""The sender waits at most about that long for the log thread to let go of the interpreter; Python's 5 ms are longer than a request to Kafka takes."""
 
 POLL_BYTES_MAX = 512 * 1024
 """Of large rows: what is polled and what the sender has gathered before it fit into one request to Kafka."""
@@ -388,4 +392,5 @@ def main(control_fd: int, factory: TaskFactory | None = None) -> int:
         from dblog.readers.tasks import source_task  # noqa: PLC0415 - tests run the supervisor with a task of their own
 
         factory = source_task
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     return Supervisor(Control(control_fd), factory).run()
