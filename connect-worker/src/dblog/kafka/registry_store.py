@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import structlog
@@ -149,6 +150,8 @@ class RegistryStore:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._state = RegistryState()
+        self._ids: dict[tuple[str, tuple[Reference, ...]], int] = {}
+        self._ids_noted = 0
         self.log = make_log(topic, self._take)
         self.ready = threading.Event()
 
@@ -282,11 +285,9 @@ class RegistryStore:
                 self._require_writable(subject)
                 live = self._state.versions(subject)
                 level = self._state.level(subject)
-                schema_id = next(
-                    (e.id for e in self._state.by_id.values() if e.references == tuple(references) and self._same(e, canonical)), None
-                )
                 version = max(self._state.subjects.get(subject, {}), default=0) + 1
-                schema_id = self._state.id_max + 1 if schema_id is None else schema_id
+                next_id = self._state.id_max + 1
+            schema_id = self._id_of(canonical, tuple(references)) or next_id
             problems = check_level(canonical, [entry.schema for entry in live], level, names=self._names(references))
             if problems:
                 details = "; ".join(problems)
@@ -389,6 +390,17 @@ class RegistryStore:
             if entry.references == tuple(references) and self._same(entry, canonical):
                 return entry
         return None
+
+    def _id_of(self, canonical: str, references: tuple[Reference, ...]) -> int | None:
+        """The id that this schema has under any subject. Each entry's text is read once, at the first registration after it came; its caller writes alone."""
+        with self._lock:
+            fresh = list(islice(self._state.by_id.values(), self._ids_noted, None))
+        for entry in fresh:
+            texts = (entry.schema, _canonical_or_self(entry.schema)) if entry.type == "AVRO" else (entry.schema,)
+            for text in texts:
+                self._ids.setdefault((text, entry.references), entry.id)
+        self._ids_noted += len(fresh)
+        return self._ids.get((canonical, references))
 
     @staticmethod
     def _same(entry: Registered, canonical: str) -> bool:
