@@ -181,6 +181,18 @@ def test_a_default_of_bytes_that_the_server_shows_is_told_as_text_where_it_is_te
     assert columns(Table(id=T, columns=(column,))) == {"v": (8, told)}
 
 
+def test_generated_is_what_the_server_counts_and_not_what_it_computes() -> None:
+    ((table, _),) = statements("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, w INT GENERATED ALWAYS AS (a + 1) VIRTUAL)")
+
+    told = table_change("CREATE", T, table)["table"]["columns"]
+    assert {c["name"]: (c["autoIncremented"], c["generated"]) for c in told} == {
+        "id": (True, True),
+        "a": (False, False),
+        "w": (False, False),
+    }
+    assert table.columns[2].generated
+
+
 def test_a_table_that_is_there_already_is_no_change() -> None:
     first, second, like = (
         told

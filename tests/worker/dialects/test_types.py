@@ -251,5 +251,16 @@ def test_datatype_propagation_is_asked_with_database_and_type():
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "length", "told"), [("datetime", 0, None), ("time(3)", 3, "3"), ("timestamp", 0, None), ("bit(1)", 1, "1")]
+)
+def test_a_time_without_fraction_digits_is_propagated_without_a_length(text: str, length: int, told: str | None):
+    modes = TypeModes(column_propagate_source_type=lambda _: True)
+
+    parameters = dict(column_plan(column(text, length=length), modes, TABLE).schema.parameters)
+
+    assert parameters.get("__debezium.source.column.length") == told
+
+
 def test_tinyint_is_int16_as_consumers_of_debezium_3_6_expect():
     assert column_plan(column("tinyint"), PLAIN, TABLE).schema.kind is Kind.INT16

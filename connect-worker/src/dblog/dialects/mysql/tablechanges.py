@@ -212,7 +212,7 @@ def _column(column: Column, position: int, *, comments: bool) -> dict[str, Any]:
         "position": position,
         "optional": column.nullable,
         "autoIncremented": column.auto_increment,
-        "generated": column.auto_increment or column.generated,
+        "generated": column.auto_increment,  # and not of GENERATED ALWAYS AS, in Debezium's snapshot and log alike
         "comment": column.comment if comments else None,
         "defaultValueExpression": _default(column),
         "enumValues": ["'" + member.replace("'", "''") + "'" for member in column.members] or None,

@@ -436,12 +436,14 @@ def _propagated(column: Column, modes: TypeModes, table: TableId) -> tuple[tuple
 
 
 def _parser_length(column: Column) -> int | None:
-    """The length that Debezium's DDL parser notes: an ENUM has 1, a SET room for its members with commas."""
+    """The length that Debezium's DDL parser notes: an ENUM has 1, a SET room for its members with commas, a time without fraction digits none."""
     match canonical_type(column):
         case "enum":
             return 1
         case "set":
             return max(0, 2 * len(column.members) - 1)
+        case "time" | "datetime" | "timestamp":
+            return column.length or None
         case _:
             return column.length
 
