@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from differences import Difference
@@ -64,12 +67,35 @@ def _bare_fraction(moment: str) -> str:
 
 def _julian(ours: Any, peer: Any) -> bool:
     """A multiple of a day apart, at most two weeks."""
+    if isinstance(ours, str) and isinstance(peer, str):
+        return ours[:10] < "1582-10-15" and ours[10:] == peer[10:] and 0 < abs(_day(ours) - _day(peer)) < 14
     if not isinstance(ours, int) or not isinstance(peer, int):
         return False
     day = next(
         (day for day in (1, 86_400_000, 86_400_000_000, 86_400_000_000_000) if abs(peer - ours) in {n * day for n in range(1, 14)}), None
     )
     return day is not None
+
+
+def _day(text: str) -> int:
+    return date.fromisoformat(text[:10]).toordinal()
+
+
+def _with_escaped_zeros(ours: Any, peer: Any) -> bool:
+    """The peer has a backslash and a nought for each zero byte, whatever binary.handling.mode makes text of."""
+    if not isinstance(ours, str) or not isinstance(peer, str):
+        return False
+    if peer == f"{ours}\\0\\0":
+        return True
+    for decode in (bytes.fromhex, base64.b64decode, base64.urlsafe_b64decode):
+        with suppress(ValueError):
+            if decode(peer) == decode(ours) + b"\\0\\0":
+                return True
+    return False
+
+
+def _length(text: Any) -> bool:
+    return text == "(absent)" or (isinstance(text, str) and text.isdigit())
 
 
 DUMP, LOG, VALUE, DEFAULT = " dump$", " log$", r"^value\.(before|after)\.", r"(\.default|\.defaultValueExpression)$"
@@ -106,7 +132,7 @@ RULES = (
         "the peer takes the escaped zero bytes of SHOW CREATE TABLE literally; in a table from the log it has none",
         "",
         DEFAULT,
-        lambda ours, peer: isinstance(peer, str) and peer == f"{ours}\\0\\0",
+        _with_escaped_zeros,
     ),
     Rule(
         "BOOLEAN in a statement of the log: the peer makes a boolean of it until it reads the same table from SHOW CREATE TABLE, where it is tinyint(1)",
@@ -121,7 +147,7 @@ RULES = (
         lambda ours, peer: (
             (ours, peer) in (("double", "float"), ("DOUBLE", "REAL"), ("DOUBLE", "FLOAT"), (8, 7), (8, 6)) or _near(ours, peer)
         ),
-        topic="real|^P$",
+        topic="real|float_53|^P$",
     ),
     Rule(
         "JSON in a statement of MariaDB's log: the peer takes it for MySQL's JSON until it reads the same table from SHOW CREATE TABLE, where it is longtext",
@@ -186,6 +212,19 @@ RULES = (
         LOG,
         r"\.type(Name|Expression)$",
         lambda ours, peer: (ours, peer) == ("GEOMCOLLECTION", "GEOMETRYCOLLECTION"),
+        topic="^P$",
+    ),
+    Rule(
+        "the length of column.propagate.source.type is the server's, for the schema of a table must not depend on where it was read; the peer has the statement's word (none, int(5), FLOAT(24)) until it reads SHOW CREATE TABLE",
+        LOG,
+        r"\.__debezium\.source\.column\.length$",
+        lambda ours, peer: ours != "0" and _length(ours) and _length(peer),
+    ),
+    Rule(
+        "CREATE TABLE ... LIKE takes the table's comment along; the peer forgets it",
+        LOG,
+        r"^value\.tableChanges\[0\]\.table\.comment$",
+        lambda ours, peer: (ours, peer) == ("a table", None),
         topic="^P$",
     ),
     Rule(
