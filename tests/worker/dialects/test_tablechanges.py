@@ -149,7 +149,7 @@ def test_lengths_and_defaults_are_told_in_the_words_of_the_statement() -> None:
         table
         for table, _ in statements(
             "CREATE TABLE t (i INT, w INT(5) DEFAULT '12', f FLOAT(24), g FLOAT(53), h FLOAT(7,3), d DOUBLE DEFAULT 2.5e10, p DECIMAL(10,2) DEFAULT -1.5, "
-            "v VARBINARY(8) DEFAULT 'ab', o BOOLEAN DEFAULT true, y YEAR DEFAULT 0, b BIT(4) DEFAULT b'0001', c DATE DEFAULT curdate(), u CHAR(36) DEFAULT uuid(), "
+            "v VARBINARY(8) DEFAULT 'ab', o BOOLEAN DEFAULT true, y YEAR DEFAULT 0, z YEAR(4), b BIT(4) DEFAULT b'0001', c DATE DEFAULT curdate(), u CHAR(36) DEFAULT uuid(), "
             "n DATETIME DEFAULT now())",
             "ALTER TABLE t MODIFY i BIGINT(7), ALTER p SET DEFAULT 9.7, ADD s SMALLINT UNSIGNED",
             "ALTER TABLE t ALTER p DROP DEFAULT, CHANGE d e DOUBLE",
@@ -158,7 +158,7 @@ def test_lengths_and_defaults_are_told_in_the_words_of_the_statement() -> None:
 
     assert columns(made) == {
         "i": (None, None), "w": (5, "12"), "f": (24, None), "g": (53, None), "h": (7, None), "d": (None, "2.5e10"), "p": (10, "-1.5"),
-        "v": (8, "ab"), "o": (1, "true"), "y": (4, "0"), "b": (4, "0001"), "c": (None, "curdate()"), "u": (36, None),
+        "v": (8, "ab"), "o": (1, "true"), "y": (None, "0"), "z": (4, None), "b": (4, "0001"), "c": (None, "curdate()"), "u": (36, None),
         "n": (None, "1970-01-01 00:00:00"),
     }  # fmt: skip
     assert columns(changed) == columns(made) | {"i": (7, None), "p": (10, "9.7"), "s": (None, None)}

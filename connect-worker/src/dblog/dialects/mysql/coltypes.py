@@ -134,8 +134,7 @@ def parse_type(cursor: Cursor, flavor: Flavor, *, real_as_float: bool = False, o
     if word in ("TIME", "DATETIME", "TIMESTAMP"):
         return TypeSpec(type=word.lower(), length=_one_number(cursor) or 0)
     if word == "YEAR":
-        _one_number(cursor)
-        return _numeric_attributes(cursor, TypeSpec(type="year"))
+        return _numeric_attributes(cursor, TypeSpec(type="year", length=_one_number(cursor)))
     if word == "VECTOR":
         return TypeSpec(type="vector", length=_one_number(cursor) or 2048)
     if word in GEOMETRIES:

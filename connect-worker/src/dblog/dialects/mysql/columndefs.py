@@ -198,7 +198,7 @@ def make_column(spec: ColumnSpec, base: Charset, context: Context, *, first_time
 
 def _written(spec: TypeSpec, finished: FinishedType, default: DefaultSpec | None, value: str | None) -> Written | None:
     """None where the server says it in the same words; of an expression the server's words are not told."""
-    length = spec.length if finished.type in INTEGER_WIDTHS else spec.digits or finished.length
+    length = spec.length if finished.type in INTEGER_WIDTHS or finished.type == "year" else spec.digits or finished.length
     word = None if default is None else default.written
     said = word is None or (word == value and default is not None and not default.expression)
     return None if length == finished.length and said else Written(length, word)
