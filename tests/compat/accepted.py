@@ -156,6 +156,7 @@ RULES = (
         lambda ours, peer: (
             (ours, peer) in ((12, 1111), ("LONGTEXT", "JSON"), ("utf8mb4", None))
             or (ours == "string" and isinstance(peer, dict) and peer.get("connect.name") == "io.debezium.data.Json")
+            or (ours == "(absent)" and peer in ("io.debezium.data.Json", 1))
         ),
         topic="^P$|l_json_",
     ),

@@ -116,7 +116,8 @@ def run(server: Database, kafka: Kafka, modes: dict[str, dict[str, str]], consol
         # With bigint.unsigned.handling.mode=precise a column that becomes unsigned becomes a decimal, which no level but this lets pass.
         httpx.put(f"{worker.url}/config", json={"compatibility": "NONE"}, timeout=60).raise_for_status()
         rest = {"ours": worker.rest, "peer": Rest(debezium.url)}
-        prefixes = {(mode, side): f"{side}_{mode}_side" for mode in modes for side in rest}
+        # Letters only: nothing that a mode could escape in names of schemas.
+        prefixes = {(mode, side): f"{side}side{mode}" for mode in modes for side in rest}
         tables = [text.split()[2] for text in (*creates(cases, flavor), SENTINEL)]
         create_topics(kafka.bootstrap, [f"{prefix}.{DATABASE}.{table}" for prefix in prefixes.values() for table in tables])
         for number, ((mode, side), prefix) in enumerate(prefixes.items()):
