@@ -263,7 +263,7 @@ RULES = (
         DUMP,
         r"^record$",
         lambda ours, peer: isinstance(ours, str) and ours.startswith("r ") and peer == "(absent)",
-        topic=r"\.d_(other|partitioned)$",
+        topic=r"\.d_(one|other|partitioned)$",
     ),
 )
 
