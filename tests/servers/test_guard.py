@@ -10,6 +10,7 @@ import pytest
 import stack
 from stack import GuardedProcess, StackError
 from stack.process import wait_until
+from support.worker import alive
 
 _LONG = [sys.executable, "-c", "import signal; signal.pause()"]
 _STUBBORN = [sys.executable, "-c", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); signal.pause()"]
@@ -29,23 +30,15 @@ signal.pause()
 """
 
 
-def _alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
 def test_stop_asks_the_program_and_gives_its_status(tmp_path: Path):
     with GuardedProcess("long", _LONG, log=tmp_path / "log") as process:
         assert process.pid is not None
-        assert _alive(process.pid)
+        assert alive(process.pid)
 
         status = process.stop()
 
     assert status == 128 + signal.SIGTERM
-    assert not _alive(process.pid)
+    assert not alive(process.pid)
 
 
 def test_a_program_that_ignores_the_request_is_killed_after_its_grace(tmp_path: Path):
@@ -80,11 +73,11 @@ def test_a_parent_that_ends_takes_the_program_along(how: signal.Signals, tmp_pat
     with parent:
         assert parent.stdout is not None
         program = int(parent.stdout.readline())
-        assert _alive(program)
+        assert alive(program)
 
         parent.send_signal(how)
 
-    wait_until(lambda: not _alive(program), timeout_s=20, what="the program to end with its parent")
+    wait_until(lambda: not alive(program), timeout_s=20, what="the program to end with its parent")
 
 
 def test_a_killed_guard_takes_the_program_along(tmp_path: Path):
@@ -95,7 +88,7 @@ def test_a_killed_guard_takes_the_program_along(tmp_path: Path):
 
         os.kill(guard, signal.SIGKILL)
 
-        wait_until(lambda: not _alive(program), timeout_s=20, what="the program to end with its guard")
+        wait_until(lambda: not alive(program), timeout_s=20, what="the program to end with its guard")
 
 
 def test_what_the_program_left_behind_is_killed(tmp_path: Path):
@@ -103,7 +96,7 @@ def test_what_the_program_left_behind_is_killed(tmp_path: Path):
     with GuardedProcess("family", _WITH_CHILD, log=log, ready=lambda: log.read_text().endswith("\n")):
         left = int(log.read_text())
 
-    wait_until(lambda: not _alive(left), timeout_s=20, what="the orphan to end")
+    wait_until(lambda: not alive(left), timeout_s=20, what="the orphan to end")
 
 
 def test_a_program_that_ends_while_starting_is_an_error_with_its_last_words(tmp_path: Path):
@@ -122,7 +115,7 @@ def test_a_program_that_is_never_ready_is_stopped(tmp_path: Path):
         process.start()
 
     assert process.pid is not None
-    assert not _alive(process.pid)
+    assert not alive(process.pid)
 
 
 def test_a_program_that_does_not_exist_is_an_error(tmp_path: Path):

@@ -36,14 +36,14 @@ def _text(text: str) -> str:
     return text.strip()
 
 
-def _whole(least: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
+def _numeric(convert: Callable[[str], Any], kind: str, least: int) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
         try:
-            number = int(text)
+            number = convert(text)
         except ValueError:
-            msg = "must be a whole number"
+            msg = f"must be {kind}"
             raise ValueError(msg) from None
-        if number < least:
+        if not number >= least:  # nor is NaN
             msg = f"must be at least {least}"
             raise ValueError(msg)
         return number
@@ -51,16 +51,11 @@ def _whole(least: int) -> Callable[[str], int]:
     return read
 
 
-def _number(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        msg = "must be a number"
-        raise ValueError(msg) from None
-    if number < 0:
-        msg = "must not be negative"
-        raise ValueError(msg)
-    return number
+def _whole(least: int) -> Callable[[str], Any]:
+    return _numeric(int, "a whole number", least)
+
+
+_number = _numeric(float, "a number", 0)
 
 
 def _truth(text: str) -> bool:

@@ -1,39 +1,32 @@
-"""The registry's decisions without a broker: its topic is a list."""
+"""Which id a schema gets, on a real topic."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.kafka import registry_store
-from dblog.kafka.log import LogRecord
+from dblog.kafka.log import CompactedLog
 from dblog.kafka.registry_store import Reference, RegistryStore
 
 
-class Topic:
-    """What is written is read back at once."""
-
-    is_open = True
-
-    def __init__(self, take) -> None:
-        self.take = take
-        self.offset = 0
-
-    def put_all(self, writes, *, limit_s: float) -> None:
-        del limit_s
-        for write in writes:
-            self.take(LogRecord(partition=0, offset=self.offset, timestamp_ms=0, key=write.key, value=write.value))
-            self.offset += 1
-
-    def read_to_end(self, *, limit_s: float) -> None:
-        del limit_s
-
-
 @pytest.fixture
-def store() -> RegistryStore:
-    made = RegistryStore("_schemas", lambda _, take: Topic(take))  # type: ignore[arg-type,return-value]
+def store(kafka, own_folder) -> Iterator[RegistryStore]:
+    client = {"bootstrap.servers": kafka.bootstrap}
+    new = NewTopic(own_folder.name, 1, 1, config={"cleanup.policy": "compact"})
+    admin = AdminClient(client)
+    admin.create_topics([new])[own_folder.name].result(timeout=30)
+
+    def make_log(topic, take) -> CompactedLog:
+        return CompactedLog(topic=topic, consumer_settings=client, producer_settings=client, admin_settings=client, on_record=take)
+
+    made = RegistryStore(own_folder.name, make_log)
+    made.start()
     made.set_level(None, "NONE")
-    return made
+    yield made
+    made.stop()
 
 
 def schema(number: int) -> str:
@@ -56,9 +49,7 @@ def test_a_schema_has_one_id_under_all_subjects_and_another_with_other_reference
 
 def test_a_schema_that_another_registry_wrote_in_another_spelling_keeps_its_id(store) -> None:
     value = {"subject": "a", "version": 1, "id": 7, "schema": json.dumps(json.loads(schema(1)), indent=4)}
-    store.log.take(
-        LogRecord(partition=0, offset=0, timestamp_ms=0, key=registry_store.schema_key("a", 1), value=json.dumps(value).encode())
-    )
+    store.log.put(registry_store.schema_key("a", 1), json.dumps(value).encode(), limit_s=30)
 
     assert (store.register("b", schema(1)).id, store.register("b", schema(2)).id) == (7, 8)
 

@@ -26,6 +26,7 @@ from dblog.core.changes import (
 )
 from dblog.dialects.mysql.catalog import BINARIES
 from dblog.dialects.mysql.defaults import NOW_WORDS
+from dblog.dialects.mysql.types import parser_length
 from dblog.model import Column, Table, TableId
 
 JDBC_TYPES = {
@@ -220,14 +221,9 @@ def _column(column: Column, position: int, *, comments: bool) -> dict[str, Any]:
 
 
 def _length(column: Column) -> int | None:
-    """Debezium's parser: 1 for ENUM, room for all members and their commas for SET, nothing for a time without fraction digits."""
-    if column.type == "enum":
-        return 1
-    if column.type == "set":
-        return max(0, 2 * len(column.members) - 1)
-    if column.type in {"time", "datetime", "timestamp"}:
-        return column.length or None
-    return column.length if column.written is None else column.written.length
+    length = parser_length(column)
+    # Where the parser keeps the server's length, the statement's word for it is told.
+    return length if column.written is None or length != column.length else column.written.length
 
 
 def _default(column: Column) -> str | None:

@@ -232,7 +232,7 @@ def rewritten(column: Column, typed: Typed, asked: Rewrite) -> tuple[Rewrite | N
     Masks and hashes change texts only (also members of ENUM and SET), a cut every value that is a text or bytes in records and may be longer;
     a column of another type has the parameter and keeps its values, as in Debezium (MaskStrings, TruncateStrings).
     """
-    length = _parser_length(column)
+    length = parser_length(column)
     if isinstance(asked, Cut):
         if length is not None and length <= asked.length:
             return None, ()
@@ -424,7 +424,7 @@ def _propagated(column: Column, modes: TypeModes, table: TableId) -> tuple[tuple
     if not wanted:
         return ()
     parameters = [("__debezium.source.column.type", type_name)]
-    length = _parser_length(column)
+    length = parser_length(column)
     if length is not None:
         parameters.append(("__debezium.source.column.length", str(length)))
     if column.scale is not None:
@@ -435,7 +435,7 @@ def _propagated(column: Column, modes: TypeModes, table: TableId) -> tuple[tuple
     return tuple(parameters)
 
 
-def _parser_length(column: Column) -> int | None:
+def parser_length(column: Column) -> int | None:
     """The length that Debezium's DDL parser notes: an ENUM has 1, a SET room for its members with commas, a time without fraction digits none."""
     match canonical_type(column):
         case "enum":
