@@ -206,6 +206,59 @@ def test_a_table_that_joins_at_a_restart_is_dumped(shop: Any) -> None:
     follower.until_equal("customers")
 
 
+def test_a_table_that_joins_is_dumped_though_its_first_life_was_killed_before_its_offset_was_stored(shop: Any) -> None:
+    follower = shop()
+    follower.config["table.include.list"] = rf"{follower.database}\.customers"
+    follower.task = follower._new_task()
+    fill(follower, 50)
+    follower.start()
+    follower.until_dumped()
+    del follower.config["table.include.list"]
+    follower.task.stop()
+    follower.task = follower._new_task()
+    follower.task.start(follower.offset)  # the history knows of the table now, the stored offset does not
+
+    follower.restart()
+
+    follower.until_equal("items")
+    follower.until_equal("customers")
+
+
+def test_a_table_that_was_left_out_for_a_while_is_dumped_again(shop: Any) -> None:
+    follower = shop()
+    fill(follower, 50)
+    follower.start()
+    follower.until_dumped()
+    follower.config["table.exclude.list"] = rf"{follower.database}\.items"
+    follower.restart()
+    follower.sql("UPDATE items SET line = line + 100", "INSERT INTO customers (name) VALUES ('meanwhile')")
+    follower.until_equal("customers")
+    del follower.config["table.exclude.list"]
+
+    follower.restart()
+
+    def missed_rows() -> bool:
+        return sum(row["line"] >= 100 for row in follower.rows["items"].values()) == 50
+
+    follower.until(missed_rows)
+
+
+def test_rows_deleted_between_two_starts_are_told_of_by_always(shop: Any) -> None:
+    follower = shop(**{"snapshot.mode": "always"})
+    fill(follower, 50)
+    follower.start()
+    follower.until_equal("customers")
+    follower.task.stop()
+    follower.sql("DELETE FROM customers WHERE id < 10")
+    dumped = len(follower.ops("customers"))
+
+    follower.restart()
+
+    follower.until_equal("customers")
+    follower.until_dumped()
+    assert follower.ops("customers")[dumped:].count("r") == 41
+
+
 def test_a_table_without_a_key_is_dumped_and_followed(shop: Any) -> None:
     follower = shop()
     follower.sql("CREATE TABLE plain (a INT, b VARCHAR(9))", "INSERT INTO plain VALUES (1, 'x'), (1, 'x')")

@@ -77,14 +77,17 @@ class Follower:
         )
 
     def start(self) -> Follower:
+        """A life as the runtime begins it: where it begins is stored before its first record is taken."""
         self.task.start(self.offset)
+        self.offset = dict(self.task.fold.offset())
+        self.task.commit(self.offset)
         return self
 
     def restart(self) -> None:
         """A new task life from the stored offset, as after kill -9."""
         self.task.stop()
         self.task = self._new_task()
-        self.task.start(self.offset)
+        self.start()
 
     def poll(self) -> None:
         """Take what is there, and store its offset."""

@@ -55,8 +55,12 @@ def test_an_unfinished_snapshot_of_debezium_is_started_anew(flag: str | bool) ->
     assert plan.log_from is From.NOW
 
 
-def test_always_dumps_at_every_start() -> None:
-    assert start_plan("always", PLAIN).new_dump
+def test_always_dumps_at_every_start_and_reads_the_log_from_the_stored_offset() -> None:
+    plan = start_plan("always", {**PLAIN, "dblog_dump": UNFINISHED})
+
+    assert plan.new_dump
+    assert plan.dump is None
+    assert plan.log_from is From.OFFSET
 
 
 def test_an_unknown_mode_is_named() -> None:
@@ -64,5 +68,5 @@ def test_an_unknown_mode_is_named() -> None:
         start_plan("sometimes", None)
 
 
-def test_only_when_needed_may_start_over() -> None:
-    assert [m for m in ("initial", "when_needed", "never", "always") if may_start_over(m)] == ["when_needed"]
+def test_only_when_needed_and_always_may_start_over() -> None:
+    assert [m for m in ("initial", "when_needed", "never", "always") if may_start_over(m)] == ["when_needed", "always"]

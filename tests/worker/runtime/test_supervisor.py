@@ -160,7 +160,9 @@ class World:
     def stored(self) -> list[int]:
         """Every offset written so far, in order, until the last one is ``upto``'s."""
         seen: list[int] = []
+        deadline_s = time.monotonic() + TIMEOUT_S
         while not seen or seen[-1] < self.upto:
+            assert time.monotonic() < deadline_s, f"the offset stands at {seen[-1:]}"
             seen = [json.loads(m.value())["n"] for m in self.records(self.offset_topic, len(seen) + 1)]
         return seen
 
@@ -193,6 +195,23 @@ def test_records_and_tombstones_arrive_with_context_headers_and_the_offset_follo
     assert offsets == sorted(offsets)
     assert offsets[-1] == 20
     assert world.records(world.offset_topic, 1)[0].key() == b'["c",{"server":"p"}]'
+
+
+def test_where_a_first_life_begins_is_stored_before_anything_is_sent(world: World) -> None:
+    world.upto = 0
+    world.start()
+    world.wait_state("RUNNING")
+
+    assert world.stored() == [0]
+
+
+def test_what_cannot_be_stored_at_the_start_sends_nothing(world: World) -> None:
+    world.start(**{"offsets.storage.topic": "not a topic's name", "dblog.retry.timeout.ms": "500"})
+
+    failed = world.wait_state("FAILED")
+
+    assert "the offset could not be written to topic not a topic's name" in failed["trace"]
+    assert all(task.next == 1 for task in world.tasks)
 
 
 def test_a_stored_offset_is_handed_to_the_task(world: World) -> None:

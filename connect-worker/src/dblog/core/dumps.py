@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -78,6 +78,10 @@ class Dump:
         """The same dump with more tables at its end; those it has already are left alone."""
         known = {t.table for t in self.tables}
         return replace(self, tables=(*self.tables, *(TableDump(table=t) for t in tables if t not in known)))
+
+    def only(self, captured: Callable[[TableId], bool]) -> Dump:
+        """Without the tables that are not captured any more: one that comes back has missed rows, and is to be dumped like a new one."""
+        return replace(self, tables=tuple(t for t in self.tables if captured(t.table)))
 
     def _with(self, table: TableId, change: Any) -> Dump:
         return replace(self, tables=tuple(change(t) if t.table == table else t for t in self.tables))

@@ -46,6 +46,9 @@ START: Position = (0, 0)
 FOREIGN_TABLES_MAX = 1000
 """How many tables that are not captured are remembered; the longest untouched goes first. # I6"""
 
+JOINED = "joined"
+"""In a version's note: the table was there before, and joined the connector here. Its rows of before are a dump's business."""
+
 OUTDATED_VERSIONS_KEPT = 2
 """Of the versions no row was decoded with, the newest so many stay: a replay may need the one before the last statement."""
 
@@ -177,6 +180,16 @@ class Timeline:
             if isinstance(state, kind) and self._captured(id_):
                 found[id_] = state.reason
         return found
+
+    def joined(self) -> dict[TableId, Position]:
+        """Captured tables that joined a connector that was running already, and where; of those whose version of then is still kept."""
+        return {
+            id_: version.position
+            for id_, versions in self._versions.items()
+            if self._captured(id_)
+            for version in versions
+            if version.note.get(JOINED)
+        }
 
     # -- what changes it ----------------------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from dblog.core.changes import AlterTable, Change, DropTable, RenameTable, Trunc
 from dblog.core.dumps import Dump, dump_of, dump_to_text
 from dblog.core.governor import ChunkLimits
 from dblog.core.selection import BUILTIN_DATABASES, Selection, name_matcher
-from dblog.core.timeline import Database, Parked, Position, Timeline
+from dblog.core.timeline import JOINED, Database, Parked, Position, Timeline
 from dblog.core.watermark import Windows
 from dblog.dialects.mysql import sql
 from dblog.dialects.mysql.catalog import read_databases, read_table
@@ -124,28 +124,28 @@ class BinlogTask:
         if plan.log_from is From.OFFSET:
             assert offset is not None, "only a stored offset makes this plan"
             try:
-                progress, timeline, new_tables = self._resume(session, history, offset)
+                progress, timeline, joined = self._resume(session, history, offset)
             except PositionLostError as e:
                 if not may_start_over(self._mode):
                     raise
-                log.warning("the stored position is lost, dumping anew (snapshot.mode=when_needed)", reason=str(e))
+                log.warning("the stored position is lost, dumping anew", mode=self._mode, reason=str(e))
                 plan = start_plan("when_needed", None)
                 progress, timeline = self._fresh(
                     session, history, plan, epoch_above=LogProgress.of_offset(offset, flavor=self._dialect.name).epoch
                 )
-                new_tables = []
+                joined = []
         else:
             above = 0 if offset is None else LogProgress.of_offset(offset, flavor=self._dialect.name).epoch
             progress, timeline = self._fresh(session, history, plan, epoch_above=above)
-            new_tables = []
-        dump = plan.dump
+            joined = []
+        dump = None if plan.dump is None else plan.dump.only(self._selection.includes)
         if plan.new_dump:
             dump = dump_of(self._run, self._dumped(t.id for t in timeline.captured_tables()))
-        elif plan.dumps_new_tables and (added := self._dumped(new_tables)):
+        elif plan.dumps_new_tables and (added := self._dumped(t for t in joined if dump is None or dump.table(t) is None)):
             log.info("new tables are dumped", tables=[str(t) for t in added])
             dump = (dump or dump_of(self._run, ())).with_tables(added)
         self._ends_after_dump = plan.ends_after_dump
-        self._run_threads(session, history, progress, timeline, dump, dump_is_news=dump is not plan.dump)
+        self._run_threads(session, history, progress, timeline, dump, dump_is_news=dump != plan.dump)
 
     def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:
         """Finished batches; raises the first error of any thread."""
@@ -264,7 +264,11 @@ class BinlogTask:
         raise TransientError(message)
 
     def _resume(self, session: Session, history: SchemaHistory, offset: OffsetMap) -> tuple[LogProgress, Timeline, list[TableId]]:
-        """Go on at a stored offset; tables that the connector does not know yet join now."""
+        """Go on at a stored offset; tables that the connector does not know yet join now.
+
+        A table that joined an earlier life counts as new once more: that life may have been killed after the history had the table and before the
+        offset had its dump. Where the offset has it, nothing is dumped twice.
+        """
         progress = LogProgress.of_offset(offset, flavor=self._dialect.name)
         self._follow_server(session, progress)
         self._pass_over_unwanted(session, progress)
@@ -282,14 +286,14 @@ class BinlogTask:
         new_tables, parked = [], timeline.in_state(Parked)
         for table in now:
             if not timeline.versions(table.id):
-                timeline.put(table, joined, note={"file": file, "pos": pos})
-                self._joined[table.id] = joined
+                timeline.put(table, joined, note={"file": file, "pos": pos, JOINED: True})
                 new_tables.append(table.id)
             elif table.id in parked:
                 timeline.put(table, joined, note={"file": file, "pos": pos})
         if new_tables or parked:
             history.save(timeline, [*new_tables, *parked])
-        return progress, timeline, new_tables
+        self._joined = timeline.joined()
+        return progress, timeline, list(self._joined)
 
     def _take_over(self, session: Session, history: SchemaHistory, timeline: Timeline, offset: OffsetMap) -> int:
         """Begin our own history with what Debezium's says at the offset; how many of its records were taken."""

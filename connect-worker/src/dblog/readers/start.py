@@ -1,8 +1,9 @@
 """Decides what a task does when it starts: dump, go on with a dump, only follow, from where. Pure: facts in, a plan out.
 
 The modes are Debezium's ``snapshot.mode`` (Debezium manual, "snapshot.mode"), on top of a dump that never stops the log: ``initial`` dumps when there
-is no offset; ``initial_only`` ends after the dump; ``always`` dumps at every start; ``no_data`` (``schema_only``) follows from now; ``when_needed`` is
-``initial``, and starts over when the stored position is lost; ``never`` follows from the oldest log.
+is no offset; ``initial_only`` ends after the dump; ``always`` dumps at every start, beside the log from the stored offset, so that rows deleted since
+then are told of too; ``no_data`` (``schema_only``) follows from now; ``when_needed`` is ``initial``, and starts over when the stored position is lost,
+as ``always`` does; ``never`` follows from the oldest log.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def start_plan(mode: str, offset: OffsetMap | None) -> StartPlan:
         text = offset.get("dblog_dump")
         dump = dump_from_text(text) if isinstance(text, str) else None
         unfinished_elsewhere = dump is None and offset.get("snapshot") not in {None, False, "INCREMENTAL"}
-    if offset is None or unfinished_elsewhere or mode == "always":
+    if offset is None or unfinished_elsewhere:
         return StartPlan(
             log_from=From.OLDEST if mode == "never" else From.NOW,
             new_dump=dumps,
@@ -60,12 +61,19 @@ def start_plan(mode: str, offset: OffsetMap | None) -> StartPlan:
             dumps_new_tables=dumps,
             ends_after_dump=mode == "initial_only",
         )
-    return StartPlan(log_from=From.OFFSET, new_dump=False, dump=dump, dumps_new_tables=dumps, ends_after_dump=mode == "initial_only")
+    again = mode == "always"
+    return StartPlan(
+        log_from=From.OFFSET,
+        new_dump=again,
+        dump=None if again else dump,
+        dumps_new_tables=dumps,
+        ends_after_dump=mode == "initial_only",
+    )
 
 
 def may_start_over(mode: str) -> bool:
     """Whether a lost position is answered by a new dump instead of an error."""
-    return mode.lower() == "when_needed"
+    return mode.lower() in {"when_needed", "always"}
 
 
 def dumps_at_all(mode: str) -> bool:

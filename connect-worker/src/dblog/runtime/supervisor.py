@@ -4,8 +4,11 @@ One thread (this one) polls the task's queue, produces, serves delivery callback
 start the task again from its committed offset, with backoff, until they have lasted longer than ``dblog.retry.timeout.ms``; definite ones end it with
 FAILED and a trace.
 
-An offset is committed on every ``offset.flush.interval.ms``, when a dump has moved (at most once a second, so that a kill repeats little), on
-pause, on stop, and when the task fails; always only the acknowledged prefix. # I1
+An offset is committed at the start, on every ``offset.flush.interval.ms``, when a dump has moved (at most once a second, so that a kill repeats
+little), on pause, on stop, and when the task fails; always only the acknowledged prefix. # I1
+
+The one at the start says where a first life begins, and is stored before its first record is sent: a life that is killed before any other offset would
+otherwise begin anew at a later place of the log, and a row that it had sent and that was deleted in between would stay for ever. # I3
 """
 
 from __future__ import annotations
@@ -181,6 +184,7 @@ class Supervisor:
         try:
             run = self._open(order, task)
             task.start(offset)
+            stored = self._store_start(run, offset)
             self._state("PAUSED" if self._paused else "RUNNING")
             run.flushed_at_s = run.acknowledged_at_s = time.monotonic()
             _calm_the_collector()
@@ -262,6 +266,15 @@ class Supervisor:
             run.task.fold.advance(step)
             run.dump_moved = run.dump_moved or getattr(step, "dump", None) is not None
         run.moved = True
+
+    def _store_start(self, run: _Run, offset: OffsetMap | None) -> OffsetMap | None:
+        """Store where this life begins, unless that is the stored offset; TransientError when Kafka does not take it, and nothing has been sent then."""
+        start = run.task.fold.offset()
+        if start == offset:
+            return offset
+        run.writer.write(start)
+        run.task.commit(start)
+        return start
 
     def _commit(self, run: _Run) -> OffsetMap | None:
         offset = run.task.fold.offset()
