@@ -19,6 +19,9 @@ def _die_with_parent() -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["task"]:
         _die_with_parent()
+        from dblog.task import main as run_task
+
+        sys.exit(run_task(sys.argv[2:]))
     from dblog.cli import main
 
     main()

@@ -18,6 +18,7 @@ import typer
 
 from dblog.errors import DblogError, DefiniteError
 from dblog.observe.logs import configure_logs
+from dblog.task import FORMAT_VARIABLE, LEVEL_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,9 +31,6 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help="dblog: chang
 
 ddl_app = typer.Typer(no_args_is_help=True, help="What DDL statements do.")
 app.add_typer(ddl_app, name="ddl")
-
-_FORMAT_VARIABLE = "DBLOG_LOG_FORMAT"
-_LEVEL_VARIABLE = "DBLOG_LOG_LEVEL"
 
 
 def main() -> None:
@@ -84,15 +82,6 @@ def explain_ddl(
         typer.echo(str(e), err=True)
         raise typer.Exit(1) from None
     typer.echo(json.dumps(answer, ensure_ascii=False, indent=2) if as_json else "\n".join(lines_of(answer)))
-
-
-@app.command("task", hidden=True)
-def run_task(control_fd: Annotated[int, typer.Option(help="The inherited control channel.")]) -> None:
-    """Run one task; started by a worker."""
-    configure_logs(format=os.environ.get(_FORMAT_VARIABLE, "json"), level=os.environ.get(_LEVEL_VARIABLE, "INFO"))
-    from dblog.runtime import supervisor  # noqa: PLC0415
-
-    raise typer.Exit(supervisor.main(control_fd))
 
 
 def start_worker(properties: Path, *, task_command: Sequence[str], check_database: DatabaseCheck | None) -> int:
@@ -158,8 +147,8 @@ def _serve(
     program = TaskProgram(
         task_command,
         {
-            _FORMAT_VARIABLE: settings.text("dblog.log.format"),
-            _LEVEL_VARIABLE: settings.text("dblog.log.level"),
+            FORMAT_VARIABLE: settings.text("dblog.log.format"),
+            LEVEL_VARIABLE: settings.text("dblog.log.level"),
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         },
     )

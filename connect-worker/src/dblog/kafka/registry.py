@@ -102,7 +102,8 @@ class RegistryClient:
         headers = {"Content-Type": CONTENT_TYPE, "Accept": f"{CONTENT_TYPE}, application/json", **access.headers}
         if access.token:
             headers["Authorization"] = f"Bearer {access.token}"
-        verify: ssl.SSLContext | bool = True
+        # Reading the machine's certificates takes longer than a request; without TLS they are not asked.
+        verify: ssl.SSLContext | bool = any(url.startswith("https:") for url in access.urls)
         if access.ca_file or access.certificate_file:
             verify = ssl.create_default_context(cafile=access.ca_file)
             if access.certificate_file:
