@@ -36,7 +36,7 @@ def measure(source: Database, registry: str, *, rows: int, compressed: bool) -> 
     follower = Follower(source, database, **{"snapshot.mode": "no_data", **converters(registry)})
     follower.start()
     while not follower.task.metrics()["connected"]:
-        follower.task.poll(timeout_s=0.1, records_max=100)
+        follower.task.poll(timeout_s=0.1, records_max=100, bytes_max=1 << 20)
     follower.offset = dict(follower.task.fold.offset())
     follower.task.stop()
     before = log_bytes(source)
@@ -54,7 +54,7 @@ def measure(source: Database, registry: str, *, rows: int, compressed: bool) -> 
     began_s, began_cpu_s, seen, size = time.monotonic(), cpu_s(pid), 0, 0
     follower.task.start(follower.offset)
     while seen < rows:
-        for batch in follower.task.poll(timeout_s=0.1, records_max=2000):
+        for batch in follower.task.poll(timeout_s=0.1, records_max=2000, bytes_max=1 << 20):
             seen += sum(len(segment.values) for segment in batch.segments if segment.table is not None)
             size += batch.bytes_total
     peak = peak_mib(pid)
