@@ -65,7 +65,7 @@ def test_a_dump_under_writes_with_minimal_images_ends_equal_to_the_table_also_ov
     def write(seed: int) -> None:
         pick = random.Random(seed)
         with connected(follower.source, database=follower.database) as connection, connection.cursor() as cursor:
-            while not stop.is_set():
+            for _ in range(300):
                 n, m = pick.randrange(1, 1200), pick.randrange(-50, 0)
                 statement = pick.choice(
                     (
@@ -84,17 +84,15 @@ def test_a_dump_under_writes_with_minimal_images_ends_equal_to_the_table_also_ov
                 with contextlib.suppress(pymysql.err.OperationalError, pymysql.err.IntegrityError):  # a deadlock, a key that is taken
                     cursor.execute(statement)
 
-    stop = threading.Event()
     writers = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
-    for writer in writers:
+    follower.start()
+    for writer in writers:  # after it: what they write is in the log that it reads, however fast they are
         writer.start()
     try:
-        follower.start()
         for sent in (200, 600, 1000):
             follower.until(lambda sent=sent: len(follower.values) > sent)
             follower.restart()
     finally:
-        stop.set()
         for writer in writers:
             writer.join()
     follower.until_dumped()
