@@ -35,9 +35,6 @@ def measure(source: Database, registry: str, *, rows: int, compressed: bool) -> 
     execute(source, "FLUSH BINARY LOGS", "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, s TEXT)", database=database)
     follower = Follower(source, database, **{"snapshot.mode": "no_data", **converters(registry)})
     follower.start()
-    while not follower.task.metrics()["connected"]:
-        follower.task.poll(timeout_s=0.1, records_max=100, bytes_max=1 << 20)
-    follower.offset = dict(follower.task.fold.offset())
     follower.task.stop()
     before = log_bytes(source)
     execute(

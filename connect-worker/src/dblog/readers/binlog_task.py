@@ -40,7 +40,7 @@ from dblog.readers.encoders import Encoders
 from dblog.readers.history import SchemaHistory
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.lookahead import LookAhead
-from dblog.readers.offset import BinlogOffset
+from dblog.readers.offset import UNTOLD, BinlogOffset
 from dblog.readers.patience import Patience
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.reread import Reread
@@ -124,7 +124,7 @@ class BinlogTask:
         if plan.log_from is From.OFFSET:
             assert offset is not None, "only a stored offset makes this plan"
             try:
-                progress, timeline, joined = self._resume(session, history, offset)
+                progress, timeline = self._resume(session, history, offset)
             except PositionLostError as e:
                 if not may_start_over(self._mode):
                     raise
@@ -133,15 +133,13 @@ class BinlogTask:
                 progress, timeline = self._fresh(
                     session, history, plan, epoch_above=LogProgress.of_offset(offset, flavor=self._dialect.name).epoch
                 )
-                joined = []
         else:
             above = 0 if offset is None else LogProgress.of_offset(offset, flavor=self._dialect.name).epoch
             progress, timeline = self._fresh(session, history, plan, epoch_above=above)
-            joined = []
         dump = None if plan.dump is None else plan.dump.only(self._selection.includes)
         if plan.new_dump:
             dump = dump_of(self._run, self._dumped(t.id for t in timeline.captured_tables()))
-        elif plan.dumps_new_tables and (added := self._dumped(t for t in joined if dump is None or dump.table(t) is None)):
+        elif plan.dumps_new_tables and (added := self._dumped(t for t in self._joined if dump is None or dump.table(t) is None)):
             log.info("new tables are dumped", tables=[str(t) for t in added])
             dump = (dump or dump_of(self._run, ())).with_tables(added)
         self._ends_after_dump = plan.ends_after_dump
@@ -263,11 +261,12 @@ class BinlogTask:
         message = "tables keep being altered while the connector starts; it starts once they are left alone for a moment"
         raise TransientError(message)
 
-    def _resume(self, session: Session, history: SchemaHistory, offset: OffsetMap) -> tuple[LogProgress, Timeline, list[TableId]]:
+    def _resume(self, session: Session, history: SchemaHistory, offset: OffsetMap) -> tuple[LogProgress, Timeline]:
         """Go on at a stored offset; tables that the connector does not know yet join now.
 
         A table that joined an earlier life counts as new once more: that life may have been killed after the history had the table and before the
-        offset had its dump. Where the offset has it, nothing is dumped twice.
+        offset had its dump. Where the offset has it, nothing is dumped twice. Schemas that a first life had no time to tell are told as they are now; what
+        has changed them since is in the log, and told behind them.
         """
         progress = LogProgress.of_offset(offset, flavor=self._dialect.name)
         self._follow_server(session, progress)
@@ -293,7 +292,9 @@ class BinlogTask:
         if new_tables or parked:
             history.save(timeline, [*new_tables, *parked])
         self._joined = timeline.joined()
-        return progress, timeline, list(self._joined)
+        if offset.get(UNTOLD):
+            self._found = self._found_at_start(session)
+        return progress, timeline
 
     def _take_over(self, session: Session, history: SchemaHistory, timeline: Timeline, offset: OffsetMap) -> int:
         """Begin our own history with what Debezium's says at the offset; how many of its records were taken."""
@@ -419,6 +420,7 @@ class BinlogTask:
             progress.copy(),
             dump=None if dump is None else dump_to_text(dump),
             dump_done=dump is None or dump.done,
+            untold=len(self._found),
         )
         began = progress.copy()
         heartbeat_s = self._settings.integer("heartbeat.interval.ms") / 1000

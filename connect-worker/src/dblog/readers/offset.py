@@ -6,17 +6,23 @@ from dblog.dialects.mysql.offset import LogProgress
 from dblog.model import OffsetMap
 from dblog.readers.interleaved import Step
 
+UNTOLD = "dblog_untold"
+
 
 class BinlogOffset:
     """Where the acknowledged output ends: the log's place, and the dump's state. Implements ``ports.OffsetFold``.
 
     While a dump is unfinished the offset says ``snapshot=INITIAL``, so that Debezium, taking over, would dump anew instead of missing rows.
+
+    ``untold``: how many batches with the schemas of the start come ahead of all others. Until they are acknowledged the offset says ``dblog_untold``,
+    and a life that begins with it tells them again.
     """
 
-    def __init__(self, progress: LogProgress, *, dump: str | None, dump_done: bool) -> None:
+    def __init__(self, progress: LogProgress, *, dump: str | None, dump_done: bool, untold: int = 0) -> None:
         self._progress = progress
         self._dump = dump
         self._dump_done = dump_done
+        self._untold = untold
 
     @property
     def sequence(self) -> tuple[int, int]:
@@ -26,6 +32,7 @@ class BinlogOffset:
     def advance(self, step: object) -> None:
         """Take one batch's step."""
         assert isinstance(step, Step), "a binlog task makes binlog steps"
+        self._untold = max(0, self._untold - 1)
         for place in step.places:
             self._progress.advance(place)
         if step.dump is not None:
@@ -39,4 +46,6 @@ class BinlogOffset:
             if not self._dump_done:
                 out["snapshot"] = "INITIAL"
             out["dblog_dump"] = self._dump
+        if self._untold:
+            out[UNTOLD] = True
         return out

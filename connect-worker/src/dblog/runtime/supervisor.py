@@ -267,26 +267,27 @@ class Supervisor:
             run.dump_moved = run.dump_moved or getattr(step, "dump", None) is not None
         run.moved = True
 
-    def _store_start(self, run: _Run, offset: OffsetMap | None) -> OffsetMap | None:
+    def _store_start(self, run: _Run, offset: OffsetMap | None) -> OffsetMap:
         """Store where this life begins, unless that is the stored offset; TransientError when Kafka does not take it, and nothing has been sent then."""
         start = run.task.fold.offset()
-        if start == offset:
-            return offset
-        run.writer.write(start)
-        run.task.commit(start)
+        if start != offset:
+            self._store(run, start)
         return start
+
+    @staticmethod
+    def _store(run: _Run, offset: OffsetMap) -> None:
+        if run.writer.write(offset):
+            run.task.commit(offset)
 
     def _commit(self, run: _Run) -> OffsetMap | None:
         offset = run.task.fold.offset()
         run.flushed_at_s = time.monotonic()
         try:
-            written = run.writer.write(offset)
+            self._store(run, offset)
         except TransientError as e:
             log.warning("offset flush failed, trying again at the next interval", reason=str(e))
             return None
         run.moved = run.dump_moved = False
-        if written:
-            run.task.commit(offset)
         return offset
 
     def _last_commit(self, run: _Run) -> OffsetMap | None:
