@@ -15,8 +15,16 @@ class TransientError(SinkError):
     """Trying again may help: the registry or the brokers are away, another writer committed in between."""
 
 
+class AwayError(TransientError):
+    """Somebody whom every table needs is away: the registry, the brokers. No table is to blame, so none is parked."""
+
+
 class DefiniteError(SinkError):
     """Trying again cannot help: the message says what is wrong, where, and what to do."""
+
+
+class ParkError(DefiniteError):
+    """The table waits for a person, whatever its policy for failures is; the others go on."""
 
 
 class ConfigError(DefiniteError):

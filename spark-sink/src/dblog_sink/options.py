@@ -1,0 +1,98 @@
+"""What an option is, and the readers that turn its text into a value; a reader raises ValueError with the reason (D13)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option: ``read`` turns its text into a value and raises ValueError with the reason if it cannot."""
+
+    name: str
+    read: Callable[[str], Any]
+    default: str | None
+    doc: str
+
+
+def text(given: str) -> str:
+    """Any text but an empty one."""
+    if not given.strip():
+        msg = "must not be empty"
+        raise ValueError(msg)
+    return given.strip()
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """A whole number, at least ``least``."""
+
+    def read(given: str) -> int:
+        try:
+            value = int(given)
+        except ValueError:
+            msg = "must be a whole number"
+            raise ValueError(msg) from None
+        if value < least:
+            msg = f"must be at least {least}"
+            raise ValueError(msg)
+        return value
+
+    return read
+
+
+def number(given: str) -> float:
+    """A number, zero or more."""
+    try:
+        value = float(given)
+    except ValueError:
+        msg = "must be a number"
+        raise ValueError(msg) from None
+    if value < 0:
+        msg = "must not be negative"
+        raise ValueError(msg)
+    return value
+
+
+def truth(given: str) -> bool:
+    """Either word."""
+    lowered = given.strip().lower()
+    if lowered not in ("true", "false"):
+        msg = "must be true or false"
+        raise ValueError(msg)
+    return lowered == "true"
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """One of some words."""
+
+    def read(given: str) -> str:
+        if given.strip() not in words:
+            msg = f"must be one of {', '.join(words)}"
+            raise ValueError(msg)
+        return given.strip()
+
+    return read
+
+
+def pattern(given: str) -> re.Pattern[str]:
+    """A regular expression."""
+    try:
+        return re.compile(given)
+    except re.error as e:
+        msg = f"is not a regular expression: {e}"
+        raise ValueError(msg) from None
+
+
+def name_list(given: str) -> tuple[str, ...]:
+    """Names separated by commas, none of them empty, none twice."""
+    names = tuple(part.strip() for part in given.split(","))
+    if not all(names):
+        msg = "must be names separated by commas"
+        raise ValueError(msg)
+    if len({name.lower() for name in names}) < len(names):
+        msg = "names something twice"
+        raise ValueError(msg)
+    return names

@@ -1,0 +1,161 @@
+"""What lands, what is applied at once and what is merged when: all small situations, none forgotten."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from dblog_sink import plan
+from dblog_sink.plan import Cost, Lot, Policy, Table
+
+POLICY = Policy(trigger_s=2.0, rows_min=100, rows_max=500, age_max_s=60.0, patience=3.0)
+
+
+def table(topic: str = "t", *, rows: int = 0, waiting: list[Lot] | None = None, seconds: float | None = None, **more: object) -> Table:
+    made = Table(topic, rows=rows, waiting=waiting or [], **more)  # type: ignore[arg-type]
+    if seconds is not None:
+        made.cost.observe(10, seconds)
+        made.merge_cost.observe(10, seconds)
+    return made
+
+
+def test_lots_rise_with_the_batch_and_with_the_checkpoint() -> None:
+    lots = [plan.lot(generation, batch) for generation in range(3) for batch in (0, 1, 255, 256, 2**40 - 1)]
+
+    assert lots == sorted(set(lots))
+    assert [plan.group(one) for one in lots] == sorted(plan.group(one) for one in lots)
+
+
+def test_every_topic_of_a_batch_is_either_applied_or_lands() -> None:
+    for waiting, busy, parked, count, seconds in itertools.product(
+        (0, 1), (False, True), (None, "why"), (1, 99, 100, 500), (None, 0.5, 30.0)
+    ):
+        one = table("a", rows=1000, waiting=[Lot(1, 5, 0.0)] * waiting, busy=busy, parked=parked, seconds=seconds)
+
+        decision = plan.decide({"a": count, "new": 7}, {"a": one}, POLICY)
+
+        assert sorted((*decision.apply, *decision.land)) == ["a", "new"]
+        if waiting or busy or parked is not None:
+            assert "a" in decision.land, "rows must not pass rows that wait, nor two writers meet"
+        elif count >= plan.worth(one, POLICY):
+            assert "a" in decision.apply, "enough rows are worth a merge, whatever it costs"
+        elif seconds == 30.0 and count < 500:
+            assert "a" in decision.land, "a dear merge of a few rows would hold up the batch"
+
+
+def test_the_dearer_a_merge_the_more_rows_it_must_have() -> None:
+    policy = Policy(trigger_s=2.0, rows_min=100, rows_max=1_000_000, age_max_s=60.0)
+    for seconds, rows in ((0.0001, 100), (0.3, 100_000), (1.5, 500_000), (600.0, 1_000_000)):
+        dear = table("a", seconds=seconds)
+
+        assert plan.worth(dear, policy) == pytest.approx(rows, rel=0.01)
+
+    assert plan.worth(table("new"), policy) == 100, "of a table that is not known, nothing is expected"
+    slow = table("a", seconds=3.0)
+    assert plan.decide({"a": plan.worth(slow, policy) - 1}, {"a": slow}, policy).land == ("a",)
+    assert plan.decide({"a": plan.worth(slow, policy)}, {"a": slow}, policy).apply == ("a",)
+
+
+def test_cheap_tables_are_applied_until_the_interval_is_used_up() -> None:
+    tables = {f"t{n}": table(f"t{n}", seconds=0.5) for n in range(10)} | {"dear": table("dear", seconds=1.9)}
+
+    decision = plan.decide(dict.fromkeys(tables, 10), tables, POLICY)
+
+    assert len(decision.apply) == 4
+    assert "dear" in decision.land
+
+
+def test_what_landed_is_merged_by_rows_or_by_an_age_that_grows_with_the_cost() -> None:
+    few = [Lot(1, 10, 100.0)]
+    cheap, dear, unbounded = table(waiting=few, seconds=0.1), table(waiting=few, seconds=5.0), table(waiting=few, seconds=500.0)
+
+    def begins(one: Table) -> float:
+        return next(at / 10 for at in range(1000, 3000) if plan.due([one], POLICY, now_s=at / 10))
+
+    assert begins(cheap) == pytest.approx(102.0), "never more often than batches come"
+    assert begins(dear) == pytest.approx(115.0), "three times as long at rest as at work"
+    assert begins(unbounded) == pytest.approx(160.0), "the configured age is kept whatever the cost"
+    assert plan.due([table(waiting=[Lot(1, 500, 100.0)], seconds=500.0)], POLICY, now_s=100.0), "enough rows need no age"
+
+
+def test_nothing_is_merged_that_is_busy_parked_or_resting_after_a_failure() -> None:
+    waiting = [Lot(1, 1000, 0.0)]
+    tables = [table("busy", waiting=waiting, busy=True), table("parked", waiting=waiting, parked="why"), table("none")]
+    tables.append(table("later", waiting=waiting, not_before_s=1000.0))
+
+    assert plan.due(tables, POLICY, now_s=999.0) == []
+    assert [one.topic for one in plan.due(tables, POLICY, now_s=1000.0)] == ["later"]
+    assert plan.due(tables, POLICY, now_s=999.0, everything=True) == []
+
+
+def test_a_drain_merges_also_what_is_young_and_little() -> None:
+    young = table("young", waiting=[Lot(1, 10, 100.0)])
+
+    assert plan.due([young], POLICY, now_s=100.0) == []
+    assert [one.topic for one in plan.due([young], POLICY, now_s=100.0, everything=True)] == ["young"]
+
+
+def test_a_merge_takes_whole_lots_from_the_oldest_on_and_at_least_one() -> None:
+    for sizes in itertools.product((1, 200, 499, 501), repeat=3):
+        waiting = [Lot(n, rows, 0.0) for n, rows in enumerate(sizes)]
+
+        (one,) = plan.due([table(waiting=waiting)], POLICY, now_s=1000.0)
+
+        assert one.rows == sum(sizes[: one.to + 1])
+        assert one.rows <= 500 or one.to == 0
+        assert one.to == 2 or one.rows + sizes[one.to + 1] > 500
+
+
+def test_the_most_overdue_table_comes_first_and_none_starves() -> None:
+    dice = random.Random(1)
+    tables = {f"t{n}": table(f"t{n}", seconds=dice.choice([0.2, 1.0, 8.0])) for n in range(20)}
+    merged: dict[str, float] = {}
+    longest: dict[str, float] = dict.fromkeys(tables, 0.0)
+    now_s = 0.0
+    for number in range(400):  # one thread, and more work than it can do
+        now_s += 0.5
+        for one in tables.values():
+            one.waiting.append(Lot(number, dice.randint(1, 20), now_s))
+        for found in plan.due(tables.values(), POLICY, now_s=now_s)[:1]:
+            one = tables[found.topic]
+            now_s += one.cost.seconds(found.rows)
+            longest[one.topic] = max(longest[one.topic], now_s - merged.get(one.topic, 0.0))
+            merged[one.topic] = now_s
+            one.waiting = [left for left in one.waiting if left.number > found.to]
+
+    assert set(merged) == set(tables)
+    assert max(longest.values()) < 300.0
+
+
+def test_the_cost_is_learned_and_follows_a_change() -> None:
+    cost = Cost()
+    assert cost.seconds(10) == plan.UNKNOWN_S
+    for rows in (100, 5000, 100_000, 2000, 50_000) * 4:
+        cost.observe(rows, 2.0 + rows / 50_000)
+    assert cost.seconds(0) == pytest.approx(2.0, rel=0.1)
+    assert cost.seconds(1_000_000) == pytest.approx(22.0, rel=0.1)
+    for rows in (100, 5000, 100_000, 2000, 50_000) * 4:
+        cost.observe(rows, 0.2)
+    assert cost.seconds(5000) < 0.4
+
+
+def test_a_cost_is_never_negative_and_never_falls_with_the_rows() -> None:
+    dice = random.Random(2)
+    for _ in range(200):
+        cost = Cost()
+        for _ in range(dice.randint(1, 12)):
+            cost.observe(dice.choice([1, 10, 1000, 10**6]), dice.random() * dice.choice([0.01, 1, 100]))
+        predicted = [cost.seconds(rows) for rows in (0, 1, 10, 1000, 10**6, 10**8)]
+        assert predicted == sorted(predicted)
+        assert predicted[0] > 0
+
+
+def test_only_groups_of_lots_that_nobody_waits_for_expire() -> None:
+    waiting = [
+        table("a", waiting=[Lot(3 * 256 + 5, 1, 0.0), Lot(9 * 256, 1, 0.0)]),
+        table("b", waiting=[Lot(4 * 256, 1, 0.0)], parked="why"),
+    ]
+
+    assert plan.expirable(waiting, newest=10 * 256) == 3
+    assert plan.expirable([table("c")], newest=10 * 256) == 10
