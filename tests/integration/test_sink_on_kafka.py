@@ -21,7 +21,7 @@ from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
 
 ROOT = Path(__file__).parents[2]
-WAIT_S = 240.0
+WAIT_S = 600.0
 
 
 @pytest.fixture
@@ -124,17 +124,19 @@ def test_the_command_follows_topics_through_a_kill_and_stops_when_asked(kafka: K
 
         pid = sink.pid
         os.kill(pid, signal.SIGTERM)
-        limit_s = time.monotonic() + 60
+        limit_s = time.monotonic() + WAIT_S
         while sink.running and time.monotonic() < limit_s:
             time.sleep(0.1)
         assert not sink.running, "SIGTERM did not end the job"
 
     lines = progress(own_folder)
-    told = [line for line in lines if line["kind"] not in ("behind", "idle", "batch")]
+    told = [line for line in lines if line["kind"] not in ("behind", "idle", "batch", "merge")]
     assert [line["kind"] for line in told] == ["started", "started", "stopped"], told
-    batch = next(line for line in lines if line["kind"] == "batch")
-    assert batch["tables"]["shop.first"]["upserts"] == 100
-    assert batch["tables"]["shop.first"]["source_lag_s"] > 0
+    batches = [line["tables"]["shop.first"] for line in lines if line["kind"] == "batch" and "shop.first" in line["tables"]]
+    assert batches[0]["records"] == 100
+    # Written by the batch itself, or landed and merged later: the job decides by what it costs here.
+    written = [*batches, *(line for line in lines if line["kind"] == "merge" and line["table"] == "shop.first")]
+    assert any((one["source_lag_s"] or 0) > 0 for one in written)
 
 
 def test_a_configuration_at_fault_is_told_before_spark_works() -> None:

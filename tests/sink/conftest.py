@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from sink.harness import Sink
+from sink.harness import Sink, local_session
 from support.registry_server import RegistryServer
 
 
@@ -24,26 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One local session with Kafka, Avro and Delta, configured as the job configures its own."""
-    from dblog_sink.session import spark_session
-    from stack import spark_jars
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    folder = tmp_path_factory.mktemp("spark")
-    session = spark_session(
-        "sink-tests",
-        {
-            "spark.master": "local[2]",
-            "spark.jars": ",".join(str(jar) for jar in spark_jars()),
-            "spark.ui.enabled": "false",
-            "spark.driver.memory": "2g",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.local.dir": str(folder / "local"),
-            "spark.log.level": "ERROR",
-        },
-    )
+    session = local_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
 

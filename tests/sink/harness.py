@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+import pyarrow as pa
 from dblog_sink import config
 from dblog_sink.batch import BatchWriter
+from dblog_sink.cli import built
+from dblog_sink.merger import Merger
 from dblog_sink.progress import Progress
-from dblog_sink.quarantine import Quarantine
-from dblog_sink.registry import Registry
-from dblog_sink.session import SessionPool
+from dblog_sink.session import spark_session
+from dblog_sink.steps import nothing
+from dblog_sink.view import fresh
 from pyspark.sql import DataFrame, SparkSession
+from stack import spark_jars
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
 
-_KAFKA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+KAFKA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("timestampType", pa.int32()),
+    ]
+)
+_WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +84,26 @@ def tombstone(table: TableSchema, row: Mapping[str, Any]) -> Record:
     return Record(topic=table.topic, key=table.key_bytes({name: row[name] for name in table.key}), value=None)
 
 
+def local_session(folder: Path) -> SparkSession:
+    """A session on two cores with Kafka, Avro and Delta, configured as the job configures its own."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    return spark_session(
+        "sink-tests",
+        {
+            "spark.master": "local[2]",
+            "spark.jars": ",".join(str(jar) for jar in spark_jars()),
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "2g",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.local.dir": str(folder / "local"),
+            "spark.log.level": "ERROR",
+        },
+    )
+
+
 @dataclass
 class Sink:
     """One sink over one folder. ``restarted()`` is the same sink after its process died; ``generation`` stands for the checkpoint's id."""
@@ -76,6 +114,9 @@ class Sink:
     settings: dict[str, str] = field(default_factory=dict)
     generation: str = "g1"
     batch_id: int = 0
+    topic_id: str = "t1"
+    reached: Callable[[str], None] = nothing
+    merger: Merger = field(init=False)
     _offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     _writer: BatchWriter | None = None
 
@@ -86,37 +127,41 @@ class Sink:
         self.restarted()
 
     @property
+    def given(self) -> dict[str, str]:
+        """The configuration."""
+        return {
+            "kafka.bootstrap.servers": "unused",
+            "topics.pattern": "unused",
+            "registry.url": self.registry.url,
+            "registry.unknown.wait.s": "0",
+            "target.path": str(self.folder / "lake"),
+            "merge.threads": "2",
+            # Everything is applied at once unless a test says otherwise, however slow the machine is.
+            "trigger.interval.s": "1000",
+            # Marks are written when the process ends: a commit less for each batch.
+            "marks.interval.s": "1000",
+        } | self.settings
+
+    @property
     def writer(self) -> BatchWriter:
         """The function that foreachBatch would call."""
         if self._writer is None:
-            given = {
-                "kafka.bootstrap.servers": "unused",
-                "topics.pattern": "unused",
-                "registry.url": self.registry.url,
-                "registry.unknown.wait.s": "0",
-                "target.path": str(self.folder / "lake"),
-                "merge.threads": "2",
-            } | self.settings
-            settings = config.parse(given)
-            self._writer = BatchWriter(
-                settings=settings,
-                registry=Registry(
-                    settings["registry.url"],
-                    auth=settings["registry.auth"],
-                    wait_max_s=settings["registry.wait.max.s"],
-                    unknown_wait_s=settings["registry.unknown.wait.s"],
-                ),
-                pool=SessionPool(self.spark, settings["merge.threads"]),
-                quarantine=Quarantine(
-                    f"{settings.state_path}/quarantine",
-                    rows_max=settings["quarantine.rows.max"],
-                    fraction_max=settings["quarantine.fraction.max"],
-                ),
-                progress=Progress(self.folder / "progress.jsonl"),
+            self._writer, self.merger = built(
+                self.spark,
+                config.parse(self.given),
+                Progress(self.folder / "progress.jsonl"),
                 generation=lambda _: self.generation,
-                sleep=lambda _: None,
+                topic_ids=lambda topics: dict.fromkeys(topics, self.topic_id),
+                reached=self.reached,
             )
         return self._writer
+
+    def killed(self) -> Sink:
+        """Forget everything that was in memory and not written, as a kill does."""
+        if self._writer is not None:
+            self._writer.abandon()
+            self._writer = None
+        return self
 
     def restarted(self) -> Sink:
         """Forget everything that was in memory."""
@@ -124,6 +169,15 @@ class Sink:
             self._writer.close()
             self._writer = None
         return self
+
+    def lose(self, state: str) -> None:
+        """Delete one of the sink's own tables."""
+        self.remove(str(self.folder / "lake" / "_dblog" / state))
+
+    def remove(self, path: str) -> None:
+        """Delete a table behind Delta's back."""
+        shutil.rmtree(path, ignore_errors=True)
+        self.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
     def batch(self, *records: Record) -> None:
         """Write the next batch."""
@@ -133,17 +187,34 @@ class Sink:
     def repeat(self, batch_id: int, records: Sequence[Record]) -> None:
         """Write a batch under a number of the caller's choice."""
         self.writer(self.frame(records), batch_id)
+        self.merger.drain()
+
+    def land(self, *records: Record) -> None:
+        """Write the next batch, and let what lands wait."""
+        self.writer(self.frame(records), self.batch_id)
+        self.batch_id += 1
+
+    def fresh(self, table: TableSchema, *, order: str = "id") -> list[dict[str, Any]]:
+        """The view's rows without guard columns."""
+        frame = fresh(self.spark, config.parse(self.given), table.topic)
+        names = [name for name in frame.columns if not name.startswith("_dblog_")]
+        return [row.asDict() for row in frame.select(*names).orderBy(order).collect()]
 
     def frame(self, records: Sequence[Record]) -> DataFrame:
         """The records as Spark's Kafka source shows them."""
-        when = datetime(2026, 1, 1, tzinfo=UTC)
-        rows = []
+        return self.spark.createDataFrame(self.table(records))  # Arrow: the JVM reads it without a Python worker
+
+    def table(self, records: Sequence[Record]) -> pa.Table:
+        """The same outside Spark."""
+        columns: dict[str, list[Any]] = {name: [] for name in KAFKA.names}
         for record in records:
             place = (record.topic, record.partition)
             offset = self._offsets.get(place, 0) if record.offset is None else record.offset
             self._offsets[place] = offset + 1
-            rows.append((record.key, record.value, record.topic, record.partition, offset, when, 0))
-        return self.spark.createDataFrame(rows, _KAFKA)
+            row = (record.key, record.value, record.topic, record.partition, offset, _WHEN, 0)
+            for values, value in zip(columns.values(), row, strict=True):
+                values.append(value)
+        return pa.table(columns, schema=KAFKA)
 
     def path(self, table: TableSchema) -> str:
         """Where the table's mirror is."""

@@ -15,12 +15,13 @@ def test_every_change_is_appended_with_both_images_of_an_update(sink: Sink, regi
     table = TableSchema(topic="p.shop.log", columns=[("v", ["null", "string"])], key=(), registry=registry)
     sink.batch(event(table, "r", 1, after={"v": "dumped"}), event(table, "c", 2, after={"v": "a"}))
     changes = [event(table, "u", 3, before={"v": "a"}, after={"v": "b"}), event(table, "d", 4, before={"v": "b"}), event(table, "d", 5)]
+    changes.append(event(table, "t", 6))
 
     sink.batch(*changes)
     sink.repeat(1, changes)
 
     found = sink.read(table).orderBy("_dblog_seq1", "_dblog_seq2", "_dblog_op").collect()
-    assert [(row["_dblog_op"], row["v"]) for row in found] == [("r", "dumped"), ("c", "a"), ("b", "a"), ("u", "b"), ("d", "b")]
+    assert [(row["_dblog_op"], row["v"]) for row in found] == [("r", "dumped"), ("c", "a"), ("b", "a"), ("u", "b"), ("d", "b"), ("t", None)]
     assert [one["reason"] for one in sink.quarantined()] == ["a delete without key and without its old row cannot be applied"]
 
 

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ def test_the_least_configuration_is_enough() -> None:
     assert settings["merge.threads"] == 4
     assert settings.kafka == {"kafka.bootstrap.servers": "b:9092"}
     assert settings.checkpoint_path == "/lake/_dblog/checkpoints/dblog-sink"
-    assert settings.table_path(prefix="p", db="a", table="b") == "/lake/a/b"
+    table = settings.table("p.a.b")
+    assert table is not None
+    assert table.path == "/lake/a/b"
 
 
 def test_every_fault_is_told_at_once() -> None:
@@ -82,3 +85,16 @@ def test_help_names_every_option() -> None:
     text = config.help_text()
 
     assert all(option.name in text for option in config.OPTIONS)
+
+
+def test_a_full_disk_is_told_in_words() -> None:
+    from dblog_sink.cli import _sentence
+
+    full = os.open("/dev/full", os.O_WRONLY)
+    with pytest.raises(OSError, match="No space") as caught:
+        os.write(full, b"x")
+    os.close(full)
+
+    assert "no space is left where the job writes" in _sentence(
+        RuntimeError(f"Job aborted\n\tat x: java.io.IOException: {caught.value.strerror}")
+    )

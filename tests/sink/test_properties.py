@@ -1,120 +1,135 @@
 """Random histories, delivered in the worst order, through the job and through a model: no difference, also after a second time (I2, I3, I8).
 
-A Spark batch costs seconds whatever is in it, so one run carries hundreds of small histories side by side, each on keys of its own. A failure
-prints the seed and the history that came out wrong.
+Every mode; applied at once or landed first; with a truncate and a new column between; killed at every named step between two commits. A failure
+prints the seed and what came out wrong. The same with a real SIGKILL: ``kills.py``.
 """
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, field, replace
-
 import pytest
-from sink.harness import Record, Sink, change
-from support.envelopes import TableSchema
+from dblog_sink.errors import DefiniteError
+from dblog_sink.steps import STEPS
+from sink.feed import MODES, Feed, Trial
+from sink.harness import Record, Sink
 from support.registry_server import RegistryServer
 
-HISTORIES = 300
-BATCHES = 4
+UNIVERSES = 80
+BATCHES = 3
+LAND_EVERYTHING = {"trigger.interval.s": "0", "merge.rows.min": "1000000"}
+MERGE_ALWAYS = {"merge.split.rows.min": "50", "rewrite.rows.max": "0"}
+KILLS = {
+    "mirror": {step for step in STEPS if step not in ("versioned", "expired")},
+    "history": {"floored", "truncated", "buried", "appended", "versioned", "settled"},
+    "append": {"appended", "marked", "settled"},
+}
+"""After which steps a mode is killed: all of one mode, and of the others those that are theirs."""
 
 
-@dataclass
-class History:
-    """Writes to the keys 0..2 of one universe, the dump rows read meanwhile, and the rows that are left in the end."""
-
-    universe: int
-    rows: dict[int, str] = field(default_factory=dict)
-    events: list[tuple[str, int, str, int, int]] = field(default_factory=list)
-    """(operation, key, value, position, row number)"""
+class Kill(DefiniteError):  # noqa: N818  the process is gone: not an error that anything may try again
+    """The process ended here."""
 
 
-def history(universe: int, dice: random.Random) -> History:
-    made = History(universe)
-    for key in range(3):
-        if dice.random() < 0.4:
-            made.rows[key] = f"before-{key}"  # there before the log began: only a dump can bring it
-    position, pending = 10, []
-    for step in range(dice.randint(2, 9)):
-        position += dice.choice([1, 1, 2**20])
-        pending = _dump_or_wait(made, pending, dice)
-        key, value = dice.randrange(3), f"v{step}"
-        if key not in made.rows:
-            made.rows[key] = value
-            made.events.append(("c", key, value, position, 0))
-        elif dice.random() < 0.3:
-            made.events.append(("d", key, made.rows.pop(key), position, 0))
-        elif dice.random() < 0.25 and (free := [other for other in range(3) if other not in made.rows]):
-            # The key changes: a delete and an insert at one position.
-            made.events.append(("d", key, made.rows.pop(key), position, 0))
-            made.rows[free[0]] = value
-            made.events.append(("c", free[0], value, position, 0))
-        else:
-            made.rows[key] = value
-            # Two rows of one event: the second one wins by its number.
-            if dice.random() < 0.3:
-                made.events.append(("u", key, f"{value}-half", position, 0))
-                made.events.append(("u", key, value, position, 1))
-            else:
-                made.events.append(("u", key, value, position, 0))
-        if dice.random() < 0.4:
-            pending.append(position)  # a low mark here; its rows are selected now or some writes later
-    _dump_or_wait(made, [*pending, position], dice, now=True)
-    return made
-
-
-def _dump_or_wait(made: History, marks: list[int], dice: random.Random, *, now: bool = False) -> list[int]:
-    waiting = []
-    for mark in marks:
-        if now or dice.random() < 0.5:
-            made.events += [("r", key, value, mark, 0) for key, value in made.rows.items()]
-        else:
-            waiting.append(mark)
-    return waiting
-
-
-@pytest.mark.parametrize("seed", [1])
-def test_any_order_of_arrival_ends_with_the_source_rows(sink: Sink, registry: RegistryServer, seed: int) -> None:
-    dice = random.Random(seed)
-    table = TableSchema(
-        topic="p.shop.universes",
-        columns=[("universe", "int"), ("id", "int"), ("v", ["null", "string"])],
-        key=("universe", "id"),
-        registry=registry,
-    )
-    sink.settings |= {"merge.split.rows.min": "50", "rewrite.rows.max": "150"}
-    histories = [history(universe, dice) for universe in range(HISTORIES)]
-    batches: list[list[Record]] = [[] for _ in range(BATCHES)]
-    offset = 0
-    for made in histories:
-        at_least_once = made.events + dice.sample(made.events, dice.randint(0, 2) if len(made.events) > 1 else 0)
-        for op, key, value, position, number in dice.sample(at_least_once, len(at_least_once)):
-            row = {"universe": made.universe, "id": key, "v": value}
-            record = change(table, op, row, at=position, row_number=number, sequenced=dice.random() < 0.5)
-            batches[dice.randrange(BATCHES)].append(replace(record, partition=dice.randrange(3)))
-    for batch in batches:
-        for n, record in enumerate(batch):
-            batch[n] = replace(record, offset=offset)
-            offset += 1
-    expected = {(made.universe, key): value for made in histories for key, value in made.rows.items()}
-
-    def found() -> dict[tuple[int, int], str]:
-        return {(one["universe"], one["id"]): one["v"] for one in sink.rows(table)}
-
-    def explain(rows: dict[tuple[int, int], str]) -> str:
-        wrong = {universe for universe, _ in {place for place, _ in rows.items() ^ expected.items()}}
-        return f"seed {seed}: " + "; ".join(f"{made.rows} from {made.events}" for made in histories if made.universe in sorted(wrong)[:3])
-
-    for n, batch in enumerate(batches):
-        sink.repeat(n, batch)
-        if dice.random() < 0.5:
+def write(sink: Sink, trial: Trial) -> None:
+    """Write all batches; now and then what has landed waits for the next, and the process is a new one."""
+    for number, batch in enumerate(trial.batches):
+        sink.writer(sink.frame(batch), number)
+        if number == 0 or trial.dice.random() < 0.5:
+            sink.merger.drain()
+        if trial.dice.random() < 0.4:
             sink.restarted()
-    once = found()
-    assert once == expected, explain(once)
 
+
+def merge(sink: Sink) -> None:
+    """Merge what has landed; a sink that was restarted last begins again for it."""
+    sink.writer  # noqa: B018
+    sink.merger.drain()
+
+
+def write_again(sink: Sink, trial: Trial) -> None:
+    """The checkpoint is gone: everything again from the beginning, under new numbers."""
     sink.restarted()
-    sink.generation = "second"  # the checkpoint is gone: everything again, from the beginning
-    for n in range(2):
-        sink.repeat(n, [record for batch in batches[n * 2 : n * 2 + 2] for record in batch])
-    twice = found()
-    assert twice == expected, explain(twice)
+    sink.generation = "second"
+    sink.repeat(0, [record for batch in trial.batches for record in batch])
+
+
+@pytest.mark.parametrize(("seed", "settings"), [(2, MERGE_ALWAYS), (3, LAND_EVERYTHING)], ids=["merged", "landed"])
+def test_a_mirror_of_any_order_of_arrival_is_the_source(sink: Sink, registry: RegistryServer, seed: int, settings: dict[str, str]) -> None:
+    trial = Trial("mirror", seed, Feed(registry), count=UNIVERSES, batches=BATCHES, truncated=True)
+    sink.settings |= settings | trial.settings
+
+    write(sink, trial)
+    if settings == LAND_EVERYTHING:
+        seen = {(one["universe"], one["id"]): one["v"] for one in sink.fresh(trial.feed.old, order="universe")}
+        assert seen == {key: value for key, (value, _) in trial.expected.items()}, f"seed {seed}: the view"
+    merge(sink)
+    trial.check(sink)
+
+    sink.restarted().lose("marks")
+    write_again(sink, trial)
+    trial.check(sink)
     assert sink.quarantined() == []
+
+
+def test_a_history_of_any_order_of_arrival_has_every_version(sink: Sink, registry: RegistryServer) -> None:
+    trial = Trial("history", 4, Feed(registry), count=UNIVERSES, batches=BATCHES, truncated=True)
+    sink.settings |= LAND_EVERYTHING | trial.settings
+
+    write(sink, trial)
+    merge(sink)
+    trial.check(sink)
+
+    sink.restarted().lose("marks")
+    write_again(sink, trial)
+    trial.check(sink)
+
+
+def test_append_mode_has_every_event_of_the_log_once(sink: Sink, registry: RegistryServer) -> None:
+    trial = Trial("append", 6, Feed(registry, key=()), count=UNIVERSES, batches=BATCHES)
+    sink.settings |= LAND_EVERYTHING | trial.settings
+
+    write(sink, trial)
+    merge(sink)
+    trial.check(sink)
+
+    write_again(sink, trial)
+    trial.check(sink)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_kill_at_every_step_between_two_commits_changes_nothing(sink: Sink, registry: RegistryServer, mode: str) -> None:
+    feed = Feed(registry)
+    trial = Trial(mode, 11, feed, count=UNIVERSES, batches=3, truncated=mode != "append", unreadable=True)
+    sink.settings |= trial.settings | {"merge.split.rows.min": "50", "marks.interval.s": "0"}
+    # First into an empty table, then landed and merged, then written anew. A list of changes lands where the batch is known to be new: a checkpoint's first.
+    left = set(KILLS[mode])
+    landed = 0 if mode == "append" else 1
+
+    for number, batch in enumerate(trial.batches):
+        sink.restarted()
+        sink.settings |= {"rewrite.rows.max": "50000" if number == 2 else "0"}
+        sink.settings |= LAND_EVERYTHING if number == landed else {"trigger.interval.s": "1000", "merge.rows.min": "20000"}
+        # The first batch's first mark is the note of its checkpoint; how far a batch went is noted in every one.
+        left -= write_killed(sink, number, batch, left - {"marked"} if number == 0 else left)
+
+    trial.check(sink)
+    assert len(sink.quarantined()) == 1
+    assert left == set(), "steps that were not reached"
+
+
+def write_killed(sink: Sink, number: int, batch: list[Record], steps: set[str]) -> set[str]:
+    """Write one batch, killed once at each of the steps that it reaches; returns those."""
+    hits: set[str] = set()
+
+    def reached(step: str) -> None:
+        if step in steps - hits:
+            hits.add(step)
+            raise Kill(step)
+
+    sink.reached = reached
+    while True:
+        try:
+            sink.repeat(number, batch)
+        except Kill:
+            sink.killed()
+        else:
+            return hits

@@ -1,8 +1,10 @@
+import json
 from pathlib import Path
 
 import pytest
 from dblog_sink.errors import DefiniteError, TransientError
 from dblog_sink.registry import Registry
+from dblog_sink.schemas import Envelope, Reading, value_schema
 from support.registry_server import RegistryServer
 
 
@@ -86,3 +88,18 @@ def test_wrong_credentials_name_the_option_and_not_the_password() -> None:
         with pytest.raises(DefiniteError, match=r"registry\.auth") as caught:
             client(server, Clock(), auth="user:wrong").schema(schema_id)
     assert "wrong" not in str(caught.value)
+
+
+def test_a_schema_that_refers_to_others_comes_with_them(registry: RegistryServer) -> None:
+    registry.refer("geo/x", '{"type":"record","name":"X","namespace":"geo","fields":[{"name":"v","type":"double"}]}')
+    point = {"type": "record", "name": "Point", "namespace": "geo", "fields": [{"name": "x", "type": "geo.X"}]}
+    registry.refer("point", json.dumps(point), [("geo.X", "geo/x", 1)])
+    row = {"type": "record", "name": "Row", "fields": [{"name": "at", "type": "geo.Point"}, {"name": "x", "type": ["null", "geo.X"]}]}
+    schema_id = registry.refer("row", json.dumps(row), [("geo.Point", "point", 1), ("geo.X", "geo/x", 1)])
+
+    found = client(registry, Clock()).schema(schema_id)
+
+    assert found is not None
+    made = value_schema(schema_id, found, Reading(records="unwrapped"))
+    assert isinstance(made, Envelope)
+    assert [field.conversion.type.simpleString() for field in made.fields] == ["struct<x:struct<v:double>>", "struct<v:double>"]

@@ -129,7 +129,7 @@ def test_an_unwrapped_row_is_not_taken_for_an_envelope() -> None:
     )
 
     assert isinstance(found, Unreadable)
-    assert "without unwrapping" in found.reason
+    assert "records=unwrapped" in found.reason
 
 
 def test_a_bare_string_is_no_envelope_and_no_key() -> None:

@@ -11,6 +11,7 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
+from urllib.parse import unquote
 
 
 class RegistryServer:
@@ -22,6 +23,8 @@ class RegistryServer:
         self._auth = None if auth is None else "Basic " + base64.b64encode(auth.encode()).decode()
         self._schemas: dict[int, str] = {}
         self._ids: dict[str, int] = {}
+        self._references: dict[int, list[dict[str, Any]]] = {}
+        self._subjects: dict[tuple[str, int], int] = {}
         self._next_id = first_id
         self._turn = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -40,6 +43,14 @@ class RegistryServer:
                 self._schemas[self._next_id] = schema
                 self._next_id += 1
             return self._ids[schema]
+
+    def refer(self, subject: str, schema: str, references: list[tuple[str, str, int]] | None = None) -> int:
+        """The id of a schema as version 1 of a subject; ``references`` are (name, subject, version)."""
+        schema_id = self.register(schema)
+        self._subjects[subject, 1] = schema_id
+        if references:
+            self._references[schema_id] = [{"name": name, "subject": of, "version": version} for name, of, version in references]
+        return schema_id
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -62,10 +73,16 @@ class RegistryServer:
             schema = self._schemas.get(int(parts[2]))
             if schema is None:
                 return 404, {"error_code": 40403, "message": "Schema not found"}
-            return 200, {"schema": schema}
+            return 200, self._described(int(parts[2]))
+        if method == "GET" and parts[0] == "subjects" and parts[2] == "versions" and (unquote(parts[1]), int(parts[3])) in self._subjects:
+            return 200, self._described(self._subjects[unquote(parts[1]), int(parts[3])])
         if method == "POST" and parts[0] == "subjects" and parts[-1] == "versions":
             return 200, {"id": self.register(json.loads(body)["schema"])}
         return 404, {"error_code": 404, "message": "Not found"}
+
+    def _described(self, schema_id: int) -> dict[str, Any]:
+        answer: dict[str, Any] = {"schema": self._schemas[schema_id]}
+        return answer | ({"references": self._references[schema_id]} if schema_id in self._references else {})
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self

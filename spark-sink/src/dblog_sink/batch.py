@@ -1,9 +1,11 @@
-"""One micro-batch of many topics: read once, sorted out by topic, each table brought up to date in a thread of its own.
+"""One micro-batch of many topics: read once, sorted out by topic; each table is brought up to date in a thread of its own, or lands.
 
-The batch is a function of its Kafka offsets alone: nothing below depends on the time, on order of arrival or on who runs it, so a replay
-meets the same rows under the same transaction ids (I8). Schemas are resolved by the driver from an inventory of the ids that the batch really
-holds. A table that fails does not stop the others of the batch; then the batch fails as a whole, its offsets are not committed, and the next
-attempt finds the finished tables done.
+What comes out is a function of the batch's Kafka offsets alone: nothing below depends on order of arrival or on who runs it, and a repeated
+batch takes the ways that the first attempt took, so a replay meets the same rows under the same transaction ids (I8). A table that fails
+does not stop the others of the batch; then the batch fails as a whole, its offsets are not committed, and the next attempt finds the
+finished tables done.
+
+Records at or below the high-water mark of their topic partition were applied before, by another checkpoint: they are left out (the third guard).
 """
 
 from __future__ import annotations
@@ -11,343 +13,260 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import reduce
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as t
 
-from dblog_sink import target as targets
-from dblog_sink import tombstones as sidecars
+from dblog_sink import plan
+from dblog_sink.apply import Applier, Share, inventory
 from dblog_sink.config import Settings
-from dblog_sink.decode import Columns, Decoding, schema_id_of
-from dblog_sink.errors import DefiniteError, SinkError, TransientError
-from dblog_sink.evolve import wider
-from dblog_sink.merge import Txn, is_conflict
-from dblog_sink.modes import changelog, mirror
-from dblog_sink.modes.work import Applied, Work
+from dblog_sink.errors import DefiniteError, TransientError
+from dblog_sink.frames import head
+from dblog_sink.landing import Landing
+from dblog_sink.marks import Marks
+from dblog_sink.merge import Txn
+from dblog_sink.merger import Merger, notes_of
+from dblog_sink.modes.work import Applied
 from dblog_sink.progress import Progress
 from dblog_sink.quarantine import Quarantine
-from dblog_sink.registry import Registry
-from dblog_sink.schemas import Envelope, Field, KeySchema, NotRows, Unreadable, key_schema, value_schema
-from dblog_sink.session import SessionPool
-from dblog_sink.target import Target
-from dblog_sink.tombstones import Tombstones
 
 log = logging.getLogger(__name__)
 
-_NOT_FRAMED = "the value is not framed by a schema id; the sink reads Avro of a Confluent-compatible converter"
+_LOOK_EVERY_S = 0.1
 
-
-@dataclass(slots=True)
-class Share:
-    """What one topic has in a batch, by the first five bytes of keys and values."""
-
-    topic: str
-    records: int = 0
-    key_heads: set[bytes | None] = field(default_factory=set)
-    value_heads: dict[bytes, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """A topic's schemas in this batch, resolved."""
-
-    envelopes: dict[bytes, Envelope]
-    key_schemas: dict[bytes, KeySchema]
-    bad_heads: dict[bytes, str]
-    left_out: tuple[bytes, ...]
-    """Heads of records that are no rows."""
-
-
-@dataclass(slots=True)
-class Open:
-    """A table that the sink has open: its mirror or changelog, and its sidecar."""
-
-    target: Target
-    tombstones: Tombstones | None
+TopicIds = Callable[[Collection[str]], dict[str, str]]
+"""The id that Kafka gave each topic when it was made; a topic made anew has another one."""
 
 
 class BatchWriter:
-    """The foreachBatch function. ``running`` is held while a batch is being written: whoever holds it stops the query between batches."""
+    """The foreachBatch function. ``running`` is held while a batch is being written: whoever holds it stops the query between batches, having said so by
+    ``stopped``.
+    """
 
     def __init__(
         self,
         *,
         settings: Settings,
-        registry: Registry,
-        pool: SessionPool,
+        applier: Applier,
         quarantine: Quarantine,
+        landing: Landing,
+        marks: Marks,
+        merger: Merger,
         progress: Progress,
         generation: Callable[[DataFrame], str],
-        sleep: Callable[[float], None] = time.sleep,
+        topic_ids: TopicIds,
     ) -> None:
         self._settings = settings
-        self._registry = registry
-        self._pool = pool
-        self._quarantine = quarantine
+        self.applier = self._applier = applier
+        self.quarantine = quarantine
+        self._landing = landing
+        self._marks = marks
+        self._merger = merger
         self._progress = progress
         self._generation = generation
-        self._sleep = sleep
-        self._open: dict[str, Open] = {}
-        self._claimed: dict[str, str] = {}
-        self._values: dict[int, Envelope | NotRows | Unreadable] = {}
-        self._keys: dict[int, KeySchema | Unreadable] = {}
+        self._topic_ids = topic_ids
+        self._ids: dict[str, str] = {}
         self._threads = ThreadPoolExecutor(max_workers=settings["merge.threads"], thread_name_prefix="dblog-table")
+        self._same_target: dict[str, bool] = {}
+        self._expired_group = -1
+        self._tried: int | None = None
+        self._attempts: dict[str, int] = {}
         self.running = threading.Lock()
+        self.stopped = threading.Event()
         self.batches_done = 0
         self.last_batch_id = -1
         self.failure: Exception | None = None
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Write one batch; raises if any table could not be written."""
-        with self.running:
-            try:
-                self._write(frame, batch_id)
-            except Exception as e:
-                self.failure = e
-                self._open.clear()  # what was known of the tables may be wrong now
-                raise
+        self._begin()
+        try:
+            if self._merger.failure is not None:
+                raise self._merger.failure
+            self._write(frame, batch_id)
             self.batches_done += 1
             self.last_batch_id = batch_id
+        except Exception as e:
+            self.failure = e
+            self._applier.forget()
+            raise
+        finally:
+            self.running.release()
+
+    def _begin(self) -> None:
+        """Wait for the turn. A query that is being stopped begins no batch: its stop waits for the thread that called us."""
+        while not self.stopped.is_set():
+            if self.running.acquire(timeout=_LOOK_EVERY_S):
+                if not self.stopped.is_set():
+                    return
+                self.running.release()
+        msg = "the query is being stopped"
+        raise TransientError(msg)
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads; what has landed stays for the next start."""
+        self.abandon()
+        self._marks.flush()
+
+    def abandon(self) -> None:
+        """End the threads and write down nothing."""
+        self._merger.stop()
         self._threads.shutdown(wait=True)
 
     def _write(self, frame: DataFrame, batch_id: int) -> None:
         started_s = time.monotonic()
-        txn = Txn(f"{self._settings['name']}/{self._generation(frame)}", batch_id)
-        head = partial(F.substring, pos=1, len=5)
-        raw = (
-            frame.where(F.col("value").isNotNull())  # a Kafka tombstone says nothing that the delete before it did not say
-            .select(
-                "topic",
-                "partition",
-                "offset",
-                "timestamp",
-                "key",
-                "value",
-                head("key").alias("key_head"),
-                head("value").alias("value_head"),
-            )
-            .persist(StorageLevel.MEMORY_AND_DISK)
-        )
+        query_id = self._generation(frame)
+        first = query_id not in self._marks.state.generations and query_id not in self._landing.generations()
+        lot = plan.lot(self._marks.generation(query_id, self._landing.generations), batch_id)
+        if first:  # the checkpoint's very first batch: its number was noted just now, before anything else
+            self._tried = lot - 1
+        app_id = f"{self._settings['name']}/{query_id}"
+        raw = frame.select(
+            "topic",
+            "partition",
+            "offset",
+            "timestamp",
+            "key",
+            "value",
+            head("key").alias("key_head"),
+            head("value").alias("value_head"),
+        ).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            shares = _inventory(raw)
-            works = [self._threads.submit(self._table, share, raw, txn) for share in shares if not self._excluded(share.topic)]
-            outcomes = [(work.exception(), work) for work in works]
-            failures = [error for error, _ in outcomes if error is not None]
+            shares = [share for share in inventory(raw) if not self._excluded(share.topic)]
+            fresh, shares, resent = self._fresh(raw, shares)
+            # Before the tables: their records may be those of after a change that another topic tells of.
+            shares = [share for share in shares if self._settings.table(share.topic) is not None or not self._only_told(share, fresh)]
+            applied = self._sorted_out(fresh, shares, lot, query_id, Txn(app_id, batch_id))
+        finally:
+            raw.unpersist()
+        self._mark(shares, applied)
+        if plan.group(lot) > self._expired_group:
+            self._merger.expire(lot + 1)
+            self._expired_group = plan.group(lot)
+        records = sum(share.records for share in shares)
+        if records or resent:
+            self._progress.batch(batch_id, applied, seconds=time.monotonic() - started_s, records=records, resent=resent)
+
+    def _only_told(self, share: Share, raw: DataFrame) -> bool:
+        """Note what the records say of the source's schema; whether that is all that there is to them."""
+        renames, nothing_else = self._applier.told(share, raw)
+        if renames:
+            self._marks.say({"renames": renames}, "marked", at_once=True)
+        return nothing_else
+
+    def _sorted_out(self, raw: DataFrame, shares: list[Share], lot: int, generation: str, txn: Txn) -> list[Applied]:
+        """Land what lands, apply the others side by side."""
+        rows = {share.topic: share.records for share in shares}
+        # The first batch after a start, and one that failed, may be a repetition.
+        landed = None if self._known_new(lot) else self._landing.topics_of(lot)
+        if landed is not None:
+            self._merger.settle(set(rows) - landed)
+        decision = self._merger.claim(rows, landed=landed)
+        self._tried = lot
+        todo = [share for share in shares if share.topic in set(decision.apply)]
+        unfinished = {share.topic for share in todo}
+        works: list[tuple[Share, Future[tuple[Applied | None, float]]]] = []
+        try:
+            land = {topic: rows[topic] for topic in decision.land}
+            absent = [topic for topic in land if topic not in (landed or ())]
+            commits = [(absent, "landing")] if absent else []
+            if landed:  # a second commit of the lot under the same name would be taken for done
+                commits = [([topic], f"landing:{topic}") for topic in absent]
+            for topics, role in commits:
+                count = sum(land[topic] for topic in topics)
+                self._landing.append(raw, topics, lot=lot, generation=generation, rows=count, txn=txn.of(role))
+            if land:
+                self._merger.landed(lot, land)
+            works += [(share, self._threads.submit(self._timed, share, raw, txn, repeated=landed is not None)) for share in todo]
+            failures = []
+            applied = [Applied(table=self._table_name(topic), topic=topic, records=count, path="land") for topic, count in land.items()]
+            for share, work in works:
+                error = work.exception()
+                one, seconds = (None, 0.0) if error is not None else work.result()
+                self._merger.release(share.topic, rows=share.records, applied=one, seconds=seconds)
+                unfinished.discard(share.topic)
+                if error is not None and self._parks(share.topic, error):
+                    alone = txn.of(f"landing:{share.topic}")
+                    self._landing.append(raw, [share.topic], lot=lot, generation=generation, rows=share.records, txn=alone)
+                    self._merger.landed(lot, {share.topic: share.records})
+                    self._merger.park(share.topic, str(error).splitlines()[0])
+                    name = self._table_name(share.topic)
+                    applied.append(Applied(table=name, topic=share.topic, records=share.records, path="parked"))
+                elif error is not None:
+                    failures.append(error)
+                elif one is not None:
+                    self._attempts.pop(share.topic, None)
+                    applied.append(one)
             if failures:
                 # A definite failure first: it is the one that a person must read.
                 raise min(failures, key=lambda e: not isinstance(e, DefiniteError))
-            applied = [one for _, work in outcomes if (one := work.result()) is not None]
         finally:
-            raw.unpersist()
-        records = sum(share.records for share in shares)
-        if records:
-            self._progress.batch(batch_id, applied, seconds=time.monotonic() - started_s, records=records)
+            wait([work for _, work in works])  # nobody else may have a table that is still written
+            for topic in unfinished:
+                self._merger.release(topic, rows=0, applied=None, seconds=0.0)
+        return applied
+
+    def _table_name(self, topic: str) -> str:
+        spec = self._settings.table(topic)
+        return topic if spec is None else spec.name
+
+    def _parks(self, topic: str, error: BaseException) -> bool:
+        """Whether a table that failed is parked now: by its policy, when trying again cannot help or has been tried often enough."""
+        spec = self._settings.table(topic)
+        if spec is None or not spec.parks(error):
+            return False
+        self._attempts[topic] = self._attempts.get(topic, 0) + 1
+        return isinstance(error, DefiniteError) or self._attempts[topic] > spec.failure_retries
+
+    def _timed(self, share: Share, raw: DataFrame, txn: Txn, *, repeated: bool) -> tuple[Applied | None, float]:
+        started_s = time.monotonic()
+        applied = self._applier.apply(share, raw, txn, log_marks=self._marks.log_marks(share.topic), repeated=repeated)
+        return applied, time.monotonic() - started_s
+
+    def _known_new(self, lot: int) -> bool:
+        return self._tried is not None and lot > self._tried
+
+    def _fresh(self, raw: DataFrame, shares: list[Share]) -> tuple[DataFrame, list[Share], int]:
+        """The batch without records that lie at or below their high-water marks, and how many those are: none as long as the checkpoint lives."""
+        unseen = [share.topic for share in shares if share.topic not in self._ids]
+        if unseen:
+            self._ids.update(self._topic_ids(unseen))
+        below = []
+        for share in shares:
+            for partition, first in share.first.items():
+                mark = self._marks.state.partitions.get((share.topic, partition))
+                if mark is not None and mark.topic_id == self._ids[share.topic] and first <= mark.offset and self._kept(share.topic):
+                    below.append((F.col("topic") == share.topic) & (F.col("partition") == partition) & (F.col("offset") <= mark.offset))
+        if not below:
+            return raw, shares, 0
+        fresh = raw.where(~reduce(lambda a, b: a | b, below))
+        left = [share for share in inventory(fresh) if not self._excluded(share.topic)]
+        resent = sum(share.records for share in shares) - sum(share.records for share in left)
+        log.info("%d records were applied before, by another checkpoint: left out", resent)
+        return fresh, left, resent
+
+    def _kept(self, topic: str) -> bool:
+        """Whether the target is still the table that the marks speak of: one that was moved away must be filled from the beginning."""
+        if topic not in self._same_target:
+            self._same_target[topic] = self._applier.table_id(topic) == self._marks.state.targets.get(topic)
+            if not self._same_target[topic]:
+                log.warning("topic %s: its Delta table was made anew; what the marks say of the former one is void", topic)
+        return self._same_target[topic]
+
+    def _mark(self, shares: list[Share], applied: list[Applied]) -> None:
+        """Note how far the batch went. At once if a table has no other guard against records that are sent again."""
+        if not shares:
+            return
+        partitions = {
+            share.topic: {str(partition): [last, self._ids[share.topic]] for partition, last in share.last.items()} for share in shares
+        }
+        note = {"partitions": partitions, **notes_of(applied)}
+        self._same_target.update(dict.fromkeys(note["targets"], True))
+        self._marks.say(note, "marked", at_once=bool(note["positions"]))
 
     def _excluded(self, topic: str) -> bool:
         return self._settings["topics.exclude"].fullmatch(topic) is not None
-
-    def _table(self, share: Share, raw: DataFrame, txn: Txn) -> Applied | None:
-        """One topic's turn: retried as a whole when somebody else committed in between, for every step may be repeated."""
-        attempts_max: int = self._settings["merge.attempts.max"]
-        raw.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", share.topic)
-        for attempt in range(1, attempts_max + 1):
-            try:
-                with self._pool.borrow() as session:
-                    return self._apply(share, raw, txn, session)
-            except SinkError:
-                raise
-            except Exception as e:
-                if not is_conflict(e):
-                    raise
-                self._open.pop(share.topic, None)
-                if attempt == attempts_max:
-                    msg = f"topic {share.topic}: another writer committed to its Delta table {attempt} times in between; let the sink be its only writer"
-                    raise TransientError(msg) from e
-                log.warning("topic %s: another writer committed in between, attempt %d of %d", share.topic, attempt, attempts_max)
-                self._sleep(min(0.2 * 2**attempt, 5.0))
-        raise AssertionError
-
-    def _apply(self, share: Share, raw: DataFrame, txn: Txn, session: SparkSession) -> Applied | None:
-        started_s = time.monotonic()
-        known = self._resolve(share)
-        records = raw.where(F.col("topic") == share.topic)
-        if known.left_out:
-            records = records.where(~F.col("value_head").isin([bytearray(frame) for frame in known.left_out]))
-        if not known.envelopes:
-            return self._none_readable(share, known, records, txn)
-        match = self._settings["topics.name"].fullmatch(share.topic)
-        if match is None:
-            msg = f"topic {share.topic} holds rows of a table but its name does not match topics.name; set topics.name, or exclude it with topics.exclude"
-            raise DefiniteError(msg)
-        parts = {name: match.groupdict().get(name) or "" for name in ("prefix", "db", "table")}
-        name = f"{parts['db']}.{parts['table']}"
-        keys = _unified(name, [schema.fields for schema in known.key_schemas.values()])
-        columns = _unified(name, [envelope.fields for envelope in known.envelopes.values()])
-        opened, altered = self._opened(share.topic, name, self._settings.table_path(**parts), keys, columns, session)
-        target = opened.target
-        decoding = Decoding(
-            keys=target.keys,
-            columns=target.others,
-            envelopes=known.envelopes,
-            key_schemas=known.key_schemas if target.mode == targets.MIRROR else {},
-            bad_heads=known.bad_heads,
-            topic_order=self._settings["position"] == "topic",
-            images=target.mode == targets.CHANGELOG,
-        )
-        work = Work(
-            topic=share.topic,
-            target=target,
-            tombstones=opened.tombstones,
-            raw=records,
-            decoding=decoding,
-            records=share.records,
-            session=session,
-            settings=self._settings,
-            quarantine=self._quarantine,
-            txn=txn,
-        )
-        applied = mirror.apply(work) if target.mode == targets.MIRROR else changelog.apply(work)
-        applied.changes = altered
-        self._compact(opened, session)
-        applied.seconds = time.monotonic() - started_s
-        return applied
-
-    def _none_readable(self, share: Share, known: Known, records: DataFrame, txn: Txn) -> Applied | None:
-        """A topic without one readable schema in this batch: nothing but records to leave out, or to keep in quarantine."""
-        if not known.bad_heads:
-            return None
-        bad = sum(share.value_heads[frame] for frame in known.bad_heads)
-        reason = F.lit(None).cast("string")
-        for frame, text in known.bad_heads.items():
-            reason = F.when(F.col("value_head") == F.lit(bytearray(frame)), F.lit(text)).otherwise(reason)
-        self._quarantine.keep(records.withColumn("reason", reason), topic=share.topic, txn=txn)
-        self._quarantine.check(topic=share.topic, bad=bad, records=share.records, reasons=sorted(set(known.bad_heads.values()))[:3])
-        return Applied(table=share.topic, records=share.records, bad=bad, path="quarantine")
-
-    def _resolve(self, share: Share) -> Known:
-        envelopes: dict[bytes, Envelope] = {}
-        bad_heads: dict[bytes, str] = {}
-        left_out: list[bytes] = []
-        for frame in sorted(share.value_heads):
-            match self._value_schema(frame):
-                case Envelope() as envelope:
-                    envelopes[frame] = envelope
-                case NotRows():
-                    left_out.append(frame)
-                case Unreadable(reason):
-                    bad_heads[frame] = reason
-        keys = {
-            frame: found
-            for frame in sorted(f for f in share.key_heads if f is not None)
-            if isinstance(found := self._key_schema(frame), KeySchema)
-        }
-        return Known(envelopes=envelopes, key_schemas=keys, bad_heads=bad_heads, left_out=tuple(left_out))
-
-    def _value_schema(self, frame: bytes) -> Envelope | NotRows | Unreadable:
-        schema_id = schema_id_of(frame)
-        if schema_id is None:
-            return Unreadable(_NOT_FRAMED)
-        if schema_id not in self._values:
-            text = self._registry.schema(schema_id)
-            if text is None:
-                return Unreadable(f"the registry has no schema with id {schema_id}")
-            self._values[schema_id] = value_schema(schema_id, text)
-        return self._values[schema_id]
-
-    def _key_schema(self, frame: bytes) -> KeySchema | Unreadable:
-        schema_id = schema_id_of(frame)
-        if schema_id is None:
-            return Unreadable(_NOT_FRAMED)
-        if schema_id not in self._keys:
-            text = self._registry.schema(schema_id)
-            if text is None:
-                return Unreadable(f"the registry has no schema with id {schema_id}")
-            self._keys[schema_id] = key_schema(schema_id, text)
-        return self._keys[schema_id]
-
-    def _opened(self, topic: str, name: str, path: str, keys: Columns, columns: Columns, session: SparkSession) -> tuple[Open, list[str]]:
-        """The topic's table, made or altered so that it can take these columns."""
-        opened = self._open.get(topic)
-        if opened is None:
-            # Claimed in one step before anything is made: the two may be in this batch, each in its thread.
-            if (other := self._claimed.setdefault(path, topic)) != topic:
-                msg = f"two topics map to the Delta table {path}, {other} and {topic}; use {{prefix}} in target.template"
-                raise DefiniteError(msg)
-            target = targets.opened(session, name=name, path=path)
-            if target is None:
-                key_kinds = dict(keys)
-                in_order = [(column, key_kinds.pop(column, kind)) for column, kind in columns]
-                target = targets.created(session, name=name, path=path, keys=keys, columns=(*key_kinds.items(), *in_order))
-            opened = Open(target, None)
-            if target.mode == targets.MIRROR:
-                opened.tombstones = sidecars.opened(session, path=self._sidecar_path(path), keys=target.keys)
-            self._open[topic] = opened
-        target = opened.target
-        if target.mode == targets.MIRROR and keys and {key for key, _ in keys} != set(target.key_names):
-            msg = (
-                f"{name}: its key in the source changed from ({', '.join(target.key_names)}) to ({', '.join(key for key, _ in keys)}); "
-                f"move {path} and {self._sidecar_path(path)} away and dump the table again"
-            )
-            raise DefiniteError(msg)
-        altered = targets.evolved(session, target, (*keys, *columns) if target.mode == targets.MIRROR else columns)
-        if altered and opened.tombstones is not None:
-            opened.tombstones.evolved(session, name, target.keys)
-        for change in altered:
-            log.info("%s: %s", name, change)
-        return opened, [str(change) for change in altered]
-
-    def _sidecar_path(self, path: str) -> str:
-        base = self._settings.base_path
-        relative = path[len(base) :].strip("/") if path.startswith(base) else path.replace("://", "/").strip("/")
-        return f"{self._settings.state_path}/tombstones/{relative}"
-
-    def _compact(self, opened: Open, session: SparkSession) -> None:
-        """Put small files together now and then; a conflict only postpones it."""
-        every: int = self._settings["compact.commits"]
-        if every == 0 or opened.target.commits < every:
-            return
-        opened.target.commits = 0
-        try:
-            targets.compacted(session, opened.target)
-            if opened.tombstones is not None:
-                opened.tombstones.tidied(session, self._settings["tombstones.keep.h"])
-        except Exception as e:
-            if not is_conflict(e):
-                raise
-            log.warning("%s: compaction postponed, another writer committed in between", opened.target.name)
-
-
-def _inventory(raw: DataFrame) -> list[Share]:
-    """The one job that reads the batch from Kafka into the cache, and says what is in it."""
-    shares: dict[str, Share] = {}
-    for row in raw.groupBy("topic", "key_head", "value_head").count().collect():
-        share = shares.setdefault(row["topic"], Share(row["topic"]))
-        share.records += row["count"]
-        share.key_heads.add(None if row["key_head"] is None else bytes(row["key_head"]))
-        frame = bytes(row["value_head"])
-        share.value_heads[frame] = share.value_heads.get(frame, 0) + row["count"]
-    return sorted(shares.values(), key=lambda share: -share.records)  # the longest work starts first
-
-
-def _unified(table: str, versions: list[tuple[Field, ...]]) -> Columns:
-    """The columns of all schema ids in a batch: the first spelling of a name, the type that holds every version's values."""
-    kinds: dict[str, tuple[str, t.DataType]] = {}
-    for fields in versions:
-        for one in fields:
-            name, kind = kinds.setdefault(one.name.lower(), (one.name, one.conversion.type))
-            other = one.conversion.type
-            grown = wider(kind, other) or wider(other, kind)
-            if grown is None:
-                msg = f"{table}, column {name}: its type changed from {kind.simpleString()} to {other.simpleString()}; no Delta column holds both"
-                raise DefiniteError(msg)
-            kinds[one.name.lower()] = (name, grown)
-    return tuple(kinds.values())

@@ -1,8 +1,9 @@
 """The command: read the configuration, build every part, keep the query running, stop it between two batches.
 
-``spark-submit --jars ... spark-sink/run.py --config sink.yaml --set key=value``. Exit status 0: asked to stop, or trigger.once is done; 1: a failure
-that needs a person, told in one sentence; 2: a configuration that cannot be accepted. Failures that may pass restart the query from its
-checkpoint with growing pauses.
+``spark-submit --jars ... spark-sink/run.py --config sink.yaml --set key=value``. With a verb before the options it asks something of the job that
+runs, or of the next one: ``park TABLE``, ``resume TABLE``, ``replay [TABLE]`` (``commands``). Exit status 0: asked to stop, or trigger.once is
+done; 1: a failure that needs a person, told in one sentence; 2: a configuration that cannot be accepted. Failures that may pass restart the
+query from its checkpoint with growing pauses.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,22 +27,34 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from dblog_sink import __version__, config, source
-from dblog_sink.batch import BatchWriter
-from dblog_sink.errors import ConfigError, DefiniteError, SinkError
+from dblog_sink import __version__, binding, brokers, commands, config, files, loss, replay, source
+from dblog_sink.apply import Applier
+from dblog_sink.batch import BatchWriter, TopicIds
+from dblog_sink.commands import Command
+from dblog_sink.errors import ConfigError, DefiniteError, SinkError, TransientError
+from dblog_sink.landing import Landing
+from dblog_sink.lease import Lease
+from dblog_sink.loss import Loss
+from dblog_sink.marks import Marks
+from dblog_sink.merge import Txn
+from dblog_sink.merger import Merger
 from dblog_sink.progress import Progress
 from dblog_sink.quarantine import Quarantine
 from dblog_sink.registry import Registry
-from dblog_sink.session import SessionPool, spark_session
+from dblog_sink.session import SessionPool, another, spark_session
+from dblog_sink.steps import Reached, nothing
 
 log = logging.getLogger("dblog_sink")
 
 _LOOK_EVERY_S = 0.2
+_COMMANDS_EVERY_S = 2.0
 _STOP_WAIT_S = 25.0
+_COMMIT_WAIT_S = 10.0
 _RESTART_PAUSE_MAX_S = 30.0
 _REPORT_FAULT = 'because the return value of "scala.Option.get()" is null'
 """Spark 4.1.1 repeats an open batch after a restart, commits it, and then fails in KafkaMicroBatchStream.metrics: it reports on offsets that it
 had no reason to ask for yet. The next start has no batch to repeat."""
+_DISK_FULL = "No space left on device"
 _DATA_LOSS = ("DATA_LOSS", "failOnDataLoss", "Some data may have been lost")
 
 
@@ -48,60 +63,142 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
-        settings = _settings(sys.argv[1:] if arguments is None else arguments)
+        settings, command = _settings(sys.argv[1:] if arguments is None else arguments)
     except ConfigError as e:
         for key, text in e.errors.items():
             log.error("%s %s", key, text)
         return 2
+    if command is not None:
+        return _asked(settings, command)
     progress = Progress(None if settings["progress.file"] is None else Path(settings["progress.file"]))
     stopping = threading.Event()
     session = spark_session(settings["name"], settings.spark)
     ended = threading.Event()
     forget_hook = _stop_on_signal(session, stopping, ended)
+    lease = Lease(files.folder(session, settings.state_path), name=settings["name"], where=settings.state_path)
     try:
-        return _Runner(session, settings, progress, stopping).run()
+        lease.take()
+        binding.check(files.folder(session, settings.checkpoint_path), settings, _cluster_id(session, settings))
+        return _Runner(session, settings, progress, stopping, lease).run()
+    except DefiniteError as e:
+        progress.say("failed", reason=str(e))
+        log.error("the sink does not start: %s", e)
+        return 1
     finally:
+        with contextlib.suppress(Py4JError, OSError):
+            lease.give_back()
         ended.set()
         with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
             forget_hook()
             session.stop()
 
 
+def _cluster_id(session: SparkSession, settings: config.Settings) -> str:
+    try:
+        return brokers.cluster_id(session, settings)
+    except Py4JError as e:
+        log.warning("the brokers do not say which cluster they are: %s", _sentence(e))
+        return ""
+
+
+def _asked(settings: config.Settings, command: Command) -> int:
+    """Leave a command for the job."""
+    path = f"{settings.state_path}/commands"
+    session = None if files.is_local(path) else spark_session(f"{settings['name']}-{command.verb}", settings.spark)
+    name = commands.ask(files.folder(session, path), command)
+    log.info("%s is left in %s as %s; the job does it between two batches, or when it starts", command.verb, path, name)
+    if session is not None:
+        session.stop()
+    return 0
+
+
+def built(
+    session: SparkSession,
+    settings: config.Settings,
+    progress: Progress,
+    *,
+    generation: Callable[[DataFrame], str],
+    topic_ids: TopicIds,
+    stopping: Callable[[], bool] = lambda: False,
+    reached: Reached = nothing,
+) -> tuple[BatchWriter, Merger]:
+    """The parts that write, put together."""
+    cache = settings["registry.cache.path"]
+    quarantine = Quarantine(
+        f"{settings.state_path}/quarantine", rows_max=settings["quarantine.rows.max"], fraction_max=settings["quarantine.fraction.max"]
+    )
+    threads, background = settings["merge.threads"], settings["merge.background.threads"]
+    state = another(session)
+    marks = Marks(state, f"{settings.state_path}/marks", interval_s=settings["marks.interval.s"], now_s=time.monotonic, reached=reached)
+    applier = Applier(
+        settings=settings,
+        registry=Registry(
+            settings["registry.url"],
+            auth=settings["registry.auth"],
+            cache_path=None if cache is None else Path(cache),
+            wait_max_s=settings["registry.wait.max.s"],
+            unknown_wait_s=settings["registry.unknown.wait.s"],
+            stopping=stopping,
+        ),
+        pool=SessionPool(session, threads + background),
+        quarantine=quarantine,
+        renames=marks.state.renames,
+        reached=reached,
+    )
+    landing = Landing(state, f"{settings.state_path}/landing", keep_h=settings["landing.keep.h"], reached=reached)
+    merger = Merger(
+        settings=settings,
+        applier=applier,
+        landing=landing,
+        marks=marks,
+        progress=progress,
+        cancel=session.sparkContext.cancelAllJobs,
+    )
+    writer = BatchWriter(
+        settings=settings,
+        applier=applier,
+        quarantine=quarantine,
+        landing=landing,
+        marks=marks,
+        merger=merger,
+        progress=progress,
+        generation=generation,
+        topic_ids=topic_ids,
+    )
+    return writer, merger
+
+
 class _Runner:
     """The life of the query: start, look, restart, stop."""
 
-    def __init__(self, session: SparkSession, settings: config.Settings, progress: Progress, stopping: threading.Event) -> None:
+    def __init__(
+        self, session: SparkSession, settings: config.Settings, progress: Progress, stopping: threading.Event, lease: Lease
+    ) -> None:
         self._session = session
+        self._lease = lease
+        self._commands = files.folder(session, f"{settings.state_path}/commands")
+        self._looked_s = 0.0
         self._settings = settings
         self._progress = progress
         self._stopping = stopping
-        cache = settings["registry.cache.path"]
-        self._writer = BatchWriter(
-            settings=settings,
-            registry=Registry(
-                settings["registry.url"],
-                auth=settings["registry.auth"],
-                cache_path=None if cache is None else Path(cache),
-                wait_max_s=settings["registry.wait.max.s"],
-                unknown_wait_s=settings["registry.unknown.wait.s"],
-                stopping=stopping.is_set,
-            ),
-            pool=SessionPool(session, settings["merge.threads"]),
-            quarantine=Quarantine(
-                f"{settings.state_path}/quarantine",
-                rows_max=settings["quarantine.rows.max"],
-                fraction_max=settings["quarantine.fraction.max"],
-            ),
-            progress=progress,
+        self._writer, self._merger = built(
+            session,
+            settings,
+            progress,
+            stopping=stopping.is_set,
             generation=query_id,
+            topic_ids=partial(source.topic_ids, session, settings),
         )
 
     def run(self) -> int:
         """Run to the end; returns the exit status."""
         self._progress.say("started", name=self._settings["name"], version=__version__, checkpoint=self._settings.checkpoint_path)
         attempt, done_before = 0, 0
+        self._merger.start()
         while True:
             failure = self._until_it_ends()
+            if isinstance(failure, _Again):
+                continue
             if self._stopping.is_set() or failure is None:
                 self._writer.close()
                 self._progress.say("stopped", batches=self._writer.batches_done)
@@ -136,17 +233,25 @@ class _Runner:
 
     def _until_it_ends(self) -> Exception | None:
         """Start the query and watch it; returns why it ended, None if it was asked to or is done."""
-        self._writer.failure = None
+        self._writer.failure, self._writer.last_batch_id = None, -1
+        self._writer.stopped.clear()
+        self._merger.resume()
         try:
+            self._pass_losses()
+            self._obey()
             query = self._start()
         except Exception as e:  # noqa: BLE001  whatever the start met decides between restart and stop above
             return e
         said = ""
         try:
             while query.isActive:
-                if self._stopping.is_set():
+                if self._lease.lost is not None:
                     self._stop_between_batches(query)
-                    return None
+                    return DefiniteError(self._lease.lost)
+                self._obey_between_batches()
+                if self._stopping.is_set() or self._merger.failure is not None:
+                    self._stop_between_batches(query)
+                    return None if self._stopping.is_set() else self._merger.failure
                 said = self._tell(query, said)
                 time.sleep(_LOOK_EVERY_S)
             self._tell(query, said)
@@ -154,14 +259,111 @@ class _Runner:
         except (Py4JError, OSError) as e:
             return e
         if error is None:
-            return None
+            return self._drained()
         if any(words in str(error) for words in _DATA_LOSS):
+            if self._losses():
+                return _Again("records are gone")  # the next start tells of each partition
             msg = (
                 "records expired in Kafka, or their topic was made anew, before the sink had read them; remove the checkpoint "
                 f"{self._settings.checkpoint_path} to go on from what is there, then dump the tables again ({_sentence(error)})"
             )
             return DefiniteError(msg)
         return self._writer.failure or error
+
+    def _drained(self) -> Exception | None:
+        """With ``trigger.once``: merge what has landed before the end."""
+        try:
+            self._merger.drain(self._stopping.is_set)
+        except Exception as e:  # noqa: BLE001  judged by the caller like a failure of the query
+            return e
+        return None
+
+    def _losses(self) -> list[Loss]:
+        checkpoint = self._settings.checkpoint_path
+        wanted = loss.committed(files.folder(self._session, f"{checkpoint}/commits"), files.folder(self._session, f"{checkpoint}/offsets"))
+        if not wanted:
+            return []
+        return loss.losses(wanted, *brokers.ends(self._session, self._settings, wanted))
+
+    def _pass_losses(self) -> None:
+        """Tell of records that Kafka has no more, park the tables concerned, and lead the checkpoint past the gap: the others go on."""
+        found = self._losses()
+        by_topic: dict[str, list[str]] = {}
+        for one in found:
+            by_topic.setdefault(one.topic, []).append(str(one))
+        for topic, told in by_topic.items():
+            reason = f"data loss: {'; '.join(told)}. Dump the table again, then resume it"
+            self._progress.say("data_loss", topic=topic, reason=reason)
+            if self._settings["topics.exclude"].fullmatch(topic) is None:
+                self._merger.park(topic, reason)
+        if found:
+            # By Hadoop's client also where the path is local: it keeps checksums of Spark's files beside them.
+            offsets = files.HadoopFolder(self._session, f"{self._settings.checkpoint_path}/offsets")
+            loss.lead_past(files.folder(self._session, f"{self._settings.checkpoint_path}/commits"), offsets, found)
+
+    def _obey_between_batches(self) -> None:
+        """Look for commands now and then, and carry them out while no batch runs."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s < _COMMANDS_EVERY_S:
+            return
+        self._looked_s = now_s
+        if self._commands.names() and self._writer.running.acquire(timeout=_COMMANDS_EVERY_S):
+            try:
+                self._obey()
+            finally:
+                self._writer.running.release()
+
+    def _obey(self) -> None:
+        """Carry out what was asked, oldest first; a command is gone when it is done."""
+        for name, command in commands.waiting(self._commands):
+            if command is None:
+                self._commands.remove(name)
+                self._progress.say("command", file=name, failed="it is none that the sink knows")
+                log.error("the command %s is none that the sink knows; it was removed", name)
+                continue
+            topics = frozenset(topic for topic in self._merger.topics() if command.table in (None, topic, self._table_name(topic)))
+            facts: dict[str, Any] = {"verb": command.verb, "table": command.table, "topics": sorted(topics)}
+            try:
+                facts |= self._carried_out(name, command, topics)
+            except Exception as e:  # noqa: BLE001  a wish that cannot be met stops nothing
+                facts["failed"] = _sentence(e)
+            self._commands.remove(name)
+            self._progress.say("command", **facts)
+            log.info("done: %s", facts)
+
+    def _carried_out(self, name: str, command: Command, topics: frozenset[str]) -> dict[str, Any]:
+        if command.verb == "replay":
+            return self._replayed(name, command, None if command.table is None else topics)
+        for topic in topics:
+            if command.verb == "park":
+                self._merger.park(topic, command.reason or "asked for by command")
+            else:
+                self._merger.unpark(topic)
+        return {}
+
+    def _table_name(self, topic: str) -> str | None:
+        spec = self._settings.table(topic)
+        return None if spec is None else spec.name
+
+    def _replayed(self, name: str, command: Command, topics: frozenset[str] | None) -> dict[str, Any]:
+        quarantine = self._writer.quarantine
+        version = command.version
+        if version is None:
+            version = replay.version_of(self._session, quarantine.path)
+            if version is None:
+                return {"records": 0, "still_bad": 0}
+            commands.begun(self._commands, name, replace(command, version=version))
+        outcome = replay.replay(
+            self._session,
+            quarantine,
+            self._writer.applier,
+            self._merger,
+            command=command,
+            topics=topics,
+            version=version,
+            txn=Txn(f"{self._settings['name']}/replay/{name}", version),
+        )
+        return {"records": outcome.records, "still_bad": outcome.still_bad}
 
     def _start(self) -> StreamingQuery:
         writer = (
@@ -181,7 +383,10 @@ class _Runner:
             return said
         behind = source.records_behind(report)
         if behind is not None:
-            self._progress.say("behind" if behind else "idle", batch_id=report["batchId"], records_behind=behind)
+            waiting = self._merger.rows_waiting()
+            self._progress.say(
+                "behind" if behind or waiting else "idle", batch_id=report["batchId"], records_behind=behind, rows_waiting=waiting
+            )
         return str(report["timestamp"])
 
     def _stop_between_batches(self, query: StreamingQuery) -> None:
@@ -190,12 +395,13 @@ class _Runner:
         """
         held = self._writer.running.acquire(timeout=_STOP_WAIT_S)
         try:
-            limit_s = time.monotonic() + 2.0
+            limit_s = time.monotonic() + _COMMIT_WAIT_S
             while held and self._writer.last_batch_id >= 0 and time.monotonic() < limit_s:
                 report = _report(query)
                 if report is not None and report["batchId"] >= self._writer.last_batch_id:
                     break  # its offsets are committed: nothing to replay
                 time.sleep(0.05)
+            self._writer.stopped.set()
             query.stop()
         finally:
             if held:
@@ -218,10 +424,13 @@ def query_id(frame: DataFrame) -> str:
     return found
 
 
-def _settings(arguments: list[str]) -> config.Settings:
+def _settings(arguments: list[str]) -> tuple[config.Settings, Command | None]:
     parser = argparse.ArgumentParser(
         prog="dblog-sink", description=__doc__, epilog=config.help_text(), formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("verb", nargs="?", choices=("run", *commands.VERBS), default="run", help="run the job, or ask something of it")
+    parser.add_argument("table", nargs="?", help="db.table or a topic; replay: all without it")
+    parser.add_argument("--reason", help="park: why; replay: only records whose reason contains this")
     parser.add_argument("--config", type=Path, action="append", default=[], help="YAML or properties file; may be given more than once")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one option; wins over files")
     parsed = parser.parse_args(arguments)
@@ -233,13 +442,27 @@ def _settings(arguments: list[str]) -> config.Settings:
         if not equals:
             raise ConfigError({f"--set {pair}": "must be KEY=VALUE"})
         properties[key.strip()] = value
-    return config.parse(properties)
+    settings = config.parse(properties)
+    if parsed.verb == "run":
+        return settings, None
+    if parsed.table is None and parsed.verb != "replay":
+        raise ConfigError({parsed.verb: "needs a table: db.table, or a topic"})
+    return settings, Command(verb=parsed.verb, table=parsed.table, reason=parsed.reason)
+
+
+class _Again(TransientError):  # noqa: N818  it is no error
+    """The query is to be started once more; nothing is wrong with it."""
 
 
 def _sentence(error: Exception) -> str:
     """One line of an error; Spark's carry a whole JVM trace."""
     if isinstance(error, SinkError):
         return str(error)
+    if _DISK_FULL in str(error):
+        return (
+            "no space is left where the job writes (target.path, state.path, checkpoint.path or Spark's local folders); make room: the job goes on by itself "
+            "while it still tries, or when it is started again. The checkpoint is intact"
+        )
     return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:2000]
 
 

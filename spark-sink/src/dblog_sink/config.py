@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,98 +17,36 @@ from typing import Any
 import yaml
 
 from dblog_sink.errors import ConfigError
+from dblog_sink.options import Option, number, one_of, pattern, text, truth, whole
+from dblog_sink.plan import Policy
+from dblog_sink.tables import PREFIX, TABLE_OPTIONS, TableRule, TableSpec, rules, spec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One option: ``read`` turns its text into a value and raises ValueError with the reason if it cannot."""
-
-    name: str
-    read: Callable[[str], Any]
-    default: str | None
-    doc: str
-
-
-def _text(text: str) -> str:
-    if not text.strip():
-        msg = "must not be empty"
-        raise ValueError(msg)
-    return text.strip()
-
-
-def _numeric(convert: Callable[[str], Any], kind: str, least: int) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
-        try:
-            number = convert(text)
-        except ValueError:
-            msg = f"must be {kind}"
-            raise ValueError(msg) from None
-        if not number >= least:  # nor is NaN
-            msg = f"must be at least {least}"
-            raise ValueError(msg)
-        return number
-
-    return read
-
-
-def _whole(least: int) -> Callable[[str], Any]:
-    return _numeric(int, "a whole number", least)
-
-
-_number = _numeric(float, "a number", 0)
-
-
-def _truth(text: str) -> bool:
-    lowered = text.strip().lower()
-    if lowered not in ("true", "false"):
-        msg = "must be true or false"
-        raise ValueError(msg)
-    return lowered == "true"
-
-
-def _one_of(*words: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text.strip() not in words:
-            msg = f"must be one of {', '.join(words)}"
-            raise ValueError(msg)
-        return text.strip()
-
-    return read
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as e:
-        msg = f"is not a regular expression: {e}"
-        raise ValueError(msg) from None
-
-
-def _name_pattern(text: str) -> re.Pattern[str]:
-    pattern = _pattern(text)
-    if not {"db", "table"} <= set(pattern.groupindex):
+def _name_pattern(given: str) -> re.Pattern[str]:
+    found = pattern(given)
+    if not {"db", "table"} <= set(found.groupindex):
         msg = "needs the named groups (?P<db>...) and (?P<table>...)"
         raise ValueError(msg)
-    return pattern
+    return found
 
 
 OPTIONS: tuple[Option, ...] = (
     Option(
         name="name",
-        read=_text,
+        read=text,
         default="dblog-sink",
         doc="Name of this pipeline; part of every Delta transaction id and of the checkpoint path.",
     ),
-    Option(name="topics", read=_text, default=None, doc="Topics to read, separated by commas. Give this or topics.pattern."),
+    Option(name="topics", read=text, default=None, doc="Topics to read, separated by commas. Give this or topics.pattern."),
     Option(
         name="topics.pattern",
-        read=_text,
+        read=text,
         default=None,
         doc="Java regular expression; topics that appear later and match are picked up while running.",
     ),
     Option(
         name="topics.exclude",
-        read=_pattern,
+        read=pattern,
         default=r"(.*\.)?dblog\..*|__.*|.*[-.]signal",
         doc="Topics that match are not tables: their records are left out. Heartbeat, transaction and schema-change records are also known by their schema.",
     ),
@@ -118,86 +56,113 @@ OPTIONS: tuple[Option, ...] = (
         default=r"(?:(?P<prefix>.+)\.)?(?P<db>[^.]+)\.(?P<table>[^.]+)",
         doc="Regular expression with the groups db and table (prefix is optional) that a table topic's whole name matches.",
     ),
-    Option(name="topics.start", read=_one_of("earliest", "latest"), default="earliest", doc="Where to begin when there is no checkpoint."),
+    Option(name="topics.start", read=one_of("earliest", "latest"), default="earliest", doc="Where to begin when there is no checkpoint."),
     Option(
         name="registry.url",
-        read=_text,
+        read=text,
         default=None,
         doc="Confluent-compatible schema registry, for instance the worker's own REST address.",
     ),
-    Option(name="registry.auth", read=_text, default=None, doc="user:password for basic authentication at the registry."),
+    Option(name="registry.auth", read=text, default=None, doc="user:password for basic authentication at the registry."),
     Option(
         name="registry.wait.max.s",
-        read=_number,
+        read=number,
         default="600",
         doc="How long a registry that is away is waited for, in seconds; then the job stops, its checkpoint intact.",
     ),
     Option(
         name="registry.unknown.wait.s",
-        read=_number,
+        read=number,
         default="20",
         doc="How long a schema id that the registry does not know is asked for again, in seconds; then its records go to quarantine.",
     ),
     Option(
         name="registry.cache.path",
-        read=_text,
+        read=text,
         default=None,
         doc="Local folder that keeps schemas by id, so that a restart asks for none; default: memory only.",
     ),
-    Option(name="target.path", read=_text, default=None, doc="Base path of all tables: local, or any URL that Spark can write."),
-    Option(name="target.template", read=_text, default="{base}/{db}/{table}", doc="Path of one table; {base}, {prefix}, {db}, {table}."),
-    Option(name="state.path", read=_text, default=None, doc="Tombstones and quarantine; default {target.path}/_dblog."),
-    Option(name="checkpoint.path", read=_text, default=None, doc="Checkpoint of the query; default {state.path}/checkpoints/{name}."),
+    Option(name="target.path", read=text, default=None, doc="Base path of all tables: local, or any URL that Spark can write."),
+    Option(name="target.template", read=text, default="{base}/{db}/{table}", doc="Path of one table; {base}, {prefix}, {db}, {table}."),
+    Option(name="state.path", read=text, default=None, doc="Tombstones and quarantine; default {target.path}/_dblog."),
+    Option(name="checkpoint.path", read=text, default=None, doc="Checkpoint of the query; default {state.path}/checkpoints/{name}."),
     Option(
         name="position",
-        read=_one_of("source", "topic"),
+        read=one_of("source", "topic"),
         default="source",
         doc="Order of rows per key: source position (D7), or topic order (the Kafka offset) for foreign PostgreSQL topics.",
     ),
-    Option(name="trigger.interval.s", read=_number, default="2", doc="Least time between the starts of two batches, in seconds."),
-    Option(name="trigger.once", read=_truth, default="false", doc="Process what is there in batches of batch.records.max, then stop."),
-    Option(name="batch.records.max", read=_whole(1), default="250000", doc="Most Kafka records in one batch."),
-    Option(name="merge.threads", read=_whole(1), default="4", doc="Tables written at the same time."),
+    Option(name="trigger.interval.s", read=number, default="2", doc="Least time between the starts of two batches, in seconds."),
+    Option(name="trigger.once", read=truth, default="false", doc="Process what is there in batches of batch.records.max, then stop."),
+    Option(name="batch.records.max", read=whole(1), default="250000", doc="Most Kafka records in one batch."),
+    Option(name="merge.threads", read=whole(1), default="4", doc="Tables written at the same time."),
     Option(
         name="merge.split.rows.min",
-        read=_whole(1),
+        read=whole(1),
         default="5000",
         doc="From this many dump rows or inserts of a table in a batch, new keys are appended without a merge.",
     ),
     Option(
         name="rewrite.rows.max",
-        read=_whole(0),
+        read=whole(0),
         default="50000",
         doc="A table of up to this many rows is written anew for a batch, one job and one commit, instead of merged into; 0: never.",
     ),
     Option(
-        name="merge.attempts.max", read=_whole(1), default="5", doc="Attempts of one table's write when another writer commits in between."
+        name="merge.rows.min",
+        read=whole(1),
+        default="20000",
+        doc="A batch, or what has landed, with at least this many rows of a table may be worth a merge by itself; the dearer the merge, the more.",
     ),
     Option(
-        name="compact.commits", read=_whole(0), default="100", doc="A table's small files are compacted after this many commits; 0: never."
+        name="merge.broadcast.rows.max",
+        read=whole(0),
+        default="500000",
+        doc="Up to this many changed rows are sent whole to every executor instead of shuffling the table's files; 0: never.",
+    ),
+    Option(name="merge.rows.max", read=whole(1), default="2000000", doc="Most landed rows merged at once."),
+    Option(
+        name="merge.age.max.s",
+        read=number,
+        default="60",
+        doc="What has landed waits at most this long for its merge to begin, in seconds, if a thread is free; cheap tables wait less.",
+    ),
+    Option(name="merge.background.threads", read=whole(1), default="2", doc="Tables merged from the landing table at the same time."),
+    Option(
+        name="landing.keep.h",
+        read=number,
+        default="24",
+        doc="Hours that landed records are kept after they are merged.",
+    ),
+    Option(name="marks.interval.s", read=number, default="5", doc="Least time between two writes of the control table, in seconds."),
+    Option(
+        name="merge.attempts.max", read=whole(1), default="5", doc="Attempts of one table's write when another writer commits in between."
+    ),
+    Option(
+        name="compact.commits", read=whole(0), default="100", doc="A table's small files are compacted after this many commits; 0: never."
     ),
     Option(
         name="tombstones.keep.h",
-        read=_number,
+        read=number,
         default="168",
         doc="Hours that the position of a deleted key is kept; an older dump row that arrives later would bring the row back.",
     ),
     Option(
         name="quarantine.rows.max",
-        read=_whole(0),
+        read=whole(0),
         default="100",
         doc="A batch with more bad records than this, and more than quarantine.fraction.max of it, stops the job.",
     ),
-    Option(name="quarantine.fraction.max", read=_number, default="0.001", doc="See quarantine.rows.max."),
+    Option(name="quarantine.fraction.max", read=number, default="0.001", doc="See quarantine.rows.max."),
     Option(
         name="restart.attempts.max",
-        read=_whole(0),
+        read=whole(0),
         default="10",
         doc="Restarts of the query after failures that may pass, without one finished batch in between.",
     ),
     Option(
         name="progress.file",
-        read=_text,
+        read=text,
         default=None,
         doc="Local file that gets one JSON line for each batch; default: none, only the log.",
     ),
@@ -214,6 +179,7 @@ class Settings:
     values: Mapping[str, Any]
     kafka: Mapping[str, str]
     spark: Mapping[str, str]
+    rules: tuple[TableRule, ...] = ()
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -233,10 +199,28 @@ class Settings:
         """Checkpoint of the query."""
         return str(self.values["checkpoint.path"] or f"{self.state_path}/checkpoints/{self.values['name']}")
 
-    def table_path(self, *, prefix: str, db: str, table: str) -> str:
-        """Path of one table's mirror."""
-        template: str = self.values["target.template"]
-        return template.format(base=self.base_path, prefix=prefix, db=db, table=table)
+    @property
+    def policy(self) -> Policy:
+        """The limits of the two tiers."""
+        return Policy(
+            trigger_s=self.values["trigger.interval.s"],
+            rows_min=self.values["merge.rows.min"],
+            rows_max=self.values["merge.rows.max"],
+            age_max_s=self.values["merge.age.max.s"],
+        )
+
+    def table(self, topic: str) -> TableSpec | None:
+        """The settings of the table whose records the topic holds; None if its name does not match topics.name."""
+        match = self.values["topics.name"].fullmatch(topic)
+        if match is None:
+            return None
+        parts = {name: match.groupdict().get(name) or "" for name in ("prefix", "db", "table")}
+
+        def path_of(template: str) -> str:
+            return template.format(base=self.base_path, **parts)
+
+        plain = TableSpec(name=f"{parts['db']}.{parts['table']}", topic=topic, path=path_of(self.values["target.template"]))
+        return spec(self.rules, plain, path_of)
 
 
 def parse(properties: Mapping[str, str]) -> Settings:
@@ -244,14 +228,15 @@ def parse(properties: Mapping[str, str]) -> Settings:
     errors: dict[str, str] = {}
     known = {option.name: option for option in OPTIONS}
     resolved: dict[str, str] = {}
-    for key, text in properties.items():
+    for key, given in properties.items():
         try:
-            resolved[key] = _resolve(text)
+            resolved[key] = _resolve(given)
         except ValueError as e:
             errors[key] = str(e)
     for key in resolved:
-        if key not in known and not key.startswith(_PASSED_ON):
+        if key not in known and not key.startswith((*_PASSED_ON, PREFIX)):
             errors[key] = "is not an option of the sink; see --help"
+    table_rules = rules({key: given for key, given in resolved.items() if key not in known}, errors)
     values: dict[str, Any] = {}
     for option in OPTIONS:
         text_or_none = resolved.get(option.name, option.default)
@@ -276,6 +261,7 @@ def parse(properties: Mapping[str, str]) -> Settings:
         raise ConfigError(errors)
     return Settings(
         values=values,
+        rules=table_rules,
         kafka={k: v for k, v in resolved.items() if k.startswith("kafka.")},
         spark={k: v for k, v in resolved.items() if k.startswith("spark.")},
     )
@@ -284,18 +270,18 @@ def parse(properties: Mapping[str, str]) -> Settings:
 def read_file(path: Path) -> dict[str, str]:
     """Flat properties of a YAML file (.yaml, .yml) or of a Java properties file; raises ConfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        content_text = path.read_text(encoding="utf-8")
     except OSError as e:
         raise ConfigError({"--config": f"cannot read {path}: {e.strerror}"}) from e
     if path.suffix in (".yaml", ".yml"):
         try:
-            content = yaml.safe_load(text)
+            content = yaml.safe_load(content_text)
         except yaml.YAMLError as e:
             raise ConfigError({"--config": f"{path} is not YAML: {e}"}) from e
         if not isinstance(content, dict):
             raise ConfigError({"--config": f"{path} must hold key: value pairs"})
         return _flatten(content, "")
-    return _read_properties(text)
+    return _read_properties(content_text)
 
 
 def _flatten(content: Mapping[Any, Any], prefix: str) -> dict[str, str]:
@@ -313,10 +299,10 @@ def _flatten(content: Mapping[Any, Any], prefix: str) -> dict[str, str]:
     return flat
 
 
-def _read_properties(text: str) -> dict[str, str]:
+def _read_properties(content_text: str) -> dict[str, str]:
     """The part of java.util.Properties' format that people use: comments, ``=`` or ``:``, lines continued by a backslash."""
     flat: dict[str, str] = {}
-    joined = re.sub(r"\\\r?\n[ \t]*", "", text)
+    joined = re.sub(r"\\\r?\n[ \t]*", "", content_text)
     for line in joined.splitlines():
         stripped = line.strip()
         if not stripped or stripped[0] in "#!":
@@ -327,7 +313,7 @@ def _read_properties(text: str) -> dict[str, str]:
     return flat
 
 
-def _resolve(text: str) -> str:
+def _resolve(given: str) -> str:
     def value(match: re.Match[str]) -> str:
         kind, name = match.group(1), match.group(2)
         if kind == "env":
@@ -341,7 +327,7 @@ def _resolve(text: str) -> str:
             msg = f"cannot read {name}: {e.strerror}"
             raise ValueError(msg) from None
 
-    return re.sub(r"\$\{(env|file):([^}]+)\}", value, text)
+    return re.sub(r"\$\{(env|file):([^}]+)\}", value, given)
 
 
 def help_text() -> str:
@@ -350,6 +336,11 @@ def help_text() -> str:
     for option in OPTIONS:
         default = "" if option.default is None else f" [{option.default}]"
         lines.append(f"  {option.name}{default}\n      {option.doc}")
+    lines.append("settings of tables (table.<rule>.<setting>; table.<rule>.match is a regular expression for db.table):")
+    for option in TABLE_OPTIONS:
+        default = "" if option.default is None else f" [{option.default}]"
+        lines.append(f"  {option.name}{default}\n      {option.doc}")
+    lines.append("passed on:")
     lines.append("  kafka.*\n      Passed to the Kafka clients; kafka.bootstrap.servers is required.")
     lines.append("  spark.*\n      Passed to Spark.")
     return "\n".join(lines)

@@ -1,9 +1,12 @@
 """Kafka bytes of one topic to flat rows, inside the JVM: one ``from_avro`` for each writer schema id, never a value in Python.
 
-The projection is rebuilt from the ids that a batch really holds, so a new schema id needs no restart. Every row comes out with its key
+The projection is rebuilt from the schemas that a batch really holds, so a new schema id needs no restart. Every row comes out with its key
 columns (from the key record: a delete works without ``before``), its data columns in the target's types, its position, and, where something
-is wrong with the record, the reason in ``_dblog_bad``: such a row goes to quarantine instead of stopping the batch. ``from_avro`` runs
-in PERMISSIVE mode, where a record that does not decode becomes nulls; ``op`` can then not be one of Debezium's (delta-sink.md 4.2, 2).
+is wrong with the record, the reason in ``_dblog_bad``: such a row goes to quarantine instead of stopping the batch. ``from_avro`` and ``from_json``
+run in PERMISSIVE mode, where a record that does not decode becomes nulls; ``op`` can then not be one of Debezium's (delta-sink.md 4.2, 2).
+
+An unwrapped row (ExtractNewRecordState) has no envelope: its operation is in the fields that the transform added, or it is an update; a null value is a
+delete; its position is its Kafka offset, for nothing in it sorts.
 
 The two projections must stay two: Spark merges neighbouring projections only while that does not repeat an expensive expression.
 """
@@ -11,22 +14,39 @@ The two projections must stay two: Spark merges neighbouring projections only wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own idiom
 from pyspark.sql import types as t
 from pyspark.sql.avro.functions import from_avro
 
-from dblog_sink.schemas import Envelope, Field, KeySchema
-from dblog_sink.types import quote
+from dblog_sink.frames import framed, schema_id_of
+from dblog_sink.schemas import UNWRAPPED, Envelope, Field, KeySchema
+from dblog_sink.types import Columns, quote
+
+__all__ = ["Columns", "Decoding", "decoded", "framed", "schema_id_of"]
 
 SEQ1, SEQ2 = "_dblog_seq1", "_dblog_seq2"
 OP, BAD, BAD_AT, OFFSET, TS_MS = "_dblog_op", "_dblog_bad", "_dblog_bad_at", "_dblog_offset", "_dblog_ts_ms"
+PARTITION, RESENT, OWN = "_dblog_partition", "_dblog_resent", "_dblog_own"
+"""Of append mode: where a record came from, that it was applied before, and that its position is no other record's."""
 OPS = ("c", "r", "u", "d", "t")
 """Operations that are applied; ``m`` (a logical message of PostgreSQL) never stands in a table's topic."""
 
-Columns = tuple[tuple[str, t.DataType], ...]
+LogMark = tuple[int, int, int]
+"""A position, and 1 for an insert: a changed key is a delete and an insert at one position, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogMarks:
+    """Up to where a topic's log was applied, by partition. Said of one Delta table: of another one under the same path they are void."""
+
+    positions: Mapping[int, LogMark] = field(default_factory=dict)
+    table_id: str | None = None
+
+
+NO_LOG_MARKS = LogMarks()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,20 +60,16 @@ class Decoding:
     key_schemas: Mapping[bytes, KeySchema]
     bad_heads: Mapping[bytes, str]
     topic_order: bool = False
+    log_marks: Mapping[int, LogMark] | None = None
+    """By topic partition: the position up to which rows of the log were applied before. Only where nothing else knows a record that is sent again."""
     images: bool = False
     """True for a changelog without keys: an update yields two rows, its old image as ``b`` and its new one as ``u``."""
-
-
-def head(schema_id: int) -> bytes:
-    """Confluent's frame: a zero byte and the schema id."""
-    return b"\x00" + schema_id.to_bytes(4, "big")
-
-
-def schema_id_of(frame: bytes | None) -> int | None:
-    """The schema id in the first five bytes of a record, or None if they are no frame."""
-    if frame is None or len(frame) != 5 or frame[0] != 0:  # noqa: PLR2004
-        return None
-    return int.from_bytes(frame[1:], "big")
+    unwrapped: bool = False
+    """Rows without envelope: a null value is a delete."""
+    keys_of_value: bool = False
+    """The key columns are columns of the row, not the record's key: an update that changes them also deletes its old row."""
+    fills: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """By lower-case column name: rows of schema ids below the first have the second (SQL), as rows older than the column have its default."""
 
 
 def decoded(raw: DataFrame, decoding: Decoding) -> DataFrame:
@@ -66,51 +82,86 @@ def decoded(raw: DataFrame, decoding: Decoding) -> DataFrame:
         "key_head",
         "value_head",
         *(
-            _struct("value", frame, e.writer_text, e.reader_text_with_before if decoding.images else e.reader_text).alias(values[frame])
+            _struct("value", frame, e, e.reader_text_with_before if _with_before(decoding) else e.reader_text).alias(values[frame])
             for frame, e in decoding.envelopes.items()
         ),
-        *(_struct("key", frame, k.writer_text, k.reader_text).alias(keys[frame]) for frame, k in decoding.key_schemas.items()),
+        *(_struct("key", frame, k, k.reader_text).alias(keys[frame]) for frame, k in decoding.key_schemas.items()),
     )
-    if decoding.images:
+    if _with_before(decoding):
         structs = structs.withColumn("image", F.explode(F.expr(_images(values, decoding))))
     return structs.selectExpr(*_projection(decoding, values, keys))
 
 
-def _struct(column: str, frame: bytes, writer: str, reader: str) -> Column:
-    struct = from_avro(F.expr(f"substring({column}, 6)"), writer, {"mode": "PERMISSIVE", "avroSchema": reader})
+def _with_before(decoding: Decoding) -> bool:
+    return decoding.images or decoding.keys_of_value
+
+
+def _struct(column: str, frame: bytes, schema: Envelope | KeySchema, reader: str) -> Column:
+    if schema.json_type is not None:
+        record = F.from_json(F.col(column).cast("string"), t.StructType([t.StructField("payload", schema.json_type)]))
+        return F.when(F.expr(f"{column}_head = {_literal(frame)}"), record["payload"])
+    struct = from_avro(F.expr(f"substring({column}, 6)"), schema.writer_text, {"mode": "PERMISSIVE", "avroSchema": reader})
     return F.when(F.expr(f"{column}_head = {_literal(frame)}"), struct)
 
 
 def _images(values: Mapping[bytes, str], decoding: Decoding) -> str:
-    """SQL of the images that a record yields: both for an update that carries its old row."""
-    both = [f"({v}.op = 'u' AND {v}.before IS NOT NULL)" for frame, v in values.items() if decoding.envelopes[frame].has_before]
+    """SQL of the images that a record yields: both for an update that carries its old row, where the old row matters."""
+    both = []
+    for frame, v in values.items():
+        envelope = decoding.envelopes[frame]
+        if not envelope.has_before:
+            continue
+        test = f"{v}.op = 'u' AND {v}.before IS NOT NULL"
+        if not decoding.images:
+            pairs = ((f"{v}.before.{quote(m)}", f"{v}.after.{quote(m)}") for m in _key_members(envelope.fields, decoding))
+            test += " AND NOT (" + " AND ".join(f"{old} <=> {new}" for old, new in pairs) + ")"
+        both.append(f"({test})")
     return f"IF({' OR '.join(both) or 'false'}, array('b', 'u'), array(''))"
+
+
+def _key_members(fields: tuple[Field, ...], decoding: Decoding) -> list[str]:
+    names = {name.lower() for name, _ in decoding.keys}
+    return [one.member for one in fields if one.name.lower() in names]
 
 
 def _projection(decoding: Decoding, values: Mapping[bytes, str], keys: Mapping[bytes, str]) -> list[str]:
     envelopes = [(frame, values[frame], envelope) for frame, envelope in decoding.envelopes.items()]
     key_schemas = [(frame, keys[frame], schema) for frame, schema in decoding.key_schemas.items()]
-    key_sql = {
-        name: _by_head("key_head", [(frame, _column(schema.fields, k, name, kind)) for frame, k, schema in key_schemas], kind)
-        for name, kind in decoding.keys
-    }
+    if decoding.keys_of_value:
+        key_sql = {name: _of_value(envelopes, decoding, name, kind) for name, kind in decoding.keys}
+    else:
+        key_sql = {
+            name: _by_head("key_head", [(frame, _column(schema.fields, k, name, kind)) for frame, k, schema in key_schemas], kind)
+            for name, kind in decoding.keys
+        }
     selected = [f"{sql} AS {quote(name)}" for name, sql in key_sql.items()]
-    for name, kind in decoding.columns:
-        branches = [
-            (frame, _column(envelope.fields, _image(v, envelope, images=decoding.images), name, kind)) for frame, v, envelope in envelopes
-        ]
-        selected.append(f"{_by_head('value_head', branches, kind)} AS {quote(name)}")
-    positions = [(frame, _position(v, envelope, topic_order=decoding.topic_order)) for frame, v, envelope in envelopes]
-    op = _by_head("value_head", [(frame, f"{v}.op") for frame, v, _ in envelopes], t.StringType())
-    seq1 = _by_head("value_head", [(frame, pair[0]) for frame, pair in positions], t.LongType())
-    seq2 = _by_head("value_head", [(frame, pair[1]) for frame, pair in positions], t.LongType())
-    age = _by_head("value_head", [(frame, f"{v}.source.ts_ms") for frame, v, e in envelopes if "ts_ms" in e.source_fields], t.LongType())
+    selected += [f"{_of_value(envelopes, decoding, name, kind)} AS {quote(name)}" for name, kind in decoding.columns]
+    positions = [(frame, _position(v, envelope)) for frame, v, envelope in envelopes]
+    op = _by_head("value_head", [(frame, _op(v, envelope)) for frame, v, envelope in envelopes], t.StringType())
+    if decoding.unwrapped:
+        op = f"IF(value_head IS NULL, 'd', {op})"
+    if decoding.topic_order:
+        seq1, seq2 = "0L", "offset"
+    else:
+        seq1 = _by_head("value_head", [(frame, pair[0]) for frame, pair in positions], t.LongType())
+        seq2 = _by_head("value_head", [(frame, pair[1]) for frame, pair in positions], t.LongType())
+    ages = [(frame, _age(v, envelope)) for frame, v, envelope in envelopes]
+    age = _by_head("value_head", [(frame, sql) for frame, sql in ages if sql is not None], t.LongType())
     bad = _bad(decoding, envelopes, op=op, position=(seq1, seq2), key_sql=key_sql)
     selected += [
         f"{seq1} AS {SEQ1}",
         f"{seq2} AS {SEQ2}",
-        f"IF(image = 'b', 'b', {op}) AS {OP}" if decoding.images else f"{op} AS {OP}",
+        f"{_shown(op, decoding)} AS {OP}",
         f"offset AS {OFFSET}",
+        *(
+            [
+                f"partition AS {PARTITION}",
+                f"{_resent(decoding, envelopes, op=op, position=(seq1, seq2))} AS {RESENT}",
+                f"coalesce({_by_head('value_head', [(frame, _own(v, e)) for frame, v, e in envelopes], t.BooleanType())}, false) AS {OWN}",
+            ]
+            if decoding.images
+            else []
+        ),
         f"{age} AS {TS_MS}",
         f"{bad} AS {BAD}",
         f"IF({bad} IS NULL, NULL, concat(partition, ':', offset)) AS {BAD_AT}",
@@ -128,28 +179,63 @@ def _by_head(head_column: str, branches: list[tuple[bytes, str]], kind: t.DataTy
     return f"CASE {head_column} {cases} END"
 
 
-def _column(fields: tuple[Field, ...], struct: str, name: str, kind: t.DataType) -> str:
-    field = next((f for f in fields if f.name.lower() == name.lower()), None)
-    if field is None:
-        return f"CAST(NULL AS {kind.simpleString()})"  # dropped in the source, or not there yet: NULL
-    value = field.conversion.convert(f"{struct}.{quote(field.name)}")
-    return value if field.conversion.type == kind else f"CAST({value} AS {kind.simpleString()})"
+def _shown(op: str, decoding: Decoding) -> str:
+    """The old image of an update is told apart, or is the delete of its key."""
+    if decoding.images:
+        return f"IF(image = 'b', 'b', {op})"
+    return f"IF(image = 'b', 'd', {op})" if decoding.keys_of_value else op
 
 
-def _image(v: str, envelope: Envelope, *, images: bool) -> str:
-    if images and envelope.has_before:
+def _of_value(envelopes: list[tuple[bytes, str, Envelope]], decoding: Decoding, name: str, kind: t.DataType) -> str:
+    fill = decoding.fills.get(name.lower())
+    branches = []
+    for frame, v, envelope in envelopes:
+        missing = fill[1] if fill is not None and 0 <= envelope.schema_id < fill[0] else None
+        branches.append((frame, _column(envelope.fields, _image(v, envelope, decoding), name, kind, missing)))
+    return _by_head("value_head", branches, kind)
+
+
+def _column(fields: tuple[Field, ...], struct: str, name: str, kind: t.DataType, missing: str | None = None) -> str:
+    one = next((f for f in fields if f.name.lower() == name.lower()), None)
+    if one is None:
+        return f"CAST({missing or 'NULL'} AS {kind.simpleString()})"  # dropped in the source, or not there yet
+    value = one.conversion.convert(f"{struct}.{quote(one.member)}")
+    return value if one.conversion.type == kind else f"CAST({value} AS {kind.simpleString()})"
+
+
+def _image(v: str, envelope: Envelope, decoding: Decoding) -> str:
+    if envelope.kind == UNWRAPPED:
+        return v
+    if _with_before(decoding) and envelope.has_before:
         return f"IF(image = 'b' OR {v}.op = 'd', {v}.before, {v}.after)"
     return f"{v}.after"
 
 
-def _position(v: str, envelope: Envelope, *, topic_order: bool) -> tuple[str, str]:
+def _op(v: str, envelope: Envelope) -> str:
+    """SQL of the operation; NULL where the record did not decode."""
+    if envelope.kind != UNWRAPPED:
+        return f"{v}.op"
+    op = f"coalesce({v}.__op, 'u')" if "__op" in envelope.added else "'u'"
+    if "__deleted" in envelope.added:
+        op = f"IF(CAST({v}.__deleted AS STRING) = 'true', 'd', {op})"
+    required = [f"{v}.{quote(one.member)} IS NULL" for one in envelope.fields if one.required]
+    failed = " OR ".join(required) or " AND ".join(f"{v}.{quote(one.member)} IS NULL" for one in envelope.fields)
+    return f"IF({failed}, NULL, {op})"
+
+
+def _age(v: str, envelope: Envelope) -> str | None:
+    if envelope.kind == UNWRAPPED:
+        name = next((name for name in ("__source_ts_ms", "__ts_ms") if name in envelope.added), None)
+        return None if name is None else f"CAST({v}.{name} AS BIGINT)"
+    return f"{v}.source.ts_ms" if "ts_ms" in envelope.source_fields else None
+
+
+def _position(v: str, envelope: Envelope) -> tuple[str, str]:
     """SQL of D7's two numbers; without ``source.sequence`` they are derived from Debezium's own fields.
 
     MySQL and MariaDB: (epoch 0 and file index, offset and row); the index is a number, never compared as text. PostgreSQL: (0, LSN), which
     sorts rightly for one key's log rows because row locks order them; a row of an incremental snapshot has no LSN and never beats a log row.
     """
-    if topic_order:
-        return "0L", "offset"
     source = f"{v}.source"
     if {"file", "pos"} <= envelope.source_fields:
         row = f"coalesce({source}.row, 0)" if "row" in envelope.source_fields else "0"
@@ -163,6 +249,37 @@ def _position(v: str, envelope: Envelope, *, topic_order: bool) -> tuple[str, st
     if "lsn" in envelope.source_fields:
         return "0L", f"IF({v}.op IS NULL, NULL, coalesce({source}.lsn, 0L))"
     return "CAST(NULL AS BIGINT)", "CAST(NULL AS BIGINT)"
+
+
+def _resent(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], *, op: str, position: tuple[str, str]) -> str:
+    """SQL: the record lies behind its partition's mark, so the source sent it again. In one partition the log's rows come in order.
+
+    A position given by ``source.sequence`` is one row's alone: at the mark is behind it. Derived from file and offset, rows of a compressed
+    transaction share one: only what is before the mark is. An LSN says nothing, for transactions interleave, nor does a dump row's position.
+    """
+    if not decoding.log_marks or decoding.topic_order:
+        return "false"
+    seq1, seq2 = position
+    behind = " ".join(
+        f"WHEN {partition} THEN {seq1} < {mark[0]}L OR ({seq1} = {mark[0]}L AND ({seq2} < {mark[1]}L OR ({seq2} = {mark[1]}L AND {{own}}{_up_to(op, mark)})))"
+        for partition, mark in sorted(decoding.log_marks.items())
+    )
+    by_head = []
+    for frame, v, envelope in envelopes:
+        if not {"file", "pos"} <= envelope.source_fields:
+            by_head.append((frame, "false"))
+            continue
+        by_head.append((frame, f"CASE partition {behind.format(own=_own(v, envelope))} ELSE false END"))
+    return f"coalesce({op} IN ('c', 'u', 'd', 't') AND {_by_head('value_head', by_head, t.BooleanType())}, false)"
+
+
+def _own(v: str, envelope: Envelope) -> str:
+    given = {"file", "pos", "sequence"} <= envelope.source_fields
+    return f"{v}.source.sequence IS NOT NULL" if given else "false"
+
+
+def _up_to(op: str, mark: LogMark) -> str:
+    return "" if mark[2] else f" AND {op} <> 'c'"
 
 
 def _quoted_part(path: str, quotes: int) -> str:
@@ -181,18 +298,21 @@ def _bad(
     cases.append(f"WHEN {position[0]} IS NULL OR {position[1]} IS NULL THEN 'the source block holds no position'")
     if key_sql:
         missing = " OR ".join(f"{sql} IS NULL" for sql in key_sql.values())
-        cases.append(f"WHEN {op} <> 't' AND key_head IS NULL THEN 'the record has no key but its table has one'")
+        if not decoding.keys_of_value:
+            cases.append(f"WHEN {op} <> 't' AND key_head IS NULL THEN 'the record has no key but its table has one'")
         cases.append(f"WHEN {op} <> 't' AND ({missing}) THEN 'the key does not decode, or a key column is NULL'")
     for _, v, envelope in envelopes:
-        image = _image(v, envelope, images=decoding.images)
-        needed = f"{v}.op IN ('c', 'r', 'u') AND {v}.after IS NULL"
-        cases.append(f"WHEN {needed} THEN 'the record has no row image'")
-        if decoding.images:
-            cases.append(f"WHEN {v}.op = 'd' AND {image} IS NULL THEN 'a delete without key and without its old row cannot be applied'")
-        for field in envelope.fields:
-            if field.conversion.failed is not None and field.name.lower() not in key_names:
-                test = field.conversion.failed(f"{image}.{quote(field.name)}")
-                cases.append(f"WHEN {test} THEN {_text(f'column {field.name}: the value has no {field.conversion.type.simpleString()}')}")
+        image = _image(v, envelope, decoding)
+        if envelope.kind != UNWRAPPED:
+            needed = f"{v}.op IN ('c', 'r', 'u') AND {v}.after IS NULL"
+            cases.append(f"WHEN {needed} THEN 'the record has no row image'")
+            if decoding.keys_of_value or (decoding.images and not key_sql):
+                cases.append(f"WHEN {v}.op = 'd' AND {image} IS NULL THEN 'a delete without key and without its old row cannot be applied'")
+        for one in envelope.fields:
+            if one.conversion.failed is not None and (decoding.keys_of_value or one.name.lower() not in key_names):
+                test = one.conversion.failed(f"{image}.{quote(one.member)}")
+                told = f"column {one.name}: the value has no {one.conversion.type.simpleString()}"
+                cases.append(f"WHEN {test} THEN {_text(told)}")
     return "CASE " + " ".join(cases) + " END"
 
 

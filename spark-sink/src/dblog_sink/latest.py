@@ -10,15 +10,24 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from dblog_sink.decode import BAD_AT, OFFSET, SEQ1, SEQ2, Columns
+from dblog_sink.decode import BAD_AT, OFFSET, OP, SEQ1, SEQ2, Columns
 from dblog_sink.types import orderable, quote
 
 
 def latest(rows: DataFrame, keys: Columns) -> DataFrame:
     """Keep, per key, the row of the highest position."""
-    by = [quote(name) for name, _ in keys] + [BAD_AT]
-    order = [SEQ1, SEQ2, OFFSET]
-    others = [quote(name) for name in rows.columns if name not in order and name != BAD_AT and name not in {key for key, _ in keys}]
+    return _highest(rows, keys, [SEQ1, SEQ2, OFFSET], [])
+
+
+def last_of_each_position(rows: DataFrame, keys: Columns) -> DataFrame:
+    """Keep, per key and position, one row: a row of the log rather than one of a dump, and of those the last in its topic."""
+    logged = rows.withColumn("_dblog_logged", F.col(OP) != "r")
+    return _highest(logged, keys, ["_dblog_logged", OFFSET], [SEQ1, SEQ2]).drop("_dblog_logged")
+
+
+def _highest(rows: DataFrame, keys: Columns, order: list[str], also_by: list[str]) -> DataFrame:
+    by = [quote(name) for name, _ in keys] + [BAD_AT, *also_by]
+    others = [quote(name) for name in rows.columns if name not in order and name not in by and name not in {key for key, _ in keys}]
     if all(orderable(field.dataType) for field in rows.schema.fields):
         # Measured at twice the speed of max_by (delta-sink.md 3.2); the position alone decides, the rest only rides along.
         winner = F.max(F.struct(*order, *others))

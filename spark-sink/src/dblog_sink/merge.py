@@ -7,13 +7,14 @@ key ranges; its cost is a fixed price a commit and touched file, hence the appen
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
@@ -34,8 +35,30 @@ class Txn:
     version: int
 
     def of(self, role: str) -> Txn:
-        """The identity of one of several writes of a batch into one table."""
+        """The identity of one of several writes of a batch, in a table of its own or beside the rows."""
         return Txn(f"{self.app_id}:{role}", self.version)
+
+    def step(self, number: int) -> Txn:
+        """The identity of a commit of rows; ``LAST`` is the one after which the batch is done with the table, whatever way it took."""
+        return Txn(f"{self.app_id}:rows", self.version << _STEP_BITS | number)
+
+
+_STEP_BITS = 2
+LAST = (1 << _STEP_BITS) - 1
+
+
+def progress_of(session: SparkSession, path: str, txn: Txn) -> tuple[int, bool]:
+    """Which batch the rows of a table have got to, and whether it is done with it; (-1, True): none.
+
+    Exact, where a note may lag: Delta commits it with the rows. There is no public word for it (Snapshot.transactions).
+    """
+    jvm: Any = session._jvm  # noqa: SLF001
+    snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path).unsafeVolatileSnapshot()  # noqa: SLF001
+    found = snapshot.transactions().get(txn.step(0).app_id)
+    if not found.isDefined():
+        return -1, True
+    stored = int(found.get())
+    return stored >> _STEP_BITS, stored & LAST == LAST
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,65 +115,141 @@ def append(rows: DataFrame, path: str, columns: Sequence[str], txn: Txn) -> None
     selected.write.format("delta").mode("append").option("txnAppId", txn.app_id).option("txnVersion", txn.version).save(path)
 
 
-def rewrite(session: SparkSession, *, path: str, rows: DataFrame, keys: Columns, columns: Sequence[str], files: int, txn: Txn) -> None:
+def rewrite(
+    session: SparkSession,
+    *,
+    path: str,
+    rows: DataFrame,
+    keys: Columns,
+    columns: Sequence[str],
+    files: int,
+    txn: Txn,
+    soft: str | None = None,
+) -> None:
     """The same outcome as ``merge`` by writing the whole table anew: one join, one job, one commit, whatever the number of changes.
 
     A MERGE is a dozen jobs; for a table of a few megabytes all of them cost more than its rows do. It also leaves no small files behind.
     """
-    table = session.read.format("delta").load(path).alias("t")
+    written = overlaid(session.read.format("delta").load(path), rows, keys=keys, columns=columns, soft=soft)
+    writer = (
+        written.coalesce(files).write.format("delta").mode("overwrite").option("txnAppId", txn.app_id).option("txnVersion", txn.version)
+    )
+    writer.save(path)
+
+
+def overlaid(table: DataFrame, rows: DataFrame, *, keys: Columns, columns: Sequence[str], soft: str | None) -> DataFrame:
+    """The table as it is after ``rows``, one for each key, have been upserted and deleted."""
     same_key = reduce(lambda a, b: a & b, (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}") for name, _ in keys))
     changed = F.col(f"s.{SEQ1}").isNotNull() & (F.col(f"t.{SEQ1}").isNull() | not_older("s.", "t."))
-    written = (
-        table.join(rows.alias("s"), same_key, "full_outer")
-        .where(~changed | (F.col(f"s.{OP}") != "d"))
-        .select(*(F.when(changed, F.col(f"s.{quote(name)}")).otherwise(F.col(f"t.{quote(name)}")).alias(name) for name in columns))
-    )
-    written.coalesce(files).write.format("delta").mode("overwrite").option("txnAppId", txn.app_id).option("txnVersion", txn.version).save(
-        path
-    )
+    gone = F.col(f"s.{OP}") == "d"
+
+    def value(name: str) -> Column:
+        new, old = F.col(f"s.{quote(name)}"), F.col(f"t.{quote(name)}")
+        if soft is None or name in (SEQ1, SEQ2):
+            return F.when(changed, new).otherwise(old).alias(name)
+        if name == soft:
+            return F.when(changed, gone).otherwise(old).alias(name)
+        return F.when(changed & ~gone, new).otherwise(old).alias(name)
+
+    stays = ~changed | ~gone
+    if soft is not None:  # a deleted row stays, and is marked
+        stays |= F.col(f"t.{SEQ1}").isNotNull()
+    return table.alias("t").join(rows.alias("s"), same_key, "full_outer").where(stays).select(*(value(name) for name in columns))
 
 
 def merge(
-    session: SparkSession, *, path: str, rows: DataFrame, keys: Columns, columns: Sequence[str], ranges: Sequence[KeyRange], txn: Txn
+    session: SparkSession,
+    *,
+    path: str,
+    rows: DataFrame,
+    keys: Columns,
+    columns: Sequence[str],
+    ranges: Sequence[KeyRange],
+    inserting: bool,
+    txn: Txn,
+    soft: str | None = None,
 ) -> Merged:
-    """Upsert and delete by key, never replacing a newer row (I2); nothing happens if this batch was merged before. The session is ours alone."""
+    """Upsert and delete by key, never replacing a newer row (I2); nothing happens if this batch was merged before. The session is ours alone.
+
+    Not ``inserting``: rows whose keys are not there are left out, and the join is an inner one.
+    """
     same_key = reduce(lambda a, b: a & b, (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}") for name, _ in keys))
     bounds = within(ranges, keys, "t.")
     condition = same_key if bounds is None else same_key & bounds
     gone = F.col(f"s.{OP}") == "d"
     newer = not_older("s.", "t.")
-    values = {quote(name): F.col(f"s.{quote(name)}") for name in columns}
+    values: dict[str, str | Column] = {quote(name): F.col(f"s.{quote(name)}") for name in columns}
+    with _under(session, txn):
+        builder = DeltaTable.forPath(session, path).alias("t").merge(rows.alias("s"), condition)
+        if soft is None:
+            builder = builder.whenMatchedDelete(gone & newer)
+        else:
+            marks: dict[str, str | Column] = {name: F.col(f"s.{name}") for name in (SEQ1, SEQ2)}
+            builder = builder.whenMatchedUpdate(gone & newer, set={**marks, quote(soft): F.lit(True)})
+        builder = builder.whenMatchedUpdate(newer, set=values)
+        outcome = (builder.whenNotMatchedInsert(~gone, values=values) if inserting else builder).execute().collect()
+    return _counted(outcome)
+
+
+@contextmanager
+def _under(session: SparkSession, txn: Txn) -> Iterator[None]:
+    """Commits of this session carry the transaction id meanwhile; the session is ours alone."""
     session.conf.set(_TXN_APP, txn.app_id)
     session.conf.set(_TXN_VERSION, str(txn.version))
     try:
-        outcome = (
-            DeltaTable.forPath(session, path)
-            .alias("t")
-            .merge(rows.alias("s"), condition)
-            .whenMatchedDelete(gone & newer)
-            .whenMatchedUpdate(newer, set=values)  # type: ignore[arg-type]
-            .whenNotMatchedInsert(~gone, values=values)  # type: ignore[arg-type]
-            .execute()
-            .collect()
-        )
+        yield
     finally:
         session.conf.unset(_TXN_APP)
         session.conf.unset(_TXN_VERSION)
+
+
+def _counted(outcome: list[Row]) -> Merged:
     if not outcome:
         return Merged(0, 0, 0)
     row = outcome[0].asDict()
     return Merged(*(int(row.get(f"num_{what}_rows") or 0) for what in ("inserted", "updated", "deleted")))
 
 
+def merge_versions(
+    session: SparkSession,
+    *,
+    path: str,
+    rows: DataFrame,
+    action: str,
+    keys: Columns,
+    columns: Sequence[str],
+    bounds: Column | None,
+    txn: Txn,
+) -> Merged:
+    """Write a history's versions as their ``action`` says: ``gone`` deletes, all others set or add. A version is its key and its position."""
+    same = [F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}") for name in (*(name for name, _ in keys), SEQ1, SEQ2)]
+    condition = reduce(lambda a, b: a & b, same if bounds is None else [*same, bounds])
+    gone = F.col(f"s.{action}") == "gone"
+    values: dict[str, str | Column] = {quote(name): F.col(f"s.{quote(name)}") for name in columns}
+    with _under(session, txn):
+        outcome = (
+            DeltaTable.forPath(session, path)
+            .alias("t")
+            .merge(rows.alias("s"), condition)
+            .whenMatchedDelete(gone)
+            .whenMatchedUpdate(~gone, set=values)
+            .whenNotMatchedInsert(~gone, values=values)
+            .execute()
+            .collect()
+        )
+    return _counted(outcome)
+
+
+def update(session: SparkSession, *, path: str, condition: Column, values: Mapping[str, Column], txn: Txn) -> None:
+    """Set columns of the target's rows that meet the condition; nothing happens if this batch did so before."""
+    with _under(session, txn):
+        DeltaTable.forPath(session, path).update(condition, {quote(name): value for name, value in values.items()})
+
+
 def delete(session: SparkSession, *, path: str, condition: Column, txn: Txn) -> None:
     """Delete the target's rows that meet the condition; nothing happens if this batch did so before."""
-    session.conf.set(_TXN_APP, txn.app_id)
-    session.conf.set(_TXN_VERSION, str(txn.version))
-    try:
+    with _under(session, txn):
         DeltaTable.forPath(session, path).delete(condition)
-    finally:
-        session.conf.unset(_TXN_APP)
-        session.conf.unset(_TXN_VERSION)
 
 
 def is_conflict(error: Exception) -> bool:

@@ -26,16 +26,14 @@ def text(given: str) -> str:
     return given.strip()
 
 
-def whole(least: int) -> Callable[[str], int]:
-    """A whole number, at least ``least``."""
-
-    def read(given: str) -> int:
+def _numeric(convert: Callable[[str], Any], kind: str, least: int) -> Callable[[str], Any]:
+    def read(given: str) -> Any:
         try:
-            value = int(given)
+            value = convert(given)
         except ValueError:
-            msg = "must be a whole number"
+            msg = f"must be {kind}"
             raise ValueError(msg) from None
-        if value < least:
+        if not value >= least:  # nor is NaN
             msg = f"must be at least {least}"
             raise ValueError(msg)
         return value
@@ -43,17 +41,13 @@ def whole(least: int) -> Callable[[str], int]:
     return read
 
 
-def number(given: str) -> float:
-    """A number, zero or more."""
-    try:
-        value = float(given)
-    except ValueError:
-        msg = "must be a number"
-        raise ValueError(msg) from None
-    if value < 0:
-        msg = "must not be negative"
-        raise ValueError(msg)
-    return value
+def whole(least: int) -> Callable[[str], int]:
+    """A whole number, at least ``least``."""
+    return _numeric(int, "a whole number", least)
+
+
+number: Callable[[str], float] = _numeric(float, "a number", 0)
+"""A number, zero or more."""
 
 
 def truth(given: str) -> bool:

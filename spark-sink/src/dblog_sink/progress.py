@@ -1,7 +1,8 @@
 """What the job says of itself while it runs: one JSON object a line, for the demo, for tests and for people with ``tail -f``.
 
 A line of kind ``batch`` is written when a batch is committed: rows applied and live rows of each table, the age of its newest row
-(``source_lag_s``: commit on the source to visible in Delta). A line of kind ``idle`` or ``behind`` tells how many records wait in Kafka. ``started``,
+(``source_lag_s``: commit on the source to visible in Delta). Where a table's path is ``land``, its records are in the landing table, seen by the view; a
+line of kind ``merge`` tells when they are in the mirror. A line of kind ``idle`` or ``behind`` tells how many records wait in Kafka. ``started``,
 ``stopped`` and ``failed`` frame a run. Values of rows never appear.
 """
 
@@ -40,7 +41,7 @@ class Progress:
         with self._turn, self._file.open("a", encoding="utf-8") as out:
             out.write(json.dumps(line, separators=(",", ":")) + "\n")
 
-    def batch(self, batch_id: int, applied: list[Applied], *, seconds: float, records: int) -> None:
+    def batch(self, batch_id: int, applied: list[Applied], *, seconds: float, records: int, resent: int) -> None:
         """Tell of a committed batch."""
         now_ms = self._now_s() * 1000
         tables: dict[str, dict[str, Any]] = {}
@@ -48,18 +49,27 @@ class Progress:
             total = self._totals.setdefault(one.table, {"records": 0, "upserts": 0, "deletes": 0, "bad": 0})
             for name in total:
                 total[name] += getattr(one, name)
-            facts = asdict(one)
-            del facts["table"]
-            facts["seconds"] = round(one.seconds, 3)
-            facts["source_lag_s"] = None if one.source_ts_ms is None else round((now_ms - one.source_ts_ms) / 1000, 3)
-            facts["total"] = dict(total)
-            tables[one.table] = facts
+            tables[one.table] = self._facts(one, now_ms) | {"total": dict(total)}
         self.say(
             "batch",
             batch_id=batch_id,
             records=records,
+            resent=resent,
             seconds=round(seconds, 3),
             rate=round(records / seconds) if seconds > 0 else 0,
             tables=tables,
         )
         log.info("batch %d: %d records of %d tables in %.2f s", batch_id, records, len(applied), seconds)
+
+    def merge(self, applied: Applied, *, lot: int) -> None:
+        """Tell that a table's landed rows are merged, up to a lot."""
+        self.say("merge", table=applied.table, lot=lot, **self._facts(applied, self._now_s() * 1000))
+
+    @staticmethod
+    def _facts(one: Applied, now_ms: float) -> dict[str, Any]:
+        facts = asdict(one)
+        for name in ("table", "topic", "table_id", "appending", "positions"):
+            del facts[name]
+        facts["seconds"] = round(one.seconds, 3)
+        facts["source_lag_s"] = None if one.source_ts_ms is None else round((now_ms - one.source_ts_ms) / 1000, 3)
+        return facts

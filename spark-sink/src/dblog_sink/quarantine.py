@@ -26,6 +26,8 @@ class Quarantine:
         self._rows_max = rows_max
         self._fraction_max = fraction_max
         self._turn = threading.Lock()
+        self.replaying = False
+        """A replay meets bad records only, and many of them are no news."""
 
     def keep(self, records: DataFrame, *, topic: str, txn: Txn) -> None:
         """Append raw records that have a ``reason`` column."""
@@ -45,7 +47,7 @@ class Quarantine:
 
     def check(self, *, topic: str, bad: int, records: int, reasons: list[str]) -> None:
         """Raise DefiniteError when too much of a batch is bad."""
-        if bad > self._rows_max and bad > self._fraction_max * records:
+        if not self.replaying and bad > self._rows_max and bad > self._fraction_max * records:
             msg = (
                 f"{bad} of {records} records of topic {topic} cannot be applied ({'; '.join(reasons)}); they are kept in {self.path}. "
                 "Repair the cause and start the sink again, or raise quarantine.rows.max to go on without them"

@@ -12,13 +12,15 @@ import json
 import logging
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from dblog_sink.errors import DefiniteError, TransientError
+from dblog_sink.errors import AwayError, DefiniteError
+from dblog_sink.schemas import REFERENCES
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ class Registry:
     def schema(self, schema_id: int) -> str | None:
         """The schema's Avro text, or None if the registry keeps saying that it has no such id.
 
-        Raises TransientError when the registry stayed away for longer than allowed, DefiniteError when it refuses us.
+        Raises AwayError when the registry stayed away for longer than allowed, DefiniteError when it refuses us.
         """
         if schema_id in self._known:
             return self._known[schema_id]
@@ -92,10 +94,10 @@ class Registry:
                     f"the schema registry at {', '.join(self._urls)} is away since {self._wait_max_s:.0f} s ({reason}); "
                     "start it and start the sink again, the checkpoint is intact"
                 )
-                raise TransientError(msg)
+                raise AwayError(msg)
             if self._stopping():
                 msg = "stopped while waiting for the schema registry"
-                raise TransientError(msg)
+                raise AwayError(msg)
             if not warned and not unknown:
                 log.warning("waiting for the schema registry at %s: %s", ", ".join(self._urls), reason)
                 warned = True
@@ -106,12 +108,8 @@ class Registry:
         """(why not, text, whether the registry said that the id is unknown)."""
         reason = ""
         for url in self._urls:
-            request = urllib.request.Request(f"{url}/schemas/ids/{schema_id}", headers=_ACCEPT)  # noqa: S310  the operator's own URL
-            if self._auth is not None:
-                request.add_header("Authorization", self._auth)
             try:
-                with urllib.request.urlopen(request, timeout=self._timeout_s) as response:  # noqa: S310
-                    return "", _schema_of(json.loads(response.read()), schema_id), False
+                return "", self._whole(url, self._get(url, f"/schemas/ids/{schema_id}"), schema_id), False
             except urllib.error.HTTPError as e:
                 if e.code == HTTPStatus.NOT_FOUND:
                     return "unknown id", None, True
@@ -122,6 +120,37 @@ class Registry:
             except (OSError, ValueError) as e:
                 reason = str(getattr(e, "reason", e))
         return reason, None, False
+
+    def _get(self, url: str, path: str) -> dict[str, Any]:
+        request = urllib.request.Request(url + path, headers=_ACCEPT)  # noqa: S310  the operator's own URL
+        if self._auth is not None:
+            request.add_header("Authorization", self._auth)
+        with urllib.request.urlopen(request, timeout=self._timeout_s) as response:  # noqa: S310
+            answer: dict[str, Any] = json.loads(response.read())
+            return answer
+
+    def _whole(self, url: str, answer: Mapping[str, Any], schema_id: int) -> str:
+        """The text of a schema; one that refers to others comes with them, those that are referred to first."""
+        kind = answer.get("schemaType", "AVRO")
+        if kind != "AVRO":
+            msg = f"schema {schema_id} is of type {kind}; the sink reads Avro: use Debezium's Avro converter"
+            raise DefiniteError(msg)
+        if not answer.get("references"):
+            return str(answer["schema"])
+        others = self._referred(url, answer["references"], set())
+        return json.dumps({REFERENCES: others, "schema": json.loads(answer["schema"])})
+
+    def _referred(self, url: str, references: Iterable[Mapping[str, Any]], seen: set[tuple[str, int]]) -> list[Any]:
+        found: list[Any] = []
+        for one in references:
+            at = (str(one["subject"]), int(one["version"]))
+            if at in seen:
+                continue
+            seen.add(at)
+            answer = self._get(url, f"/subjects/{urllib.parse.quote(at[0], safe='')}/versions/{at[1]}")
+            found += self._referred(url, answer.get("references") or (), seen)
+            found.append(json.loads(answer["schema"]))
+        return found
 
     def _from_disk(self, schema_id: int) -> str | None:
         if self._cache_path is None:
@@ -138,12 +167,3 @@ class Registry:
         fresh = self._cache_path / f".{schema_id}.new"
         fresh.write_text(text, encoding="utf-8")
         fresh.replace(self._cache_path / f"{schema_id}.avsc")  # a reader never sees half a file
-
-
-def _schema_of(answer: dict[str, Any], schema_id: int) -> str:
-    kind = answer.get("schemaType", "AVRO")
-    if kind != "AVRO" or answer.get("references"):
-        what = f"is of type {kind}" if kind != "AVRO" else "refers to other schemas"
-        msg = f"schema {schema_id} {what}; the sink reads self-contained Avro schemas: use Debezium's Avro converter"
-        raise DefiniteError(msg)
-    return str(answer["schema"])

@@ -1,4 +1,4 @@
-"""What the sink must know of a writer schema: is it a table's envelope, which columns it has, and how to read it cheaply.
+"""What the sink must know of a writer schema: is it a table's envelope or an unwrapped row, which columns it has, and how to read it cheaply.
 
 A record is always read with its own writer schema; Avro's resolution between versions would get decimals wrong (delta-sink.md 4.2, 1).
 The reader schema made here has the same types and only fewer fields: neither ``before`` nor most of ``source`` is built in memory. Both
@@ -10,15 +10,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql import types as t
+
+from dblog_sink import connectjson
 from dblog_sink.errors import DefiniteError
-from dblog_sink.types import Conversion, conversion, without_null
+from dblog_sink.types import PLAIN_TYPES, STRICT_TYPES, Conversion, TypeChoices, conversion, sql_literal, without_null
 
 SOURCE_FIELDS = ("sequence", "file", "pos", "row", "lsn", "ts_ms")
 """The fields of the source block that decide a row's position and its age."""
+
+JSON_START = '{"schema":'
+"""How a record of Connect's JsonConverter begins."""
+
+REFERENCES = "dblog.references"
+"""A registry's schema that refers to others is held as ``{"dblog.references": [their schemas], "schema": its own}``."""
 
 NOT_ROWS = frozenset(
     {
@@ -33,12 +42,41 @@ NOT_ROWS = frozenset(
 """Value schemas of records that are no rows: they are left out wherever they turn up."""
 
 
+ENVELOPE, UNWRAPPED = "envelope", "unwrapped"
+
+_ADDED = re.compile(r"__(op|deleted|table|lsn|ts_ms|ts_us|ts_ns|db|schema|(source|transaction)[._].+)")
+"""Fields that ExtractNewRecordState adds (add.fields, delete.tombstone.handling.mode=rewrite; the prefix __ is its default): no columns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column of the source as one schema id writes it."""
+    """A column of the source as one schema id writes it, under its name in the target."""
 
     name: str
     conversion: Conversion
+    source: str = ""
+    """Its name in the record; empty: the same."""
+    fill: str | None = None
+    """SQL of its default, for rows that are older than the column; None: they have NULL."""
+    required: bool = False
+    """The writer never writes NULL."""
+
+    @property
+    def member(self) -> str:
+        """Its name in the record."""
+        return self.source or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How the sink reads a table's records: which columns under which names, which types, which kind of record."""
+
+    column: Callable[[str], str | None] = lambda name: name
+    """The target's name of a source column, None if it is left out."""
+    types: TypeChoices = STRICT_TYPES
+    records: str = "auto"
+    keys: frozenset[str] = frozenset()
+    """Names of the record's key fields, as far as known: a row that holds them all may be an unwrapped one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +90,11 @@ class Envelope:
     writer_text: str
     reader_text: str
     reader_text_with_before: str
+    kind: str = ENVELOPE
+    json_type: t.StructType | None = None
+    """JSON with schema: what ``from_json`` reads."""
+    added: frozenset[str] = frozenset()
+    """Unwrapped: fields that are no columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +105,7 @@ class KeySchema:
     fields: tuple[Field, ...]
     writer_text: str
     reader_text: str
+    json_type: t.StructType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +113,8 @@ class NotRows:
     """A schema of records that are left out: heartbeats, transaction metadata, schema changes, messages."""
 
     name: str
+    history: str | None = None
+    """Of schema changes: the writer schema, for the statements in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +124,29 @@ class Unreadable:
     reason: str
 
 
-def value_schema(schema_id: int, text: str) -> Envelope | NotRows | Unreadable:
-    """What records with this value schema are."""
-    top, definitions, writer = _parsed(text)
+_PLAIN = Reading()
+
+
+def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelope | NotRows | Unreadable:
+    """What records with this value schema are. ``text`` is the registry's, or the beginning of a record in JSON (``connectjson``)."""
+    parsed = _parsed(text)
+    if parsed is None:
+        return Unreadable("the value is JSON without its schema; set schemas.enable=true in the converter, or use Avro")
+    top, definitions, writer, is_json = parsed
     if not isinstance(top, dict) or top.get("type") != "record":
         return Unreadable(f"schema {schema_id} is no record: not a Debezium envelope")
     name = _full_name(top)
     if top.get("connect.name", name) in NOT_ROWS or name in NOT_ROWS:
-        return NotRows(name)
+        statements = not is_json and {"ddl", "databaseName"} <= {field["name"] for field in top["fields"]}
+        return NotRows(name, _compact(writer) if statements else None)
     members = {field["name"]: field["type"] for field in top["fields"]}
-    if not {"op", "source", "after"} <= members.keys():
-        return Unreadable(f"schema {schema_id} ({name}) is not a Debezium envelope; send the topic without unwrapping")
+    if not {"op", "source", "after"} <= members.keys() or reading.records == UNWRAPPED:
+        return _unwrapped(schema_id, top, definitions, writer, reading, is_json=is_json)
+    if reading.records not in ("auto", ENVELOPE):
+        return Unreadable(f"schema {schema_id} ({name}) is a Debezium envelope, and the table's records are set to {reading.records}")
     row = _record_of(members["after"], definitions, where=name)
     source = _record_of(members["source"], definitions, where=name)
-    fields = _fields(row, definitions, where=name)
+    fields = _fields(row["fields"], definitions, reading, where=name, is_json=is_json)
     kept = [field["name"] for field in source["fields"] if field["name"] in SOURCE_FIELDS]
     reader = _reader(top, row, fields, source, kept, with_before=False)
     with_before = _reader(top, row, fields, source, kept, with_before=True) if "before" in members else reader
@@ -103,31 +158,125 @@ def value_schema(schema_id: int, text: str) -> Envelope | NotRows | Unreadable:
         writer_text=_compact(writer),
         reader_text=_compact(reader),
         reader_text_with_before=_compact(with_before),
+        json_type=_json_type(with_before, fields, row["fields"], definitions) if is_json else None,
     )
 
 
-def key_schema(schema_id: int, text: str) -> KeySchema | Unreadable:
+def _unwrapped(
+    schema_id: int, top: Mapping[str, Any], definitions: Mapping[str, Any], writer: Any, reading: Reading, *, is_json: bool
+) -> Envelope | Unreadable:
+    """A row that ExtractNewRecordState took out of its envelope."""
+    name = _full_name(top)
+    added = frozenset(field["name"] for field in top["fields"] if _ADDED.fullmatch(field["name"]))
+    names = {field["name"] for field in top["fields"]}
+    told = reading.records == UNWRAPPED or bool(added & {"__op", "__deleted"}) or bool(reading.keys and reading.keys <= names)
+    if not told or reading.records == ENVELOPE:
+        return Unreadable(
+            f"schema {schema_id} ({name}) is not a Debezium envelope, nor a row that is known to be unwrapped; "
+            "set table.<rule>.records=unwrapped if it is one, or exclude the topic with topics.exclude"
+        )
+    columns = [field for field in top["fields"] if field["name"] not in added]
+    fields = _fields(columns, definitions, reading, where=name, is_json=is_json)
+    extra = [field for field in top["fields"] if field["name"] in added & {"__op", "__deleted", "__source_ts_ms", "__ts_ms"}]
+    reader = {
+        "type": "record",
+        "name": top["name"],
+        "namespace": top.get("namespace", ""),
+        "fields": [*_reader_fields(fields), *({"name": f["name"], "type": ["null", _plain_type(f["type"])]} for f in extra)],
+    }
+    reader_text = _compact(reader)
+    return Envelope(
+        schema_id=schema_id,
+        fields=fields,
+        source_fields=frozenset(),
+        has_before=False,
+        writer_text=_compact(writer),
+        reader_text=reader_text,
+        reader_text_with_before=reader_text,
+        kind=UNWRAPPED,
+        json_type=_json_row(reader, fields, columns, definitions) if is_json else None,
+        added=frozenset(field["name"] for field in extra),
+    )
+
+
+def key_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> KeySchema | Unreadable:
     """What keys with this schema are."""
-    top, definitions, writer = _parsed(text)
+    parsed = _parsed(text)
+    if parsed is None:
+        return Unreadable("the key is JSON without its schema")
+    top, definitions, writer, is_json = parsed
     if not isinstance(top, dict) or top.get("type") != "record":
         return Unreadable(f"key schema {schema_id} is no record: not a Debezium key")
-    fields = _fields(top, definitions, where=_full_name(top))
+    everything = Reading(column=lambda name: reading.column(name) or name, types=reading.types)
+    fields = _fields(top["fields"], definitions, everything, where=_full_name(top), is_json=is_json)
     reader = {"type": "record", "name": top["name"], "namespace": top.get("namespace", ""), "fields": _reader_fields(fields)}
-    return KeySchema(schema_id=schema_id, fields=fields, writer_text=_compact(writer), reader_text=_compact(reader))
+    return KeySchema(
+        schema_id=schema_id,
+        fields=fields,
+        writer_text=_compact(writer),
+        reader_text=_compact(reader),
+        json_type=_json_row(reader, fields, top["fields"], definitions) if is_json else None,
+    )
 
 
-def _fields(row: Mapping[str, Any], definitions: Mapping[str, Any], *, where: str) -> tuple[Field, ...]:
-    fields = tuple(Field(f["name"], conversion(f["type"], definitions, where=f"{where}, column {f['name']}")) for f in row["fields"])
+def _json_row(reader: Mapping[str, Any], fields: tuple[Field, ...], columns: Any, definitions: Mapping[str, Any]) -> t.StructType:
+    kinds = {field["name"]: field["type"] for field in columns}
+    kept = {field.member for field in fields}
+    members = []
+    for field in reader["fields"]:
+        name = field["name"]
+        schema = kinds[name] if name in kept else field["type"]
+        members.append(t.StructField(name, connectjson.spark_type(schema, definitions, where=name)))
+    return t.StructType(members)
+
+
+def _json_type(reader: Mapping[str, Any], fields: tuple[Field, ...], columns: Any, definitions: Mapping[str, Any]) -> t.StructType:
+    row = _json_row({"fields": [{"name": field.member, "type": "null"} for field in fields]}, fields, columns, definitions)
+    members = []
+    for field in reader["fields"]:
+        kind = row if field["name"] in ("before", "after") else connectjson.spark_type(field["type"], definitions, where=field["name"])
+        members.append(t.StructField(field["name"], kind))
+    return t.StructType(members)
+
+
+def _fields(columns: Any, definitions: Mapping[str, Any], reading: Reading, *, where: str, is_json: bool) -> tuple[Field, ...]:
+    fields = []
+    for column in columns:
+        source, schema = column["name"], column["type"]
+        name = reading.column(source)
+        if name is None:
+            continue
+        at = f"{where}, column {source}"
+        made = conversion(schema, definitions, where=at, choices=reading.types)
+        if is_json:
+            made = connectjson.as_read(made, schema, definitions, where=at)
+        fill = None if is_json else _fill(column, made, where=at)
+        fields.append(Field(name, made, "" if source == name else source, fill, required=not isinstance(schema, list)))
     seen: dict[str, str] = {}
     for field in fields:
-        other = seen.setdefault(field.name.lower(), field.name)
-        if other != field.name:
-            msg = f"{where}: columns {other} and {field.name} differ only in case, which Delta cannot hold; rename or exclude one in the connector"
+        other = seen.setdefault(field.name.lower(), field.member)
+        if other != field.member:
+            msg = (
+                f"{where}: columns {other} and {field.member} would have one name in Delta, which does not tell upper from lower case; "
+                "rename one with columns.rename, or exclude one"
+            )
             raise DefiniteError(msg)
         if field.name.lower().startswith("_dblog_"):
-            msg = f"{where}: column {field.name}: names that begin with _dblog_ belong to the sink; rename or exclude it in the connector"
+            msg = f"{where}: column {field.name}: names that begin with _dblog_ belong to the sink; rename it with columns.rename, or exclude it"
             raise DefiniteError(msg)
-    return fields
+    return tuple(fields)
+
+
+def _fill(column: Mapping[str, Any], made: Conversion, *, where: str) -> str | None:
+    """SQL of a column's default in the source, which rows have that were there before the column (MySQL manual, ALTER TABLE)."""
+    default = column.get("default")
+    inner = without_null(column["type"], where=where)
+    if default is None and isinstance(inner, dict):
+        default = inner.get("connect.default")
+    if default is None:
+        return None
+    literal = sql_literal(default, inner, made)
+    return None if literal is None else literal
 
 
 def _reader(
@@ -163,7 +312,7 @@ def _reader(
 
 
 def _reader_fields(fields: tuple[Field, ...]) -> list[dict[str, Any]]:
-    return [{"name": field.name, "type": ["null", field.conversion.avro]} for field in fields]
+    return [{"name": field.member, "type": ["null", field.conversion.avro]} for field in fields]
 
 
 def _plain_type(schema: Any) -> str:
@@ -180,19 +329,36 @@ def _record_of(schema: Any, definitions: Mapping[str, Any], *, where: str) -> Ma
     return record
 
 
-def _parsed(text: str) -> tuple[Any, dict[str, Any], Any]:
-    """(the schema with full names everywhere, its named types by full name, the same schema without any property of Connect)."""
+def _parsed(text: str) -> tuple[Any, dict[str, Any], Any, bool] | None:
+    """(the schema with full names everywhere, its named types by full name, the same schema without any property of Connect, JSON or not).
+
+    A text that refers to other schemas comes with them (``registry``): what they define is put where it is first used.
+    """
     definitions: dict[str, Any] = {}
-    top = _named(json.loads(text), "", definitions)
-    return top, definitions, _stripped(top)
+    if text == "{" or text.startswith(JSON_START):
+        schema = connectjson.avro_schema(text)
+        if schema is None:
+            return None
+        top = _named(schema, "", definitions, {})
+        return without_null(top, where="record"), definitions, _stripped(top), True
+    schema = json.loads(text)
+    external: dict[str, Any] = {}
+    if isinstance(schema, dict) and REFERENCES in schema:
+        for other in schema[REFERENCES]:
+            found: dict[str, Any] = dict(external)
+            _named(other, "", found, external)
+            external |= found
+        schema = schema["schema"]
+    top = _named(schema, "", definitions, external)
+    return top, external | definitions, _stripped(top), False
 
 
-def _named(schema: Any, namespace: str, definitions: dict[str, Any]) -> Any:
+def _named(schema: Any, namespace: str, definitions: dict[str, Any], external: Mapping[str, Any]) -> Any:
     """Avro specification, Names: a name without a dot belongs to the enclosing namespace. Afterwards every reference is a full name."""
     if isinstance(schema, list):
-        return [_named(branch, namespace, definitions) for branch in schema]
+        return [_named(branch, namespace, definitions, external) for branch in schema]
     if isinstance(schema, str):
-        return _reference(schema, namespace, definitions)
+        return _reference(schema, namespace, definitions, external)
     result = dict(schema)
     kind = schema["type"]
     if kind in ("record", "enum", "fixed"):
@@ -205,21 +371,25 @@ def _named(schema: Any, namespace: str, definitions: dict[str, Any]) -> Any:
         result["name"], result["namespace"] = name, namespace
         definitions[_full_name(result)] = result
         if kind == "record":
-            result["fields"] = [{**field, "type": _named(field["type"], namespace, definitions)} for field in schema["fields"]]
+            result["fields"] = [{**field, "type": _named(field["type"], namespace, definitions, external)} for field in schema["fields"]]
     elif kind == "array":
-        result["items"] = _named(schema["items"], namespace, definitions)
+        result["items"] = _named(schema["items"], namespace, definitions, external)
     elif kind == "map":
-        result["values"] = _named(schema["values"], namespace, definitions)
+        result["values"] = _named(schema["values"], namespace, definitions, external)
     elif not isinstance(kind, str):
-        result["type"] = _named(kind, namespace, definitions)
+        result["type"] = _named(kind, namespace, definitions, external)
     else:
-        result["type"] = _reference(kind, namespace, definitions)
+        result["type"] = _reference(kind, namespace, definitions, external)
     return result
 
 
-def _reference(name: str, namespace: str, definitions: Mapping[str, Any]) -> str:
+def _reference(name: str, namespace: str, definitions: Mapping[str, Any], external: Mapping[str, Any]) -> Any:
+    if name in PLAIN_TYPES:
+        return name
     full = f"{namespace}.{name}" if "." not in name and namespace else _legal(name)
-    return full if full in definitions else name
+    if full in definitions:
+        return full
+    return external.get(full) or external.get(name) or name
 
 
 def _legal(namespace: str) -> str:

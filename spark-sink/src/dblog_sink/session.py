@@ -93,18 +93,22 @@ def _quieten(session: SparkSession) -> None:
         logging.core.config.Configurator.setLevel(name, logging.Level.ERROR)
 
 
+def another(session: SparkSession) -> SparkSession:
+    """A session of the same context with settings of its own, which begin as those of ``session`` that were set while running."""
+    fresh = session.newSession()
+    partitions = session.conf.get("spark.sql.shuffle.partitions")
+    if partitions is not None:
+        fresh.conf.set("spark.sql.shuffle.partitions", partitions)
+    return fresh
+
+
 class SessionPool:
     """Sessions lent out one at a time; made once, because a session's own state takes a while to build."""
 
     def __init__(self, session: SparkSession, size: int) -> None:
         self._free: SimpleQueue[SparkSession] = SimpleQueue()
-        inherited = {key: session.conf.get(key) for key in ("spark.sql.shuffle.partitions",)}
         for _ in range(size):
-            fresh = session.newSession()
-            for key, value in inherited.items():
-                if value is not None:
-                    fresh.conf.set(key, value)
-            self._free.put(fresh)
+            self._free.put(another(session))
 
     @contextmanager
     def borrow(self) -> Iterator[SparkSession]:

@@ -1,12 +1,12 @@
 """The stream of Kafka records: one query over a list or a pattern of topics.
 
-``failOnDataLoss`` stays on: records that expired before they were read are a loss to be reported, never skipped (delta-sink.md 5.6). Only committed
+``failOnDataLoss`` is on: records that expired before they were read are a loss to be reported, never skipped (delta-sink.md 5.6, ``loss``). Only committed
 records are read. Topics that appear later and match the pattern are read from their beginning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +27,23 @@ def stream(session: SparkSession, settings: Settings) -> DataFrame:
     options["startingOffsets"] = settings["topics.start"]
     options["maxOffsetsPerTrigger"] = str(settings["batch.records.max"])
     return session.readStream.format("kafka").options(**options).load()
+
+
+def topic_ids(session: SparkSession, settings: Settings, topics: Collection[str]) -> dict[str, str]:
+    """The id that Kafka gave each topic when it was made, asked from the brokers by the job's own Kafka client."""
+    jvm = session.sparkContext._jvm  # noqa: SLF001  PySpark has no client of its own
+    assert jvm is not None
+    properties, names = jvm.java.util.Properties(), jvm.java.util.ArrayList()
+    for key, value in settings.kafka.items():
+        properties.setProperty(key.removeprefix("kafka."), value)
+    for topic in topics:
+        names.add(topic)
+    admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+    try:
+        described = admin.describeTopics(names).allTopicNames().get()
+        return {topic: described.get(topic).topicId().toString() for topic in topics}
+    finally:
+        admin.close()
 
 
 def records_behind(progress: Mapping[str, Any] | None) -> int | None:

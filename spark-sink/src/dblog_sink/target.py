@@ -7,19 +7,42 @@ cache that is thrown away whenever a write fails.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from delta.tables import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
 from dblog_sink import evolve
 from dblog_sink.decode import OP, SEQ1, SEQ2, Columns
 from dblog_sink.errors import DefiniteError
+from dblog_sink.tables import TableSpec
+from dblog_sink.types import quote
 
-MIRROR, CHANGELOG = "mirror", "changelog"
-_MODE, _KEYS = "dblog.mode", "dblog.keys"
+MIRROR, HISTORY, CHANGELOG = "mirror", "history", "changelog"
+FROM, TO, CURRENT = "_dblog_from", "_dblog_to", "_dblog_current"
+TO1, TO2 = "_dblog_to_seq1", "_dblog_to_seq2"
+_GUARDS: Mapping[str, tuple[tuple[str, t.DataType], ...]] = {
+    MIRROR: ((SEQ1, t.LongType()), (SEQ2, t.LongType())),
+    CHANGELOG: ((OP, t.StringType()), (SEQ1, t.LongType()), (SEQ2, t.LongType())),
+    HISTORY: (
+        (OP, t.StringType()),
+        (FROM, t.TimestampType()),
+        (TO, t.TimestampType()),
+        (CURRENT, t.BooleanType()),
+        (SEQ1, t.LongType()),
+        (SEQ2, t.LongType()),
+        (TO1, t.LongType()),
+        (TO2, t.LongType()),
+    ),
+}
+"""The sink's own columns, by mode."""
+_MODE, _KEYS, _RECORDS, _NEWEST, _FILLS = "dblog.mode", "dblog.keys", "dblog.records", "dblog.schema", "dblog.fills"
+_COLUMNS, _SOFT = "dblog.columns", "dblog.soft"
+_MODES = {"mirror": MIRROR, "append": CHANGELOG, "history": HISTORY}
 _WITH_STATISTICS = (t.NumericType, t.DateType, t.TimestampType, t.TimestampNTZType, t.StringType)
 """Delta refuses to name other columns for statistics (SkippingEligibleDataType)."""
 
@@ -35,6 +58,18 @@ class Target:
     columns: Columns
     rows: int
     """Live rows, for progress; counted when the table is opened."""
+    kind: str = "envelope"
+    """Of its records: in an envelope, or unwrapped; the two do not order in one way."""
+    newest: int = -1
+    """The highest schema id when its columns last changed."""
+    fills: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """By lower-case column: what rows of schema ids below the first have in it (SQL), for the column is younger than they are."""
+    id: str = ""
+    """Delta's own; another one once the table was moved away and made anew."""
+    soft: str | None = None
+    """The column that says that a row is deleted, where such rows stay."""
+    clusters: tuple[str, ...] = ()
+    """Columns that it is clustered by."""
     commits: int = 0
     """Since the last compaction."""
 
@@ -52,65 +87,202 @@ class Target:
     @property
     def column_names(self) -> tuple[str, ...]:
         """All columns as they are written."""
-        guards = (SEQ1, SEQ2) if self.mode == MIRROR else (OP, SEQ1, SEQ2)
-        return tuple(name for name, _ in self.columns) + guards
+        return tuple(name for name, _ in (*self.columns, *_own(self.mode, self.soft)))
 
 
-def opened(session: SparkSession, *, name: str, path: str) -> Target | None:
-    """The table at ``path``, or None if there is none; DefiniteError if somebody else made it."""
+def _own(mode: str, soft: str | None) -> tuple[tuple[str, t.DataType], ...]:
+    """The sink's own columns of a table."""
+    return (*([(soft, t.BooleanType())] if soft is not None else []), *_GUARDS[mode])
+
+
+def opened(session: SparkSession, *, spec: TableSpec) -> Target | None:
+    """The table of ``spec``, or None if there is none; DefiniteError if somebody else made it, or it was made otherwise than it is configured now."""
+    path = spec.path
     if not DeltaTable.isDeltaTable(session, path):
         return None
     table = DeltaTable.forPath(session, path)
-    properties: Mapping[str, str] = table.detail().select("properties").first()[0]  # type: ignore[index]
+    detail: Row = table.detail().select("properties", "id", "clusteringColumns").first()  # type: ignore[assignment]
+    properties: Mapping[str, str] = detail["properties"]
     if _MODE not in properties:
-        msg = f"{path} is a Delta table that the sink did not make; move it away, or choose another target.path for {name}"
+        msg = f"{path} is a Delta table that the sink did not make; move it away, or choose another target for {spec.name}"
+        raise DefiniteError(msg)
+    mode = properties[_MODE]
+    if spec.mode != "auto" and mode != _MODES[spec.mode]:
+        msg = f"{path} was made in mode {mode}, and {spec.name} is configured for {spec.mode}; move it away and dump the table again, or change the mode back"
+        raise DefiniteError(msg)
+    soft = properties.get(_SOFT)
+    if mode == MIRROR and soft != spec.soft_delete:
+        msg = (
+            f"{path} was made with soft.delete={soft or 'unset'}, and {spec.name} is configured for {spec.soft_delete or 'unset'}; set it back, or move the "
+            "table away and dump it again"
+        )
         raise DefiniteError(msg)
     frame = table.toDF()
-    guards = {SEQ1, SEQ2, OP}
-    return Target(
-        name=name,
+    _untouched(spec, frame, mode, json.loads(properties.get(_COLUMNS, "[]")))
+    guards = {name for name, _ in _own(mode, soft)}
+    target = Target(
+        name=spec.name,
         path=path,
-        mode=properties[_MODE],
+        mode=mode,
         key_names=tuple(json.loads(properties[_KEYS])),
         columns=tuple((field.name, field.dataType) for field in frame.schema.fields if field.name not in guards),
         rows=frame.count(),
+        kind=properties.get(_RECORDS, "envelope"),
+        newest=int(properties.get(_NEWEST, "-1")),
+        id=detail["id"],
+        soft=soft,
+        clusters=tuple(detail["clusteringColumns"] or ()),
     )
-
-
-def created(session: SparkSession, *, name: str, path: str, keys: Columns, columns: Columns) -> Target:
-    """A new, empty table: a mirror if there are keys, else a changelog."""
-    mode = MIRROR if keys else CHANGELOG
-    key_names = tuple(key for key, _ in keys)
-    guards = [(SEQ1, t.LongType()), (SEQ2, t.LongType())]
-    indexed = [column for column, kind in keys if isinstance(kind, _WITH_STATISTICS)]
-    fields: list[tuple[str, t.DataType]] = [*columns, *([] if keys else [(OP, t.StringType())]), *guards]
-    target = Target(name=name, path=path, mode=mode, key_names=key_names, columns=columns, rows=0)
-    (
-        DeltaTable.createIfNotExists(session)
-        .location(path)
-        .addColumns(t.StructType([t.StructField(column, kind) for column, kind in fields]))
-        .property(_MODE, mode)
-        .property(_KEYS, json.dumps(key_names))
-        .property("delta.enableDeletionVectors", "true" if keys else "false")
-        # A checkpoint each 10 commits is too often for a table that is committed to every few seconds.
-        .property("delta.checkpointInterval", "50")
-        # Statistics where they prune something: the sink's own columns. Others can be added by the table's owner.
-        .property("delta.dataSkippingStatsColumns", ",".join(f"`{column}`" for column in (*indexed, SEQ1, SEQ2)))
-        .execute()
-    )
+    _filled(session, target, json.loads(properties.get(_FILLS, "{}")))
+    _registered(session, spec)
     return target
 
 
-def evolved(session: SparkSession, target: Target, incoming: Columns) -> list[evolve.Change]:
-    """Alter the table so that it can hold ``incoming``; returns what was changed."""
-    needed = evolve.changes(target.name, target.columns, incoming)
-    if needed:
-        evolve.apply(session, target.path, needed)
-        kinds = dict(target.columns)
-        for change in needed:
-            kinds[change.name] = change.type
-        target.columns = tuple(kinds.items())
-    return needed
+def _untouched(spec: TableSpec, frame: DataFrame, mode: str, kept: Sequence[str]) -> None:
+    """Raise DefiniteError if somebody else took columns away from the table, or wrote rows into it: then it is no copy of the source any more."""
+    there = {name.lower() for name in frame.columns}
+    if gone := [name for name in (*kept, *(name for name, _ in _GUARDS[mode])) if name.lower() not in there]:
+        msg = (
+            f"{spec.name}: somebody dropped or renamed {', '.join(gone)} in {spec.path}; restore the table to the version before "
+            "(RESTORE TABLE ... TO VERSION AS OF ...), or move it away and dump it again"
+        )
+        raise DefiniteError(msg)
+    # Statistics say that no file has such a row: nothing is read.
+    if frame.where(F.col(SEQ1).isNull()).limit(1).count():
+        msg = (
+            f"{spec.name}: somebody else wrote rows without a position into {spec.path}; delete the rows where {SEQ1} IS NULL, or restore the table to the "
+            "version before, and let the sink be its only writer"
+        )
+        raise DefiniteError(msg)
+
+
+def identity(session: SparkSession, path: str) -> str | None:
+    """The id of the Delta table at ``path``, None if there is none."""
+    if not DeltaTable.isDeltaTable(session, path):
+        return None
+    return str(DeltaTable.forPath(session, path).detail().select("id").first()[0])  # type: ignore[index]
+
+
+def created(session: SparkSession, *, spec: TableSpec, keys: Sequence[str], columns: Columns, kind: str, newest: int) -> Target:
+    """A new, empty table in the mode that is configured, or that its key allows."""
+    mode = _MODES[spec.mode] if spec.mode != "auto" else (MIRROR if keys else CHANGELOG)
+    if mode != CHANGELOG and not keys:
+        msg = (
+            f"{spec.name} has no key, and mode {spec.mode} must know which row a change is about; set table.<rule>.keys to columns that are unique "
+            "and never NULL, or use mode append"
+        )
+        raise DefiniteError(msg)
+    names = {name.lower(): name for name, _ in columns}
+    for what, wanted in (("keys", keys), ("partition.by", spec.partition_by), ("cluster.by", spec.cluster_by)):
+        if missing := [name for name in wanted if name.lower() not in names]:
+            msg = f"{spec.name}: table.<rule>.{what} names {', '.join(missing)}, and the table has no such column"
+            raise DefiniteError(msg)
+    key_names = tuple(names[key.lower()] for key in keys)
+    kinds = dict(columns)
+    soft = spec.soft_delete if mode == MIRROR else None
+    if soft is not None and soft.lower() in names:
+        msg = f"{spec.name}: table.<rule>.soft.delete names {soft}, which is a column of the source; choose another name"
+        raise DefiniteError(msg)
+    fields: list[tuple[str, t.DataType]] = [*columns, *_own(mode, soft)]
+    target = Target(
+        name=spec.name, path=spec.path, mode=mode, key_names=key_names, columns=columns, rows=0, kind=kind, newest=newest, soft=soft
+    )
+    builder = (
+        DeltaTable.createIfNotExists(session)
+        .location(spec.path)
+        .addColumns(t.StructType([t.StructField(column, one) for column, one in fields]))
+        .property(_MODE, mode)
+        .property(_KEYS, json.dumps(key_names))
+        .property(_RECORDS, kind)
+        .property(_NEWEST, str(newest))
+        .property(_COLUMNS, json.dumps([column for column, _ in columns]))
+        .property("delta.enableDeletionVectors", "true" if mode != CHANGELOG else "false")
+        # A checkpoint each 10 commits is too often for a table that is committed to every few seconds.
+        .property("delta.checkpointInterval", "50")
+        # Statistics where they prune something: the sink's own columns, and those it is clustered by. Others can be added by the table's owner.
+        .property("delta.dataSkippingStatsColumns", _statistics((*key_names, *spec.cluster_by), kinds, spec.partition_by, mode))
+    )
+    if soft is not None:
+        builder = builder.property(_SOFT, soft)
+    if spec.partition_by:
+        builder = builder.partitionedBy(*spec.partition_by)
+    if spec.cluster_by:
+        builder = builder.clusterBy(*spec.cluster_by)
+    builder.execute()
+    target.id = identity(session, spec.path) or ""
+    target.clusters = spec.cluster_by
+    _registered(session, spec)
+    return target
+
+
+def _statistics(names: Iterable[str], kinds: Mapping[str, t.DataType], partitions: Sequence[str], mode: str) -> str:
+    spelled = {name.lower(): name for name in kinds}
+    apart = {name.lower() for name in partitions}
+    wanted = dict.fromkeys(spelled[name.lower()] for name in names if name.lower() not in apart)
+    indexed = [name for name in wanted if isinstance(kinds[name], _WITH_STATISTICS)]
+    return ",".join(f"`{column}`" for column in (*indexed, SEQ1, SEQ2, *((TO1, TO2) if mode == HISTORY else ())))
+
+
+def _registered(session: SparkSession, spec: TableSpec) -> None:
+    """The table is also known to Spark's catalog, if that was asked for; its files stay where they are."""
+    if spec.target_catalog is None or session.catalog.tableExists(spec.target_catalog):
+        return
+    parts = [quote(part) for part in spec.target_catalog.split(".")]
+    if len(parts) > 1:
+        session.sql(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(parts[:-1])}")
+    location = spec.path.replace("\\", "\\\\").replace("'", "\\'")
+    session.sql(f"CREATE TABLE IF NOT EXISTS {'.'.join(parts)} USING DELTA LOCATION '{location}'")
+
+
+def altered(session: SparkSession, target: Target, plan: evolve.Plan, *, newest: int) -> None:
+    """Alter the table as planned. A column that came with a default has it in the rows that are there; an attempt that was cut short is finished
+    when the table is opened, for what is to be filled is noted before.
+    """
+    noted: dict[str, Any] = {name: {"below": below, "sql": sql, "done": True} for name, (below, sql) in target.fills.items()}
+    for change in plan.changes:
+        if isinstance(change, evolve.AddColumn) and change.fill is not None and target.mode == MIRROR:
+            first = min(number for number, fields in plan.fields.items() if any(one.name == change.name for one in fields))
+            noted[change.name.lower()] = {"below": first, "sql": change.fill, "done": False}
+        if isinstance(change, evolve.DropColumn | evolve.RenameColumn):
+            noted.pop(change.name.lower(), None)
+    # Columns that will be gone are forgotten before, those that come are known after: a crash in between is no theft.
+    after = {name.lower() for name, _ in plan.columns}
+    staying = [name for name, _ in target.columns if name.lower() in after]
+    properties = {_NEWEST: str(max(newest, target.newest)), _COLUMNS: json.dumps(staying), **({_FILLS: json.dumps(noted)} if noted else {})}
+    _set(session, target.path, properties)
+    evolve.apply(session, target.path, plan.changes)
+    _set(session, target.path, {_COLUMNS: json.dumps([name for name, _ in plan.columns])})
+    target.columns = plan.columns
+    target.newest = max(newest, target.newest)
+    _filled(session, target, noted)
+
+
+def _filled(session: SparkSession, target: Target, noted: dict[str, Any]) -> None:
+    """Give columns that are younger than their rows their default; until that is done no row with such a column is written."""
+    names = {name.lower(): name for name, _ in target.columns}
+    open_ones = {name: one for name, one in noted.items() if not one["done"] and name in names}
+    for name, one in open_ones.items():
+        column = quote(names[name])
+        session.sql(f"UPDATE delta.{quote(target.path)} SET {column} = {one['sql']} WHERE {column} IS NULL")
+        one["done"] = True
+    if open_ones:
+        _set(session, target.path, {_FILLS: json.dumps(noted)})
+    target.fills = {name: (one["below"], one["sql"]) for name, one in noted.items()}
+
+
+def _set(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:
+    def text(value: str) -> str:
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    pairs = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
+    session.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({pairs})")
+
+
+def forgotten(session: SparkSession, target: Target, *, keep_h: float) -> None:
+    """Delete a history's versions that ended so long ago."""
+    ended_before = F.current_timestamp() - F.make_interval(secs=F.lit(keep_h * 3600.0))
+    DeltaTable.forPath(session, target.path).delete(F.col(TO) < ended_before)
+    target.rows = session.read.format("delta").load(target.path).count()  # from file statistics, no scan
 
 
 def compacted(session: SparkSession, target: Target) -> None:

@@ -11,7 +11,7 @@ truncate floor: every row before that position is gone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
 from dblog_sink import evolve
-from dblog_sink.decode import SEQ1, SEQ2, Columns
+from dblog_sink.decode import SEQ1, SEQ2, TS_MS, Columns
 from dblog_sink.merge import Txn, append, not_older
 from dblog_sink.types import quote
 
@@ -29,22 +29,28 @@ Position = tuple[int, int]
 
 @dataclass(slots=True)
 class Tombstones:
-    """One table's sidecar. ``last`` is its highest position (None: no tombstone at all), ``floor`` the position of the last truncate."""
+    """One table's sidecar. ``last`` is its highest position (None: no tombstone at all), ``floors`` the truncates."""
 
     path: str
     keys: Columns
     exists: bool
     last: Position | None = None
-    floor: Position | None = None
+    floors: dict[Position, int | None] = field(default_factory=dict)
+    """Positions of truncates, and their times on the source in milliseconds."""
+
+    @property
+    def floor(self) -> Position | None:
+        """The last truncate."""
+        return max(self.floors, default=None)
 
     def write(self, session: SparkSession, deletes: DataFrame, last: Position, txn: Txn) -> None:
         """Note the positions of deletes; ``last`` is the highest of them."""
         self._ensure(session)
-        rows = deletes.select(*(quote(name) for name, _ in self.keys), SEQ1, SEQ2, F.current_timestamp().alias(AT))
-        append(rows.coalesce(1), self.path, [*(name for name, _ in self.keys), SEQ1, SEQ2, AT], txn)
+        rows = deletes.select(*(quote(name) for name, _ in self.keys), SEQ1, SEQ2, TS_MS, F.current_timestamp().alias(AT))
+        append(rows.coalesce(1), self.path, [*(name for name, _ in self.keys), SEQ1, SEQ2, TS_MS, AT], txn)
         self.last = last if self.last is None else max(self.last, last)
 
-    def write_floor(self, session: SparkSession, position: Position, txn: Txn) -> None:
+    def write_floor(self, session: SparkSession, position: Position, txn: Txn, *, ts_ms: int | None = None) -> None:
         """Note a truncate."""
         self._ensure(session)
         nulls = [F.lit(None).cast(kind).alias(name) for name, kind in self.keys]
@@ -52,10 +58,11 @@ class Tombstones:
             *nulls,
             F.lit(position[0]).cast("long").alias(SEQ1),
             F.lit(position[1]).cast("long").alias(SEQ2),
+            F.lit(ts_ms).cast("long").alias(TS_MS),
             F.current_timestamp().alias(AT),
         )
-        append(row, self.path, [*(name for name, _ in self.keys), SEQ1, SEQ2, AT], txn)
-        self.floor = position if self.floor is None else max(self.floor, position)
+        append(row, self.path, [*(name for name, _ in self.keys), SEQ1, SEQ2, TS_MS, AT], txn)
+        self.floors[position] = ts_ms
 
     def alive(self, session: SparkSession, rows: DataFrame, oldest: Position) -> DataFrame:
         """``rows`` without those that a later truncate or delete has overtaken; ``oldest`` is their lowest position."""
@@ -78,6 +85,14 @@ class Tombstones:
         same_key = [F.col(quote(name)) == F.col(f"_dead_{n}") for n, name in enumerate(names)]
         return rows.join(later, [*same_key, ~not_older("", "_dead")], "left_anti")
 
+    def later(self, session: SparkSession, first: Position) -> DataFrame | None:
+        """Deletes at or after ``first``: key columns, position, time; None if there are none."""
+        if self.last is None or first > self.last:
+            return None
+        found = session.read.format("delta").load(self.path)
+        found = found.where((F.col(SEQ1) > first[0]) | ((F.col(SEQ1) == first[0]) & (F.col(SEQ2) >= first[1])))
+        return found.where(F.col(quote(self.keys[0][0])).isNotNull()).select(*(quote(name) for name, _ in self.keys), SEQ1, SEQ2, TS_MS)
+
     def evolved(self, session: SparkSession, table: str, keys: Columns) -> None:
         """Follow a key column whose type grew."""
         if self.exists:
@@ -96,7 +111,7 @@ class Tombstones:
     def _ensure(self, session: SparkSession) -> None:
         if self.exists:
             return
-        fields = [*self.keys, (SEQ1, t.LongType()), (SEQ2, t.LongType()), (AT, t.TimestampType())]
+        fields = [*self.keys, (SEQ1, t.LongType()), (SEQ2, t.LongType()), (TS_MS, t.LongType()), (AT, t.TimestampType())]
         (
             DeltaTable.createIfNotExists(session)
             .location(self.path)
@@ -111,8 +126,17 @@ def opened(session: SparkSession, *, path: str, keys: Columns) -> Tombstones:
     """The sidecar at ``path``, which may not exist yet: the first delete makes it."""
     if not DeltaTable.isDeltaTable(session, path):
         return Tombstones(path=path, keys=keys, exists=False)
-    position = F.max(F.struct(SEQ1, SEQ2))
+    table = session.read.format("delta").load(path)
+    if TS_MS not in table.columns:  # made by an earlier version of the sink
+        session.sql(f"ALTER TABLE delta.{quote(path)} ADD COLUMNS ({TS_MS} BIGINT)")
+        table = session.read.format("delta").load(path)
     first = F.col(quote(keys[0][0]))
-    found = session.read.format("delta").load(path).groupBy(first.isNull().alias("floor")).agg(position.alias("last")).collect()
-    last = {row["floor"]: (int(row["last"][0]), int(row["last"][1])) for row in found}
-    return Tombstones(path=path, keys=keys, exists=True, last=last.get(False), floor=last.get(True))
+    last = table.where(first.isNotNull()).agg(F.max(F.struct(SEQ1, SEQ2))).collect()[0][0]
+    floors = table.where(first.isNull()).select(SEQ1, SEQ2, TS_MS).collect()
+    return Tombstones(
+        path=path,
+        keys=keys,
+        exists=True,
+        last=None if last is None else (last[0], last[1]),
+        floors={(row[0], row[1]): row[2] for row in floors},
+    )

@@ -32,6 +32,9 @@ from dblog_sink.errors import DefiniteError
 DECIMAL_DIGITS_MAX = 38
 """Spark's and Delta's widest decimal."""
 
+Columns = tuple[tuple[str, t.DataType], ...]
+"""Names and types, in order."""
+
 Sql = Callable[[str], str]
 """From the SQL text of a value to the SQL text of something made of it."""
 
@@ -139,7 +142,30 @@ _SMALL_INTS: Mapping[str, Conversion] = {
 }
 
 
-def conversion(schema: Any, definitions: Mapping[str, Any], *, where: str, depth: int = 0) -> Conversion:
+PLAIN_TYPES = frozenset({"null", *_PLAIN})
+"""Avro's types without a definition."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeChoices:
+    """Where a configuration may choose a type."""
+
+    json: str = "string"
+    decimal_overflow: str = "quarantine"
+
+
+STRICT_TYPES = TypeChoices()
+"""JSON as text; a decimal that no Delta decimal holds goes to quarantine."""
+
+
+def conversion(
+    schema: Any,
+    definitions: Mapping[str, Any],
+    *,
+    where: str,
+    depth: int = 0,
+    choices: TypeChoices = STRICT_TYPES,
+) -> Conversion:
     """The conversion of one Avro type; ``definitions`` holds named types by full name, ``where`` names the column in errors."""
     schema = without_null(schema, where=where)
     if isinstance(schema, str):
@@ -151,17 +177,19 @@ def conversion(schema: Any, definitions: Mapping[str, Any], *, where: str, depth
         schema = definitions[schema]
     kind = schema["type"]
     if isinstance(kind, dict | list):  # a type that only wraps another one
-        return conversion(kind, definitions, where=where, depth=depth)
+        return conversion(kind, definitions, where=where, depth=depth, choices=choices)
     named = _BY_NAME.get(schema.get("connect.name", ""))
     if named is not None and named.avro == kind:
         return named
+    if choices.json == "variant" and kind == "string" and schema.get("connect.name") == "io.debezium.data.Json":
+        return _checked(t.VariantType(), "string", lambda path: f"try_parse_json({path})")
     match kind:
         case "record":
-            return _record(schema, definitions, where=where, depth=depth)
+            return _record(schema, definitions, where=where, depth=depth, choices=choices)
         case "array":
-            return _array(conversion(schema["items"], definitions, where=where, depth=depth + 1), depth)
+            return _array(conversion(schema["items"], definitions, where=where, depth=depth + 1, choices=choices), depth)
         case "map":
-            return _map(conversion(schema["values"], definitions, where=where, depth=depth + 1), depth)
+            return _map(conversion(schema["values"], definitions, where=where, depth=depth + 1, choices=choices), depth)
         case "enum":
             return Conversion(
                 t.StringType(),
@@ -173,7 +201,7 @@ def conversion(schema: Any, definitions: Mapping[str, Any], *, where: str, depth
             )
     logical = schema.get("logicalType")
     if kind == "bytes" and logical == "decimal":
-        return _decimal(schema)
+        return _decimal(schema, choices)
     if logical is not None and (kind, logical) in _BY_LOGICAL_TYPE:
         return _BY_LOGICAL_TYPE[kind, logical]
     if kind == "int" and schema.get("connect.type") in _SMALL_INTS:
@@ -181,7 +209,7 @@ def conversion(schema: Any, definitions: Mapping[str, Any], *, where: str, depth
     if kind in _PLAIN:
         return _PLAIN[kind]
     if kind in definitions:
-        return conversion(kind, definitions, where=where, depth=depth)
+        return conversion(kind, definitions, where=where, depth=depth, choices=choices)
     msg = f"{where}: Avro type {kind} is unknown"
     raise DefiniteError(msg)
 
@@ -197,18 +225,84 @@ def without_null(schema: Any, *, where: str) -> Any:
     return others[0]
 
 
-def _decimal(schema: Mapping[str, Any]) -> Conversion:
+def _decimal(schema: Mapping[str, Any], choices: TypeChoices) -> Conversion:
     """Connect writes precision 64 where it knows none, and MySQL allows 65: beyond 38 digits the scale is kept and a value that does not
-    fit makes Spark's reader fail for that record, which then goes to quarantine. Nothing is rounded.
+    fit makes Spark's reader fail for that record, which then goes to quarantine; or the column becomes text. Nothing is rounded.
+
+    Debezium's precise BIGINT UNSIGNED is a Decimal of scale 0 without a precision: twenty digits, where the source's type is told.
     """
     scale = int(schema.get("scale", 0))
-    precision = min(int(schema["precision"]), DECIMAL_DIGITS_MAX)
+    precision = int(schema["precision"])
+    if schema.get("connect.parameters", {}).get("__debezium.source.column.type", "").upper().startswith("BIGINT UNSIGNED"):
+        precision = 20
+    if precision > DECIMAL_DIGITS_MAX and choices.decimal_overflow == "string":
+        return Conversion(t.StringType(), "bytes", lambda path: _decimal_text(path, scale))
+    precision = min(precision, DECIMAL_DIGITS_MAX)
     return Conversion(t.DecimalType(precision, scale), {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale})
 
 
-def _record(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, where: str, depth: int) -> Conversion:
+def _decimal_text(path: str, scale: int) -> str:
+    """SQL of the decimal text of big-endian two's complement bytes of any length: five limbs of fourteen digits, a byte at a time.
+
+    A negative number is read as the inverse of its bytes, plus one.
+    """
+    negative = f"conv(hex(substring({path}, 1, 1)), 16, 10) >= 128"
+    count = f"length({path})"
+    byte = f"CAST(conv(hex(substring({path}, i, 1)), 16, 10) AS BIGINT)"
+    digit = f"IF({negative}, 255L - {byte}, {byte})"
+    limb = "100000000000000L"
+    step = (
+        "aggregate(a, named_struct('done', CAST(array() AS ARRAY<BIGINT>), 'carry', {add}),"
+        f" (s, x) -> named_struct('done', concat(s.done, array((x * {{times}} + s.carry) % {limb})), 'carry', (x * {{times}} + s.carry) DIV {limb}),"
+        " s -> s.done)"
+    )
+    times = step.format(add=digit, times="256L")
+    zero = "array(0L, 0L, 0L, 0L, 0L)"
+    limbs = f"aggregate(sequence(1, {count}), {zero}, (a, i) -> {times})"
+    one_more = f"aggregate(array({limbs}), {zero}, (z, a) -> {step.format(add=f'IF({negative}, 1L, 0L)', times='1L')})"
+    digits = f"array_join(transform(reverse({one_more}), x -> lpad(CAST(x AS STRING), 14, '0')), '')"
+    bare = f"ltrim('0', {digits})"
+    if scale == 0:
+        text = f"IF({bare} = '', '0', {bare})"
+    else:
+        wide = f"lpad({bare}, greatest(length({bare}), {scale + 1}), '0')"
+        text = f"concat(left({wide}, length({wide}) - {scale}), '.', right({wide}, {scale}))"
+    return f"IF({path} IS NULL, NULL, concat(IF({negative}, '-', ''), {text}))"
+
+
+def sql_literal(default: Any, schema: Any, made: Conversion) -> str | None:
+    """SQL of a default in a schema's JSON, converted as the column's values are; None for what has no literal (records, arrays, maps)."""
+    kind = schema if isinstance(schema, str) else schema.get("type")
+    match kind, default:
+        case "boolean", bool():
+            raw = "true" if default else "false"
+        case (("int" | "long"), int()) if not isinstance(default, bool):
+            raw = f"{default}L" if kind == "long" else str(default)
+        case (("float" | "double"), int() | float()):
+            raw = f"CAST({default!r} AS {kind.upper()})"
+        case "string", str():
+            raw = "'" + default.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        case "bytes", str():
+            data = default.encode("latin-1", errors="strict")
+            if isinstance(schema, dict) and schema.get("logicalType") == "decimal" and isinstance(made.type, t.DecimalType):
+                unscaled = int.from_bytes(data, "big", signed=True)
+                return f"CAST('{_shifted(unscaled, int(schema.get('scale', 0)))}' AS {made.type.simpleString()})"
+            raw = f"X'{data.hex()}'"
+        case _:
+            return None
+    return made.convert(raw)
+
+
+def _shifted(unscaled: int, scale: int) -> str:
+    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    text = digits if scale == 0 else f"{digits[:-scale]}.{digits[-scale:]}"
+    return f"-{text}" if unscaled < 0 else text
+
+
+def _record(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, where: str, depth: int, choices: TypeChoices) -> Conversion:
     members = [
-        (field["name"], conversion(field["type"], definitions, where=f"{where}.{field['name']}", depth=depth)) for field in schema["fields"]
+        (field["name"], conversion(field["type"], definitions, where=f"{where}.{field['name']}", depth=depth, choices=choices))
+        for field in schema["fields"]
     ]
     kind = t.StructType([t.StructField(name, member.type) for name, member in members])
     avro = {
@@ -260,9 +354,9 @@ def quote(name: str) -> str:
 
 
 def orderable(kind: t.DataType) -> bool:
-    """Whether Spark can compare values of this type (a map inside makes that impossible)."""
+    """Whether Spark can compare values of this type (a map or a variant inside makes that impossible)."""
     match kind:
-        case t.MapType():
+        case t.MapType() | t.VariantType():
             return False
         case t.ArrayType():
             return orderable(kind.elementType)

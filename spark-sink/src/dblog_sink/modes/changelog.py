@@ -1,43 +1,69 @@
-"""Changelog mode: a table without a key is kept as the list of its changes, appended in order of arrival.
+"""Append mode: a table is kept as the list of its changes, appended in order of arrival; what a table without a key gets by itself.
 
 Without a key there is nothing to match a row by, so no mirror can be kept. ``_dblog_op`` tells what happened: ``r`` dumped, ``c`` inserted, ``u``
-the new and ``b`` the old row of an update, ``d`` the deleted row. ``_dblog_seq1`` and ``_dblog_seq2`` are the position that orders them.
-Records that the source sends twice (at least once) stand there twice, under one position.
+the new and ``b`` the old row of an update, ``d`` the deleted row, ``t`` that all rows were truncated. ``_dblog_seq1`` and ``_dblog_seq2`` are the
+position that orders them.
+A record of the log that the source sends again (at least once) is known by the position of its topic partition and left out; a dump row that is
+read again stands there again.
 """
 
 from __future__ import annotations
 
 from pyspark import StorageLevel
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from dblog_sink.decode import BAD, BAD_AT, OP, TS_MS, decoded
-from dblog_sink.merge import append
+from dblog_sink.decode import BAD, BAD_AT, OFFSET, OP, OWN, PARTITION, RESENT, SEQ1, SEQ2, TS_MS, decoded
+from dblog_sink.merge import LAST, append
+from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
+
+_SMALL_ROWS = 20_000
+"""Fewer rows are written as one file."""
 
 
 def apply(work: Work) -> Applied:
     """Append one batch of changes."""
     target = work.target
-    applied = Applied(table=target.name, records=work.records, path="append")
+    applied = Applied(table=target.name, topic=work.topic, records=work.records, path="append")
     rows = decoded(work.raw, work.decoding).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        found = rows.groupBy(F.col(BAD).isNotNull().alias("bad")).agg(F.count("*").alias("n"), F.max(TS_MS).alias("ts")).collect()
-        counts = {row["bad"]: row for row in found}
-        if True in counts:
-            applied.bad = counts[True]["n"]
+        logged = F.when(F.col(OP) != "r", F.struct(SEQ1, SEQ2, (F.col(OP) == "c").cast("int").alias("insert")))
+        found = (
+            rows.groupBy(F.col(BAD).isNotNull().alias("bad"), RESENT, PARTITION)
+            .agg(F.count("*").alias("n"), F.max(TS_MS).alias("ts"), F.max(logged).alias("last"))
+            .collect()
+        )
+        bad = sum(row["n"] for row in found if row["bad"])
+        good = [row for row in found if not row["bad"] and not row[RESENT]]
+        applied.positions = {row[PARTITION]: tuple(row["last"]) for row in good if row["last"] is not None}
+        if work.truncate == "park" and not rows.where((F.col(OP) == "t") & F.col(BAD).isNull()).isEmpty():
+            raise rows_of.park_on_truncate(work)
+        if bad:
+            applied.bad = bad
             reasons = rows.where(F.col(BAD).isNotNull()).select(F.col(BAD).alias("reason"), F.col(BAD_AT).alias("bad_at")).distinct()
             place = F.concat_ws(":", "partition", "offset") == F.col("bad_at")
             work.quarantine.keep(work.raw.join(F.broadcast(reasons), place), topic=work.topic, txn=work.txn)
+            work.reached("quarantined")
             names = [row[0] for row in reasons.select("reason").distinct().limit(3).collect()]
             work.quarantine.check(topic=work.topic, bad=applied.bad, records=work.records, reasons=names)
-        if False in counts:
-            applied.appended = counts[False]["n"]
-            applied.source_ts_ms = counts[False]["ts"]
-            good = rows.where(F.col(BAD).isNull() & (F.col(OP) != "t"))
-            append(good.coalesce(1), target.path, target.column_names, work.txn.of("append"))
-            target.rows += applied.appended
+        if good:
+            count = sum(row["n"] for row in good)
+            applied.source_ts_ms = max((row["ts"] for row in good if row["ts"] is not None), default=None)
+            shown = F.lit(True) if work.truncate == "apply" else F.col(OP) != "t"
+            fresh = _once(rows.where(F.col(BAD).isNull() & ~F.col(RESENT) & shown))
+            append(fresh.coalesce(1) if count < _SMALL_ROWS else fresh, target.path, target.column_names, work.txn.step(LAST))
+            work.reached("appended")
+            before, target.rows = target.rows, work.session.read.format("delta").load(target.path).count()  # from file statistics, no scan
+            applied.appended = target.rows - before
             target.commits += 1
     finally:
         rows.unpersist()
     applied.rows = target.rows
     return applied
+
+
+def _once(rows: DataFrame) -> DataFrame:
+    """Without records of the log that are among these rows twice: known by their position, where it is no other record's."""
+    place = F.when(F.col(OWN) & (F.col(OP) != "r"), F.lit(-1)).otherwise(F.col(OFFSET))
+    return rows.withColumn("_dblog_place", place).dropDuplicates([PARTITION, SEQ1, SEQ2, OP, "_dblog_place"])

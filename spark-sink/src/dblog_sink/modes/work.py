@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from dblog_sink.config import Settings
-from dblog_sink.decode import Decoding
+from dblog_sink.decode import Decoding, LogMark
 from dblog_sink.merge import Txn
 from dblog_sink.quarantine import Quarantine
+from dblog_sink.steps import Reached
 from dblog_sink.target import Target
 from dblog_sink.tombstones import Tombstones
 
@@ -28,6 +29,11 @@ class Work:
     settings: Settings
     quarantine: Quarantine
     txn: Txn
+    reached: Reached
+    truncate: str = "apply"
+    """What a truncate of the source table does: ``apply``, ``ignore`` or ``park``."""
+    partly: bool = False
+    """Some commits of this batch are in the table already: take the way that finds out what is there."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +41,7 @@ class Applied:
     """What became of one table's share of a batch."""
 
     table: str
+    topic: str
     records: int
     upserts: int = 0
     deletes: int = 0
@@ -46,3 +53,9 @@ class Applied:
     seconds: float = 0.0
     source_ts_ms: int | None = None
     changes: list[str] = field(default_factory=list)
+    table_id: str | None = None
+    """The Delta table's own id."""
+    appending: bool = False
+    """The table is in append mode."""
+    positions: dict[int, LogMark] = field(default_factory=dict)
+    """The highest log position by topic partition, of a table in append mode."""

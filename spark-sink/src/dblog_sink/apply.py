@@ -1,0 +1,425 @@
+"""One table brought up to a set of raw records, wherever they come from: this batch, the landing table, the quarantine.
+
+Schemas are resolved by the driver from the inventory of the ids that the records really hold; the target is made or altered so that it can
+take their columns; the table's mode does the rest. Nothing here depends on the time or on who runs it: the same records under the same
+transaction id have the same outcome (I8).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.avro.functions import from_avro
+
+from dblog_sink import target as targets
+from dblog_sink import tombstones as sidecars
+from dblog_sink.config import Settings
+from dblog_sink.decode import Decoding, LogMark, LogMarks, decoded
+from dblog_sink.errors import DefiniteError, SinkError, TransientError
+from dblog_sink.evolve import Plan, Policy, planned, wider
+from dblog_sink.frames import schema_text
+from dblog_sink.merge import Txn, is_conflict, progress_of
+from dblog_sink.modes import changelog, history, mirror
+from dblog_sink.modes.work import Applied, Work
+from dblog_sink.quarantine import Quarantine
+from dblog_sink.registry import Registry
+from dblog_sink.renames import renamed
+from dblog_sink.resolve import Known, Schemas
+from dblog_sink.schemas import UNWRAPPED, Field
+from dblog_sink.session import SessionPool
+from dblog_sink.steps import Reached, nothing
+from dblog_sink.tables import TableSpec
+from dblog_sink.target import Target
+from dblog_sink.tombstones import Tombstones
+
+log = logging.getLogger(__name__)
+
+
+_MODES: Mapping[str, Callable[[Work], Applied]] = {
+    targets.MIRROR: mirror.apply,
+    targets.HISTORY: history.apply,
+    targets.CHANGELOG: changelog.apply,
+}
+
+
+@dataclass(slots=True)
+class Share:
+    """What one topic has among some records, by the first five bytes of keys and values."""
+
+    topic: str
+    records: int = 0
+    key_heads: set[bytes | None] = field(default_factory=set)
+    value_heads: dict[bytes, int] = field(default_factory=dict)
+    texts: dict[bytes, str] = field(default_factory=dict)
+    """The schema by head, of records in JSON."""
+    nulls: int = 0
+    """Kafka tombstones."""
+    first: dict[int, int] = field(default_factory=dict)
+    """The least offset by partition."""
+    last: dict[int, int] = field(default_factory=dict)
+    """The greatest offset by partition."""
+
+
+@dataclass(slots=True)
+class Open:
+    """A table that the sink has open: its mirror or changelog, and its sidecar."""
+
+    target: Target
+    tombstones: Tombstones | None
+
+
+class Applier:
+    """Everything that is open: tables and schemas, kept between batches. One table is in one place at a time: the caller sees to that."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        registry: Registry,
+        pool: SessionPool,
+        quarantine: Quarantine,
+        renames: Mapping[str, Mapping[str, str]],
+        reached: Reached = nothing,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings = settings
+        self._schemas = Schemas(registry)
+        self._pool = pool
+        self._quarantine = quarantine
+        self._reached = reached
+        self._sleep = sleep
+        self._open: dict[str, Open] = {}
+        self._claimed: dict[str, str] = {}
+        self._renames = renames
+
+    def forget(self) -> None:
+        """What was known of the tables may be wrong: look again."""
+        self._open.clear()
+
+    def apply(self, share: Share, raw: DataFrame, txn: Txn, *, log_marks: LogMarks, repeated: bool) -> Applied | None:
+        """One topic's turn: retried as a whole when somebody else committed in between, for every step may be repeated.
+
+        ``repeated``: it may have been tried before; what the table has of it by its own word is not done again.
+        """
+        attempts_max: int = self._settings["merge.attempts.max"]
+        raw.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", share.topic)
+        for attempt in range(1, attempts_max + 1):
+            try:
+                with self._pool.borrow() as session:
+                    return self._apply(share, raw, txn, session, log_marks, repeated=repeated or attempt > 1)
+            except Exception as e:
+                # What was known of the table may be wrong now: the failure may have come after a commit.
+                self._open.pop(share.topic, None)
+                if isinstance(e, SinkError) or not is_conflict(e):
+                    raise
+                if attempt == attempts_max:
+                    msg = f"topic {share.topic}: another writer committed to its Delta table {attempt} times in between; let the sink be its only writer"
+                    raise TransientError(msg) from e
+                log.warning("topic %s: another writer committed in between, attempt %d of %d", share.topic, attempt, attempts_max)
+                self._sleep(min(0.2 * 2**attempt, 5.0))
+        raise AssertionError
+
+    def _apply(
+        self, share: Share, raw: DataFrame, txn: Txn, session: SparkSession, log_marks: LogMarks, *, repeated: bool
+    ) -> Applied | None:
+        started_s = time.monotonic()
+        read = self._read(share, raw, session)
+        if not read.known.envelopes and not (read.unwrapped and share.nulls and read.opened is not None):
+            return self._none_readable(share, read.known, read.records.where(F.col("value_head").isNotNull()), txn)
+        spec = self._spec(share.topic)
+        # In one step before anything is made: two topics of one path may be in this batch, each in its thread.
+        if (other := self._claimed.setdefault(spec.path, spec.topic)) != spec.topic:
+            msg = f"two topics map to the Delta table {spec.path}, {other} and {spec.topic}; use {{prefix}} in target.template"
+            raise DefiniteError(msg)
+        opened, plan, altered = self._opened(spec, read.opened, read.known, session)
+        target = opened.target
+        version, done = progress_of(session, target.path, txn) if repeated else (-1, True)
+        # A table in append mode goes on: its commit is skipped, and the positions that it reports are still wanted.
+        if version > txn.version or (version == txn.version and done and target.mode != targets.CHANGELOG):
+            return Applied(table=target.name, topic=share.topic, records=share.records, path="done", rows=target.rows, table_id=target.id)
+        work = Work(
+            topic=share.topic,
+            target=target,
+            tombstones=opened.tombstones,
+            raw=read.records,
+            decoding=self._decoding(spec, target, read, plan, log_marks.positions if log_marks.table_id == target.id else {}),
+            records=share.records,
+            session=session,
+            settings=self._settings,
+            quarantine=self._quarantine,
+            txn=txn,
+            reached=self._reached,
+            truncate=spec.truncate,
+            partly=version == txn.version,
+        )
+        applied = _MODES[target.mode](work)
+        applied.changes = altered
+        applied.table_id = target.id
+        applied.appending = target.mode == targets.CHANGELOG
+        self._compact(spec, opened, session)
+        applied.seconds = time.monotonic() - started_s
+        return applied
+
+    def told(self, share: Share, raw: DataFrame) -> tuple[dict[str, dict[str, str]], bool]:
+        """The columns that a schema-change topic says were renamed, old name to new by table; and whether there is no more to the records: none of them
+        is a row, or bad.
+        """
+        renames: dict[str, dict[str, str]] = {}
+        for frame, writer in self._schemas.history(share.topic, share.value_heads).items():
+            told = from_avro(F.expr("substring(value, 6)"), writer, {"mode": "PERMISSIVE"})
+            records = raw.where((F.col("topic") == share.topic) & (F.col("value_head") == F.lit(bytearray(frame))))
+            statements = records.orderBy("partition", "offset").select(told.alias("told")).select("told.databaseName", "told.ddl")
+            for row in statements.where("ddl RLIKE '(?i)(rename|change)'").collect():
+                for one in renamed(row["ddl"]):
+                    table = f"{one.database or row['databaseName']}.{one.table}".lower()
+                    renames.setdefault(table, {})[one.old] = one.new
+                    log.info("%s: the source renamed column %s to %s", table, one.old, one.new)
+        known = self._schemas.known(
+            TableSpec(name=share.topic, topic=share.topic, path=""), share.value_heads, share.key_heads, share.texts, kind=None
+        )
+        return renames, not known.envelopes and not known.bad_heads
+
+    def rows(self, share: Share, raw: DataFrame, session: SparkSession) -> tuple[Open, DataFrame] | None:
+        """The rows that these records hold, in the columns that the topic's table has now; None if there is no table or no row. Nothing is written."""
+        read = self._read(share, raw, session)
+        if read.opened is None or not (read.known.envelopes or (read.unwrapped and share.nulls)):
+            return None
+        spec, target = self._spec(share.topic), read.opened.target
+        plan = self._planned(spec, target, read.known)
+        return read.opened, decoded(read.records, self._decoding(spec, target, read, plan, {}))
+
+    def _read(self, share: Share, raw: DataFrame, session: SparkSession) -> _Read:
+        """What the records are, by the table that is there, if it is, and by their schemas."""
+        spec = self._settings.table(share.topic)
+        named = spec or TableSpec(name=share.topic, topic=share.topic, path="")
+        opened = None if spec is None else self._found(spec, session)
+        kind = None if opened is None else opened.target.kind
+        known = self._schemas.known(named, share.value_heads, share.key_heads, share.texts, kind=kind)
+        records = raw.where(F.col("topic") == share.topic)
+        unwrapped = UNWRAPPED in (known.kind, named.records if known.kind is None else None)
+        if not unwrapped:  # a Kafka tombstone says nothing that the delete before it did not say
+            records = records.where(F.col("value_head").isNotNull())
+        if known.left_out:
+            left_out = F.col("value_head").isin([bytearray(frame) for frame in known.left_out])
+            records = records.where(F.col("value_head").isNull() | ~left_out)
+        return _Read(opened, known, records, unwrapped)
+
+    def _decoding(self, spec: TableSpec, target: Target, read: _Read, plan: Plan, log_marks: Mapping[int, LogMark]) -> Decoding:
+        known = read.known
+        return Decoding(
+            keys=target.keys,
+            columns=target.others,
+            envelopes={
+                frame: replace(envelope, fields=plan.fields[number])
+                for (frame, envelope), number in zip(known.envelopes.items(), _numbers(known), strict=True)
+            },
+            key_schemas=known.key_schemas if target.key_names and not spec.keys else {},
+            bad_heads=known.bad_heads,
+            topic_order=read.unwrapped or self._settings["position"] == "topic",
+            images=target.mode == targets.CHANGELOG,
+            log_marks=log_marks,
+            unwrapped=read.unwrapped,
+            keys_of_value=bool(spec.keys) and bool(target.key_names),
+            fills=target.fills,
+        )
+
+    def table_id(self, topic: str) -> str | None:
+        """The id of the Delta table that the topic's rows go to, None if there is none."""
+        spec = self._settings.table(topic)
+        if spec is None:
+            return None
+        with self._pool.borrow() as session:
+            return targets.identity(session, spec.path)
+
+    def begun(self, topic: str, txn: Txn) -> int:
+        """The last batch of this identity of which the topic's table has a commit, wholly or in part, by the table's own word; -1 if none."""
+        spec = self._settings.table(topic)
+        if spec is None:
+            return -1
+        with self._pool.borrow() as session:
+            return -1 if targets.identity(session, spec.path) is None else progress_of(session, spec.path, txn)[0]
+
+    def _spec(self, topic: str) -> TableSpec:
+        found = self._settings.table(topic)
+        if found is None:
+            msg = f"topic {topic} holds rows of a table but its name does not match topics.name; set topics.name, or exclude it with topics.exclude"
+            raise DefiniteError(msg)
+        return found
+
+    def _none_readable(self, share: Share, known: Known, records: DataFrame, txn: Txn) -> Applied | None:
+        """A topic without one readable schema in this batch: nothing but records to leave out, or to keep in quarantine."""
+        if not known.bad_heads:
+            return None
+        bad = sum(share.value_heads[frame] for frame in known.bad_heads)
+        reason = F.lit(None).cast("string")
+        for frame, text in known.bad_heads.items():
+            reason = F.when(F.col("value_head") == F.lit(bytearray(frame)), F.lit(text)).otherwise(reason)
+        self._quarantine.keep(records.withColumn("reason", reason), topic=share.topic, txn=txn)
+        self._quarantine.check(topic=share.topic, bad=bad, records=share.records, reasons=sorted(set(known.bad_heads.values()))[:3])
+        return Applied(table=share.topic, topic=share.topic, records=share.records, bad=bad, path="quarantine")
+
+    def _found(self, spec: TableSpec, session: SparkSession) -> Open | None:
+        """The topic's table if it is there."""
+        opened = self._open.get(spec.topic)
+        if opened is None:
+            target = targets.opened(session, spec=spec)
+            if target is None:
+                return None
+            opened = self._keep(spec, target, session)
+        return opened
+
+    def _keep(self, spec: TableSpec, target: Target, session: SparkSession) -> Open:
+        opened = Open(target, None)
+        if target.mode != targets.CHANGELOG:
+            opened.tombstones = sidecars.opened(session, path=self._sidecar_path(spec.path), keys=target.keys)
+        self._open[spec.topic] = opened
+        return opened
+
+    def _opened(self, spec: TableSpec, opened: Open | None, known: Known, session: SparkSession) -> tuple[Open, Plan, list[str]]:
+        """The topic's table, made or altered so that it can take what the records hold."""
+        newest = max((envelope.schema_id for envelope in known.envelopes.values()), default=-1)
+        if opened is None:
+            keys, key_fields = _keys(spec, known)
+            plan = planned(
+                spec.name, (), _versions(known), _policy(spec), keys=frozenset(key.lower() for key in keys), key_fields=key_fields
+            )
+            target = targets.created(session, spec=spec, keys=keys, columns=plan.columns, kind=known.kind or spec.records, newest=newest)
+            self._reached("altered")
+            return self._keep(spec, target, session), plan, []
+        target = opened.target
+        plan = self._planned(spec, target, known)
+        if plan.changes:
+            targets.altered(session, target, plan, newest=newest)
+            if opened.tombstones is not None:
+                opened.tombstones.evolved(session, spec.name, target.keys)
+            self._reached("altered")
+        for change in plan.changes:
+            log.info("%s: %s", spec.name, change)
+        return opened, plan, [str(change) for change in plan.changes]
+
+    def _planned(self, spec: TableSpec, target: Target, known: Known) -> Plan:
+        """How the table and the records' columns come together; DefiniteError if they cannot."""
+        keys, key_fields = _keys(spec, known)
+        if target.key_names and keys and {key.lower() for key in keys} != {key.lower() for key in target.key_names}:
+            msg = (
+                f"{spec.name}: its key in the source changed from ({', '.join(target.key_names)}) to ({', '.join(keys)}); "
+                f"move {spec.path} and {self._sidecar_path(spec.path)} away and dump the table again"
+            )
+            raise DefiniteError(msg)
+        return planned(
+            spec.name,
+            target.columns,
+            _versions(known),
+            _policy(spec),
+            keys=frozenset(key.lower() for key in target.key_names),
+            key_fields=key_fields if target.key_names else (),
+            newest=target.newest,
+            renamed=self._renamed(spec),
+        )
+
+    def _renamed(self, spec: TableSpec) -> dict[str, str]:
+        """Renames of the table's columns that the source told of, by their names in the target."""
+        told = self._renames.get(spec.name.lower(), {})
+        pairs = ((spec.column(old), spec.column(new)) for old, new in told.items())
+        return {old: new for old, new in pairs if old is not None and new is not None}
+
+    def _sidecar_path(self, path: str) -> str:
+        base = self._settings.base_path
+        relative = path[len(base) :].strip("/") if path.startswith(base) else path.replace("://", "/").strip("/")
+        return f"{self._settings.state_path}/tombstones/{relative}"
+
+    def _compact(self, spec: TableSpec, opened: Open, session: SparkSession) -> None:
+        """Put small files together now and then. It never fails a batch, whose rows are committed: it is only postponed."""
+        every: int = self._settings["compact.commits"]
+        if every == 0 or opened.target.commits < every:
+            return
+        opened.target.commits = 0
+        try:
+            if spec.retention_h is not None and opened.target.mode == targets.HISTORY:
+                targets.forgotten(session, opened.target, keep_h=spec.retention_h)
+            targets.compacted(session, opened.target)
+            if opened.tombstones is not None:
+                opened.tombstones.tidied(session, self._settings["tombstones.keep.h"])
+        except Exception as e:  # noqa: BLE001  whatever is wrong with the table, the next write tells
+            reason = "another writer committed in between" if is_conflict(e) else str(e).strip().partition("\n")[0]
+            log.warning("%s: compaction postponed: %s", opened.target.name, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Records, and what is known of them before anything is decided."""
+
+    opened: Open | None
+    known: Known
+    records: DataFrame
+    """Without those that are no rows."""
+    unwrapped: bool
+
+
+def _keys(spec: TableSpec, known: Known) -> tuple[tuple[str, ...], list[Field]]:
+    key_fields = [] if spec.keys else _key_fields(spec.name, [schema.fields for schema in known.key_schemas.values()])
+    return spec.keys or tuple(field.name for field in key_fields), key_fields
+
+
+def _versions(known: Known) -> dict[int, tuple[Field, ...]]:
+    return dict(zip(_numbers(known), (envelope.fields for envelope in known.envelopes.values()), strict=True))
+
+
+def _policy(spec: TableSpec) -> Policy:
+    return Policy(evolution=spec.evolution, drop=spec.evolution_drop, incompatible=spec.evolution_incompatible, fill=spec.evolution_fill)
+
+
+def _numbers(known: Known) -> list[int]:
+    """A number of its own for each schema, in the order of the heads: its id, which rises with time; a negative one for JSON, which has no id."""
+    return [envelope.schema_id if envelope.schema_id >= 0 else -1 - n for n, envelope in enumerate(known.envelopes.values())]
+
+
+def _key_fields(table: str, versions: list[tuple[Field, ...]]) -> list[Field]:
+    """The key's fields in all schema ids among the records: the first spelling of a name, the type that holds every version's values."""
+    found: dict[str, Field] = {}
+    for fields in versions:
+        for one in fields:
+            known = found.setdefault(one.name.lower(), one)
+            kind, other = known.conversion.type, one.conversion.type
+            grown = wider(kind, other) or wider(other, kind)
+            if grown is None:
+                msg = f"{table}, key column {one.name}: its type changed from {kind.simpleString()} to {other.simpleString()}; no Delta column holds both"
+                raise DefiniteError(msg)
+            if grown != kind:
+                found[one.name.lower()] = replace(known, conversion=replace(known.conversion, type=grown))
+    return list(found.values())
+
+
+def inventory(raw: DataFrame) -> list[Share]:
+    """The one job that reads records from where they are (into the cache, where there is one), and says what they are."""
+    shares: dict[str, Share] = {}
+    found = raw.groupBy("topic", "partition", "key_head", "value_head").agg(
+        F.count("*").alias("n"),
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+        F.max(schema_text("value")).alias("value_text"),
+        F.max(schema_text("key")).alias("key_text"),
+    )
+    for row in found.collect():
+        share = shares.setdefault(row["topic"], Share(row["topic"]))
+        share.records += row["n"]
+        partition = row["partition"]
+        key_head = None if row["key_head"] is None else bytes(row["key_head"])
+        share.key_heads.add(key_head)
+        if key_head is not None and row["key_text"] is not None:
+            share.texts[key_head] = row["key_text"]
+        if row["value_head"] is None:
+            share.nulls += row["n"]
+        else:
+            frame = bytes(row["value_head"])
+            share.value_heads[frame] = share.value_heads.get(frame, 0) + row["n"]
+            if row["value_text"] is not None:
+                share.texts[frame] = row["value_text"]
+        share.first[partition] = min(row["first"], share.first.get(partition, row["first"]))
+        share.last[partition] = max(row["last"], share.last.get(partition, row["last"]))
+    return sorted(shares.values(), key=lambda share: -share.records)  # the longest work starts first

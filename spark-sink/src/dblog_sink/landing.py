@@ -1,0 +1,146 @@
+"""Tier A: the raw records of tables that are not merged at once, one append a batch for all of them.
+
+Kafka's own bytes, not rows: landing then needs neither schema nor registry, and the merge, the view, a parked table and a replay all decode with the
+same code. One table for all topics, because the price of a commit is what many small tables cannot pay (delta-sink.md 3.3). Each record
+carries its lot, and files of one commit hold one lot, so that file statistics lead a merge straight to the lots it wants; within
+a lot the records are sorted by topic, which Parquet's own page statistics use. Partitions are groups of lots: dropping what is merged
+touches no file that stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as t
+
+from dblog_sink.frames import head
+from dblog_sink.merge import Txn, append
+from dblog_sink.plan import GENERATION_SHIFT, Lot, group
+from dblog_sink.steps import Reached
+from dblog_sink.target import identity
+
+GROUP, LOT = "lot_group", "lot"
+_RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
+_COLUMNS = (GROUP, LOT, "generation", *_RECORD, "landed_at")
+_SCHEMA = t.StructType(
+    [
+        t.StructField(name, kind)
+        for name, kind in (
+            (GROUP, t.LongType()),
+            (LOT, t.LongType()),
+            ("generation", t.StringType()),
+            ("topic", t.StringType()),
+            ("partition", t.IntegerType()),
+            ("offset", t.LongType()),
+            ("timestamp", t.TimestampType()),
+            ("key", t.BinaryType()),
+            ("value", t.BinaryType()),
+            ("landed_at", t.TimestampType()),
+        )
+    ]
+)
+_ONE_FILE_ROWS = 50_000
+
+
+class Landing:
+    """The landing table at ``path``. One thread appends; others read."""
+
+    def __init__(self, session: SparkSession, path: str, *, keep_h: float, reached: Reached) -> None:
+        self._session = session
+        self.path = path
+        self._keep_h = keep_h
+        self._reached = reached
+        self.id = identity(session, path)
+        """Delta's own id of the table, None as long as there is none: lots count within it."""
+
+    def append(self, raw: DataFrame, topics: Collection[str], *, lot: int, generation: str, rows: int, txn: Txn) -> None:
+        """Land the records of ``topics``; nothing happens if this lot has landed before."""
+        self._ensure()
+        landed = raw.where(F.col("topic").isin(list(topics))).withColumns(
+            {
+                GROUP: F.lit(group(lot)).cast("long"),
+                LOT: F.lit(lot).cast("long"),
+                "generation": F.lit(generation),
+                "landed_at": F.current_timestamp(),
+            }
+        )
+        if rows < _ONE_FILE_ROWS:
+            landed = landed.coalesce(1)
+        append(landed.sortWithinPartitions("topic", "partition", "offset"), self.path, _COLUMNS, txn)
+        self._reached("landed")
+
+    def topics_of(self, lot: int) -> frozenset[str]:
+        """The topics that have rows of this lot here: what a repeated batch must not apply by another way."""
+        if self.id is None:
+            return frozenset()
+        return frozenset(row[0] for row in self._lots(lot - 1, lot).select("topic").distinct().collect())
+
+    def generations(self) -> dict[str, int]:
+        """The checkpoints whose lots are here, by query id: should the notes be lost, their lots must keep their numbers, and new ones get others."""
+        if self.id is None:
+            return {}
+        number = F.shiftright(F.col(LOT), GENERATION_SHIFT).alias("number")
+        rows = self._session.read.format("delta").load(self.path).select("generation", number).distinct().collect()
+        return {row["generation"]: row["number"] for row in rows}
+
+    def waiting(self, settled: Mapping[str, int]) -> dict[str, list[Lot]]:
+        """What has landed and is not merged, by topic: asked once, after a start."""
+        if self.id is None:
+            return {}
+        found: dict[str, list[Lot]] = {}
+        rows = (
+            self._session.read.format("delta")
+            .load(self.path)
+            .groupBy("topic", LOT)
+            .agg(F.count("*").alias("n"), F.unix_timestamp(F.min("landed_at")).alias("at"))
+            .orderBy(LOT)
+            .collect()
+        )
+        for row in rows:
+            if row[LOT] > settled.get(row["topic"], -1):
+                found.setdefault(row["topic"], []).append(Lot(row[LOT], row["n"], float(row["at"])))
+        return found
+
+    def records(self, topic: str, *, after: int, to: int) -> DataFrame:
+        """The topic's records of lots in (after, to], as a batch has them."""
+        heads = (head(column).alias(f"{column}_head") for column in ("key", "value"))
+        return self._lots(after, to).where(F.col("topic") == topic).select(*_RECORD, *heads)
+
+    def expire(self, first_group: int) -> None:
+        """Drop groups of lots before ``first_group`` that are older than they must be kept; whole files, nothing is read."""
+        if self.id is None:
+            return
+        old = (
+            self._session.read.format("delta")
+            .load(self.path)
+            .where(F.col(GROUP) < first_group)
+            .groupBy(GROUP)
+            .agg(F.max("landed_at").alias("last"))
+            .where(F.col("last") < F.current_timestamp() - F.make_interval(secs=F.lit(self._keep_h * 3600.0)))
+            .agg(F.max(GROUP))
+            .collect()
+        )
+        if old and old[0][0] is not None:
+            DeltaTable.forPath(self._session, self.path).delete(F.col(GROUP) <= old[0][0])
+            self._reached("expired")
+
+    def _lots(self, after: int, to: int) -> DataFrame:
+        inside = (F.col(GROUP) >= max(group(after), 0)) & (F.col(GROUP) <= group(to)) & (F.col(LOT) > after) & (F.col(LOT) <= to)
+        return self._session.read.format("delta").load(self.path).where(inside)
+
+    def _ensure(self) -> None:
+        if self.id is not None:
+            return
+        (
+            DeltaTable.createIfNotExists(self._session)
+            .location(self.path)
+            .addColumns(_SCHEMA)
+            .partitionedBy(GROUP)
+            .property("delta.checkpointInterval", "50")
+            .property("delta.dataSkippingStatsColumns", f"{LOT},topic")
+            .execute()
+        )
+        self.id = identity(self._session, self.path)

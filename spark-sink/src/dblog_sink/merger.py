@@ -1,0 +1,323 @@
+"""Tier B: what has landed is merged in threads of its own, while batches go on landing.
+
+``plan.py`` says which table is due; here are the threads, the book of what waits, and the rule that a table is in one place at a time: a
+batch that applies a table and a merge of the same table exclude each other. A merge that fails is tried again with pauses; after the
+last attempt the job stops, or the table is parked by policy: it is written no more, its records go on landing, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from dblog_sink import plan
+from dblog_sink.apply import Applier, inventory
+from dblog_sink.config import Settings
+from dblog_sink.errors import DefiniteError
+from dblog_sink.landing import Landing
+from dblog_sink.marks import Marks
+from dblog_sink.merge import Txn
+from dblog_sink.modes.work import Applied
+from dblog_sink.plan import Decision, Due, Lot, Table
+from dblog_sink.progress import Progress
+
+log = logging.getLogger(__name__)
+
+_TICK_S = 0.25
+_PAUSE_MAX_S = 60.0
+_STOP_WAIT_S = 10.0
+
+
+def notes_of(applied: Iterable[Applied]) -> dict[str, Any]:
+    """What the marks must know of tables that were written."""
+    known = [one for one in applied if one.table_id is not None]
+    return {
+        "targets": {one.topic: one.table_id for one in known},
+        "appending": {one.topic: one.appending for one in known},
+        "positions": {one.topic: one.positions for one in known if one.positions},
+    }
+
+
+class Merger:
+    """The book of all tables, and the threads that merge."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        applier: Applier,
+        landing: Landing,
+        marks: Marks,
+        progress: Progress,
+        cancel: Callable[[], None],
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._name: str = settings["name"]
+        self._policy = settings.policy
+        self._applier = applier
+        self._landing = landing
+        self._marks = marks
+        self._progress = progress
+        self._cancel = cancel
+        self._now_s = now_s
+        self._tables: dict[str, Table] = {}
+        self._attempts: dict[str, int] = {}
+        self._looked: set[str] = set()
+        self._turn = threading.Condition()
+        self._slots: int = settings["merge.background.threads"]
+        self._threads = ThreadPoolExecutor(max_workers=self._slots, thread_name_prefix="dblog-merge")
+        self._running = 0
+        self._ended = threading.Event()
+        self._clock: threading.Thread | None = None
+        self.failure: Exception | None = None
+        """Why a table could not be merged; the job stops on it."""
+        for topic, waiting in landing.waiting(marks.state.settled).items():
+            self._table(topic).waiting = waiting
+        for topic, reason in marks.state.parked.items():
+            self._table(topic).parked = reason
+
+    # -- what a batch asks ----------------------------------------------------------------------------------------------------------
+
+    def claim(self, rows: Mapping[str, int], *, landed: frozenset[str] | None) -> Decision:
+        """What becomes of a batch's topics; tables to be applied are the caller's until ``release``.
+
+        ``landed``: this batch may have been tried before, and these topics of it have landed then: they land again, which does nothing. A table
+        in append mode, or one of which nothing is known, was applied then, if anything: only on that way its transaction id knows the batch.
+        """
+        with self._turn:
+            known = self._marks.state
+            fixed = () if landed is None else [topic for topic in rows if topic not in known.targets or topic in known.appending]
+            again = [topic for topic in rows if landed is not None and topic in landed]
+            apply = [topic for topic in fixed if topic not in again and self._table(topic).parked is None]
+            free = {topic: count for topic, count in rows.items() if topic not in again and topic not in apply}
+            decision = plan.decide(free, self._tables, self._policy)
+            decision = Decision((*apply, *decision.apply), (*again, *decision.land))
+            for topic in decision.apply:
+                while self._table(topic).busy:
+                    self._turn.wait()
+                self._table(topic).busy = True
+            return decision
+
+    def release(self, topic: str, *, rows: int, applied: Applied | None, seconds: float) -> None:
+        """The batch is done with a table; ``applied`` None: it failed, or had no rows for it."""
+        with self._turn:
+            table = self._table(topic)
+            table.busy = False
+            if applied is not None:
+                table.rows = applied.rows
+                self._learn(table, applied, rows, seconds)
+            self._turn.notify_all()
+
+    def settle(self, topics: Iterable[str]) -> None:
+        """Merge what waits of tables that a repeated batch will apply although something waits: those in append mode know what they have by the
+        position in the log, so a batch must not overtake what landed before it.
+        """
+        for topic in topics:
+            with self._turn:
+                appending = topic in self._marks.state.appending or topic not in self._marks.state.targets
+                table = self._table(topic)
+            while appending and table.parked is None and table.waiting:
+                with self.alone(topic):
+                    if not table.waiting:
+                        break
+                    to, rows = plan.prefix(table.waiting, self._policy.rows_max)
+                    try:
+                        self._one(Due(topic, to, rows))
+                    except Exception as e:
+                        self._looked.discard(topic)
+                        with self._turn:
+                            if not self._parked_by_policy(table, e):
+                                raise
+                    else:
+                        with self._turn:
+                            table.waiting = [one for one in table.waiting if one.number > to]
+
+    def landed(self, lot: int, rows: Mapping[str, int]) -> None:
+        """A batch's rows are in the landing table."""
+        with self._turn:
+            for topic, count in rows.items():
+                table = self._table(topic)
+                if all(one.number != lot for one in table.waiting) and lot > self._marks.state.settled.get(topic, -1):
+                    table.waiting.append(Lot(lot, count, self._now_s()))
+
+    @contextmanager
+    def alone(self, topic: str) -> Iterator[None]:
+        """Nobody else writes the topic's table meanwhile."""
+        with self._turn:
+            while self._table(topic).busy:
+                self._turn.wait()
+            self._table(topic).busy = True
+        try:
+            yield
+        finally:
+            self.release(topic, rows=0, applied=None, seconds=0.0)
+
+    def park(self, topic: str, reason: str) -> None:
+        """Write the topic's table no more; its records go on landing."""
+        with self._turn:
+            self._table(topic).parked = reason
+        self._marks.say({"parked": {topic: reason}}, "marked", at_once=True)
+        log.error("topic %s is parked, its records go on landing: %s", topic, reason)
+
+    def unpark(self, topic: str) -> None:
+        """Write the topic's table again, from what has landed since."""
+        with self._turn:
+            self._table(topic).parked = None
+            self._attempts.pop(topic, None)
+        self._marks.say({"parked": {topic: None}}, "marked", at_once=True)
+        log.info("topic %s is resumed", topic)
+
+    def topics(self) -> frozenset[str]:
+        """Every topic that the sink has ever met."""
+        with self._turn:
+            return frozenset(self._tables) | {topic for topic, _ in self._marks.state.partitions}
+
+    def rows_waiting(self) -> int:
+        """Landed and not merged, parked tables left out."""
+        with self._turn:
+            return sum(table.rows_waiting for table in self._tables.values() if table.parked is None)
+
+    # -- merging --------------------------------------------------------------------------------------------------------------------
+
+    def resume(self) -> None:
+        """Forget why merging stopped, and try again."""
+        with self._turn:
+            self.failure = None
+            self._attempts.clear()
+
+    def start(self) -> None:
+        """Begin to merge what is due, until ``stop``."""
+        self._clock = threading.Thread(target=self._tick, name="dblog-merger", daemon=True)
+        self._clock.start()
+
+    def stop(self) -> None:
+        """Begin no merge any more, and wait for those that run, but not for long: the next start finds what waits, and repeats what was broken off."""
+        self._ended.set()
+        if self._clock is not None:
+            self._clock.join()
+        with self._turn:
+            if not self._turn.wait_for(lambda: self._running == 0, timeout=_STOP_WAIT_S):
+                log.warning("a merge takes too long to be waited for; it is broken off and will be repeated")
+                self._cancel()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def drain(self, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Merge everything that has landed, unless asked to stop before; raises what a merge failed with."""
+        while self.failure is None and not stopping():
+            with self._turn:
+                if not self._running and all(table.parked is not None or not table.waiting for table in self._tables.values()):
+                    return
+                if not self._begin(plan.due(self._tables.values(), self._policy, now_s=self._now_s(), everything=True)):
+                    self._turn.wait(_TICK_S)
+        if self.failure is not None:
+            raise self.failure
+
+    def expire(self, newest: int) -> None:
+        """Drop landed rows that are merged and old; ``newest`` is the lot of the next batch."""
+        with self._turn:
+            first = plan.expirable(self._tables.values(), newest=newest)
+        self._landing.expire(first)
+
+    def _tick(self) -> None:
+        while not self._ended.wait(_TICK_S):
+            with self._turn:
+                if self.failure is None:
+                    self._begin(plan.due(self._tables.values(), self._policy, now_s=self._now_s()))
+
+    def _begin(self, due: Iterable[Due]) -> list[Future[None]]:
+        begun = []
+        for one in due:
+            if self._running >= self._slots:
+                break
+            self._table(one.topic).busy = True
+            self._running += 1
+            begun.append(self._threads.submit(self._merge, one))
+        return begun
+
+    def _merge(self, due: Due) -> None:
+        error: Exception | None = None
+        applied: Applied | None = None
+        started_s = time.monotonic()
+        try:
+            applied = self._one(due)
+        except Exception as e:  # noqa: BLE001  a thread's failure is judged below
+            error = e
+        with self._turn:
+            table = self._table(due.topic)
+            self._running -= 1
+            table.busy = False
+            if error is None:
+                table.waiting = [one for one in table.waiting if one.number > due.to]
+                self._attempts.pop(due.topic, None)
+                if applied is not None:
+                    table.rows = applied.rows
+                    self._learn(table, applied, due.rows, time.monotonic() - started_s)
+            else:
+                self._looked.discard(due.topic)
+                if not self._ended.is_set():  # else it was broken off by our own stop, and the table is not to blame
+                    self._failed(table, error)
+            self._turn.notify_all()
+        if error is None and applied is not None:
+            self._progress.merge(applied, lot=due.to)
+
+    @staticmethod
+    def _learn(table: Table, applied: Applied, rows: int, seconds: float) -> None:
+        if applied.path == "done":
+            return
+        table.cost.observe(rows, seconds)
+        if applied.merged:
+            table.merge_cost.observe(rows, seconds)
+
+    def _one(self, due: Due) -> Applied | None:
+        app_id = f"{self._name}/{self._landing.id}"
+        applied = None
+        settled = self._marks.state.settled.get(due.topic, -1)
+        if due.topic not in self._looked:
+            # The note may lag behind the table: the table's last merge, done or broken off between two commits, is repeated up to the same lot, for its
+            # commits are known by that lot. A merge up to another one would find the earlier lots' rows taken for written.
+            begun = self._applier.begun(due.topic, Txn(app_id, due.to))
+            if begun > settled:
+                applied = self._lots(due.topic, Txn(app_id, begun), after=settled, repeated=True)
+                settled = begun
+            self._looked.add(due.topic)
+            if begun >= due.to:
+                return applied
+        return self._lots(due.topic, Txn(app_id, due.to), after=settled, repeated=False)
+
+    def _lots(self, topic: str, txn: Txn, *, after: int, repeated: bool) -> Applied | None:
+        """Merge the topic's lots after ``after`` up to the transaction's."""
+        raw = self._landing.records(topic, after=after, to=txn.version)
+        applied = None
+        for share in inventory(raw):
+            applied = self._applier.apply(share, raw, txn, log_marks=self._marks.log_marks(topic), repeated=repeated)
+        tables = [] if applied is None else [applied]
+        note = {"settled": {topic: txn.version}, **notes_of(tables)}
+        self._marks.say(note, "settled", at_once=bool(note["positions"]))
+        return applied
+
+    def _failed(self, table: Table, error: Exception) -> None:
+        attempt = self._attempts[table.topic] = self._attempts.get(table.topic, 0) + 1
+        spec = self._settings.table(table.topic)
+        attempts_max = 1 if spec is None else 1 + spec.failure_retries
+        if not isinstance(error, DefiniteError) and attempt < attempts_max:
+            table.not_before_s = self._now_s() + min(0.5 * 2**attempt, _PAUSE_MAX_S)
+            log.warning("topic %s: merge failed, attempt %d of %d: %s", table.topic, attempt, attempts_max, str(error).splitlines()[0])
+            return
+        if not self._parked_by_policy(table, error):
+            self.failure = error
+
+    def _parked_by_policy(self, table: Table, error: Exception) -> bool:
+        spec = self._settings.table(table.topic)
+        if spec is None or not spec.parks(error):
+            return False
+        self.park(table.topic, str(error).splitlines()[0])
+        return True
+
+    def _table(self, topic: str) -> Table:
+        return self._tables.setdefault(topic, Table(topic))

@@ -1,0 +1,76 @@
+"""What every mode with a key asks of a batch's decoded rows: how many there are of each operation, where their keys and positions lie, and
+which cannot be applied.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.decode import BAD, BAD_AT, OP, SEQ1, SEQ2, TS_MS
+from dblog_sink.errors import ParkError
+from dblog_sink.merge import KeyRange, bounded
+from dblog_sink.modes.work import Applied, Work
+from dblog_sink.tombstones import Position
+from dblog_sink.types import quote
+
+
+def groups(rows: DataFrame, work: Work) -> dict[str, Row]:
+    """One job that fills the cache and says, for each operation, how many rows there are, where their keys lie, and their positions."""
+    at = F.struct(SEQ1, SEQ2)
+    spans = [
+        aggregate
+        for n, (name, _) in enumerate(bounded(work.target.keys))
+        for aggregate in (F.min(quote(name)).alias(f"low{n}"), F.max(quote(name)).alias(f"high{n}"))
+    ]
+    kind = F.when(F.col(BAD).isNotNull(), "bad").otherwise(F.col(OP)).alias("kind")
+    found = rows.groupBy(kind).agg(
+        F.count("*").alias("n"), F.min(at).alias("first"), F.max(at).alias("last"), F.max(TS_MS).alias("ts"), *spans
+    )
+    return {row["kind"]: row for row in found.collect()}
+
+
+def quarantine(work: Work, rows: DataFrame, found: dict[str, Row], applied: Applied) -> None:
+    """Keep the rows that cannot be applied, and take their group out of ``found``."""
+    bad = found.pop("bad", None)
+    if bad is None:
+        return
+    applied.bad = bad["n"]
+    reasons = rows.where(F.col(BAD).isNotNull()).select(F.col(BAD).alias("reason"), F.col(BAD_AT).alias("bad_at"))
+    place = F.concat_ws(":", "partition", "offset") == F.col("bad_at")
+    work.quarantine.keep(work.raw.join(F.broadcast(reasons), place), topic=work.topic, txn=work.txn)
+    work.reached("quarantined")
+    names = [row[0] for row in reasons.select("reason").distinct().limit(3).collect()]
+    work.quarantine.check(topic=work.topic, bad=applied.bad, records=work.records, reasons=names)
+
+
+def truncated(work: Work, found: dict[str, Row]) -> Row | None:
+    """Take the group of truncates out of ``found``; None if there are none to be applied. ParkError where the table is to wait for a person."""
+    truncate = found.pop("t", None)
+    if truncate is None or work.truncate == "ignore":
+        return None
+    if work.truncate == "park":
+        raise park_on_truncate(work)
+    return truncate
+
+
+def park_on_truncate(work: Work) -> ParkError:
+    """What is told of a truncate that a person must decide on."""
+    return ParkError(
+        f"{work.target.name} was truncated in the source, and table.<rule>.truncate=park; set it to apply or ignore, start the sink again and resume the table"
+    )
+
+
+def span(group: Row, work: Work) -> KeyRange:
+    """Where a group's keys lie."""
+    names = [name for name, _ in bounded(work.target.keys)]
+    low: dict[str, Any] = {name: group[f"low{n}"] for n, name in enumerate(names)}
+    high: dict[str, Any] = {name: group[f"high{n}"] for n, name in enumerate(names)}
+    return KeyRange(low, high)
+
+
+def position(struct: Row) -> Position:
+    """A position out of an aggregate."""
+    return int(struct[0]), int(struct[1])

@@ -1,0 +1,79 @@
+"""Records in quarantine go through the job again: after a cause was repaired, a policy changed, or the sink learned to read them.
+
+A replay takes the quarantine as it is at one Delta version, applies its records as any others (the guards make that safe, however late it is), and
+removes them; those that are still bad are kept anew, with today's reason. Its transaction ids come from the command that asked for it, and so
+does the version: a replay that a crash cut short is done again as the same one (I8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from delta.tables import DeltaTable
+from pyspark import StorageLevel
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.apply import Applier, inventory
+from dblog_sink.commands import Command
+from dblog_sink.decode import NO_LOG_MARKS
+from dblog_sink.frames import head
+from dblog_sink.merge import Txn
+from dblog_sink.merger import Merger
+from dblog_sink.quarantine import Quarantine
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of the records of a replay."""
+
+    records: int
+    still_bad: int
+
+
+def version_of(session: SparkSession, path: str) -> int | None:
+    """The quarantine's newest version, None if nothing ever was in it."""
+    if not DeltaTable.isDeltaTable(session, path):
+        return None
+    return int(DeltaTable.forPath(session, path).history(1).select("version").first()[0])  # type: ignore[index]
+
+
+def replay(
+    session: SparkSession,
+    quarantine: Quarantine,
+    applier: Applier,
+    merger: Merger,
+    *,
+    command: Command,
+    topics: frozenset[str] | None,
+    version: int,
+    txn: Txn,
+) -> Replayed:
+    """Apply what the quarantine held at ``version``; ``topics`` None: of all topics."""
+    chosen: list[Column] = [F.lit(True)]
+    if topics is not None:
+        chosen.append(F.col("topic").isin(sorted(topics)))
+    if command.reason is not None:
+        chosen.append(F.col("reason").contains(command.reason))
+    wanted = reduce(lambda a, b: a & b, chosen)
+    kept = session.read.format("delta").option("versionAsOf", version).load(quarantine.path).where(wanted)
+    last = kept.agg(F.max("at")).first()
+    if last is None or last[0] is None:
+        return Replayed(0, 0)
+    columns = ("topic", "partition", "offset", "timestamp", "key", "value")
+    raw = kept.select(*columns, head("key").alias("key_head"), head("value").alias("value_head")).persist(StorageLevel.MEMORY_AND_DISK)
+    records = bad = 0
+    quarantine.replaying = True
+    try:
+        for share in inventory(raw):
+            with merger.alone(share.topic):
+                applied = applier.apply(share, raw, txn, log_marks=NO_LOG_MARKS, repeated=True)
+            records += share.records
+            bad += 0 if applied is None else applied.bad
+    finally:
+        quarantine.replaying = False
+        raw.unpersist()
+    # What is still bad was kept again a moment ago, and is younger than all that was taken.
+    DeltaTable.forPath(session, quarantine.path).delete(wanted & (F.col("at") <= F.lit(last[0])))
+    return Replayed(records, bad)

@@ -1,0 +1,120 @@
+"""The schemas of one topic's records, found in the driver from the heads that the records really have.
+
+A new schema id needs no restart: it is in the inventory, so it is asked for. The registry is waited for while it is away, and never skipped; an id that
+a registry in good health does not know makes bad records, not a stop (``registry``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dblog_sink.frames import is_json, schema_id_of
+from dblog_sink.registry import Registry
+from dblog_sink.schemas import Envelope, KeySchema, NotRows, Reading, Unreadable, key_schema, value_schema
+from dblog_sink.tables import TableSpec
+from dblog_sink.types import TypeChoices
+
+_NOT_FRAMED = "the value is not framed by a schema id; the sink reads Avro of a Confluent-compatible converter, and JSON with its schema"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A topic's schemas among some records, resolved."""
+
+    envelopes: dict[bytes, Envelope]
+    key_schemas: dict[bytes, KeySchema]
+    bad_heads: dict[bytes, str]
+    left_out: tuple[bytes, ...]
+    """Heads of records that are no rows."""
+    kind: str | None
+    """Of the rows: in an envelope or unwrapped; None if there is no row."""
+
+
+class Schemas:
+    """Everything that was asked so far. Safe to use from several threads: the worst that can happen is that something is asked twice."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._values: dict[tuple[str, int | str, bool], Envelope | NotRows | Unreadable] = {}
+        self._keys: dict[tuple[str, int | str], KeySchema | Unreadable] = {}
+
+    def known(
+        self,
+        spec: TableSpec,
+        value_heads: Iterable[bytes],
+        key_heads: Iterable[bytes | None],
+        texts: Mapping[bytes, str],
+        *,
+        kind: str | None,
+    ) -> Known:
+        """``texts``: schema by head, of records in JSON. ``kind``: of the rows that the target has already, None if it is not there."""
+        plain = Reading(column=spec.column, types=TypeChoices(spec.json_type, spec.decimal_overflow), records=kind or spec.records)
+        keys: dict[bytes, KeySchema] = {}
+        for found in sorted(one for one in key_heads if one is not None):
+            made = self._key(spec, found, texts, plain)
+            if isinstance(made, KeySchema):
+                keys[found] = made
+        names = frozenset(field.member for made in keys.values() for field in made.fields)
+        reading = Reading(column=plain.column, types=plain.types, records=plain.records, keys=names)
+        envelopes: dict[bytes, Envelope] = {}
+        bad: dict[bytes, str] = {}
+        left_out: list[bytes] = []
+        for found in sorted(value_heads):
+            match self._value(spec, found, texts, reading):
+                case Envelope() as envelope if kind in (None, envelope.kind):
+                    kind = envelope.kind
+                    envelopes[found] = envelope
+                case Envelope() as envelope:
+                    bad[found] = (
+                        f"the topic's records were of kind {kind} and this one is of kind {envelope.kind}; give it a topic of its own"
+                    )
+                case NotRows():
+                    left_out.append(found)
+                case Unreadable(reason):
+                    bad[found] = reason
+        return Known(envelopes=envelopes, key_schemas=keys, bad_heads=bad, left_out=tuple(left_out), kind=kind)
+
+    def history(self, topic: str, value_heads: Iterable[bytes]) -> dict[bytes, str]:
+        """By head, the writer schemas of a topic's records that tell of schema changes."""
+        spec = TableSpec(name=topic, topic=topic, path="")
+        found: dict[bytes, str] = {}
+        for one in sorted(value_heads):
+            if is_json(one):
+                continue
+            made = self._value(spec, one, {}, Reading())
+            if isinstance(made, NotRows) and made.history is not None:
+                found[one] = made.history
+        return found
+
+    def _value(self, spec: TableSpec, found: bytes, texts: Mapping[bytes, str], reading: Reading) -> Envelope | NotRows | Unreadable:
+        named = self._text(found, texts)
+        if isinstance(named, Unreadable):
+            return named
+        schema_id, text = named
+        at = (f"{spec.topic}\0{reading.records}", schema_id if schema_id >= 0 else text, bool(reading.keys))
+        if at not in self._values:
+            self._values[at] = value_schema(schema_id, text, reading)
+        return self._values[at]
+
+    def _key(self, spec: TableSpec, found: bytes, texts: Mapping[bytes, str], reading: Reading) -> KeySchema | Unreadable:
+        named = self._text(found, texts)
+        if isinstance(named, Unreadable):
+            return named
+        schema_id, text = named
+        at = (spec.topic, schema_id if schema_id >= 0 else text)
+        if at not in self._keys:
+            self._keys[at] = key_schema(schema_id, text, reading)
+        return self._keys[at]
+
+    def _text(self, found: bytes, texts: Mapping[bytes, str]) -> tuple[int, str] | Unreadable:
+        """The schema id (-1 for JSON, which has none) and its text."""
+        if is_json(found):
+            return -1, texts.get(found, "{")
+        schema_id = schema_id_of(found)
+        if schema_id is None:
+            return Unreadable(_NOT_FRAMED)
+        text = self._registry.schema(schema_id)
+        if text is None:
+            return Unreadable(f"the registry has no schema with id {schema_id}")
+        return schema_id, text

@@ -1,0 +1,91 @@
+"""The freshest state of a mirror: the mirror, and on top of it what has landed and is not merged yet.
+
+``fresh(session, settings, "shop.orders")`` is a frame with the mirror's columns, as up to date as the last landed batch, whatever the merges are
+busy with. The landed records are decoded by the job's own code and folded by its own rule: the highest position of a key wins, tombstones
+and truncates included. What was merged a moment ago may be folded in once more; the rule makes that harmless, so nobody must be asked to
+stand still. Reading costs the tail, which the merges keep short.
+
+For a notebook or a test in the same session: ``register`` makes it a temporary view, to be made again for newer state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.apply import Applier, inventory
+from dblog_sink.config import Settings
+from dblog_sink.decode import BAD, OP, SEQ1, SEQ2
+from dblog_sink.errors import DefiniteError
+from dblog_sink.landing import Landing
+from dblog_sink.latest import latest
+from dblog_sink.marks import read_state
+from dblog_sink.merge import overlaid
+from dblog_sink.quarantine import Quarantine
+from dblog_sink.registry import Registry
+from dblog_sink.session import SessionPool
+from dblog_sink.steps import nothing
+from dblog_sink.target import MIRROR
+
+_ALL_LOTS = (1 << 62) - 1
+
+
+def fresh(session: SparkSession, settings: Settings, topic: str) -> DataFrame:
+    """The rows of the topic's mirror with everything that has landed; DefiniteError if the topic has no mirror."""
+    spec = settings.table(topic)
+    if spec is None:
+        msg = f"topic {topic} is no table's: its name does not match topics.name"
+        raise DefiniteError(msg)
+    landing = Landing(session, f"{settings.state_path}/landing", keep_h=0.0, reached=nothing)
+    state = read_state(session, f"{settings.state_path}/marks")
+    if landing.id is None:
+        return session.read.format("delta").load(spec.path)
+    raw = landing.records(topic, after=state.settled.get(topic, -1), to=_ALL_LOTS)
+    applier = _reader(session, settings, state.renames)
+    tail = None
+    for share in inventory(raw):
+        tail = applier.rows(share, raw, session)
+    mirror = session.read.format("delta").load(spec.path)
+    if tail is None:
+        return mirror
+    opened, rows = tail
+    target = opened.target
+    if target.mode != MIRROR or opened.tombstones is None:
+        msg = f"{spec.name} is kept in mode {target.mode}; only a mirror has a freshest state"
+        raise DefiniteError(msg)
+    good = rows.where(F.col(BAD).isNull())
+    floor = good.where(F.col(OP) == "t").agg(F.max(F.struct(SEQ1, SEQ2))).collect()[0][0] if spec.truncate == "apply" else None
+    kept = latest(good.where(F.col(OP) != "t"), target.keys)
+    if floor is not None:
+        before = (F.col(SEQ1) < floor[0]) | ((F.col(SEQ1) == floor[0]) & (F.col(SEQ2) < floor[1]))
+        mirror, kept = mirror.where(~before), kept.where(~before)
+    oldest = kept.agg(F.min(F.struct(SEQ1, SEQ2))).collect()[0][0]
+    if oldest is None:
+        return mirror
+    kept = opened.tombstones.alive(session, kept, (oldest[0], oldest[1]))
+    return overlaid(mirror, kept, keys=target.keys, columns=target.column_names, soft=target.soft)
+
+
+def register(session: SparkSession, settings: Settings, topic: str, name: str) -> None:
+    """The same as a temporary view of the session."""
+    fresh(session, settings, topic).createOrReplaceTempView(name)
+
+
+def _reader(session: SparkSession, settings: Settings, renames: Mapping[str, Mapping[str, str]]) -> Applier:
+    cache = settings["registry.cache.path"]
+    return Applier(
+        settings=settings,
+        registry=Registry(
+            settings["registry.url"],
+            auth=settings["registry.auth"],
+            cache_path=None if cache is None else Path(cache),
+            wait_max_s=settings["registry.wait.max.s"],
+            unknown_wait_s=settings["registry.unknown.wait.s"],
+        ),
+        pool=SessionPool(session, 1),
+        quarantine=Quarantine(f"{settings.state_path}/quarantine", rows_max=0, fraction_max=0.0),
+        renames=renames,
+    )
