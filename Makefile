@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo fuzz kill-campaign test lint format bench bench-peer bench-transaction bench-sink compare-peer setup clean
+.PHONY: help demo fuzz kill-campaign sink-campaign test lint format bench bench-peer bench-transaction bench-sink compare-peer setup clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -23,6 +23,7 @@ help:
 	@echo '  make lint                          style, types and import contracts'
 	@echo '  make format                        repair what lint can repair'
 	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
+	@echo '  make sink-campaign [RUNS=10]       random histories through the sink, killed at random steps, against a model; SEED= as you like'
 	@echo '  make bench [ARGS=...]              speed and memory of the worker; writes build/bench'
 	@echo '  make bench-peer [ARGS="bulk --scale 0.1"]   the worker against Debezium in Kafka Connect; writes build/bench/peer.json'
 	@echo '  make bench-sink [ARGS="--works inserts --scale 0.1"]   the sink against a naive one; writes build/bench/sink.json'
@@ -63,6 +64,10 @@ format: setup
 # Minutes, not part of the tests: the demo's flow again and again, killed at random moments.
 kill-campaign: setup
 	@$(BIN)/python tests/e2e/kill_campaign.py --runs $(RUNS) --source $(SOURCE) $(if $(SEED),--seed $(SEED))
+
+# Minutes, not part of the tests: processes of the sink killed between its commits, the table compared with a model.
+sink-campaign: setup
+	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/spark-sink/src:$(CURDIR)/tests $(BIN)/python tests/sink/kills.py --runs $(RUNS) $(if $(SEED),--seed $(SEED))
 
 bench: setup
 	@$(BIN)/python tests/bench/worker.py $(ARGS)

@@ -1,0 +1,122 @@
+"""What has landed is merged wholly and once, wherever the process ends meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from dblog_sink.errors import DefiniteError
+from sink.harness import Record, Sink, change
+from support.envelopes import TableSchema
+from support.registry_server import RegistryServer
+
+LAND_EVERYTHING = {"trigger.interval.s": "0", "merge.rows.min": "1000000"}
+
+
+class Kill(DefiniteError):  # noqa: N818  the process is gone: not an error that anything may try again
+    """The process ended here."""
+
+
+def row(key: int, name: str) -> dict:
+    return {"id": key, "name": name}
+
+
+def test_a_merge_of_several_lots_that_was_broken_off_between_two_commits_is_done_wholly(sink: Sink, registry: RegistryServer) -> None:
+    items = TableSchema(topic="p.shop.items", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
+    sink.settings |= LAND_EVERYTHING | {"rewrite.rows.max": "0"}
+    sink.batch(*(change(items, "c", row(key, "a"), at=100 + key) for key in (1, 2, 3)))
+
+    def kill(step: str) -> None:
+        if step == "appended":
+            raise Kill(step)
+
+    sink.restarted().reached = kill
+    sink.land(change(items, "u", row(1, "b"), at=200))
+    sink.land(change(items, "d", row(2, "a"), at=210), change(items, "c", row(4, "c"), at=220))
+    with pytest.raises(Kill):
+        sink.merger.drain()
+
+    sink.killed().reached = lambda _: None
+    sink.batch(change(items, "c", row(5, "d"), at=300))
+
+    assert sink.rows(items) == [row(1, "b"), row(3, "a"), row(4, "c"), row(5, "d")]
+
+
+def appended(registry: RegistryServer) -> tuple[TableSchema, list[Record]]:
+    """A table without a key, and three inserts into it."""
+    table = TableSchema(topic="p.shop.log", columns=[("v", "int")], key=(), registry=registry)
+    values = [table.value_bytes("c", after={"v": n}, pos=n, sequence=(1, n << 23)) for n in (1, 2, 3)]
+    return table, [Record(topic=table.topic, key=None, value=value, offset=n) for n, value in enumerate(values)]
+
+
+def test_a_repeated_batch_of_a_list_of_changes_does_not_overtake_what_has_landed(sink: Sink, registry: RegistryServer) -> None:
+    table, (first, second, third) = appended(registry)
+    sink.settings |= LAND_EVERYTHING
+    sink.land(first)
+    sink.land(second)
+
+    # The next process cannot tell whether batch 2 was tried before.
+    sink.killed().repeat(2, [third])
+
+    assert [one["v"] for one in sink.rows(table, order="v")] == [1, 2, 3]
+
+
+def test_a_list_of_changes_that_was_moved_away_is_filled_from_the_beginning(sink: Sink, registry: RegistryServer) -> None:
+    table, records = appended(registry)
+    sink.batch(*records)
+    sink.restarted().remove(sink.path(table))
+    sink.generation = "second"
+
+    sink.repeat(0, records[:1])
+    sink.repeat(1, records[1:])
+    sink.repeat(2, [replace(records[1], offset=9)])  # sent again by the source
+
+    assert [one["v"] for one in sink.rows(table, order="v")] == [1, 2, 3]
+
+
+def test_a_repeated_batch_may_land_a_table_that_it_was_about_to_apply(sink: Sink, registry: RegistryServer) -> None:
+    waits, works = (
+        TableSchema(topic=f"p.shop.{name}", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
+        for name in ("waits", "works")
+    )
+    sink.batch(change(waits, "c", row(1, "a"), at=1), change(works, "c", row(1, "a"), at=1))
+    sink.restarted().settings |= LAND_EVERYTHING
+    sink.land(change(waits, "c", row(2, "a"), at=2))
+
+    def kill(step: str) -> None:
+        if step == "landed":
+            raise Kill(step)
+
+    # What waits goes on landing, the other table is to be applied: the process ends between the two.
+    sink.restarted().settings["trigger.interval.s"] = "1000"
+    sink.reached = kill
+    records = [replace(change(waits, "c", row(3, "a"), at=3), offset=2), replace(change(works, "c", row(2, "a"), at=2), offset=1)]
+    with pytest.raises(Kill):
+        sink.repeat(2, records)
+    sink.killed().reached = lambda _: None
+    sink.settings |= LAND_EVERYTHING
+
+    sink.repeat(2, records)
+
+    assert sink.rows(waits) == [row(1, "a"), row(2, "a"), row(3, "a")]
+    assert sink.rows(works) == [row(1, "a"), row(2, "a")]
+
+
+def test_what_is_merged_and_old_is_dropped_and_what_waits_stays(sink: Sink, registry: RegistryServer) -> None:
+    items = TableSchema(topic="p.shop.items", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
+    sink.settings |= LAND_EVERYTHING | {"landing.keep.h": "0"}
+
+    def lots() -> set[int]:
+        return {one["lot"] for one in sink.spark.read.format("delta").load(str(sink.folder / "lake/_dblog/landing")).collect()}
+
+    sink.land(change(items, "c", row(1, "a"), at=1))
+    sink.batch_id = 300  # of the next group of lots
+    sink.land(change(items, "c", row(2, "a"), at=2))
+    assert lots() == {0, 300}
+
+    sink.merger.drain()
+    sink.batch_id = 600
+    sink.batch(change(items, "c", row(3, "a"), at=3))
+
+    assert lots() == {600}
+    assert sink.rows(items) == [row(1, "a"), row(2, "a"), row(3, "a")]
