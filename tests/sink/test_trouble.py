@@ -1,0 +1,246 @@
+"""The running job on a real broker meets lost records, tables that fail, commands, and a registry that is away."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from dblog_sink import commands, config
+from dblog_sink.cli import _Runner
+from dblog_sink.commands import Command
+from dblog_sink.files import LocalFolder
+from dblog_sink.lease import Lease
+from dblog_sink.progress import Progress
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+from sink.harness import Record, change
+from stack import Kafka
+from stack.process import wait_until
+from support.envelopes import TableSchema
+from support.registry_server import RegistryServer
+
+LIMIT_S = 600.0
+
+
+class Job:
+    """The job's own runner in a thread of the tests' Spark session, on topics of its own."""
+
+    def __init__(self, spark: SparkSession, kafka: Kafka, registry: RegistryServer, folder: Path) -> None:
+        self.spark, self.registry, self.folder = spark, registry, folder
+        self.prefix = f"t{uuid.uuid4().hex[:8]}"
+        self.admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+        self._producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+        self.settings = {
+            "name": self.prefix,
+            "kafka.bootstrap.servers": kafka.bootstrap,
+            "topics.pattern": rf"{self.prefix}\..*",
+            "kafka.metadata.max.age.ms": "1000",
+            "registry.url": registry.url,
+            "registry.unknown.wait.s": "0",
+            "target.path": str(folder / "lake"),
+            "trigger.interval.s": "0.5",
+            "merge.threads": "2",
+        }
+        self.progress = folder / "progress.jsonl"
+        self.status: int | None = None
+
+    def table(self, name: str, *columns: tuple[str, Any]) -> TableSchema:
+        return TableSchema(
+            topic=f"{self.prefix}.shop.{name}", columns=[("id", "long"), *(columns or [("v", "string")])], registry=self.registry
+        )
+
+    def create(self, *tables: TableSchema) -> None:
+        for future in self.admin.create_topics([NewTopic(table.topic, 1, 1) for table in tables]).values():
+            future.result(LIMIT_S)
+
+    def send(self, *records: Record) -> None:
+        for record in records:
+            self._producer.produce(record.topic, key=record.key, value=record.value, partition=0)
+        self._producer.flush(LIMIT_S)
+
+    @contextmanager
+    def running(self, **options: str) -> Iterator[None]:
+        settings = config.parse(self.settings | {key.replace("__", "."): value for key, value in options.items()})
+        stopping = threading.Event()
+        lease = Lease(LocalFolder(Path(settings.state_path)), name="t", where="t")
+        runner = _Runner(self.spark, settings, Progress(self.progress), stopping, lease)
+
+        def run() -> None:
+            self.status = runner.run()
+            if self.status:  # a process would end here, and its threads with it
+                runner._writer.close()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            thread.join(LIMIT_S)
+
+    def lines(self, kind: str) -> list[dict[str, Any]]:
+        text = self.progress.read_text() if self.progress.exists() else ""
+        return [line for line in map(json.loads, text.splitlines()) if line["kind"] == kind]
+
+    def rows(self, table: TableSchema) -> list[tuple[Any, ...]]:
+        path = self.folder / "lake" / "shop" / table.topic.split(".")[-1]
+        if not DeltaTable.isDeltaTable(self.spark, str(path)):
+            return []
+        names = [name for name, _ in table.columns]
+        return [tuple(row) for row in self.spark.read.format("delta").load(str(path)).select(*names).orderBy("id").collect()]
+
+    def wait(self, what: str, condition) -> None:
+        def met() -> bool:
+            failed = self.lines("failed")
+            assert not failed, failed
+            return condition()
+
+        wait_until(met, timeout_s=LIMIT_S, what=what, pause_s=0.3)
+
+    def ask(self, verb: str, table: str | None = None) -> None:
+        before = len(self.lines("command"))
+        commands.ask(LocalFolder(self.folder / "lake" / "_dblog" / "commands"), Command(verb=verb, table=table))
+        self.wait(f"{verb} to be done", lambda: len(self.lines("command")) > before)
+        assert "failed" not in self.lines("command")[-1]
+
+    def quarantined(self) -> list[str]:
+        path = str(self.folder / "lake" / "_dblog" / "quarantine")
+        if not DeltaTable.isDeltaTable(self.spark, path):
+            return []
+        return [row["reason"] for row in self.spark.read.format("delta").load(path).orderBy("offset").collect()]
+
+
+@pytest.fixture
+def job(spark: SparkSession, kafka: Kafka, registry: RegistryServer, tmp_path: Path) -> Job:
+    return Job(spark, kafka, registry, tmp_path)
+
+
+def test_records_that_are_gone_park_their_table_and_the_others_go_on(job: Job) -> None:
+    lost, remade, fine = job.table("lost"), job.table("remade"), job.table("fine")
+    job.create(lost, remade, fine)
+    job.send(*(change(table, "c", {"id": n, "v": "a"}, at=n) for table in (lost, remade, fine) for n in range(1, 6)))
+    with job.running():
+        job.wait("the first rows", lambda: all(len(job.rows(table)) == 5 for table in (lost, remade, fine)))
+    job.send(*(change(lost, "c", {"id": n, "v": "b"}, at=n) for n in (6, 7, 8)))
+    job.admin.delete_records([TopicPartition(lost.topic, 0, 7)])[TopicPartition(lost.topic, 0)].result(LIMIT_S)
+    job.admin.delete_topics([remade.topic])[remade.topic].result(LIMIT_S)
+    wait_until(lambda: remade.topic not in job.admin.list_topics(timeout=LIMIT_S).topics, timeout_s=LIMIT_S, what="the topic to go")
+    job.create(remade)
+    job.send(change(fine, "c", {"id": 6, "v": "b"}, at=6))
+
+    with job.running():
+        job.wait("the table that lost nothing", lambda: len(job.rows(fine)) == 6)
+        told = {line["topic"]: line["reason"] for line in job.lines("data_loss")}
+        job.send(change(fine, "c", {"id": 7, "v": "c"}, at=7), change(lost, "u", {"id": 1, "v": "later"}, at=20))
+        job.wait("the query past the gap", lambda: len(job.rows(fine)) == 7)
+        assert len(job.rows(lost)) == 5  # parked: nothing half right is written
+
+        # What a person does: dump the table again, then resume it.
+        job.send(*(change(lost, "r", {"id": n, "v": "dumped"}, at=15) for n in range(1, 9)))
+        job.ask("resume", "shop.lost")
+        expected = [(1, "later"), *((n, "dumped") for n in range(2, 9))]
+        job.wait("the resumed table", lambda: job.rows(lost) == expected)
+
+    assert set(told) == {lost.topic, remade.topic}
+    assert "2 records from offset 5 on have expired, the first one there is 7" in told[lost.topic]
+    assert "offset 5 was to be read next, and the partition ends at 0: the topic was made anew" in told[remade.topic]
+    assert job.status == 0
+
+
+def test_a_table_that_fails_is_parked_and_resumed_and_none_of_its_records_is_lost(job: Job) -> None:
+    text, number, fine = job.table("odd", ("v", "string")), job.table("odd", ("v", "int")), job.table("fine")
+    job.create(text, fine)
+    job.settings |= {"table.all.match": ".*", "table.all.failure": "park"}
+    job.send(change(text, "c", {"id": 1, "v": "a"}, at=1))
+    LocalFolder(job.folder / "lake" / "_dblog" / "commands").replace("0.json", '{"verb":"dance"}')
+    with job.running():
+        job.wait("the first row", lambda: job.rows(text) == [(1, "a")])
+        job.wait("word of a wish that nobody understands", lambda: job.lines("command") != [])
+        job.send(change(number, "c", {"id": 2, "v": 7}, at=2), change(fine, "c", {"id": 1, "v": "x"}, at=1))
+        job.wait("the other table", lambda: job.rows(fine) == [(1, "x")])
+        job.send(change(number, "u", {"id": 1, "v": 8}, at=3))
+        job.send(change(fine, "c", {"id": 2, "v": "x"}, at=2))
+        job.wait("the other table again", lambda: len(job.rows(fine)) == 2)
+        assert job.rows(text) == [(1, "a")]
+
+    with job.running(table__all__evolution="lenient"):
+        job.ask("resume", "shop.odd")
+        wide = job.table("odd", ("v", "string"), ("v__v2", "int"))
+        job.wait(
+            "the resumed table", lambda: "v__v2" in str(job.spark.read.format("delta").load(str(job.folder / "lake/shop/odd")).columns)
+        )
+        job.wait("its rows", lambda: job.rows(wide) == [(1, None, 8), (2, None, 7)])
+
+    assert job.status == 0
+    assert job.lines("command")[0]["failed"] == "it is none that the sink knows"
+
+
+def test_a_replay_takes_records_out_of_quarantine_and_keeps_those_that_are_still_bad(job: Job) -> None:
+    first, second = job.table("t", ("v", "int")), job.table("t", ("v", "long"))
+    job.create(first)
+    job.settings |= {"table.t.match": ".*", "table.t.evolution": "ignore"}
+    good = change(first, "c", {"id": 1, "v": 1}, at=1)
+    job.send(good)
+    with job.running():
+        job.wait("the first row", lambda: job.rows(first) == [(1, 1)])
+        job.send(change(second, "c", {"id": 2, "v": 2**40}, at=2), Record(topic=first.topic, key=good.key, value=b"junk"))
+        job.send(change(second, "u", {"id": 1, "v": 2**41}, at=3), change(second, "u", {"id": 1, "v": 5}, at=4))
+        job.wait("two records too large and one of junk", lambda: len(job.quarantined()) == 3)
+        job.wait("the rest", lambda: job.rows(first) == [(1, 5)])
+
+    with job.running(table__t__evolution="evolve"):
+        job.ask("replay")
+        # The value 2**41 of row 1 is older than what the row has by now.
+        assert job.rows(first) == [(1, 5), (2, 2**40)]
+        job.ask("replay", "shop.t")
+
+    assert [reason.split(";")[0] for reason in job.quarantined()] == ["the value is not framed by a schema id"]
+    assert [(line["records"], line["still_bad"]) for line in job.lines("command")] == [(3, 1), (1, 1)]
+    assert job.status == 0
+
+
+def test_a_registry_that_stays_away_stops_the_job_cleanly_and_the_next_start_goes_on(job: Job) -> None:
+    table = job.table("t")
+    job.create(table)
+    job.send(change(table, "c", {"id": 1, "v": "a"}, at=1))
+    job.registry.away = True
+    with job.running(registry__wait__max__s="1", restart__attempts__max="0", rewrite__rows__max="0"):
+        wait_until(lambda: job.status is not None, timeout_s=LIMIT_S, what="the job to stop")
+    assert job.status == 1
+    assert "the checkpoint is intact" in job.lines("failed")[0]["reason"]
+    job.progress.unlink()
+
+    job.registry.away = False
+    with job.running():
+        job.wait("the row", lambda: job.rows(table) == [(1, "a")])
+
+
+def test_a_table_that_somebody_else_wrote_to_or_altered_stops_with_the_way_out(job: Job) -> None:
+    table = job.table("t", ("v", "string"), ("w", ["null", "int"]))
+    job.create(table)
+    path = str(job.folder / "lake/shop/t")
+    job.send(change(table, "c", {"id": 1, "v": "a", "w": 1}, at=1))
+    with job.running():
+        job.wait("the row", lambda: job.rows(table) == [(1, "a", 1)])
+    job.spark.sql(f"INSERT INTO delta.`{path}` (id, v) VALUES (7, 'foreign')")
+    job.send(change(table, "c", {"id": 2, "v": "b", "w": 2}, at=2))
+
+    with job.running():
+        wait_until(lambda: job.status == 1, timeout_s=LIMIT_S, what="the job to stop")
+    assert "somebody else wrote rows without a position" in job.lines("failed")[-1]["reason"]
+
+    job.spark.sql(f"DELETE FROM delta.`{path}` WHERE _dblog_seq1 IS NULL")
+    job.spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    job.spark.sql(f"ALTER TABLE delta.`{path}` DROP COLUMN w")
+    job.status = None
+    with job.running():
+        wait_until(lambda: job.status == 1, timeout_s=LIMIT_S, what="the job to stop")
+    assert "somebody dropped or renamed w in" in job.lines("failed")[-1]["reason"]
