@@ -2,120 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import threading
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
-from dblog_sink import commands, config
-from dblog_sink.cli import _Runner
-from dblog_sink.commands import Command
+from confluent_kafka import TopicPartition
+from dblog_sink.apply import Applier, Share
 from dblog_sink.files import LocalFolder
-from dblog_sink.lease import Lease
-from dblog_sink.progress import Progress
-from delta.tables import DeltaTable
-from pyspark.sql import SparkSession
+from dblog_sink.merge import Txn
+from pyspark.sql import DataFrame, SparkSession
 from sink.harness import Record, change
+from sink.job import LIMIT_S, Job
 from stack import Kafka
 from stack.process import wait_until
-from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
-
-LIMIT_S = 600.0
-
-
-class Job:
-    """The job's own runner in a thread of the tests' Spark session, on topics of its own."""
-
-    def __init__(self, spark: SparkSession, kafka: Kafka, registry: RegistryServer, folder: Path) -> None:
-        self.spark, self.registry, self.folder = spark, registry, folder
-        self.prefix = f"t{uuid.uuid4().hex[:8]}"
-        self.admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-        self._producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-        self.settings = {
-            "name": self.prefix,
-            "kafka.bootstrap.servers": kafka.bootstrap,
-            "topics.pattern": rf"{self.prefix}\..*",
-            "kafka.metadata.max.age.ms": "1000",
-            "registry.url": registry.url,
-            "registry.unknown.wait.s": "0",
-            "target.path": str(folder / "lake"),
-            "trigger.interval.s": "0.5",
-            "merge.threads": "2",
-        }
-        self.progress = folder / "progress.jsonl"
-        self.status: int | None = None
-
-    def table(self, name: str, *columns: tuple[str, Any]) -> TableSchema:
-        return TableSchema(
-            topic=f"{self.prefix}.shop.{name}", columns=[("id", "long"), *(columns or [("v", "string")])], registry=self.registry
-        )
-
-    def create(self, *tables: TableSchema) -> None:
-        for future in self.admin.create_topics([NewTopic(table.topic, 1, 1) for table in tables]).values():
-            future.result(LIMIT_S)
-
-    def send(self, *records: Record) -> None:
-        for record in records:
-            self._producer.produce(record.topic, key=record.key, value=record.value, partition=0)
-        self._producer.flush(LIMIT_S)
-
-    @contextmanager
-    def running(self, **options: str) -> Iterator[None]:
-        settings = config.parse(self.settings | {key.replace("__", "."): value for key, value in options.items()})
-        stopping = threading.Event()
-        lease = Lease(LocalFolder(Path(settings.state_path)), name="t", where="t")
-        runner = _Runner(self.spark, settings, Progress(self.progress), stopping, lease)
-
-        def run() -> None:
-            self.status = runner.run()
-            if self.status:  # a process would end here, and its threads with it
-                runner._writer.close()
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
-            yield
-        finally:
-            stopping.set()
-            thread.join(LIMIT_S)
-
-    def lines(self, kind: str) -> list[dict[str, Any]]:
-        text = self.progress.read_text() if self.progress.exists() else ""
-        return [line for line in map(json.loads, text.splitlines()) if line["kind"] == kind]
-
-    def rows(self, table: TableSchema) -> list[tuple[Any, ...]]:
-        path = self.folder / "lake" / "shop" / table.topic.split(".")[-1]
-        if not DeltaTable.isDeltaTable(self.spark, str(path)):
-            return []
-        names = [name for name, _ in table.columns]
-        return [tuple(row) for row in self.spark.read.format("delta").load(str(path)).select(*names).orderBy("id").collect()]
-
-    def wait(self, what: str, condition) -> None:
-        def met() -> bool:
-            failed = self.lines("failed")
-            assert not failed, failed
-            return condition()
-
-        wait_until(met, timeout_s=LIMIT_S, what=what, pause_s=0.3)
-
-    def ask(self, verb: str, table: str | None = None) -> None:
-        before = len(self.lines("command"))
-        commands.ask(LocalFolder(self.folder / "lake" / "_dblog" / "commands"), Command(verb=verb, table=table))
-        self.wait(f"{verb} to be done", lambda: len(self.lines("command")) > before)
-        assert "failed" not in self.lines("command")[-1]
-
-    def quarantined(self) -> list[str]:
-        path = str(self.folder / "lake" / "_dblog" / "quarantine")
-        if not DeltaTable.isDeltaTable(self.spark, path):
-            return []
-        return [row["reason"] for row in self.spark.read.format("delta").load(path).orderBy("offset").collect()]
 
 
 @pytest.fixture
@@ -219,6 +120,34 @@ def test_a_registry_that_stays_away_stops_the_job_cleanly_and_the_next_start_goe
     job.progress.unlink()
 
     job.registry.away = False
+    with job.running():
+        job.wait("the row", lambda: job.rows(table) == [(1, "a")])
+
+
+@pytest.mark.parametrize("trigger_s", ["5", "0.5"], ids=["batch", "merge"])
+def test_work_that_takes_too_long_is_broken_off_by_a_stop_and_repeated(job: Job, monkeypatch: pytest.MonkeyPatch, trigger_s: str) -> None:
+    table = job.table("t")
+    job.create(table)
+    job.settings |= {"table.all.match": ".*", "table.all.failure": "park", "table.all.failure.retries": "0"}
+    job.settings |= {"trigger.interval.s": trigger_s}  # a table of unknown price is applied at once only if there is the time
+    job.send(change(table, "c", {"id": 1, "v": "a"}, at=1))
+    begun = threading.Event()
+
+    def endless(self: Applier, share: Share, raw: DataFrame, txn: Txn, **_: object) -> None:
+        begun.set()
+        raw.sparkSession.range(10**13).selectExpr("sum(id % 7)").collect()
+
+    monkeypatch.setattr("dblog_sink.cli._STOP_BATCH_S", 0.5)
+    monkeypatch.setattr("dblog_sink.cli._STOP_MERGE_S", 1.0)
+    with monkeypatch.context() as slow:
+        slow.setattr(Applier, "apply", endless)
+        with job.running():
+            assert begun.wait(LIMIT_S)
+            stopped_s = time.monotonic()
+    assert time.monotonic() - stopped_s < 20
+    assert job.status == 0
+    assert job.lines("parked") == []  # the table is not to blame
+
     with job.running():
         job.wait("the row", lambda: job.rows(table) == [(1, "a")])
 

@@ -84,10 +84,12 @@ class Applier:
         pool: SessionPool,
         quarantine: Quarantine,
         renames: Mapping[str, Mapping[str, str]],
+        reading: bool = False,
         reached: Reached = nothing,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._settings = settings
+        self._reading = reading
         self._schemas = Schemas(registry)
         self._pool = pool
         self._quarantine = quarantine
@@ -263,11 +265,16 @@ class Applier:
         self._quarantine.check(topic=share.topic, bad=bad, records=share.records, reasons=sorted(set(known.bad_heads.values()))[:3])
         return Applied(table=share.topic, topic=share.topic, records=share.records, bad=bad, path="quarantine")
 
+    def found(self, topic: str, session: SparkSession) -> Open | None:
+        """The topic's table if it is there."""
+        spec = self._settings.table(topic)
+        return None if spec is None else self._found(spec, session)
+
     def _found(self, spec: TableSpec, session: SparkSession) -> Open | None:
         """The topic's table if it is there."""
         opened = self._open.get(spec.topic)
         if opened is None:
-            target = targets.opened(session, spec=spec)
+            target = targets.opened(session, spec=spec, reading=self._reading)
             if target is None:
                 return None
             opened = self._keep(spec, target, session)
@@ -276,7 +283,7 @@ class Applier:
     def _keep(self, spec: TableSpec, target: Target, session: SparkSession) -> Open:
         opened = Open(target, None)
         if target.mode != targets.CHANGELOG:
-            opened.tombstones = sidecars.opened(session, path=self._sidecar_path(spec.path), keys=target.keys)
+            opened.tombstones = sidecars.opened(session, path=self.sidecar_path(spec.path), keys=target.keys)
         self._open[spec.topic] = opened
         return opened
 
@@ -308,7 +315,7 @@ class Applier:
         if target.key_names and keys and {key.lower() for key in keys} != {key.lower() for key in target.key_names}:
             msg = (
                 f"{spec.name}: its key in the source changed from ({', '.join(target.key_names)}) to ({', '.join(keys)}); "
-                f"move {spec.path} and {self._sidecar_path(spec.path)} away and dump the table again"
+                f"move {spec.path} and {self.sidecar_path(spec.path)} away and dump the table again"
             )
             raise DefiniteError(msg)
         return planned(
@@ -328,7 +335,8 @@ class Applier:
         pairs = ((spec.column(old), spec.column(new)) for old, new in told.items())
         return {old: new for old, new in pairs if old is not None and new is not None}
 
-    def _sidecar_path(self, path: str) -> str:
+    def sidecar_path(self, path: str) -> str:
+        """Where the tombstones of the table at ``path`` are."""
         base = self._settings.base_path
         relative = path[len(base) :].strip("/") if path.startswith(base) else path.replace("://", "/").strip("/")
         return f"{self._settings.state_path}/tombstones/{relative}"

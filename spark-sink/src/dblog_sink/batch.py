@@ -37,6 +37,7 @@ from dblog_sink.quarantine import Quarantine
 log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.1
+_STOP_WAIT_S = 10.0
 
 TopicIds = Callable[[Collection[str]], dict[str, str]]
 """The id that Kafka gave each topic when it was made; a topic made anew has another one."""
@@ -64,7 +65,7 @@ class BatchWriter:
         self.applier = self._applier = applier
         self.quarantine = quarantine
         self._landing = landing
-        self._marks = marks
+        self.marks = self._marks = marks
         self._merger = merger
         self._progress = progress
         self._generation = generation
@@ -107,14 +108,25 @@ class BatchWriter:
         msg = "the query is being stopped"
         raise TransientError(msg)
 
-    def close(self) -> None:
-        """End the threads; what has landed stays for the next start."""
-        self.abandon()
+    def paths(self) -> dict[str, str]:
+        """Every Delta table that the job writes: those of the source's tables by their names, its own by theirs under state.path."""
+        state = self._settings.state_path
+        found = {f"_dblog/{name}": f"{state}/{name}" for name in ("landing", "marks", "quarantine")}
+        for topic in self._marks.state.targets:
+            spec = self._settings.table(topic)
+            if spec is not None:
+                found[spec.name] = spec.path
+                found[f"_dblog/tombstones/{spec.name}"] = self._applier.sidecar_path(spec.path)
+        return found
+
+    def close(self, *, wait_s: float = _STOP_WAIT_S) -> None:
+        """End the threads, a merge that runs after ``wait_s`` at the latest; what has landed stays for the next start."""
+        self.abandon(wait_s=wait_s)
         self._marks.flush()
 
-    def abandon(self) -> None:
+    def abandon(self, *, wait_s: float = _STOP_WAIT_S) -> None:
         """End the threads and write down nothing."""
-        self._merger.stop()
+        self._merger.stop(wait_s=wait_s)
         self._threads.shutdown(wait=True)
 
     def _write(self, frame: DataFrame, batch_id: int) -> None:
@@ -217,7 +229,7 @@ class BatchWriter:
     def _parks(self, topic: str, error: BaseException) -> bool:
         """Whether a table that failed is parked now: by its policy, when trying again cannot help or has been tried often enough."""
         spec = self._settings.table(topic)
-        if spec is None or not spec.parks(error):
+        if spec is None or not spec.parks(error) or self.stopped.is_set():  # what our own stop broke off is not the table's fault
             return False
         self._attempts[topic] = self._attempts.get(topic, 0) + 1
         return isinstance(error, DefiniteError) or self._attempts[topic] > spec.failure_retries

@@ -1,9 +1,9 @@
 """The command: read the configuration, build every part, keep the query running, stop it between two batches.
 
 ``spark-submit --jars ... spark-sink/run.py --config sink.yaml --set key=value``. With a verb before the options it asks something of the job that
-runs, or of the next one: ``park TABLE``, ``resume TABLE``, ``replay [TABLE]`` (``commands``). Exit status 0: asked to stop, or trigger.once is
-done; 1: a failure that needs a person, told in one sentence; 2: a configuration that cannot be accepted. Failures that may pass restart the
-query from its checkpoint with growing pauses.
+runs, or of the next one: ``park TABLE``, ``resume TABLE``, ``replay [TABLE]`` (``commands``); ``explain TABLE KEY`` answers by itself. Exit
+status 0: asked to stop, or trigger.once is done; 1: a failure that needs a person, told in one sentence; 2: a configuration that cannot be
+accepted. Failures that may pass restart the query from its checkpoint with growing pauses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -27,7 +27,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from dblog_sink import __version__, binding, brokers, commands, config, files, loss, replay, source
+from dblog_sink import __version__, binding, brokers, commands, config, explain, files, loss, replay, source
 from dblog_sink.apply import Applier
 from dblog_sink.batch import BatchWriter, TopicIds
 from dblog_sink.commands import Command
@@ -35,7 +35,7 @@ from dblog_sink.errors import ConfigError, DefiniteError, SinkError, TransientEr
 from dblog_sink.landing import Landing
 from dblog_sink.lease import Lease
 from dblog_sink.loss import Loss
-from dblog_sink.marks import Marks
+from dblog_sink.marks import Marks, read_state
 from dblog_sink.merge import Txn
 from dblog_sink.merger import Merger
 from dblog_sink.progress import Progress
@@ -43,13 +43,21 @@ from dblog_sink.quarantine import Quarantine
 from dblog_sink.registry import Registry
 from dblog_sink.session import SessionPool, another, spark_session
 from dblog_sink.steps import Reached, nothing
+from dblog_sink.upkeep import Upkeep
+from dblog_sink.view import reader
 
 log = logging.getLogger("dblog_sink")
 
 _LOOK_EVERY_S = 0.2
 _COMMANDS_EVERY_S = 2.0
-_STOP_WAIT_S = 25.0
-_COMMIT_WAIT_S = 10.0
+_STOP_BATCH_S = 15.0
+"""What a batch that runs gets to come to its end when the job is to stop; the whole stop takes less than the 30 s that Kubernetes gives by default."""
+_STOP_BREAK_S = 4.0
+"""What a batch that is broken off gets to notice."""
+_STOP_COMMIT_S = 3.0
+_STOP_MERGE_S = 20.0
+"""From the beginning of a stop: then merges that run are broken off too."""
+_STOP_HOOK_S = 40.0
 _RESTART_PAUSE_MAX_S = 30.0
 _REPORT_FAULT = 'because the return value of "scala.Option.get()" is null'
 """Spark 4.1.1 repeats an open batch after a restart, commits it, and then fails in KafkaMicroBatchStream.metrics: it reports on offsets that it
@@ -68,9 +76,15 @@ def main(arguments: list[str] | None = None) -> int:
         for key, text in e.errors.items():
             log.error("%s %s", key, text)
         return 2
+    if isinstance(command, Question):
+        return _explained(settings, command)
     if command is not None:
         return _asked(settings, command)
-    progress = Progress(None if settings["progress.file"] is None else Path(settings["progress.file"]))
+    try:
+        progress = _progress(settings)
+    except DefiniteError as e:
+        log.error("the sink does not start: %s", e)
+        return 1
     stopping = threading.Event()
     session = spark_session(settings["name"], settings.spark)
     ended = threading.Event()
@@ -93,12 +107,47 @@ def main(arguments: list[str] | None = None) -> int:
             session.stop()
 
 
+def _progress(settings: config.Settings) -> Progress:
+    file = None if settings["progress.file"] is None else Path(settings["progress.file"])
+    if settings["metrics.listen"] is None:
+        return Progress(file)
+    from dblog_sink.metrics import Metrics  # noqa: PLC0415  the one place that needs prometheus-client
+
+    metrics = Metrics(version=__version__)
+    log.info("metrics are at port %d under /metrics", metrics.serve(settings["metrics.listen"]))
+    return Progress(file, listener=metrics.take)
+
+
 def _cluster_id(session: SparkSession, settings: config.Settings) -> str:
     try:
         return brokers.cluster_id(session, settings)
     except Py4JError as e:
         log.warning("the brokers do not say which cluster they are: %s", _sentence(e))
         return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What ``explain`` asks."""
+
+    table: str
+    key: str
+    as_json: bool
+
+
+def _explained(settings: config.Settings, question: Question) -> int:
+    """Answer on standard output, beside a job that may be running."""
+    session = spark_session(f"{settings['name']}-explain", settings.spark)
+    try:
+        applier, registry = reader(session, settings, read_state(session, f"{settings.state_path}/marks").renames)
+        found = explain.explain(session, settings, applier, registry, table=question.table, key=question.key)
+    except SinkError as e:
+        log.error("%s", e)
+        return 1
+    finally:
+        session.stop()
+    print(json.dumps(asdict(found), indent=2) if question.as_json else "\n".join(explain.lines_of(found)))
+    return 0
 
 
 def _asked(settings: config.Settings, command: Command) -> int:
@@ -178,6 +227,7 @@ class _Runner:
         self._lease = lease
         self._commands = files.folder(session, f"{settings.state_path}/commands")
         self._looked_s = 0.0
+        self._stop_began_s: float | None = None
         self._settings = settings
         self._progress = progress
         self._stopping = stopping
@@ -189,18 +239,35 @@ class _Runner:
             generation=query_id,
             topic_ids=partial(source.topic_ids, session, settings),
         )
+        self._upkeep = Upkeep(
+            another(session),
+            paths=self._writer.paths,
+            marks=self._writer.marks,
+            progress=progress,
+            interval_h=settings["vacuum.interval.h"],
+            keep_h=settings["vacuum.keep.h"],
+            share_max=settings["vacuum.share.max"],
+        )
 
     def run(self) -> int:
         """Run to the end; returns the exit status."""
+        try:
+            return self._run()
+        finally:
+            self._upkeep.stop()
+
+    def _run(self) -> int:
         self._progress.say("started", name=self._settings["name"], version=__version__, checkpoint=self._settings.checkpoint_path)
         attempt, done_before = 0, 0
         self._merger.start()
+        self._upkeep.start()
         while True:
             failure = self._until_it_ends()
             if isinstance(failure, _Again):
                 continue
             if self._stopping.is_set() or failure is None:
-                self._writer.close()
+                began_s = time.monotonic() if self._stop_began_s is None else self._stop_began_s
+                self._writer.close(wait_s=began_s + _STOP_MERGE_S - time.monotonic())
                 self._progress.say("stopped", batches=self._writer.batches_done)
                 log.info("stopped after %d batches", self._writer.batches_done)
                 return 0
@@ -390,13 +457,25 @@ class _Runner:
         return str(report["timestamp"])
 
     def _stop_between_batches(self, query: StreamingQuery) -> None:
-        """``stop()`` interrupts a batch (spark#36589), so it is called while none is running; a batch that takes too long is interrupted after
+        """``stop()`` interrupts a batch (spark#36589), so it is called while none is running; a batch that takes too long is broken off after
         all, which its replay mends.
         """
-        held = self._writer.running.acquire(timeout=_STOP_WAIT_S)
+        self._stop_began_s = time.monotonic()
+        if self._stopping.is_set():
+            self._merger.begin_no_more()
+        held = self._writer.running.acquire(timeout=_STOP_BATCH_S)
+        done = held
+        if not held:
+            log.warning("the batch takes too long to be waited for; it is broken off and will be repeated")
+            self._writer.stopped.set()
+            limit_s = time.monotonic() + _STOP_BREAK_S
+            while not held and time.monotonic() < limit_s:
+                # Its tables are written by threads of their own, whose jobs a stop of the query would leave alone, and then wait for.
+                self._session.sparkContext.cancelAllJobs()
+                held = self._writer.running.acquire(timeout=_LOOK_EVERY_S)
         try:
-            limit_s = time.monotonic() + _COMMIT_WAIT_S
-            while held and self._writer.last_batch_id >= 0 and time.monotonic() < limit_s:
+            limit_s = time.monotonic() + _STOP_COMMIT_S
+            while done and self._writer.last_batch_id >= 0 and time.monotonic() < limit_s:
                 report = _report(query)
                 if report is not None and report["batchId"] >= self._writer.last_batch_id:
                     break  # its offsets are committed: nothing to replay
@@ -424,12 +503,16 @@ def query_id(frame: DataFrame) -> str:
     return found
 
 
-def _settings(arguments: list[str]) -> tuple[config.Settings, Command | None]:
+def _settings(arguments: list[str]) -> tuple[config.Settings, Command | Question | None]:
     parser = argparse.ArgumentParser(
         prog="dblog-sink", description=__doc__, epilog=config.help_text(), formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("verb", nargs="?", choices=("run", *commands.VERBS), default="run", help="run the job, or ask something of it")
+    parser.add_argument(
+        "verb", nargs="?", choices=("run", *commands.VERBS, "explain"), default="run", help="run the job, or ask something of it"
+    )
     parser.add_argument("table", nargs="?", help="db.table or a topic; replay: all without it")
+    parser.add_argument("key", nargs="?", help="explain: the key of a row, 4711 or order_id=4711,line=2")
+    parser.add_argument("--json", action="store_true", help="explain: answer in JSON")
     parser.add_argument("--reason", help="park: why; replay: only records whose reason contains this")
     parser.add_argument("--config", type=Path, action="append", default=[], help="YAML or properties file; may be given more than once")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one option; wins over files")
@@ -447,6 +530,10 @@ def _settings(arguments: list[str]) -> tuple[config.Settings, Command | None]:
         return settings, None
     if parsed.table is None and parsed.verb != "replay":
         raise ConfigError({parsed.verb: "needs a table: db.table, or a topic"})
+    if parsed.verb == "explain":
+        if parsed.key is None:
+            raise ConfigError({"explain": "needs a table and a key: explain shop.orders 4711"})
+        return settings, Question(table=parsed.table, key=parsed.key, as_json=parsed.json)
     return settings, Command(verb=parsed.verb, table=parsed.table, reason=parsed.reason)
 
 
@@ -507,7 +594,7 @@ class _ShutdownHook:
         """Called by the JVM when it begins to shut down."""
         if not self._ended.is_set():
             self._stopping.set()
-            self._ended.wait(_STOP_WAIT_S + 10.0)
+            self._ended.wait(_STOP_HOOK_S)
 
     class Java:
         """What py4j must know to hand this object to the JVM."""

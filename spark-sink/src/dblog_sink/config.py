@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from dblog_sink.errors import ConfigError
-from dblog_sink.options import Option, number, one_of, pattern, text, truth, whole
+from dblog_sink.options import Option, address, number, one_of, pattern, text, truth, whole
 from dblog_sink.plan import Policy
 from dblog_sink.tables import PREFIX, TABLE_OPTIONS, TableRule, TableSpec, rules, spec
 
@@ -142,6 +142,24 @@ OPTIONS: tuple[Option, ...] = (
         name="compact.commits", read=whole(0), default="100", doc="A table's small files are compacted after this many commits; 0: never."
     ),
     Option(
+        name="vacuum.interval.h",
+        read=number,
+        default="24",
+        doc="Hours between two VACUUMs of a table, the sink's own tables included; 0: never.",
+    ),
+    Option(
+        name="vacuum.keep.h",
+        read=number,
+        default="168",
+        doc="Hours that files of older versions are kept for readers that are at work, and for time travel.",
+    ),
+    Option(
+        name="vacuum.share.max",
+        read=number,
+        default="0.1",
+        doc="Most of the time that VACUUMs may take, as a share.",
+    ),
+    Option(
         name="tombstones.keep.h",
         read=number,
         default="168",
@@ -165,6 +183,12 @@ OPTIONS: tuple[Option, ...] = (
         read=text,
         default=None,
         doc="Local file that gets one JSON line for each batch; default: none, only the log.",
+    ),
+    Option(
+        name="metrics.listen",
+        read=address,
+        default=None,
+        doc="host:port, or a port, where Prometheus finds the job's numbers under /metrics; default: none. Needs the package prometheus-client.",
     ),
 )
 """Every option of the sink."""

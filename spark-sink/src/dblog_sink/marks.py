@@ -52,6 +52,7 @@ class State:
     targets: dict[str, str] = field(default_factory=dict)
     appending: set[str] = field(default_factory=set)
     renames: dict[str, dict[str, str]] = field(default_factory=dict)
+    vacuumed: dict[str, float] = field(default_factory=dict)
 
     def fold(self, note: Mapping[str, Any]) -> None:
         """Take in one note."""
@@ -71,6 +72,7 @@ class State:
             known = self.positions.setdefault(topic, {})
             for partition, (seq1, seq2, insert) in positions.items():
                 known[int(partition)] = max((seq1, seq2, insert), known.get(int(partition), (-1, -1, 0)))
+        self.vacuumed.update(note.get("vacuumed", {}))
         for topic, lot in note.get("settled", {}).items():
             self.settled[topic] = max(lot, self.settled.get(topic, -1))
         for topic, reason in note.get("parked", {}).items():
@@ -93,6 +95,7 @@ class State:
             "targets": self.targets,
             "appending": dict.fromkeys(self.appending, True),
             "renames": self.renames,
+            "vacuumed": self.vacuumed,
         }
 
 

@@ -81,6 +81,7 @@ class Merger:
             self._table(topic).waiting = waiting
         for topic, reason in marks.state.parked.items():
             self._table(topic).parked = reason
+            progress.say("parked", table=self._named(topic), topic=topic, reason=reason)
 
     # -- what a batch asks ----------------------------------------------------------------------------------------------------------
 
@@ -163,6 +164,7 @@ class Merger:
         with self._turn:
             self._table(topic).parked = reason
         self._marks.say({"parked": {topic: reason}}, "marked", at_once=True)
+        self._progress.say("parked", table=self._named(topic), topic=topic, reason=reason)
         log.error("topic %s is parked, its records go on landing: %s", topic, reason)
 
     def unpark(self, topic: str) -> None:
@@ -171,6 +173,7 @@ class Merger:
             self._table(topic).parked = None
             self._attempts.pop(topic, None)
         self._marks.say({"parked": {topic: None}}, "marked", at_once=True)
+        self._progress.say("resumed", table=self._named(topic), topic=topic)
         log.info("topic %s is resumed", topic)
 
     def topics(self) -> frozenset[str]:
@@ -196,13 +199,17 @@ class Merger:
         self._clock = threading.Thread(target=self._tick, name="dblog-merger", daemon=True)
         self._clock.start()
 
-    def stop(self) -> None:
+    def begin_no_more(self) -> None:
+        """Let no further merge begin; those that run go on."""
+        self._ended.set()
+
+    def stop(self, *, wait_s: float = _STOP_WAIT_S) -> None:
         """Begin no merge any more, and wait for those that run, but not for long: the next start finds what waits, and repeats what was broken off."""
         self._ended.set()
         if self._clock is not None:
             self._clock.join()
         with self._turn:
-            if not self._turn.wait_for(lambda: self._running == 0, timeout=_STOP_WAIT_S):
+            if not self._turn.wait_for(lambda: self._running == 0, timeout=max(0.0, wait_s)):
                 log.warning("a merge takes too long to be waited for; it is broken off and will be repeated")
                 self._cancel()
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -318,6 +325,10 @@ class Merger:
             return False
         self.park(table.topic, str(error).splitlines()[0])
         return True
+
+    def _named(self, topic: str) -> str:
+        spec = self._settings.table(topic)
+        return topic if spec is None else spec.name
 
     def _table(self, topic: str) -> Table:
         return self._tables.setdefault(topic, Table(topic))

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+_PORT_MAX = 65_535
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
@@ -78,6 +80,15 @@ def pattern(given: str) -> re.Pattern[str]:
     except re.error as e:
         msg = f"is not a regular expression: {e}"
         raise ValueError(msg) from None
+
+
+def address(given: str) -> str:
+    """Where to listen: ``host:port``, or a port alone for all addresses."""
+    port = given.strip().rpartition(":")[2]
+    if not port.isdigit() or int(port) > _PORT_MAX:
+        msg = "must be host:port, or a port"
+        raise ValueError(msg)
+    return given.strip()
 
 
 def name_list(given: str) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 A line of kind ``batch`` is written when a batch is committed: rows applied and live rows of each table, the age of its newest row
 (``source_lag_s``: commit on the source to visible in Delta). Where a table's path is ``land``, its records are in the landing table, seen by the view; a
-line of kind ``merge`` tells when they are in the mirror. A line of kind ``idle`` or ``behind`` tells how many records wait in Kafka. ``started``,
-``stopped`` and ``failed`` frame a run. Values of rows never appear.
+line of kind ``merge`` tells when they are in the mirror. A line of kind ``idle`` or ``behind`` tells how many records wait in Kafka. ``parked``,
+``resumed`` and ``upkeep`` speak of one table; ``started``, ``stopped`` and ``failed`` frame a run. Values of rows never appear.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,16 @@ log = logging.getLogger(__name__)
 class Progress:
     """Writes progress lines; safe to call from several threads."""
 
-    def __init__(self, file: Path | None, *, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        file: Path | None,
+        *,
+        listener: Callable[[str, Mapping[str, Any]], None] = lambda _kind, _facts: None,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        """``listener`` gets every line as well, file or not."""
         self._file = file
+        self._listener = listener
         self._now_s = now_s
         self._turn = threading.Lock()
         self._totals: dict[str, dict[str, int]] = {}
@@ -35,9 +43,10 @@ class Progress:
 
     def say(self, kind: str, **facts: Any) -> None:
         """Write one line."""
-        line = {"at": round(self._now_s(), 3), "kind": kind, **facts}
+        self._listener(kind, facts)
         if self._file is None:
             return
+        line = {"at": round(self._now_s(), 3), "kind": kind, **facts}
         with self._turn, self._file.open("a", encoding="utf-8") as out:
             out.write(json.dumps(line, separators=(",", ":")) + "\n")
 

@@ -29,6 +29,12 @@ def stream(session: SparkSession, settings: Settings) -> DataFrame:
     return session.readStream.format("kafka").options(**options).load()
 
 
+def batch(session: SparkSession, settings: Settings, topic: str) -> DataFrame:
+    """The records that one topic holds now."""
+    options = _DEFAULTS | dict(settings.kafka) | _FIXED | {"subscribe": topic, "startingOffsets": "earliest", "endingOffsets": "latest"}
+    return session.read.format("kafka").options(**options).load()
+
+
 def topic_ids(session: SparkSession, settings: Settings, topics: Collection[str]) -> dict[str, str]:
     """The id that Kafka gave each topic when it was made, asked from the brokers by the job's own Kafka client."""
     jvm = session.sparkContext._jvm  # noqa: SLF001  PySpark has no client of its own

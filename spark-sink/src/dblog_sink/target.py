@@ -95,8 +95,11 @@ def _own(mode: str, soft: str | None) -> tuple[tuple[str, t.DataType], ...]:
     return (*([(soft, t.BooleanType())] if soft is not None else []), *_GUARDS[mode])
 
 
-def opened(session: SparkSession, *, spec: TableSpec) -> Target | None:
-    """The table of ``spec``, or None if there is none; DefiniteError if somebody else made it, or it was made otherwise than it is configured now."""
+def opened(session: SparkSession, *, spec: TableSpec, reading: bool = False) -> Target | None:
+    """The table of ``spec``, or None if there is none; DefiniteError if somebody else made it, or it was made otherwise than it is configured now.
+
+    ``reading``: what an attempt that was cut short has left to do is left to the job.
+    """
     path = spec.path
     if not DeltaTable.isDeltaTable(session, path):
         return None
@@ -133,7 +136,11 @@ def opened(session: SparkSession, *, spec: TableSpec) -> Target | None:
         soft=soft,
         clusters=tuple(detail["clusteringColumns"] or ()),
     )
-    _filled(session, target, json.loads(properties.get(_FILLS, "{}")))
+    noted = json.loads(properties.get(_FILLS, "{}"))
+    if reading:
+        target.fills = {name: (one["below"], one["sql"]) for name, one in noted.items()}
+        return target
+    _filled(session, target, noted)
     _registered(session, spec)
     return target
 

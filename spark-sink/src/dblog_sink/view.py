@@ -44,7 +44,7 @@ def fresh(session: SparkSession, settings: Settings, topic: str) -> DataFrame:
     if landing.id is None:
         return session.read.format("delta").load(spec.path)
     raw = landing.records(topic, after=state.settled.get(topic, -1), to=_ALL_LOTS)
-    applier = _reader(session, settings, state.renames)
+    applier, _ = reader(session, settings, state.renames)
     tail = None
     for share in inventory(raw):
         tail = applier.rows(share, raw, session)
@@ -74,18 +74,22 @@ def register(session: SparkSession, settings: Settings, topic: str, name: str) -
     fresh(session, settings, topic).createOrReplaceTempView(name)
 
 
-def _reader(session: SparkSession, settings: Settings, renames: Mapping[str, Mapping[str, str]]) -> Applier:
+def reader(session: SparkSession, settings: Settings, renames: Mapping[str, Mapping[str, str]]) -> tuple[Applier, Registry]:
+    """The job's own parts for somebody who only reads: nothing is made, altered or written."""
     cache = settings["registry.cache.path"]
-    return Applier(
+    registry = Registry(
+        settings["registry.url"],
+        auth=settings["registry.auth"],
+        cache_path=None if cache is None else Path(cache),
+        wait_max_s=settings["registry.wait.max.s"],
+        unknown_wait_s=settings["registry.unknown.wait.s"],
+    )
+    applier = Applier(
         settings=settings,
-        registry=Registry(
-            settings["registry.url"],
-            auth=settings["registry.auth"],
-            cache_path=None if cache is None else Path(cache),
-            wait_max_s=settings["registry.wait.max.s"],
-            unknown_wait_s=settings["registry.unknown.wait.s"],
-        ),
+        registry=registry,
         pool=SessionPool(session, 1),
         quarantine=Quarantine(f"{settings.state_path}/quarantine", rows_max=0, fraction_max=0.0),
         renames=renames,
+        reading=True,
     )
+    return applier, registry

@@ -1,0 +1,76 @@
+"""Files of old versions go, within their time and no sooner, and what is kept can still be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dblog_sink.marks import Marks
+from dblog_sink.progress import Progress
+from dblog_sink.session import another
+from dblog_sink.steps import nothing
+from dblog_sink.upkeep import Upkeep, due
+from pyspark.sql import SparkSession
+from sink.harness import Sink, change
+from support.envelopes import TableSchema
+from support.registry_server import RegistryServer
+
+DAY_S = 86_400.0
+
+
+def test_the_table_that_waited_longest_comes_first_and_one_that_never_had_a_turn_does_not() -> None:
+    names = {"a": "", "b": "", "c": "", "new": ""}
+    last_s = {"a": 100.0, "b": 50.0, "c": 190.0, "gone": 0.0}
+
+    assert due(names, last_s, now_s=200.0, interval_s=100.0) == ["b", "a"]
+
+
+def test_files_of_old_versions_are_deleted_when_their_time_has_come(
+    spark: SparkSession, registry: RegistryServer, sink: Sink, tmp_path: Path
+) -> None:
+    table = TableSchema(topic="p.shop.t", columns=[("id", "int"), ("v", "string")], registry=registry)
+    for n in range(3):  # a small table is written anew by each batch
+        sink.batch(change(table, "c", {"id": n, "v": "a"}, at=n))
+    sink.restarted()
+    folder = Path(sink.path(table))
+    now_s = [0.0]
+    lines: list[tuple[str, object]] = []
+    marks = Marks(another(spark), str(tmp_path / "marks"), interval_s=0.0, now_s=lambda: 0.0, reached=nothing)
+    upkeep = Upkeep(
+        another(spark),
+        paths=lambda: {"shop.t": str(folder), "nothing": str(tmp_path / "none")},
+        marks=marks,
+        progress=Progress(None, listener=lambda kind, facts: lines.append((kind, facts["table"]))),
+        interval_h=24.0,
+        keep_h=0.0,
+        share_max=1.0,
+        now_s=lambda: now_s[0],
+    )
+    upkeep._session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    upkeep._ended.wait = lambda _timeout=None: False  # type: ignore[method-assign]  it does not rest between two tables here
+    before = len(list(folder.glob("*.parquet")))
+
+    upkeep.look()
+    now_s[0] = DAY_S - 1
+    upkeep.look()
+    assert len(list(folder.glob("*.parquet"))) == before == 3
+    now_s[0] = DAY_S
+    upkeep.look()
+
+    assert len(list(folder.glob("*.parquet"))) == 1
+    assert lines == [("upkeep", "shop.t")]
+    assert sink.rows(table) == [{"id": n, "v": "a"} for n in range(3)]
+    assert marks.state.vacuumed["shop.t"] == DAY_S
+
+
+def test_every_table_of_the_job_has_its_turn(sink: Sink, registry: RegistryServer) -> None:
+    table = TableSchema(topic="p.shop.t", columns=[("id", "int"), ("v", "string")], registry=registry)
+    sink.batch(change(table, "c", {"id": 1, "v": "a"}, at=1))
+
+    lake = sink.folder / "lake"
+    assert sink.writer.paths() == {
+        "_dblog/landing": f"{lake}/_dblog/landing",
+        "_dblog/marks": f"{lake}/_dblog/marks",
+        "_dblog/quarantine": f"{lake}/_dblog/quarantine",
+        "shop.t": f"{lake}/shop/t",
+        "_dblog/tombstones/shop.t": f"{lake}/_dblog/tombstones/shop/t",
+    }
