@@ -32,7 +32,13 @@ SOURCES = {"mariadb": MariaDb, "mysql": MySql}
 SCENARIO = Scenario(
     name="demo",
     sizes=DEMO,
-    kills=(Kill(target="task", dump_share=0.2), Kill(target="worker", log_s=6.0)),
+    kills=(
+        Kill(target="task", dump_share=0.2),
+        Kill(target="worker", log_s=6.0),
+        # Two tables made, then rows in some of them: both within a batch, most likely.
+        Kill(target="sink", commits=2),
+        Kill(target="sink", commits=9),
+    ),
     rate_per_s=800.0,
     changes_max=80_000,
     log_s=10.0,

@@ -47,6 +47,9 @@ class Destination(Protocol):
     def moved(self) -> int:
         """A number that changes whenever something arrives: as long as it does, there is no reason to give up."""
 
+    def kill(self) -> int | None:
+        """SIGKILL what receives, and start it again; its former process."""
+
     def compare(self, connect: Connect, table: str) -> TableResult:
         """Compare one table of the source with what is here."""
 
@@ -81,6 +84,14 @@ class DeltaLake:
     def moved(self) -> int:
         """Commits of all tables."""
         return sum(self._lake.version(DATABASE, table) for table in TABLES)
+
+    def kill(self) -> int | None:
+        """The job with its JVM; submitted again with the same configuration."""
+        assert self._sink is not None, "killed after its start"
+        pid = self._sink.process.pid
+        self._sink.process.kill()
+        self._sink.process.start()
+        return pid
 
     def compare(self, connect: Connect, table: str) -> TableResult:
         """Read the Delta table with delta-rs."""

@@ -29,17 +29,23 @@ from demo.shop import DATABASE, TABLES, Sizes, create_shop
 from demo.topics import Topics
 
 COMPARE_PAUSE_S = 5.0
+COMMITS_LOOK_S = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """SIGKILL, either when this share of the rows has been dumped, or so many seconds after the end of the dump."""
+    """SIGKILL: of the source's side either when this share of the rows has been dumped, or so many seconds after the end of the dump; of the sink when
+    its tables have so many commits together: between two of them, then.
+    """
 
-    target: Literal["task", "worker"]
+    target: Literal["task", "worker", "sink"]
     dump_share: float | None = None
     log_s: float | None = None
+    commits: int | None = None
 
     def __str__(self) -> str:
+        if self.commits is not None:
+            return f"{self.target} after {self.commits} commits"
         moment = f"at {self.dump_share:.0%} of the dump" if self.dump_share is not None else f"{self.log_s:.1f} s after the dump"
         return f"{self.target} {moment}"
 
@@ -92,6 +98,8 @@ class Run:
     progress: Progress
     outcome: Outcome = field(default_factory=Outcome)
     began_s: float = field(default_factory=time.monotonic)
+    sink_kills: int = 0
+    commits_looked_s: float = 0.0
 
     def connect(self) -> Any:
         """A session at the source."""
@@ -142,6 +150,8 @@ class Run:
             load.write_sentinels()
             self.outcome.changes, self.outcome.key_changes = load.changes, load.key_changes
             self._catch_up(worker)
+            if self.sink_kills < sum(kill.commits is not None for kill in scenario.kills):
+                raise RunFailedError("everything had arrived before the sink was killed as often as the run is to show")
             self._compare(worker)
         self.outcome.elapsed_s = time.monotonic() - self.began_s
         return self.outcome
@@ -187,9 +197,25 @@ class Run:
             pid = worker.kill_task()
         during = "log" if dump.done else "dump"
         self.outcome.kills_in_dump += during == "dump"
-        self.outcome.kills.append(f"{kill.target} ({during})")
-        self.progress.kills.append(f"{kill.target} ({during})")
-        self.progress.event(f"kill -9 of the {kill.target}'s process {pid}, during the {during}")
+        self._killed(kill, pid, f"during the {during}", f"{kill.target} ({during})")
+
+    def _killed(self, kill: Kill, pid: int | None, when: str, short: str) -> None:
+        self.outcome.kills.append(short)
+        self.progress.kills.append(short)
+        self.progress.event(f"kill -9 of the {kill.target}'s process {pid}, {when}")
+
+    def _kill_sink(self) -> None:
+        """SIGKILL the sink as soon as its tables have come to the next number of commits that the scenario names; it goes on from its checkpoint."""
+        left = sorted((kill for kill in self.scenario.kills if kill.commits is not None), key=lambda kill: kill.commits or 0)[
+            self.sink_kills :
+        ]
+        if not left or time.monotonic() - self.commits_looked_s < COMMITS_LOOK_S:
+            return
+        self.commits_looked_s = time.monotonic()
+        commits = self.destination.moved()
+        if commits >= (left[0].commits or 0):
+            self.sink_kills += 1
+            self._killed(left[0], self.destination.kill(), f"after {commits} commits of its tables", f"sink ({commits} commits)")
 
     def _alter(self, load: Load) -> None:
         load.add_column()
@@ -239,6 +265,7 @@ class Run:
         if not worker.process.running:
             raise RunFailedError(f"the worker has ended by itself\n{worker.process.log_end()}")
         worker.rest.state(self.scenario.name)
+        self._kill_sink()
         if load is not None and load.error is not None:
             raise RunFailedError(f"the load failed: {load.error}") from load.error
 

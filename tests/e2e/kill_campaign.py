@@ -1,4 +1,4 @@
-"""Kills at random moments, many times: the demo's flow with ``kill -9`` of the task (sometimes of the worker), compared each time.
+"""Kills at random moments, many times: the demo's flow with ``kill -9`` of the task (sometimes of the worker, or of the sink), compared each time.
 
 Not a test of CI (about a minute a run): ``make kill-campaign RUNS=10 SOURCE=mariadb SEED=7``. Each run has a seed of its own, printed
 first, that decides the moments, the load, the chunk size and the ALTER; ``--seed S --runs 1`` repeats one. Exit status 0 only if all were
@@ -25,14 +25,17 @@ from stack import Kafka
 
 
 def scenario_of(seed: int) -> Scenario:
-    """Odd and even seeds kill once in the dump or once in the log; one in three kills twice."""
+    """Odd and even seeds kill once in the dump or once in the log; one in three kills twice, another one in three the sink as well."""
     dice = random.Random(seed)
     in_dump = Kill(target="task", dump_share=dice.uniform(0.01, 0.95))
     in_log = Kill(target=dice.choice(("task", "task", "worker")), log_s=dice.uniform(0.1, 8.0))
+    kills = (in_dump, in_log) if seed % 3 == 0 else ((in_dump,) if seed % 2 else (in_log,))
+    if seed % 3 == 1:
+        kills = (*kills, Kill(target="sink", commits=dice.randint(1, 12)))
     return Scenario(
         name=f"campaign{seed}",
         sizes=Sizes(customers=20_000, orders=40_000, products=4_000, everything=1_500),
-        kills=(in_dump, in_log) if seed % 3 == 0 else ((in_dump,) if seed % 2 else (in_log,)),
+        kills=kills,
         rate_per_s=dice.choice((200.0, 700.0)),
         changes_max=20_000,
         log_s=3.0,

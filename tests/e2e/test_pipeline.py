@@ -1,4 +1,4 @@
-"""The whole way once, small: a shop under writes, through Kafka and a real Spark job into Delta, with a kill, and both ends compared."""
+"""The whole way once, small: a shop under writes, through Kafka and a real Spark job into Delta, with kills, and both ends compared."""
 
 import io
 
@@ -9,11 +9,11 @@ from demo.shop import SMALL
 from rich.console import Console
 
 
-def test_the_lake_is_identical_to_the_source_after_a_kill(kafka, source, own_folder):
+def test_the_lake_is_identical_to_the_source_after_kills_of_every_program(kafka, source, own_folder):
     scenario = Scenario(
         name=f"e2e_{source.flavor}",
         sizes=SMALL,
-        kills=(Kill(target="task", dump_share=0.2), Kill(target="worker", log_s=1.0)),
+        kills=(Kill(target="task", dump_share=0.2), Kill(target="worker", log_s=1.0), Kill(target="sink", commits=3)),
         rate_per_s=400,
         changes_max=6_000,
         log_s=3.0,

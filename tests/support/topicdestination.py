@@ -33,6 +33,9 @@ class TableTopics:
     def moved(self) -> int:
         return Topics(self._kafka.bootstrap, [self._topic(table) for table in TABLES]).records()
 
+    def kill(self) -> None:
+        """There is no process."""
+
     def compare(self, connect, table: str) -> TableResult:
         self.folded[table] = fold(self._kafka.bootstrap, self._registry_url, self._topic(table))
         return compare_topic(connect, DATABASE, table, self.folded[table])
