@@ -180,9 +180,10 @@ class Ours(Engine):
 
     key = "ours"
 
-    def __init__(self, folder: Path, *, java_options: str) -> None:
+    def __init__(self, folder: Path, *, java_options: str, options: dict[str, str]) -> None:
         super().__init__(folder)
         self._java_options = java_options
+        self._options = options
 
     def run(self, job: Job) -> Run:
         folder = self.fresh(job)
@@ -197,6 +198,7 @@ class Ours(Engine):
             "progress.file": str(progress),
             **({"trigger.interval.s": str(job.trigger_s)} if job.trigger_s else {"trigger.once": "true"}),
             **job.options,
+            **self._options,
         }
         (folder / "sink.yaml").write_text(json.dumps(config, indent=1))  # JSON is YAML
         conf = {key: value for key, value in spark_conf(folder).items() if key not in ("spark.jars", "spark.driver.memory")}

@@ -28,7 +28,7 @@ from support.registry_server import RegistryServer
 
 BUILD = ROOT / "build" / "bench"
 FOLDER = BUILD / "sink"
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -Xss4m"
+JAVA_OPTIONS = "-XX:+UseParallelGC -Xss4m"
 """As the sink's README says."""
 
 
@@ -80,6 +80,7 @@ def main() -> int:
     parser.add_argument("--only", choices=("ours", "naive"), help="run one of the two, for a profile; nothing is compared")
     parser.add_argument("--no-half-rate", action="store_true", help="leave out the freshness at half of the rate just measured")
     parser.add_argument("--java-options", default=JAVA_OPTIONS, help=f"of our driver, default {JAVA_OPTIONS!r}")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of our sink, for an experiment")
     arguments = parser.parse_args()
     if unknown := set(arguments.works) - set(names):
         parser.error(f"no such work: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
@@ -91,7 +92,10 @@ def main() -> int:
     entries: list[dict[str, Any]] = []
     try:
         with Kafka(FOLDER / "kafka") as kafka, RegistryServer() as registry:
-            engines = [Naive(FOLDER), Ours(FOLDER, java_options=arguments.java_options)]
+            engines = [
+                Naive(FOLDER),
+                Ours(FOLDER, java_options=arguments.java_options, options=dict(pair.split("=", 1) for pair in arguments.set)),
+            ]
             chosen = [engine for engine in engines if arguments.only in (None, engine.key)]
             field = Field(kafka.bootstrap, registry, FOLDER, chosen, lambda text: console.print(text, markup=False))
             for work in works:

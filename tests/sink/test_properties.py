@@ -53,7 +53,12 @@ def write_again(sink: Sink, trial: Trial) -> None:
 
 
 @pytest.mark.parametrize(("seed", "settings"), [(2, MERGE_ALWAYS), (3, LAND_EVERYTHING)], ids=["merged", "landed"])
-def test_a_mirror_of_any_order_of_arrival_is_the_source(sink: Sink, registry: RegistryServer, seed: int, settings: dict[str, str]) -> None:
+def test_a_mirror_of_any_order_of_arrival_is_the_source(
+    sink: Sink, registry: RegistryServer, seed: int, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if settings == MERGE_ALWAYS:  # as batches of many rows are written
+        monkeypatch.setattr("dblog_sink.modes.mirror.MANY_ROWS", 100)
+        monkeypatch.setattr("dblog_sink.session.MANY_ROWS", 100)
     trial = Trial("mirror", seed, Feed(registry), count=UNIVERSES, batches=BATCHES, truncated=True)
     sink.settings |= settings | trial.settings
 

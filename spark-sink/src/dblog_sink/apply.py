@@ -22,7 +22,7 @@ from dblog_sink.config import Settings
 from dblog_sink.decode import Decoding, LogMark, LogMarks, decoded
 from dblog_sink.errors import DefiniteError, SinkError, TransientError
 from dblog_sink.evolve import Plan, Policy, planned, wider
-from dblog_sink.frames import schema_text
+from dblog_sink.frames import is_json, schema_text
 from dblog_sink.merge import Txn, is_conflict, progress_of
 from dblog_sink.modes import changelog, history, mirror
 from dblog_sink.modes.work import Applied, Work
@@ -112,7 +112,7 @@ class Applier:
         raw.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", share.topic)
         for attempt in range(1, attempts_max + 1):
             try:
-                with self._pool.borrow() as session:
+                with self._pool.borrow(share.records) as session:
                     return self._apply(share, raw, txn, session, log_marks, repeated=repeated or attempt > 1)
             except Exception as e:
                 # What was known of the table may be wrong now: the failure may have come after a commit.
@@ -404,30 +404,43 @@ def _key_fields(table: str, versions: list[tuple[Field, ...]]) -> list[Field]:
 
 
 def inventory(raw: DataFrame) -> list[Share]:
-    """The one job that reads records from where they are (into the cache, where there is one), and says what they are."""
+    """The one job that reads records from where they are (into the cache, where there is one), and says what they are.
+
+    Counts and offsets only, for Spark sorts what it aggregates into texts; a second job fetches the schemas of records in JSON, where there are any.
+    """
     shares: dict[str, Share] = {}
     found = raw.groupBy("topic", "partition", "key_head", "value_head").agg(
-        F.count("*").alias("n"),
-        F.min("offset").alias("first"),
-        F.max("offset").alias("last"),
-        F.max(schema_text("value")).alias("value_text"),
-        F.max(schema_text("key")).alias("key_text"),
+        F.count("*").alias("n"), F.min("offset").alias("first"), F.max("offset").alias("last")
     )
     for row in found.collect():
         share = shares.setdefault(row["topic"], Share(row["topic"]))
         share.records += row["n"]
         partition = row["partition"]
-        key_head = None if row["key_head"] is None else bytes(row["key_head"])
-        share.key_heads.add(key_head)
-        if key_head is not None and row["key_text"] is not None:
-            share.texts[key_head] = row["key_text"]
+        share.key_heads.add(None if row["key_head"] is None else bytes(row["key_head"]))
         if row["value_head"] is None:
             share.nulls += row["n"]
         else:
             frame = bytes(row["value_head"])
             share.value_heads[frame] = share.value_heads.get(frame, 0) + row["n"]
-            if row["value_text"] is not None:
-                share.texts[frame] = row["value_text"]
         share.first[partition] = min(row["first"], share.first.get(partition, row["first"]))
         share.last[partition] = max(row["last"], share.last.get(partition, row["last"]))
+    for column in ("key", "value"):
+        _fetch_texts(raw, shares, column)
     return sorted(shares.values(), key=lambda share: -share.records)  # the longest work starts first
+
+
+def _fetch_texts(raw: DataFrame, shares: Mapping[str, Share], column: str) -> None:
+    """The schemas that stand in the records themselves."""
+    heads = {
+        topic: [one for one in (share.key_heads if column == "key" else share.value_heads) if is_json(one)]
+        for topic, share in shares.items()
+    }
+    topics = [topic for topic, found in heads.items() if found]
+    if not topics:
+        return
+    head = f"{column}_head"
+    wanted = F.col(head).isin(sorted({one for found in heads.values() for one in found if one is not None}))
+    texts = raw.where(F.col("topic").isin(topics) & wanted).groupBy("topic", head).agg(F.max(schema_text(column)).alias("text"))
+    for row in texts.collect():
+        if row["text"] is not None:
+            shares[row["topic"]].texts[bytes(row[head])] = row["text"]

@@ -33,6 +33,7 @@ from dblog_sink.merger import Merger, notes_of
 from dblog_sink.modes.work import Applied
 from dblog_sink.progress import Progress
 from dblog_sink.quarantine import Quarantine
+from dblog_sink.session import fit
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ class BatchWriter:
         self._same_target: dict[str, bool] = {}
         self._expired_group = -1
         self._tried: int | None = None
+        self._records_before = 0
         self._attempts: dict[str, int] = {}
         self.running = threading.Lock()
         self.stopped = threading.Event()
@@ -137,6 +139,7 @@ class BatchWriter:
         if first:  # the checkpoint's very first batch: its number was noted just now, before anything else
             self._tried = lot - 1
         app_id = f"{self._settings['name']}/{query_id}"
+        fit(frame.sparkSession, self._records_before)  # as many as in the batch before, as far as can be known yet
         raw = frame.select(
             "topic",
             "partition",
@@ -149,6 +152,8 @@ class BatchWriter:
         ).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             shares = [share for share in inventory(raw) if not self._excluded(share.topic)]
+            self._records_before = max((share.records for share in shares), default=0)
+            fit(frame.sparkSession, self._records_before)
             fresh, shares, resent = self._fresh(raw, shares)
             # Before the tables: their records may be those of after a change that another topic tells of.
             shares = [share for share in shares if self._settings.table(share.topic) is not None or not self._only_told(share, fresh)]

@@ -94,7 +94,12 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(name="trigger.interval.s", read=number, default="2", doc="Least time between the starts of two batches, in seconds."),
     Option(name="trigger.once", read=truth, default="false", doc="Process what is there in batches of batch.records.max, then stop."),
-    Option(name="batch.records.max", read=whole(1), default="250000", doc="Most Kafka records in one batch."),
+    Option(
+        name="batch.records.max",
+        read=whole(1),
+        default="1000000",
+        doc="Most Kafka records in one batch; fewer where rows are of many kilobytes.",
+    ),
     Option(name="merge.threads", read=whole(1), default="4", doc="Tables written at the same time."),
     Option(
         name="merge.split.rows.min",

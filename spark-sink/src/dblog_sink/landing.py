@@ -19,6 +19,7 @@ from pyspark.sql import types as t
 from dblog_sink.frames import head
 from dblog_sink.merge import Txn, append
 from dblog_sink.plan import GENERATION_SHIFT, Lot, group
+from dblog_sink.session import MANY_ROWS, another, fit
 from dblog_sink.steps import Reached
 from dblog_sink.target import identity
 
@@ -50,6 +51,7 @@ class Landing:
 
     def __init__(self, session: SparkSession, path: str, *, keep_h: float, reached: Reached) -> None:
         self._session = session
+        self._for_many = another(session)
         self.path = path
         self._keep_h = keep_h
         self._reached = reached
@@ -104,10 +106,14 @@ class Landing:
                 found.setdefault(row["topic"], []).append(Lot(row[LOT], row["n"], float(row["at"])))
         return found
 
-    def records(self, topic: str, *, after: int, to: int) -> DataFrame:
-        """The topic's records of lots in (after, to], as a batch has them."""
+    def records(self, topic: str, *, after: int, to: int, rows: int = 0) -> DataFrame:
+        """The topic's records of lots in (after, to], as a batch has them; ``rows``: about how many."""
         heads = (head(column).alias(f"{column}_head") for column in ("key", "value"))
-        return self._lots(after, to).where(F.col("topic") == topic).select(*_RECORD, *heads)
+        session = self._session
+        if rows >= MANY_ROWS:
+            session = self._for_many
+            fit(session, rows)
+        return self._lots(after, to, session).where(F.col("topic") == topic).select(*_RECORD, *heads)
 
     def expire(self, first_group: int) -> None:
         """Drop groups of lots before ``first_group`` that are older than they must be kept; whole files, nothing is read."""
@@ -127,9 +133,9 @@ class Landing:
             DeltaTable.forPath(self._session, self.path).delete(F.col(GROUP) <= old[0][0])
             self._reached("expired")
 
-    def _lots(self, after: int, to: int) -> DataFrame:
+    def _lots(self, after: int, to: int, session: SparkSession | None = None) -> DataFrame:
         inside = (F.col(GROUP) >= max(group(after), 0)) & (F.col(GROUP) <= group(to)) & (F.col(LOT) > after) & (F.col(LOT) <= to)
-        return self._session.read.format("delta").load(self.path).where(inside)
+        return (session or self._session).read.format("delta").load(self.path).where(inside)
 
     def _ensure(self) -> None:
         if self.id is not None:

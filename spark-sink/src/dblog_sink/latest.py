@@ -7,16 +7,34 @@ unmerged, each under its own topic offset, so that they can be counted and kept;
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.decode import BAD_AT, OFFSET, OP, SEQ1, SEQ2, Columns
 from dblog_sink.types import orderable, quote
 
+_ROW = f"{BAD_AT} IS NULL AND {OP} <> 't'"
+
 
 def latest(rows: DataFrame, keys: Columns) -> DataFrame:
     """Keep, per key, the row of the highest position."""
     return _highest(rows, keys, [SEQ1, SEQ2, OFFSET], [])
+
+
+def shared_keys(rows: DataFrame, keys: Columns) -> DataFrame:
+    """The keys that more than one row has; ``with_keys`` takes it. Numbers only are aggregated, which Spark does without sorting."""
+    names = [quote(name) for name, _ in keys]
+    several = rows.where(_ROW).groupBy(*names).agg(F.count("*").alias("_dblog_n")).where("_dblog_n > 1")
+    return several.select(*(F.col(name).alias(f"_dblog_k{n}") for n, name in enumerate(names)))
+
+
+def with_keys(rows: DataFrame, shared: DataFrame, keys: Columns, *, how: str) -> DataFrame:
+    """The rows with one of these keys (``left_semi``), or all others and what is no row (``left_anti``)."""
+    same = [F.col(quote(name)) == F.col(f"_dblog_k{n}") for n, (name, _) in enumerate(keys)]
+    return rows.join(shared, reduce(and_, same, F.expr(_ROW)), how)
 
 
 def last_of_each_position(rows: DataFrame, keys: Columns) -> DataFrame:

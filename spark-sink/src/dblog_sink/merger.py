@@ -290,16 +290,16 @@ class Merger:
             # commits are known by that lot. A merge up to another one would find the earlier lots' rows taken for written.
             begun = self._applier.begun(due.topic, Txn(app_id, due.to))
             if begun > settled:
-                applied = self._lots(due.topic, Txn(app_id, begun), after=settled, repeated=True)
+                applied = self._lots(due.topic, Txn(app_id, begun), after=settled, rows=due.rows, repeated=True)
                 settled = begun
             self._looked.add(due.topic)
             if begun >= due.to:
                 return applied
-        return self._lots(due.topic, Txn(app_id, due.to), after=settled, repeated=False)
+        return self._lots(due.topic, Txn(app_id, due.to), after=settled, rows=due.rows, repeated=False)
 
-    def _lots(self, topic: str, txn: Txn, *, after: int, repeated: bool) -> Applied | None:
+    def _lots(self, topic: str, txn: Txn, *, after: int, rows: int, repeated: bool) -> Applied | None:
         """Merge the topic's lots after ``after`` up to the transaction's."""
-        raw = self._landing.records(topic, after=after, to=txn.version)
+        raw = self._landing.records(topic, after=after, to=txn.version, rows=rows)
         applied = None
         for share in inventory(raw):
             applied = self._applier.apply(share, raw, txn, log_marks=self._marks.log_marks(topic), repeated=repeated)

@@ -38,7 +38,7 @@ PREFERRED: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     # Micro-batches run plans of fresh literals and short lives: a third of all CPU went into generating and compiling code for them, some of
     # it once a task (Delta's snapshot encoders). Interpreted expressions are compiled by the JVM once. Measured on batches of 22 rows: 5.4 to
-    # 3.5 CPU-seconds together with the plan texts below.
+    # 3.5 CPU-seconds together with the plan texts below. ``fit`` turns it round for many rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Every job's plan is printed for the listeners; the formatted form is the dearest, and schema texts make it long.
@@ -102,6 +102,18 @@ def another(session: SparkSession) -> SparkSession:
     return fresh
 
 
+_COMPILED: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+MANY_ROWS = 20_000
+"""Rows of one table from which a plan of its own classes is worth its compilation: interpreted, a row of ten columns costs 20 us more."""
+
+
+def fit(session: SparkSession, rows: int) -> None:
+    """Have the session compile its plans for so many rows, or interpret them; what the configuration says of it wins."""
+    for name, compiled in _COMPILED.items():
+        if session.conf.get(name) in (compiled, PREFERRED[name]):
+            session.conf.set(name, compiled if rows >= MANY_ROWS else PREFERRED[name])
+
+
 class SessionPool:
     """Sessions lent out one at a time; made once, because a session's own state takes a while to build."""
 
@@ -111,10 +123,11 @@ class SessionPool:
             self._free.put(another(session))
 
     @contextmanager
-    def borrow(self) -> Iterator[SparkSession]:
-        """A session that nobody else uses meanwhile."""
+    def borrow(self, rows: int = 0) -> Iterator[SparkSession]:
+        """A session that nobody else uses meanwhile, for so many rows."""
         session = self._free.get()
         try:
+            fit(session, rows)
             yield session
         finally:
             self._free.put(session)

@@ -14,7 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 from dblog_sink.config import Settings
 
 _FIXED = {"failOnDataLoss": "true", "includeHeaders": "false"}
-_DEFAULTS = {"kafka.isolation.level": "read_committed", "fetchOffset.numRetries": "10", "fetchOffset.retryIntervalMs": "500"}
+_DEFAULTS = {
+    "kafka.isolation.level": "read_committed",
+    "fetchOffset.numRetries": "10",
+    "fetchOffset.retryIntervalMs": "500",
+    # Spark asks the brokers for a partition's first and last offset after each poll, and waits for both: with 500 records a poll, Kafka's default, that was
+    # two thirds of the time of reading.
+    "kafka.max.poll.records": "20000",
+    "kafka.max.partition.fetch.bytes": str(4 << 20),
+}
 
 
 def stream(session: SparkSession, settings: Settings) -> DataFrame:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import reduce
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.decode import BAD, OP, SEQ1, SEQ2, TS_MS, decoded
@@ -41,9 +41,9 @@ def apply(work: Work) -> Applied:
     rows = last_of_each_position(decoded(work.raw, work.decoding), target.keys).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         groups = rows_of.groups(rows, work)
-        truncate = rows_of.truncated(work, groups)
+        cut = rows_of.truncated(work, groups)
         rows_of.quarantine(work, rows, groups, applied)
-        if truncate is not None:
+        if cut is not None:
             for truncate in (
                 rows.where((F.col(OP) == "t") & F.col(BAD).isNull()).select(SEQ1, SEQ2, TS_MS).distinct().orderBy(SEQ1, SEQ2).collect()
             ):
@@ -53,7 +53,7 @@ def apply(work: Work) -> Applied:
         applied.source_ts_ms = max((group["ts"] for group in groups.values() if group["ts"] is not None), default=None)
         good = rows.where(F.col(BAD).isNull() & (F.col(OP) != "t"))
         if "d" in groups:
-            tombstones.write(work.session, good.where(F.col(OP) == "d"), rows_of.position(groups["d"]["last"]), work.txn.of("tombstones"))
+            tombstones.write(work.session, good.where(F.col(OP) == "d"), groups["d"]["last"], work.txn.of("tombstones"))
             work.reached("buried")
         if groups:
             _write(work, good, groups, applied)
@@ -78,10 +78,10 @@ def _truncate(work: Work, position: Position, ts_ms: int | None) -> None:
     work.reached("truncated")
 
 
-def _write(work: Work, rows: DataFrame, groups: dict[str, Row], applied: Applied) -> None:
+def _write(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
     assert work.tombstones is not None
     target, session = work.target, work.session
-    first = min(rows_of.position(group["first"]) for group in groups.values())
+    first = min(group["first"] for group in groups.values())
     spans = [rows_of.span(group, work) for group in groups.values()]
     bounds = within(spans, target.keys)
     keys = [quote(name) for name in target.key_names]

@@ -15,14 +15,15 @@ from __future__ import annotations
 from functools import reduce
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.decode import BAD, OP, SEQ1, SEQ2, decoded
-from dblog_sink.latest import latest
+from dblog_sink.latest import latest, shared_keys, with_keys
 from dblog_sink.merge import LAST, KeyRange, append, delete, merge, not_older, rewrite, update, within
 from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
+from dblog_sink.session import MANY_ROWS
 from dblog_sink.tombstones import Tombstones
 from dblog_sink.types import quote
 
@@ -38,10 +39,7 @@ def apply(work: Work) -> Applied:
     assert work.tombstones is not None
     target, tombstones = work.target, work.tombstones
     applied = Applied(table=target.name, topic=work.topic, records=work.records)
-    rows = latest(decoded(work.raw, work.decoding), target.keys)
-    if target.soft is not None:
-        rows = rows.withColumn(target.soft, F.lit(False))
-    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    rows, cached = _latest(decoded(work.raw, work.decoding), work)
     try:
         groups = rows_of.groups(rows, work)
         truncate = rows_of.truncated(work, groups)
@@ -54,14 +52,36 @@ def apply(work: Work) -> Applied:
         if groups:
             _write(work, tombstones, rows.where(F.col(BAD).isNull() & (F.col(OP) != "t")), groups, applied)
     finally:
-        rows.unpersist()
+        for frame in cached:
+            frame.unpersist()
     applied.rows = target.rows
     return applied
 
 
-def _truncate(work: Work, tombstones: Tombstones, truncate: Row) -> None:
+def _latest(rows: DataFrame, work: Work) -> tuple[DataFrame, list[DataFrame]]:
+    """One row a key, from a cache; and what is to be given back in the end."""
+    keys, soft = work.target.keys, work.target.soft
+    if soft is not None:
+        rows = rows.withColumn(soft, F.lit(False))
+    if work.records < MANY_ROWS:
+        rows = latest(rows, keys).persist(StorageLevel.MEMORY_AND_DISK)
+        return rows, [rows]
+    # It pays to find out first which keys come more than once: only their rows are sorted then.
+    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    shared = shared_keys(rows, keys).persist(StorageLevel.MEMORY_AND_DISK)
+    count = shared.count()
+    if count == 0:
+        return rows, [rows, shared]
+    if count > work.settings["merge.broadcast.rows.max"]:
+        winners = latest(rows, keys).persist(StorageLevel.MEMORY_AND_DISK)
+        return winners, [winners, rows, shared]
+    winners = latest(with_keys(rows, F.broadcast(shared), keys, how="left_semi"), keys).persist(StorageLevel.MEMORY_AND_DISK)
+    return with_keys(rows, F.broadcast(shared), keys, how="left_anti").unionByName(winners), [winners, rows, shared]
+
+
+def _truncate(work: Work, tombstones: Tombstones, truncate: rows_of.Group) -> None:
     """A truncate deletes what is older than itself, never the table: rows written after it may have come first (delta-sink.md 5.3)."""
-    position = rows_of.position(truncate["last"])
+    position = truncate["last"]
     tombstones.write_floor(work.session, position, work.txn.of("floor"), ts_ms=truncate["ts"])
     work.reached("floored")
     older = (F.col(SEQ1) < position[0]) | ((F.col(SEQ1) == position[0]) & (F.col(SEQ2) < position[1]))
@@ -75,13 +95,14 @@ def _truncate(work: Work, tombstones: Tombstones, truncate: Row) -> None:
         work.target.rows = work.session.read.format("delta").load(work.target.path).count()
 
 
-def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str, Row], applied: Applied) -> None:
+def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
     target, session, txn = work.target, work.session, work.txn
     deletes = groups.get("d")
     if deletes is not None:
-        tombstones.write(session, rows.where(F.col(OP) == "d"), rows_of.position(deletes["last"]), txn.of("tombstones"))
+        tombstones.write(session, rows.where(F.col(OP) == "d"), deletes["last"], txn.of("tombstones"))
         work.reached("buried")
-    rows = tombstones.alive(session, rows, min(rows_of.position(group["first"]) for group in groups.values()))
+    alive = tombstones.alive(session, rows, min(group["first"] for group in groups.values()))
+    counted, rows = alive is rows, alive
     if target.rows == 0:
         if applied.upserts:
             _append(work, rows.where(F.col(OP) != "d"), applied.upserts, applied, step=LAST)
@@ -90,10 +111,10 @@ def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str
         # An overwrite takes a table's clustering away, whether it names it or not (seen with Delta 4.4.0): a clustered table is merged into.
         _rewrite(work, rows, groups, applied)
     else:
-        _merge(work, rows, groups, applied)
+        _merge(work, rows, groups, applied, counted=counted)
 
 
-def _rewrite(work: Work, rows: DataFrame, groups: dict[str, Row], applied: Applied) -> None:
+def _rewrite(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
     target = work.target
     files = 1 if target.rows < _SMALL_ROWS else work.session.sparkContext.defaultParallelism
     rewrite(
@@ -112,8 +133,8 @@ def _rewrite(work: Work, rows: DataFrame, groups: dict[str, Row], applied: Appli
     applied.path = "rewrite"
 
 
-def _merge(work: Work, rows: DataFrame, groups: dict[str, Row], applied: Applied) -> None:
-    """Append what is new, merge what is there.
+def _merge(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied, *, counted: bool) -> None:
+    """Append what is new, merge what is there. ``counted``: the groups count these very rows.
 
     A MERGE that may insert joins from the outside and shuffles every touched file of the target; one that only updates and deletes joins inside,
     and the batch is broadcast instead (delta-sink.md 2.3.2, 3.4.5). So inserts and dump rows are appended if their keys are not there, the rest
@@ -131,9 +152,9 @@ def _merge(work: Work, rows: DataFrame, groups: dict[str, Row], applied: Applied
     count = sum(groups[op]["n"] for op in others)
     if new:
         last = LAST if not others else 0
-        found = _append_new(
-            work, rows.where(F.col(OP).isin(new)), [rows_of.span(groups[op], work) for op in new], applied, step=0, alone=last
-        )
+        inserts = rows.where(F.col(OP).isin(new))
+        number = sum(groups[op]["n"] for op in new) if counted else inserts.count()
+        found = _append_new(work, inserts, number, [rows_of.span(groups[op], work) for op in new], applied, step=0, alone=last)
         if found is not None:
             merged.append(found[0])
             count += found[1]
@@ -161,14 +182,16 @@ def _merge(work: Work, rows: DataFrame, groups: dict[str, Row], applied: Applied
         target.commits += 1
         if split and done < count and (updates := [op for op in others if op != "d"]):
             spans = [rows_of.span(groups[op], work) for op in updates]
-            _append_new(work, rest.where(F.col(OP) != "d"), spans, applied, step=LAST, alone=LAST)
+            inserts = rest.where(F.col(OP) != "d")
+            number = sum(groups[op]["n"] for op in updates) if counted else inserts.count()
+            _append_new(work, inserts, number, spans, applied, step=LAST, alone=LAST)
     applied.path = "merge" if not new else "append+merge" if merged else "append"
 
 
 def _append_new(
-    work: Work, inserts: DataFrame, spans: list[KeyRange], applied: Applied, *, step: int, alone: int
+    work: Work, inserts: DataFrame, count: int, spans: list[KeyRange], applied: Applied, *, step: int, alone: int
 ) -> tuple[DataFrame, int] | None:
-    """Append those of ``inserts`` whose keys are not in the table; returns those that are newer than what is there and how many, None if none.
+    """Append those of the ``count`` rows ``inserts`` whose keys are not in the table; returns those that are newer than what is there and how many, or None.
 
     ``step`` is the number of this commit, ``alone`` its number if nothing is returned.
 
@@ -176,7 +199,6 @@ def _append_new(
     soon as the append commits, for Spark refreshes caches that read a path that was written.
     """
     target = work.target
-    count = inserts.count()
     table = work.session.read.format("delta").load(target.path)
     bounds = within(spans, target.keys)
     if bounds is not None:

@@ -6,33 +6,49 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.decode import BAD, BAD_AT, OP, SEQ1, SEQ2, TS_MS
 from dblog_sink.errors import ParkError
 from dblog_sink.merge import KeyRange, bounded
 from dblog_sink.modes.work import Applied, Work
-from dblog_sink.tombstones import Position
 from dblog_sink.types import quote
 
+Group = dict[str, Any]
+"""Of one operation: ``n`` rows, the ``first`` and ``last`` position, the newest source time ``ts``, and ``low0``, ``high0`` of each bounded key column."""
 
-def groups(rows: DataFrame, work: Work) -> dict[str, Row]:
-    """One job that fills the cache and says, for each operation, how many rows there are, where their keys lie, and their positions."""
-    at = F.struct(SEQ1, SEQ2)
+
+def groups(rows: DataFrame, work: Work) -> dict[str, Group]:
+    """One job that fills the cache and says, for each operation, how many rows there are, where their keys lie, and their positions.
+
+    By the position's first number too, so that only numbers are aggregated: Spark would sort the rows for the greatest pair.
+    """
     spans = [
         aggregate
         for n, (name, _) in enumerate(bounded(work.target.keys))
         for aggregate in (F.min(quote(name)).alias(f"low{n}"), F.max(quote(name)).alias(f"high{n}"))
     ]
     kind = F.when(F.col(BAD).isNotNull(), "bad").otherwise(F.col(OP)).alias("kind")
-    found = rows.groupBy(kind).agg(
-        F.count("*").alias("n"), F.min(at).alias("first"), F.max(at).alias("last"), F.max(TS_MS).alias("ts"), *spans
+    found: dict[str, Group] = {}
+    counted = rows.groupBy(kind, SEQ1).agg(
+        F.count("*").alias("n"), F.min(SEQ2).alias("first"), F.max(SEQ2).alias("last"), F.max(TS_MS).alias("ts"), *spans
     )
-    return {row["kind"]: row for row in found.collect()}
+    for row in counted.collect():
+        one = row.asDict()
+        one["first"], one["last"] = ((row[SEQ1] or 0, row[name] or 0) for name in ("first", "last"))
+        known = found.setdefault(row["kind"], one)
+        if known is not one:
+            known["n"] += one["n"]
+            for name, value in one.items():
+                if name in ("last", "ts") or name.startswith("high"):
+                    known[name] = max((v for v in (known[name], value) if v is not None), default=None)
+                elif name == "first" or name.startswith("low"):
+                    known[name] = min((v for v in (known[name], value) if v is not None), default=None)
+    return found
 
 
-def quarantine(work: Work, rows: DataFrame, found: dict[str, Row], applied: Applied) -> None:
+def quarantine(work: Work, rows: DataFrame, found: dict[str, Group], applied: Applied) -> None:
     """Keep the rows that cannot be applied, and take their group out of ``found``."""
     bad = found.pop("bad", None)
     if bad is None:
@@ -46,7 +62,7 @@ def quarantine(work: Work, rows: DataFrame, found: dict[str, Row], applied: Appl
     work.quarantine.check(topic=work.topic, bad=applied.bad, records=work.records, reasons=names)
 
 
-def truncated(work: Work, found: dict[str, Row]) -> Row | None:
+def truncated(work: Work, found: dict[str, Group]) -> Group | None:
     """Take the group of truncates out of ``found``; None if there are none to be applied. ParkError where the table is to wait for a person."""
     truncate = found.pop("t", None)
     if truncate is None or work.truncate == "ignore":
@@ -63,14 +79,9 @@ def park_on_truncate(work: Work) -> ParkError:
     )
 
 
-def span(group: Row, work: Work) -> KeyRange:
+def span(group: Group, work: Work) -> KeyRange:
     """Where a group's keys lie."""
     names = [name for name, _ in bounded(work.target.keys)]
     low: dict[str, Any] = {name: group[f"low{n}"] for n, name in enumerate(names)}
     high: dict[str, Any] = {name: group[f"high{n}"] for n, name in enumerate(names)}
     return KeyRange(low, high)
-
-
-def position(struct: Row) -> Position:
-    """A position out of an aggregate."""
-    return int(struct[0]), int(struct[1])
