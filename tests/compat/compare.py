@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from demo.pipeline import CONNECTOR_USER, ROOT, Connector, Worker, create_connector_user
 from demo.rest import Rest
 from demo.topics import Topics
-from differences import Difference, Differences, split
+from differences import Difference, Differences, keep_common_transactions, split
 from rich.console import Console
 from stack import Debezium, Kafka, MariaDb, MySql
 from stack.database import Database
@@ -73,6 +73,7 @@ MODES: dict[str, dict[str, str]] = {
         # Beyond what 64 bits hold in nanoseconds the peer's MySQL reader makes null, and ends where the column may not be null.
         "table.exclude.list": rf"{DATABASE}\.(l_)?(beyond|far)_.*",
     },
+    "transactions": {"provide.transaction.metadata": "true", "bigint.unsigned.handling.mode": "long"},
 }
 """Connector options of each pair of connectors. Every pair follows all statements."""
 
@@ -120,7 +121,10 @@ def run(server: Database, kafka: Kafka, modes: dict[str, dict[str, str]], consol
         # Letters only: nothing that a mode could escape in names of schemas.
         prefixes = {(mode, side): f"{side}side{mode}" for mode in modes for side in rest}
         tables = [text.split()[2] for text in (*creates(cases, flavor), SENTINEL)]
-        create_topics(kafka.bootstrap, [f"{prefix}.{DATABASE}.{table}" for prefix in prefixes.values() for table in tables])
+        names = [f"{prefix}.{DATABASE}.{table}" for prefix in prefixes.values() for table in tables]
+        create_topics(
+            kafka.bootstrap, [*names, *(f"{prefix}.transaction" for (mode, _), prefix in prefixes.items() if mode == "transactions")]
+        )
         for number, ((mode, side), prefix) in enumerate(prefixes.items()):
             connector = Connector(
                 name=prefix,
@@ -173,7 +177,7 @@ def run(server: Database, kafka: Kafka, modes: dict[str, dict[str, str]], consol
         found = []
         for mode in modes:
             mine, theirs = (split(read(kafka.bootstrap, worker.url, prefixes[mode, side], DATABASE)) for side in ("ours", "peer"))
-
+            keep_common_transactions(mine[1], theirs[1])
             dump, log = Differences(f"{flavor} {mode} dump"), Differences(f"{flavor} {mode} log")
             dump.compare_dumps(mine[0], theirs[0])
             log.compare_logs(mine[1], theirs[1])

@@ -1,22 +1,24 @@
 """What two connectors made of the same statements, record by record and field by field; what lies in the nature of two runs is left out.
 
-Left out: the moments (`ts_*`, in `source` too), the connector's version, our `source.sequence`, and in dumped rows the place in the log, which each took at another time.
+Left out: the moments (`ts_*`, in `source` too), the connector's version, our `source.sequence`, in dumped rows the place in the log, which each took at another time,
+the order in which a transaction's END names its tables (the peer's is that of a hash map), and transactions of before one of the two began to read the log.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
-from topics import Decoded
+from topics import PREFIX, Decoded
 
 MOMENTS = frozenset({"ts_ms", "ts_us", "ts_ns"})
 OWN = MOMENTS | {"version", "sequence"}
 PLACE = frozenset({"file", "pos", "row", "gtid", "server_id", "thread", "snapshot"})
 ABSENT = "(absent)"
+TRANSACTIONS = f"{PREFIX}.transaction"
 NULL_ROW = 999
 """The id of the row of a typed table that is NULL in its first column; its logged twin has the number that is added to the others."""
 
@@ -55,7 +57,10 @@ class Differences:
         """Topics of the log phase: the same records in the same order."""
         for topic in sorted({*ours, *peer}):
             mine, theirs = ours.get(topic, []), peer.get(topic, [])
-            for left, right in _aligned([_signature(r) for r in mine], [_signature(r) for r in theirs]):
+            pairs = _aligned([_signature(r) for r in mine], [_signature(r) for r in theirs])
+            if topic == TRANSACTIONS:  # two that stand at the same place say nothing of each other
+                pairs = _apart_unless(pairs, lambda left, right, a=mine, b=theirs: _signature(a[left]) == _signature(b[right]))
+            for left, right in pairs:
                 if left is None or right is None:
                     record = theirs[right] if left is None else mine[left]
                     self.note(topic, "record", ABSENT if left is None else _told(record), ABSENT if right is None else _told(record), "")
@@ -126,6 +131,16 @@ def split(topics: dict[str, list[Decoded]]) -> tuple[dict[str, list[Decoded]], d
     return dumped, logged
 
 
+def keep_common_transactions(ours: dict[str, list[Decoded]], peer: dict[str, list[Decoded]]) -> None:
+    """Leave out what only one has for it began earlier, or was read later."""
+    mine, theirs = ours.get(TRANSACTIONS, []), peer.get(TRANSACTIONS, [])
+    common = {r.key["id"] for r in mine if r.value["status"] == "END"} & {r.key["id"] for r in theirs if r.value["status"] == "END"}
+    for topics, records in ((ours, mine), (peer, theirs)):
+        places = [at for at, r in enumerate(records) if r.key["id"] in common]
+        if records:
+            topics[TRANSACTIONS] = records[places[0] : places[-1] + 1] if places else []
+
+
 def is_dumped(r: Decoded) -> bool:
     """Read by SELECT."""
     if not isinstance(r.value, dict):
@@ -145,18 +160,32 @@ def _bare(value: Any, not_in_source: frozenset[str]) -> Any:
     bare = {name: item for name, item in value.items() if name not in MOMENTS}
     if isinstance(bare.get("source"), dict):
         bare["source"] = {name: item for name, item in bare["source"].items() if name not in not_in_source}
+    if bare.get("data_collections"):
+        bare["data_collections"] = sorted(bare["data_collections"], key=lambda counted: counted["data_collection"])
     return bare
 
 
 def _signature(r: Decoded) -> str:
     value = r.value if isinstance(r.value, dict) else {}
-    return json.dumps([r.key, value.get("op", "tombstone" if r.value is None else "other"), value.get("ddl")], default=repr)
+    kind = value.get("op") or value.get("status") or ("tombstone" if r.value is None else "other")
+    return json.dumps([r.key, kind, value.get("ddl")], default=repr)
 
 
 def _aligned(left: list[str], right: list[str]) -> Iterator[tuple[int | None, int | None]]:
     for _, a0, a1, b0, b1 in SequenceMatcher(a=left, b=right, autojunk=False).get_opcodes():
         for at in range(max(a1 - a0, b1 - b0)):
             yield (a0 + at if a0 + at < a1 else None), (b0 + at if b0 + at < b1 else None)
+
+
+def _apart_unless(
+    pairs: Iterator[tuple[int | None, int | None]], alike: Callable[[int, int], bool]
+) -> Iterator[tuple[int | None, int | None]]:
+    for left, right in pairs:
+        if left is None or right is None or alike(left, right):
+            yield left, right
+        else:
+            yield left, None
+            yield None, right
 
 
 def _named(headers: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
@@ -168,7 +197,7 @@ def _named(headers: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
 
 def _told(r: Decoded) -> str:
     value = r.value if isinstance(r.value, dict) else {}
-    return f"{value.get('op') or value.get('ddl') or ('tombstone' if r.value is None else '')} {json.dumps(r.key, default=repr)}"
+    return f"{value.get('op') or value.get('status') or value.get('ddl') or ('tombstone' if r.value is None else '')} {json.dumps(r.key, default=repr)}"
 
 
 def _unlike(left: Any, right: Any, where: str) -> Iterator[tuple[str, Any, Any]]:

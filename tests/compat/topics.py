@@ -70,14 +70,18 @@ def _without_logical_types(schema: Any) -> Any:
 
 
 def read(bootstrap: str, registry_url: str, prefix: str, database: str) -> dict[str, list[Decoded]]:
-    """Topics of tables and of schema changes by their names without the prefix, records in order."""
+    """Topics of tables, schema changes and transactions by their names without the prefix, records in order."""
     decoder = Decoder(registry_url, prefix)
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": f"compare-{prefix}", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
     )
     found: dict[str, list[Decoded]] = {}
     try:
-        names = [name for name in consumer.list_topics(timeout=10).topics if name == prefix or name.startswith(f"{prefix}.{database}.")]
+        names = [
+            name
+            for name in consumer.list_topics(timeout=10).topics
+            if name in (prefix, f"{prefix}.transaction") or name.startswith(f"{prefix}.{database}.")
+        ]
         left = {}
         for name in names:
             low, end = consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=10)

@@ -226,7 +226,8 @@ class Fuzzer:
             self._decoders.clear()
         found = outcome(lambda: self._drained(self._decoder(seed.flavor, mode), raw, cut))
         if compare:
-            slow = SlowLogDecoder(flavor=seed.flavor, resolve=self._resolver(self._slow, seed.flavor, mode), checksum=False, records_max=3)
+            resolve = self._resolver(self._slow, seed.flavor, mode)
+            slow = SlowLogDecoder(flavor=seed.flavor, resolve=resolve, checksum=False, records_max=3, transactions=mode % 2 == 1)
             agree(found, outcome(lambda: self._drained(slow, raw, cut)))
 
     def _decoder(self, flavor: str, mode: int) -> Any:
@@ -236,7 +237,7 @@ class Fuzzer:
         made = self._decoders.get((flavor, mode))
         if made is None:
             resolve = self._resolver(self._fast, flavor, mode)
-            made = LogDecoder(flavor=flavor, resolve=resolve, checksum=False, records_max=3)
+            made = LogDecoder(flavor=flavor, resolve=resolve, checksum=False, records_max=3, transactions=mode % 2 == 1)
             self._decoders[flavor, mode] = made
         return made
 
@@ -263,7 +264,7 @@ def _now() -> int:
 
 def plain(item: Any) -> Any:
     if isinstance(item, LogRows):
-        return [s[1:] for s in item.segments], item.records, item.bytes, item.source_ts_us, item.position
+        return [s[1:] for s in item.segments], item.records, item.bytes, item.source_ts_us, item.position, item.borders
     return item
 
 

@@ -57,6 +57,8 @@ class Follower:
         self.values: list[tuple[str, Row | None]] = []
         self.told: list[Row] = []
         """What the schema-change topic got."""
+        self.borders: list[Row] = []
+        """What the transaction topic got."""
         self.offset: OffsetMap | None = None
         self.dialect = DIALECTS[source.flavor]
         self.task = self._new_task()
@@ -97,6 +99,11 @@ class Follower:
                 if segment.table is None:
                     if segment.topic == self.name:
                         self.told += [json.loads(value) for value in segment.values if value is not None]
+                    if segment.topic == f"{self.name}.transaction":
+                        keys = [json.loads(key) for key in segment.keys if key is not None]
+                        self.borders += [json.loads(value) for value in segment.values if value is not None]
+                        assert keys == [{"id": border["id"]} for border in self.borders[-len(keys) :]]
+                        assert (segment.partition, segment.context_headers) == (0, False)
                     continue
                 for key, value in zip(segment.keys, segment.values, strict=True):
                     self._take(segment.table.name, key, value)

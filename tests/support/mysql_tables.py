@@ -12,6 +12,7 @@ from dblog.codecs import avro, tableplan
 from dblog.codecs.envelope import NameAdjustment
 from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.rewrites import Cut, Hash, Mask
+from dblog.codecs.transactions import TransactionPlace
 from dblog.dialects.mariadb import types as mariadb_types
 from dblog.dialects.mysql import types
 from dblog.model import Column, Table, TableId
@@ -70,9 +71,10 @@ def plan_of(
     key: tuple[str, ...],
     left_out: frozenset[int] = frozenset(),
     modes: types.TypeModes | None = None,
+    name: str = "t",
     **settings: Any,
 ) -> TablePlan:
-    table = Table(id=TableId("shöp", "t"), columns=tuple(columns), key=key)
+    table = Table(id=TableId("shöp", name), columns=tuple(columns), key=key)
     used = modes or types.TypeModes()
     plans = [mariadb_types.column_plan(c, used, table.id, included=i not in left_out) if c.type in ("uuid", "inet4", "inet6")
              else types.column_plan(c, used, table.id, included=i not in left_out) for i, c in enumerate(columns)]  # fmt: skip
@@ -160,6 +162,12 @@ def contexts(draw: st.DrawFn, *, snapshot: str | None = None) -> RowContext:
         thread=draw(st.one_of(st.none(), st.integers(0, 2**32 - 1))),
         query=draw(st.one_of(st.none(), text)),
         snapshot=snapshot,
+        transaction=draw(
+            st.one_of(
+                st.none(),
+                st.builds(TransactionPlace, text, total=st.integers(0, 2**62), of_table=st.one_of(st.integers(0, 99), st.just(2**40))),
+            )
+        ),
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from dblog.codecs._fast import FastPlan, compile_plan, scan_rows
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import SlowPlan
+from dblog.codecs.transactions import TransactionPlace
 from dblog.dialects.mysql import image
 from dblog.dialects.mysql.protocol import walk_rows
 from dblog.dialects.mysql.types import TypeModes
@@ -62,6 +63,12 @@ def test_inserts_are_alike_and_say_what_was_stored(data: st.DataObject) -> None:
         assert envelope["source"]["query"] == context.query
         assert envelope["source"]["table"] == "t"
         assert envelope["source"]["db"] == "shöp"
+        place = context.transaction
+        assert envelope["transaction"] == (
+            None
+            if place is None
+            else {"id": place.id, "total_order": place.total + number + 1, "data_collection_order": place.of_table + number + 1}
+        )
         assert envelope["ts_us"] == context.now_us
         names = [made.plan.columns[i].name for i in made.plan.key]
         assert (None if key is None else decoded_key(made.plan, key)) == ({n: struct_[n] for n in names} if names else None)
@@ -85,6 +92,23 @@ def test_updates_and_deletes_are_alike(data: st.DataObject) -> None:
         assert fast.encode_rows(op, body, context) == slow.encode_rows(op, body, context)
         for skip in range(len(pairs) + 1):
             assert fast.encode_rows(op, body, context, skip_rows=skip) == slow.encode_rows(op, body, context, skip_rows=skip)
+
+
+def test_records_are_numbered_in_their_transaction_a_changed_key_twice_and_tombstones_not_at_all(encoder_of) -> None:
+    plan = plan_of([Column(name="c", type="tinyint", type_text="tinyint", nullable=False)], key=("c",))
+    context = dataclasses.replace(CONTEXT, transaction=TransactionPlace("u:5", 8190, 63))
+    one, two = b"\0\1", b"\0\2"
+
+    def numbers(op: str, code: int, images: bytes, **more: int) -> list[tuple[int, int] | None]:
+        _, values, _ = encoder_of(plan).encode_rows(op, rows_body(code, 5, 1, images), context, **more)
+        blocks = [None if value is None else decoded(plan, value)["transaction"] for value in values]
+        assert {block["id"] for block in blocks if block} == {"u:5"}
+        return [block and (block["total_order"], block["data_collection_order"]) for block in blocks]
+
+    assert numbers("c", WRITE, one + two) == [(8191, 64), (8192, 65)]
+    assert numbers("u", UPDATE, one + one + one + two + two + two) == [(8191, 64), (8192, 65), None, (8193, 66), (8194, 67)]
+    assert numbers("u", UPDATE, one + one + one + two, skip_rows=1) == [(8191, 64), None, (8192, 65)]
+    assert numbers("d", DELETE, one + two) == [(8191, 64), None, (8192, 65), None]
 
 
 @settings(max_examples=200)

@@ -41,6 +41,8 @@ def example():
         ("chunk_marker", marker.MARKER_VALUE),
         ("heartbeat_key", envelope.HEARTBEAT_KEY),
         ("heartbeat", envelope.HEARTBEAT_VALUE),
+        ("transaction_key", envelope.TRANSACTION_KEY),
+        ("transaction", envelope.TRANSACTION_VALUE),
     ],
 )
 def test_the_file_is_the_schema_that_is_written(name, schema):

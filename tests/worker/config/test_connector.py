@@ -165,7 +165,6 @@ def test_keys_nobody_knows_are_ignored_and_kept():
         ("message.key.columns", "a.b:c;(:d"),
         ("signal.data.collection", "a.b"),
         ("read.only", "true"),
-        ("provide.transaction.metadata", "true"),
         ("topic.naming.strategy", "org.example.Mine"),
         ("schema.history.internal", "io.debezium.storage.file.history.FileSchemaHistory"),
         ("gtid.ignore.on.recovery", "true"),
@@ -199,6 +198,7 @@ def test_what_would_change_the_result_and_is_not_done_is_refused(key, value):
         ("table.include.list", r"\Qshop.a\E,(?<x>shop)\.b++"),
         ("database.ssl.truststore", "/x/ca.pem"),
         ("include.schema.comments", "true"),
+        ("provide.transaction.metadata", "true"),
     ],
 )
 def test_what_debezium_users_write_is_taken(key, value):

@@ -7,6 +7,7 @@ from typing import BinaryIO, Literal
 from dblog.codecs.logitems import LogEvent, LogOffset, LogRows
 from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.rowplan import Chunk, Image, Op, ReadOp, Records, RowEncoder
+from dblog.codecs.transactions import TransactionCounts
 
 class FastPlan:
     """The compiled RowEncoder of one table version; Avro only."""
@@ -31,7 +32,8 @@ class LogDecoder:
     the statement's text (ROWS_QUERY, ANNOTATE_ROWS) into ``source.query``. ``gtid_included`` says of a UUID (MariaDB: domain-server) whether rows
     of its transactions are wanted; those of the passed-through tables always are. ``gives_partial``: a rows event without all columns, which no encoder
     can make whole, comes out as a LogEvent with its encoder, for the reader to read the rows again.
-    ``spool`` makes a temporary file: compressed transactions of more than one packet lie there instead of in memory.
+    ``spool`` makes a temporary file: compressed transactions of more than one packet lie there instead of in memory. ``transactions``: records have
+    their place in their transaction, whose borders come with them; ``feed`` then stops behind every rows event without all columns, for ``count``.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class LogDecoder:
         gtid_included: Callable[[str], bool] | None = None,
         gives_partial: bool = False,
         spool: Callable[[], BinaryIO] | None = None,
+        transactions: bool = False,
     ) -> None: ...
     def start(
         self,
@@ -58,8 +61,11 @@ class LogDecoder:
         epoch: int = 0,
         now_us: Callable[[], int],
         unreadable: AbstractSet[tuple[str, int]] = ...,
+        transaction: TransactionCounts | None = None,
     ) -> None:
         """Begin at a place, as after connecting. The first transaction's first ``skip_events`` events, and then ``skip_rows`` rows, give nothing.
+
+        ``transaction``: what those have counted; its BEGIN is not told again.
 
         ``unreadable``: places of rows events and table maps that are left out, whatever is wrong with them (DamagedLogError.place).
         """
@@ -79,6 +85,9 @@ class LogDecoder:
 
     def leave_out(self) -> None:
         """Pass over the next rows event of a captured table: the one that raised BadRowsError."""
+
+    def count(self, encoder: RowEncoder, records: int) -> TransactionCounts | None:
+        """That many records (without tombstones) were made of the event without all columns that came last; gives the counts behind it."""
 
     @property
     def held(self) -> bool:

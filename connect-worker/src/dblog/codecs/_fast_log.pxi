@@ -7,6 +7,7 @@
 
 from dblog.codecs import unpacking
 from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, LogEvent, LogOffset, LogRows
+from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionPlace
 
 cdef enum:
     QUERY_EVENT = 2
@@ -89,6 +90,7 @@ cdef class _Output:
 
     cdef object encoder
     cdef FastPlan fast
+    cdef str name         # of the table
     cdef list keys
     cdef list values
     cdef dict headers
@@ -169,6 +171,15 @@ cdef class LogDecoder:
     cdef list source_texts
     cdef Range* ranges
     cdef Py_ssize_t ranges_count
+    # the open transaction's records, where transactions are told
+    cdef bint transactions
+    cdef object resumed      # TransactionCounts of the place where reading began
+    cdef object counts       # TransactionCounts, None outside and where nothing is told
+    cdef dict counts_tables
+    cdef bytes counts_id
+    cdef int64_t total
+    cdef bint ended          # its END is told, it is about to be passed
+    cdef list borders
     # tables
     cdef dict tables         # table map from its flags on -> _Table
     cdef dict by_id          # ids that lost their slot in the current transaction
@@ -205,6 +216,7 @@ cdef class LogDecoder:
         gtid_included=None,
         bint gives_partial=False,
         spool=None,
+        bint transactions=False,
     ):
         if flavor not in ("mysql", "mariadb"):
             raise AssertionError(f"no flavor {flavor}")
@@ -215,6 +227,7 @@ cdef class LogDecoder:
         self.gtid_included = gtid_included
         self.gives_partial = gives_partial
         self.spool = spool
+        self.transactions = transactions
         self.records_max = records_max
         self.bytes_max = bytes_max
         self.pass_through = pass_through
@@ -245,8 +258,14 @@ cdef class LogDecoder:
         int64_t epoch=0,
         now_us not None,
         unreadable=frozenset(),
+        transaction=None,
     ):
         """Begin at a place: the connection is new, nothing of an earlier one is kept but the tables."""
+        self.resumed = transaction
+        self.counts = None
+        self.total = 0
+        self.ended = 0
+        self.borders = []
         self.unreadable = unreadable if unreadable else None
         self.kind = 0
         self.data = b""
@@ -305,6 +324,19 @@ cdef class LogDecoder:
     def leave_out(self):
         """The rows event that the last call could not handle is passed over."""
         self.left_out = 1
+
+    def count(self, encoder not None, int64_t records):
+        """That many records were made of the rows event that was handed out last; gives the counts behind it."""
+        if self.counts is None:
+            return None
+        self.count_of(str(encoder.plan.table.id), records)
+        return self.counts.copy()
+
+    cdef int count_of(self, str name, int64_t records) except -1:
+        if records:
+            self.counts_tables[name] = self.counts_tables.get(name, 0) + records
+            self.total += records
+        return 0
 
     @property
     def held(self):
@@ -562,6 +594,7 @@ cdef class LogDecoder:
             self.query_event(e)
         elif t == XID_EVENT:
             self.finish(e)
+            self.last_rows(e)
         elif (t == GTID_EVENT or t == ANONYMOUS_GTID_EVENT) and not self.mariadb:
             self.gtid_event(e)
         elif t == MARIADB_GTID_EVENT and self.mariadb:
@@ -598,6 +631,7 @@ cdef class LogDecoder:
         elif t == PARTIAL_UPDATE_ROWS and not self.mariadb:
             self.rows(e, 3, b"u")
         elif t == XA_PREPARE_EVENT:
+            self.tell_end(e)
             self.cut(0)
             gtid, time_us = self.gtid(), self.time_of(e)
             self.finish(e)
@@ -637,6 +671,8 @@ cdef class LogDecoder:
         """The transaction ends with this event."""
         cdef Range* r
         cdef Py_ssize_t i
+        self.tell_end(e)
+        self.counts = None
         self.pass_(e)
         if self.has_gtid:
             if self.mariadb:
@@ -681,6 +717,40 @@ cdef class LogDecoder:
         self.pass_(e)
         self.in_transaction = 1
         self.event_count = 1
+        self.counts = None
+        return 0
+
+    cdef int begin_counts(self, Event* e) except -1:
+        """The records that follow are counted; the transaction's BEGIN is told unless it was before the restart."""
+        if not self.transactions:
+            return 0
+        name = self.gtid() if self.has_gtid else f"file={self.file},pos={e.start}"
+        resumed = self.resumed if self.first_transaction and self.skip_events else None
+        self.ended = 0
+        if resumed is not None and resumed.id == name:
+            self.counts = resumed.copy()
+            self.total = sum(resumed.tables.values())
+        else:
+            self.counts = TransactionCounts(name)
+            self.total = 0
+        self.counts_tables = self.counts.tables
+        self.counts_id = name.encode()
+        if resumed is None or resumed.id != name:
+            self.put_border(TransactionBorder(name, self.time_of(e)))
+            self.last_rows(e)
+        return 0
+
+    cdef inline int tell_end(self, Event* e) except -1:
+        """Before the event that ends the transaction is passed. The counts stay until then: an item may be cut in between."""
+        if self.counts is not None and not self.ended:
+            self.ended = 1
+            self.put_border(TransactionBorder(self.counts.id, self.time_of(e), dict(self.counts_tables)))
+        return 0
+
+    cdef int put_border(self, object border) except -1:
+        self.borders.append(border)
+        self.records += 1
+        self.source_ts_us = border.ts_us
         return 0
 
     # --- kinds of events -----------------------------------------------------------------------------------------------
@@ -742,10 +812,12 @@ cdef class LogDecoder:
             self.begin(e)
             self.thread = <int64_t>little(e.body, 4)
             self.has_thread = not self.mariadb
+            self.begin_counts(e)
             return 0
         word = (<bytes>PyBytes_FromStringAndSize(<char*>text, min(n, 40))).upper().strip()
         if word == b"COMMIT":
             self.finish(e)
+            self.last_rows(e)
             return 0
         if self.in_transaction and (word.startswith(b"SAVEPOINT ") or word.startswith(b"RELEASE SAVEPOINT ")):
             self.inside(e)
@@ -753,6 +825,8 @@ cdef class LogDecoder:
         if self.sent_before() and word != b"ROLLBACK":
             self.inside(e)
             return 0
+        if word == b"ROLLBACK" or word.startswith((b"XA COMMIT", b"XA ROLLBACK")):
+            self.tell_end(e)
         self.cut(0)
         gtid, time_us = self.gtid(), self.time_of(e)
         if word == b"ROLLBACK":
@@ -802,6 +876,7 @@ cdef class LogDecoder:
         self.event_count = 0
         self.packed = 0
         self.excluded = 0
+        self.counts = None
         return 0
 
     cdef int set_mysql_gtid(self, const uint8_t* sid, const char* tag, Py_ssize_t tag_len, int64_t number) except -1:
@@ -934,7 +1009,9 @@ cdef class LogDecoder:
         if not flags & STANDALONE:
             self.in_transaction = 1
             self.event_count = 1
+            self.begin_counts(e)
         if flags & PREPARED_XA:
+            self.cut(0)
             self.put_event(e, self.gtid(), self.time_of(e))
         return 0
 
@@ -1141,6 +1218,7 @@ cdef class LogDecoder:
             output = _Output.__new__(_Output)
             output.encoder = encoder
             output.fast = encoder if isinstance(encoder, FastPlan) else None
+            output.name = str(encoder.plan.table.id) if self.transactions else ""
             output.item = -1
             self.outputs[id(encoder)] = output
         table.kind = TABLE_SLOW if output.fast is None else TABLE_FAST
@@ -1179,8 +1257,8 @@ cdef class LogDecoder:
                 self.last_rows(e)
             else:
                 self.pass_on(e, table)
-                if self.payload is not None:
-                    self.stopped = 1
+                if self.payload is not None or self.transactions:
+                    self.stopped = 1  # how many records come of it is for the reader to say
         else:
             self.inside(e)
         return 0
@@ -1195,9 +1273,15 @@ cdef class LogDecoder:
         item.table = PyBytes_FromStringAndSize(<char*>e.body, 6) + table.body
         if table.kind != TABLE_PASSED:
             item.encoder = table.output.encoder
+            item.transaction = self.place_of(table.output)
             if self.has_thread:
                 item.thread = self.thread
         return 0
+
+    cdef object place_of(self, _Output output):
+        if self.counts is None:
+            return None
+        return TransactionPlace(self.counts.id, self.total, self.counts_tables.get(output.name, 0))
 
     cdef int last_rows(self, Event* e) except -1:
         if self.records >= self.records_max or self.bytes_ >= self.bytes_max:
@@ -1235,9 +1319,16 @@ cdef class LogDecoder:
                 ctx.has_thread = self.has_thread
                 ctx.high = self.sequence_high()
                 ctx.low = e.low
+                if self.counts is not None:
+                    ctx.transaction = PyBytes_AS_STRING(self.counts_id)
+                    ctx.transaction_len = PyBytes_GET_SIZE(self.counts_id)
+                    ctx.total = self.total
+                    ctx.of_table = self.counts_tables.get(output.name, 0)
                 bytes_before = output.fast.out_bytes
                 output.fast.event(op, e.body, e.n, version, skip, &ctx, output.keys, output.values, output.headers)
                 self.bytes_ += output.fast.out_bytes - bytes_before
+                if self.counts is not None:
+                    self.count_of(output.name, output.fast.of_table - ctx.of_table)
             else:
                 self.encode_slowly(e, output, version, op, skip, source_ts_us)
         except rowplan.MissingColumnsError as error:
@@ -1268,11 +1359,14 @@ cdef class LogDecoder:
             gtid=self.gtid(),
             thread=self.thread if self.has_thread else None,
             query=None if self.query is None else self.query.decode("utf-8", "replace"),
+            transaction=self.place_of(output),
         )
         body = PyBytes_FromStringAndSize(<char*>e.body, e.n)
         keys, values, headers = output.encoder.encode_rows(chr(op), body, context, version=version, skip_rows=skip)
         output.keys.extend(keys)
         output.values.extend(values)
+        if self.counts is not None:
+            self.count_of(output.name, sum([value is not None for value in values]))
         for index, header in headers.items():
             output.headers[base + index] = header
         self.bytes_ += sum([len(k) for k in keys if k is not None]) + sum([len(v) for v in values if v is not None])
@@ -1295,8 +1389,11 @@ cdef class LogDecoder:
                 bytes=self.bytes_,
                 source_ts_us=self.source_ts_us if self.records else None,
                 position=self.offset(1),
+                borders=tuple(self.borders),
             )
         )
+        if self.borders:
+            self.borders = []
         self.used = []
         self.item += 1
         self.records = 0
@@ -1372,6 +1469,7 @@ cdef class LogDecoder:
             ts_sec=self.last_timestamp,
             server_id=self.last_server_id,
             in_transaction=bool(self.in_transaction),
+            transaction=None if self.counts is None else self.counts.copy(),
             gtids_delta=delta,
         )
 

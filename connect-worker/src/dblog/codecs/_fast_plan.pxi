@@ -85,6 +85,10 @@ cdef struct Ctx:
     Py_ssize_t query_len
     const char* snapshot
     Py_ssize_t snapshot_len
+    const char* transaction    # NULL: no transaction block
+    Py_ssize_t transaction_len
+    int64_t total              # the transaction's records before this event's first, in all and of its table
+    int64_t of_table
     int64_t pos
     int64_t server_id
     int64_t source_ts_us
@@ -118,6 +122,8 @@ cdef class FastPlan:
     cdef Buf parts         # the envelope's parts of this event
     cdef Py_ssize_t part1, part2, part3
     cdef Py_ssize_t op_at  # where the operation's letter stands in part 3
+    cdef Py_ssize_t order_at  # where in part 3 a record's numbers in its transaction belong; 0 without transaction block
+    cdef int64_t total, of_table  # those of the last record
     cdef char low_digits[24]
     cdef Py_ssize_t low_len
     cdef char sequence[64]
@@ -325,7 +331,7 @@ cdef class FastPlan:
         if not room(
             b,
             PyBytes_GET_SIZE(self.head) + PyBytes_GET_SIZE(self.middle) + PyBytes_GET_SIZE(self.table_name)
-            + ctx.file_len + ctx.gtid_len + ctx.query_len + ctx.snapshot_len + 256,
+            + ctx.file_len + ctx.gtid_len + ctx.query_len + ctx.snapshot_len + ctx.transaction_len + 256,
         ):
             raise MemoryError
         w = b.data
@@ -370,12 +376,19 @@ cdef class FastPlan:
         else:
             w[0] = 2
             w = put_run(w + 1, ctx.query, ctx.query_len)
-        w[0] = 0
-        w[1] = 2
-        self.op_at = w + 2 - b.data
-        w[2] = op
-        w[3] = 2
-        w = put_long(w + 4, floor_div(ctx.now_us, 1000))
+        if ctx.transaction == NULL:
+            w[0] = 0
+            w += 1
+            self.order_at = 0
+        else:
+            w[0] = 2
+            w = put_run(w + 1, ctx.transaction, ctx.transaction_len)
+            self.order_at = w - b.data
+        w[0] = 2
+        self.op_at = w + 1 - b.data
+        w[1] = op
+        w[2] = 2
+        w = put_long(w + 3, floor_div(ctx.now_us, 1000))
         w[0] = 2
         w = put_long(w + 1, ctx.now_us)
         w[0] = 2
@@ -406,12 +419,20 @@ cdef class FastPlan:
         """One value's bytes; ``before`` and ``after`` are encoded rows or NULL."""
         cdef uint8_t row_text[12]
         cdef Py_ssize_t row_len = put_long(row_text, row) - row_text
+        cdef uint8_t order_text[20]
+        cdef Py_ssize_t order_len = 0
         cdef Py_ssize_t prefix_len = PyBytes_GET_SIZE(self.value_prefix)
         cdef Py_ssize_t sequence_len = self.sequence_head + self.low_len + 2
         cdef Py_ssize_t size = prefix_len + 2 + before_len + after_len + self.part3 + 1 + sequence_len + row_len
         cdef uint8_t* parts = self.parts.data
         cdef uint8_t* w
-        cdef object value = PyBytes_FromStringAndSize(NULL, size)
+        cdef object value
+        if self.order_at:
+            self.total += 1
+            self.of_table += 1
+            order_len = put_long(put_long(order_text, self.total), self.of_table) - order_text
+            size += order_len
+        value = PyBytes_FromStringAndSize(NULL, size)
         w = <uint8_t*>PyBytes_AS_STRING(value)
         copy_short(w, <const uint8_t*>PyBytes_AS_STRING(self.value_prefix), prefix_len)
         w += prefix_len
@@ -443,6 +464,14 @@ cdef class FastPlan:
         w += self.part2 - self.part1
         copy_short(w, row_text, row_len)
         w += row_len
+        if order_len:
+            memcpy(w, parts + self.part2, self.order_at - self.part2)
+            w += self.order_at - self.part2
+            copy_short(w, order_text, order_len)
+            w += order_len
+            memcpy(w, parts + self.order_at, self.part3 - self.order_at)
+            w[self.op_at - self.order_at] = op
+            return value
         memcpy(w, parts + self.part2, self.part3 - self.part2)
         w[self.op_at - self.part2] = op
         return value
@@ -912,6 +941,8 @@ cdef class FastPlan:
         cdef const uint8_t* end = body + n
         cdef int64_t row = 0
         cdef Py_ssize_t before_count = len(keys)
+        self.total = ctx.total
+        self.of_table = ctx.of_table
         if (op == 99 and self.skip_c) or (op == 117 and self.skip_u) or (op == 100 and self.skip_d):
             return 0
         self.enter()
@@ -1046,6 +1077,8 @@ cdef class FastPlan:
         end = p + view.shape[0]
         self.enter()
         try:
+            self.total = ctx.total
+            self.of_table = ctx.of_table
             self.begin(&ctx, code)
             while p < end:
                 p = next_payload(p, end, &payload, &n, &joined)
@@ -1212,6 +1245,7 @@ cdef tuple _fill(Ctx* ctx, context):
     gtid = None if context.gtid is None else context.gtid.encode()
     query = None if context.query is None else context.query.encode()
     snapshot = None if context.snapshot is None else context.snapshot.encode()
+    transaction = None if context.transaction is None else context.transaction.id.encode()
     memset(ctx, 0, sizeof(Ctx))
     ctx.file = PyBytes_AS_STRING(file)
     ctx.file_len = len(file)
@@ -1224,6 +1258,11 @@ cdef tuple _fill(Ctx* ctx, context):
     if snapshot is not None:
         ctx.snapshot = PyBytes_AS_STRING(snapshot)
         ctx.snapshot_len = len(snapshot)
+    if transaction is not None:
+        ctx.transaction = PyBytes_AS_STRING(transaction)
+        ctx.transaction_len = len(transaction)
+        ctx.total = context.transaction.total
+        ctx.of_table = context.transaction.of_table
     ctx.pos = context.pos
     ctx.server_id = context.server_id
     ctx.source_ts_us = context.source_ts_us
@@ -1232,7 +1271,7 @@ cdef tuple _fill(Ctx* ctx, context):
     ctx.thread = context.thread or 0
     ctx.high = context.sequence_high
     ctx.low = context.sequence_low
-    return file, gtid, query, snapshot
+    return file, gtid, query, snapshot, transaction
 
 
 _STRING = Schema(kind=Kind.STRING)

@@ -18,6 +18,7 @@ from dblog.codecs import unpacking
 from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, LogEvent, LogOffset, LogRows
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import MissingColumnsError, Op, RowEncoder
+from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionPlace
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError
 
 Part = TypeVar("Part")
@@ -109,7 +110,9 @@ class SlowLogDecoder:
         gtid_included: Callable[[str], bool] | None = None,
         gives_partial: bool = False,
         spool: Callable[[], BinaryIO] | None = None,
+        transactions: bool = False,
     ) -> None:
+        self._transactions = transactions
         self._mariadb = flavor == "mariadb"
         self._resolve = resolve
         self._checksum_at_start = checksum
@@ -134,8 +137,14 @@ class SlowLogDecoder:
         epoch: int = 0,
         now_us: Callable[[], int],
         unreadable: AbstractSet[tuple[str, int]] = frozenset(),
+        transaction: TransactionCounts | None = None,
     ) -> None:
         self._unreadable = unreadable
+        self._resumed = transaction
+        self._counts: TransactionCounts | None = None
+        self._total = 0
+        self._ended = False
+        self._borders: list[TransactionBorder] = []
         self._kind = 0
         self._buffer = b""
         self._stopped = False
@@ -171,6 +180,15 @@ class SlowLogDecoder:
 
     def leave_out(self) -> None:
         self._leave_out = True
+
+    def count(self, encoder: RowEncoder, records: int) -> TransactionCounts | None:
+        if self._counts is None:
+            return None
+        name = str(encoder.plan.table.id)
+        if records:
+            self._counts.tables[name] = self._counts.tables.get(name, 0) + records
+            self._total += records
+        return self._counts.copy()
 
     @property
     def held(self) -> bool:
@@ -288,6 +306,7 @@ class SlowLogDecoder:
                 self._query_event(e)
             case 16:
                 self._finish(e)
+                self._cut_if_full()
             case 33 | 34 if not self._mariadb:
                 self._gtid_event(e)
             case 42 if not self._mariadb:
@@ -314,6 +333,7 @@ class SlowLogDecoder:
             case code if code in _ROWS_COMPRESSED and self._mariadb:
                 self._inflate_rows(e)
             case 38:
+                self._tell_end(e)
                 self._cut()
                 gtid, time_us = self._gtid_text(), self._time_of(e)
                 self._finish(e)
@@ -358,9 +378,38 @@ class SlowLogDecoder:
         self._pass(e)
         self._in_transaction = True
         self._event_count = 1
+        self._counts = None
+
+    def _begin_counts(self, e: _Event) -> None:
+        """The records that follow are counted; the transaction's BEGIN is told unless it was before the restart."""
+        if not self._transactions:
+            return
+        name = self._gtid_text() or f"file={self._file},pos={e.start}"
+        resumed = self._resumed if self._first_transaction and self._skip_events else None
+        self._ended = False
+        if resumed is not None and resumed.id == name:
+            self._counts = resumed.copy()
+            self._total = sum(resumed.tables.values())
+            return
+        self._counts, self._total = TransactionCounts(name), 0
+        self._put_border(TransactionBorder(name, self._time_of(e)))
+        self._cut_if_full()
+
+    def _tell_end(self, e: _Event) -> None:
+        """Before the event that ends the transaction is passed. The counts stay until then: an item may be cut in between."""
+        if self._counts is not None and not self._ended:
+            self._ended = True
+            self._put_border(TransactionBorder(self._counts.id, self._time_of(e), dict(self._counts.tables)))
+
+    def _put_border(self, border: TransactionBorder) -> None:
+        self._borders.append(border)
+        self._records += 1
+        self._source_ts_us = border.ts_us
 
     def _finish(self, e: _Event) -> None:
         """The transaction ends with this event."""
+        self._tell_end(e)
+        self._counts = None
         self._pass(e)
         if self._gtid is not None:
             self._note_finished(self._gtid)
@@ -420,10 +469,12 @@ class SlowLogDecoder:
         if text == b"BEGIN":
             self._begin(e)
             self._thread = None if self._mariadb else _int(e.body[:4])
+            self._begin_counts(e)
             return
         word = text[:40].upper().strip()
         if word == b"COMMIT":
             self._finish(e)
+            self._cut_if_full()
             return
         if self._in_transaction and word.startswith((b"SAVEPOINT ", b"RELEASE SAVEPOINT ")):
             self._inside(e)
@@ -431,6 +482,8 @@ class SlowLogDecoder:
         if self._sent_before() and word != b"ROLLBACK":
             self._inside(e)
             return
+        if word == b"ROLLBACK" or word.startswith((b"XA COMMIT", b"XA ROLLBACK")):
+            self._tell_end(e)
         self._cut()
         gtid, time_us = self._gtid_text(), self._time_of(e)
         if word.startswith((b"XA START", b"XA BEGIN")) and not self._in_transaction:
@@ -454,6 +507,7 @@ class SlowLogDecoder:
         self._opened = True
         self._in_transaction = self._packed = False
         self._event_count = 0
+        self._counts = None
 
     def _gtid_event(self, e: _Event) -> None:
         if len(e.body) < 25:  # noqa: PLR2004 - flags, uuid, number
@@ -512,7 +566,9 @@ class SlowLogDecoder:
         if not e.body[12] & _STANDALONE:
             self._in_transaction = True
             self._event_count = 1
+            self._begin_counts(e)
         if e.body[12] & _PREPARED_XA:
+            self._cut()
             self._put_event(e, self._gtid_text(), self._time_of(e))
 
     # --- compressed parts --------------------------------------------------------------------------------------------
@@ -652,11 +708,14 @@ class SlowLogDecoder:
             if not self._gives_partial:
                 raise self._bad_rows(error, e) from error
             self._pass_on(e, table)
-            self._stopped = self._payload is not None
+            self._stopped = self._payload is not None or self._transactions  # how many records come of it is for the reader to say
             return
         except DefiniteError as error:
             raise self._bad_rows(error, e) from error
         self._inside(e)
+        self._cut_if_full()
+
+    def _cut_if_full(self) -> None:
         if self._records >= self._records_max or self._bytes >= self._bytes_max:
             self._cut()
 
@@ -679,6 +738,7 @@ class SlowLogDecoder:
             gtid=self._gtid_text(),
             thread=self._thread,
             query=self._query,
+            transaction=self._place_of(encoder),
         )
         keys, values, headers = encoder.encode_rows(op, e.body, context, version=version, skip_rows=skip)
         if not keys:
@@ -690,9 +750,15 @@ class SlowLogDecoder:
         segment[3].update({len(segment[1]) + index: header for index, header in headers.items()})
         segment[1].extend(keys)
         segment[2].extend(values)
+        self.count(encoder, sum(value is not None for value in values))
         self._records += len(keys)
         self._bytes += sum(len(part) for part in (*keys, *values) if part is not None)
         self._source_ts_us = context.source_ts_us
+
+    def _place_of(self, encoder: RowEncoder) -> TransactionPlace | None:
+        if self._counts is None:
+            return None
+        return TransactionPlace(self._counts.id, self._total, self._counts.tables.get(str(encoder.plan.table.id), 0))
 
     # --- items -------------------------------------------------------------------------------------------------------
 
@@ -706,8 +772,10 @@ class SlowLogDecoder:
                 bytes=self._bytes,
                 source_ts_us=self._source_ts_us if self._records else None,
                 position=self._offset(with_delta=True),
+                borders=tuple(self._borders),
             )
         )
+        self._borders = []
         self._segments = []
         self._records = self._bytes = 0
         if self._payload is not None:
@@ -731,6 +799,7 @@ class SlowLogDecoder:
                 table=None if table is None else e.body[:6] + table.body,
                 flags=e.flags,
                 thread=self._thread if table is not None and table.encoder is not None else thread,
+                transaction=None if table is None or table.encoder is None else self._place_of(table.encoder),
                 encoder=None if table is None else table.encoder,
             )
         )
@@ -769,6 +838,7 @@ class SlowLogDecoder:
             ts_sec=self._last[0],
             server_id=self._last[1],
             in_transaction=self._in_transaction,
+            transaction=None if self._counts is None else self._counts.copy(),
             gtids_delta=delta,
         )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dblog.codecs.rowplan import RowEncoder
+    from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionPlace
     from dblog.model import Headers
 
 MysqlGtids = list[tuple[str, str, int, int]]
@@ -36,6 +37,8 @@ class LogOffset:
     ts_sec: int = 0
     server_id: int = 0
     in_transaction: bool = False
+    transaction: TransactionCounts | None = None
+    """The records of the open transaction, where they are counted."""
     prepared: str | None = None
     """Not the decoder's: the XA transactions that have not ended (readers/prepared.py), where they have changed."""
     gtids_delta: MysqlGtids | MariadbGtids = field(default_factory=list)
@@ -46,7 +49,8 @@ class LogRows:
     """Finished records of a stretch of the log: one segment for each encoder, in the order of first use.
 
     Rows of one table keep their order; rows of different tables within an item do not say who came first. ``position`` is the place after
-    the last event of the stretch. An item without segments only moves the position.
+    the last event of the stretch. An item without segments only moves the position. ``borders``: the transactions that begin and end in
+    the stretch, in log order, where they are told; ``records`` counts one for each, ``bytes`` none.
     """
 
     segments: list[tuple[RowEncoder, list[bytes | None], list[bytes | None], dict[int, Headers]]]
@@ -54,6 +58,7 @@ class LogRows:
     bytes: int
     source_ts_us: int | None
     position: LogOffset
+    borders: tuple[TransactionBorder, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +84,8 @@ class LogEvent:
     table: bytes | None = None
     flags: int = 0
     thread: int | None = None
+    transaction: TransactionPlace | None = None
+    """Of a rows event whose images lack columns, where transactions are counted."""
     encoder: RowEncoder | None = field(default=None, compare=False)
     """``encoder`` only of a rows event whose images lack columns, ``thread`` of this and of a statement inside a transaction (CREATE TABLE ... SELECT)."""
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from dblog.codecs.rewrites import Rewrite
 from dblog.codecs.schema import Schema
+from dblog.codecs.transactions import TransactionPlace
 from dblog.model import Table
 
 
@@ -180,3 +181,5 @@ class RowContext:
     thread: int | None = None
     query: str | None = None
     snapshot: str | None = None
+    transaction: TransactionPlace | None = None
+    """None: the envelope's transaction block is null."""

@@ -21,6 +21,7 @@ from dblog.codecs import avro
 from dblog.codecs.javatext import double_text, float_text
 from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.schema import Kind, Schema
+from dblog.codecs.transactions import TransactionPlace
 from dblog.errors import DefiniteError
 from dblog.model import Headers
 
@@ -154,6 +155,7 @@ class SlowPlan:
         """See RowEncoder."""
         plan = self.plan
         records = _Records()
+        order = _Order(context.transaction)
         if op in plan.skipped_operations:
             return records.keys, records.values, records.headers
         for number, (before, after) in enumerate(self._log_rows(op, body, version=version)):
@@ -163,13 +165,13 @@ class SlowPlan:
             if op == "u":
                 assert before is not None
                 assert after is not None
-                self._update(records, before, after, source, context)
+                self._update(records, before, after, source, context, order)
             elif op == "c":
                 assert after is not None
-                records.add(self._key(after), self._value("c", None, self._struct(after), source, context))
+                records.add(self._key(after), self._value("c", None, self._struct(after), source, context, order))
             else:
                 assert before is not None
-                self._delete(records, before, source, context, headers=None)
+                self._delete(records, before, source, context, order, headers=None)
         return records.keys, records.values, records.headers
 
     def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
@@ -177,6 +179,7 @@ class SlowPlan:
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
         dropped = digest = 0
+        order = _Order(context.transaction)
         for image_row in self._result_rows(rows):
             source = source_block(self.plan, context, row=0 if op == "r" else len(keys))
             row = self._struct(image_row)
@@ -186,30 +189,31 @@ class SlowPlan:
                 dropped += 1
                 continue
             keys.append(key)
-            values.append(self._value(op, None, row, source, context))
+            values.append(self._value(op, None, row, source, context, order))
         return keys, values, dropped, digest
 
     def check_table_map(self, body: bytes) -> None:
         """See RowEncoder."""
         self._image.check_table_map(self.plan, body)
 
-    def _update(self, records: _Records, before: Row, after: Row, source: Mapping[str, Any], context: RowContext) -> None:
+    def _update(self, records: _Records, before: Row, after: Row, source: Mapping[str, Any], context: RowContext, order: _Order) -> None:
         was, now = self._struct(before), self._struct(after)
         if self.plan.skip_unchanged and self._row_bytes(was) == self._row_bytes(now):
             return
         old, new = self._key(before), self._key(after)
         if old == new:
-            records.add(new, self._value("u", was, now, source, context))
+            records.add(new, self._value("u", was, now, source, context, order))
             return
-        self._delete(
-            records, before, source, context, headers=[(NEW_KEY_HEADER, key_text(self.plan, key_struct(self.plan, after)).encode())]
-        )
+        new_key: Headers = [(NEW_KEY_HEADER, key_text(self.plan, key_struct(self.plan, after)).encode())]
+        self._delete(records, before, source, context, order, headers=new_key)
         headers: Headers = [(OLD_KEY_HEADER, key_text(self.plan, key_struct(self.plan, before)).encode())]
-        records.add(new, self._value("c", None, now, source, context), headers)
+        records.add(new, self._value("c", None, now, source, context, order), headers)
 
-    def _delete(self, records: _Records, before: Row, source: Mapping[str, Any], context: RowContext, *, headers: Headers | None) -> None:
+    def _delete(
+        self, records: _Records, before: Row, source: Mapping[str, Any], context: RowContext, order: _Order, *, headers: Headers | None
+    ) -> None:
         key = self._key(before)
-        records.add(key, self._value("d", self._struct(before), None, source, context), headers)
+        records.add(key, self._value("d", self._struct(before), None, source, context, order), headers)
         if self.plan.tombstones and key is not None:
             records.add(key, None, headers)
 
@@ -228,20 +232,36 @@ class SlowPlan:
         self._write_row(out, row)
         return bytes(out)
 
-    def _value(self, op: str, before: Any, after: Any, source: Mapping[str, Any], context: RowContext) -> bytes:
+    def _value(self, op: str, before: Any, after: Any, source: Mapping[str, Any], context: RowContext, order: _Order) -> bytes:
         now = context.now_us
         return self._writers.value(
             {
                 "before": before,
                 "after": after,
                 "source": source,
-                "transaction": None,
+                "transaction": order.next_block(),
                 "op": op,
                 "ts_ms": now // 1000,
                 "ts_us": now,
                 "ts_ns": now * 1000,
             }
         )
+
+
+class _Order:
+    """The transaction blocks of one event's records."""
+
+    def __init__(self, place: TransactionPlace | None) -> None:
+        self._place = place
+        self._records = 0
+
+    def next_block(self) -> dict[str, Any] | None:
+        """Of the next record; tombstones have none and do not count."""
+        place = self._place
+        if place is None:
+            return None
+        self._records += 1
+        return {"id": place.id, "total_order": place.total + self._records, "data_collection_order": place.of_table + self._records}
 
 
 class _Records:

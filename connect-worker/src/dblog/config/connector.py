@@ -550,11 +550,10 @@ _EVENT_OPTIONS = (
     ),
     _bool(
         name="provide.transaction.metadata",
-        doc="Write the borders of transactions to their own topic.",
+        doc="Give each change its place in its transaction, and write the transactions' BEGIN and END to a topic of their own.",
         default="false",
         group=EVENTS,
         label="Transaction metadata",
-        refused=only(False, because=_not_yet("write transaction metadata")),
     ),
     _opt(
         name="event.processing.failure.handling.mode",

@@ -57,8 +57,10 @@ class BinlogDialect:
     image: ModuleType = image
     sql: ModuleType = sql
 
-    def decoder(self, resolve: Callable[[bytes, LogOffset], RowEncoder | None], marks: TableId, settings: Settings) -> LogDecoder:
-        """A log decoder that has not been started; rows of the watermark table pass through it."""
+    def decoder(
+        self, resolve: Callable[[bytes, LogOffset], RowEncoder | None], marks: TableId, settings: Settings, *, transactions: bool = False
+    ) -> LogDecoder:
+        """A log decoder that has not been started; rows of the watermark table pass through it. ``transactions``: it counts and tells them."""
         return LogDecoder(
             flavor=self.name,
             resolve=resolve,
@@ -68,6 +70,7 @@ class BinlogDialect:
             spool=tempfile.TemporaryFile,
             gives_partial=rereads(settings),
             gtid_included=gtid_filter(settings) if settings.boolean("gtid.source.filter.dml.events") else None,
+            transactions=transactions,
         )
 
     def charsets(self, session: Session) -> Charsets:

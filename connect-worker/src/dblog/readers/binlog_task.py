@@ -321,6 +321,7 @@ class BinlogTask:
             file, pos, _ = session.current_position()
             progress.epoch += 1
             progress.file, progress.pos, progress.event, progress.packed_event, progress.row = file, pos, 0, 0, 0
+            progress.transaction = None
         progress.server = identity
 
     def _pass_over_unwanted(self, session: Session, progress: LogProgress) -> None:
@@ -426,13 +427,16 @@ class BinlogTask:
         heartbeat_s = self._settings.integer("heartbeat.interval.ms") / 1000
         self._stream = LogStream(
             open_log=lambda at: self._open_log(session, at),
-            new_decoder=lambda: self._dialect.decoder(resolve, self._marks, self._settings),
+            new_decoder=lambda: self._dialect.decoder(
+                resolve, self._marks, self._settings, transactions=self._settings.boolean("provide.transaction.metadata")
+            ),
             end_of_log=lambda code, body, where: end_of_log(code, body, session.settings, where),
             progress=progress,
             schemas=schemas,
             interleaver=interleaver,
             mark_name=f"{self._mark_name}/",
             statement_records=lambda *statement: patience(lambda: self._statement_records(*statement)),
+            border_records=lambda borders: patience(lambda: self._encoders.borders(borders)),
             heartbeat=(lambda: patience(self._encoders.heartbeat)) if heartbeat_s else None,
             heartbeat_interval_s=heartbeat_s,
             clock=self._clock,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -22,6 +23,7 @@ from dblog.codecs.plan import RowContext, Source, TablePlan
 from dblog.codecs.rowplan import RowEncoder, SlowPlan, Writers, source_block
 from dblog.codecs.schema import Schema
 from dblog.codecs.tableplan import PlanSettings, Prefix, TopicNaming, build_table_plan
+from dblog.codecs.transactions import TransactionBorder
 from dblog.config.options import Settings
 from dblog.core.dumps import key_to_json
 from dblog.core.selection import Selection, column_rewrite, key_rules, message_key, name_matcher
@@ -175,6 +177,17 @@ class Encoders:
             partition=0,
         )
 
+    def borders(self, borders: Sequence[TransactionBorder]) -> Segment:
+        """The records of transactions that begin and end, in log order; one partition keeps it."""
+        topic = self._naming.transactions
+        return Segment(
+            topic,
+            [self._key.serialize(topic, envelope.TRANSACTION_KEY, {"id": border.id}) for border in borders],
+            [self._value.serialize(topic, envelope.TRANSACTION_VALUE, _border_value(border)) for border in borders],
+            partition=0,
+            context_headers=False,
+        )
+
     def truncated(self, event: LogEvent, encoder: RowEncoder) -> Segment | None:
         """The record of a TRUNCATE TABLE (op ``t``, no key), None where ``skipped.operations`` leaves it out (Debezium's default)."""
         plan = encoder.plan
@@ -263,6 +276,19 @@ def _run_id(now_ms: int) -> str:
     """A number for one run of a task, as Debezium 3.6 gives itself one: UUID version 7, so that runs sort by their start (RFC 9562)."""
     random = int.from_bytes(os.urandom(10))
     return str(uuid.UUID(int=now_ms << 80 | 7 << 76 | (random >> 62 & 0xFFF) << 64 | 2 << 62 | random & (1 << 62) - 1))
+
+
+def _border_value(border: TransactionBorder) -> dict[str, Any]:
+    counts = border.tables
+    return {
+        "status": "BEGIN" if counts is None else "END",
+        "id": border.id,
+        "event_count": None if counts is None else sum(counts.values()),
+        "data_collections": None
+        if counts is None
+        else [{"data_collection": table, "event_count": records} for table, records in sorted(counts.items())],
+        "ts_ms": border.ts_us // 1000,
+    }
 
 
 def _context_of(event: LogEvent, now_us: int) -> RowContext:

@@ -21,6 +21,7 @@ from dblog.clock import Clock
 from dblog.codecs.logitems import LogEvent
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import NEW_KEY_HEADER, OLD_KEY_HEADER, ReadOp, Records, RowEncoder
+from dblog.codecs.transactions import TransactionPlace
 from dblog.dialects.mysql import events, sql
 from dblog.dialects.mysql.connect import TableChangedError
 from dblog.dialects.mysql.minimal import Key, Minimal, read_minimal, slices
@@ -108,14 +109,16 @@ class Reread:
             raise BadRowsError(message) from work
         encoder = event.encoder
         assert encoder is not None, "only events that lack columns are read again"
-        context = self._context(event, first=0)
+        sent = 0
         if work.minimal.gone is not None:
-            yield encoder.encode_rows("d", work.minimal.gone, context, version=2)
+            gone = encoder.encode_rows("d", work.minimal.gone, self._context(event, first=0, sent=sent), version=2)
+            sent += counted(gone[1])
+            yield gone
         headers: dict[bytes | None, Headers] = {}
         if work.minimal.moved is not None:
-            deletes, headers = _moved(encoder.encode_rows("u", work.minimal.moved, context, version=2))
+            deletes, headers = self._moved(event, encoder, work.minimal)
+            sent += counted(deletes[1])
             yield deletes
-        context = self._context(event, first=work.minimal.rows)
         changed, first = False, work.minimal.rows
         while read and work.slices:
             if work.slices[0].rows is None and not work.slices[0].changed:
@@ -124,8 +127,9 @@ class Reread:
             part = work.slices.pop(0)
             changed = changed or part.changed
             if part.rows:
-                keys, values, _, _ = encoder.encode_chunk(part.rows, self._context(event, first=first), frozenset(), part.op)
+                keys, values, _, _ = encoder.encode_chunk(part.rows, self._context(event, first=first, sent=sent), frozenset(), part.op)
                 first += len(keys)
+                sent += len(keys)
                 yield keys, values, {i: headers[key] for i, key in enumerate(keys) if part.moved and key in headers}
         if changed:
             message = f"{encoder.plan.table.id} has been altered since the event at {event.file}:{event.start_pos}, whose rows lack columns"
@@ -137,7 +141,28 @@ class Reread:
         if connection is not None:
             connection.close()
 
-    def _context(self, event: LogEvent, *, first: int) -> RowContext:
+    def _moved(self, event: LogEvent, encoder: RowEncoder, minimal: Minimal) -> tuple[Records, dict[bytes | None, Headers]]:
+        """The deletes of rows that have another key now, and the headers of the rows that are to come for them, by their new key.
+
+        Row by row where they are counted: the creates that are thrown away would leave holes.
+        """
+        assert minimal.moved is not None
+        if event.transaction is None:
+            return _parted(encoder.encode_rows("u", minimal.moved, self._context(event, first=0, sent=0), version=2))
+        out: Records = ([], [], {})
+        new: dict[bytes | None, Headers] = {}
+        for number, end in enumerate(minimal.moved_ends):
+            context = self._context(event, first=0, sent=number)
+            (keys, values, headers), more = _parted(encoder.encode_rows("u", minimal.moved[:end], context, version=2, skip_rows=number))
+            out[2].update({len(out[0]) + index: header for index, header in headers.items()})
+            out[0].extend(keys)
+            out[1].extend(values)
+            new |= more
+        return out, new
+
+    def _context(self, event: LogEvent, *, first: int, sent: int) -> RowContext:
+        """``first``: the row's number in its event; ``sent``: records of the event that are counted already."""
+        place = event.transaction
         return RowContext(
             file=event.file,
             pos=event.start_pos,
@@ -148,6 +173,7 @@ class Reread:
             sequence_low=event.sequence_low + first,
             gtid=event.gtid,
             thread=event.thread,
+            transaction=None if place is None else TransactionPlace(place.id, place.total + sent, place.of_table + sent),
         )
 
     def _read(self, now: _Work) -> None:
@@ -238,8 +264,13 @@ def _work_of(event: LogEvent) -> _Work:
     return _Work(minimal, [*moved, *(_Slice(encoder, minimal.op, keys, moved=False) for keys in slices(minimal.read, KEYS_MAX))])
 
 
-def _moved(records: Records) -> tuple[Records, dict[bytes | None, Headers]]:
-    """The deletes of rows that have another key now, and the headers of the rows that are to come for them, by their new key."""
+def counted(values: Iterable[bytes | None]) -> int:
+    """How many records count in their transaction: all but tombstones."""
+    return sum(value is not None for value in values)
+
+
+def _parted(records: Records) -> tuple[Records, dict[bytes | None, Headers]]:
+    """The deletes of keys that have changed, and the headers of their creates, which are left out."""
     keys, values, headers = records
     out: Records = ([], [], {})
     new: dict[bytes | None, Headers] = {}

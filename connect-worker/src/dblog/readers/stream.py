@@ -17,6 +17,7 @@ import structlog
 from dblog.clock import Clock
 from dblog.codecs.logitems import LogEvent, LogOffset, LogRows
 from dblog.codecs.rowplan import RowEncoder
+from dblog.codecs.transactions import TransactionBorder
 from dblog.core.backoff import Backoff
 from dblog.core.changes import Change, Ignored
 from dblog.core.watermark import MarkPosition
@@ -28,7 +29,7 @@ from dblog.model import Segment, TableId
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.prepared import Ended, Prepared
 from dblog.readers.queue import QueueClosedError
-from dblog.readers.reread import Reread
+from dblog.readers.reread import Reread, counted
 from dblog.readers.schemas import Schemas
 
 log = structlog.get_logger(__name__)
@@ -64,6 +65,9 @@ class LogSource(Protocol):
 StatementRecords = Callable[[LogEvent, events.Query, str, tuple[Change, ...]], list[Segment]]
 """The records that one DDL statement leaves: schema changes, truncates."""
 
+BorderRecords = Callable[[tuple[TransactionBorder, ...]], Segment]
+"""The records of transactions that begin and end."""
+
 
 class LogStream:
     """The log thread. ``open_log`` connects at a progress, ``new_decoder`` gives a decoder that has not been started, ``first`` are
@@ -86,6 +90,7 @@ class LogStream:
         clock: Clock,
         on_tables_changed: Callable[[Iterable[Change], dict[TableId, str]], None],
         dump_again: Callable[[Iterable[TableId] | None, str], None],
+        border_records: BorderRecords | None = None,
         reread: Reread | None = None,
         first: Iterable[Segment] = (),
         skips_bad_events: bool = False,
@@ -99,6 +104,7 @@ class LogStream:
         self._interleaver = interleaver
         self._mark_name = mark_name
         self._statement_records = statement_records
+        self._border_records = border_records
         self._heartbeat = heartbeat
         self._heartbeat_interval_s = heartbeat_interval_s
         self._clock = clock
@@ -182,6 +188,7 @@ class LogStream:
             epoch=at.epoch,
             now_us=self._clock.now_us,
             unreadable=self._unreadable,
+            transaction=at.transaction,
         )
         self._resumes = True
         self.connected = True
@@ -303,7 +310,13 @@ class LogStream:
             self._prepared.rows(encoder.plan.table.id)
         self._note_prepared(item.position)
         segments = [Segment(e.plan.topic, keys, values, e.plan.table.id, headers) for e, keys, values, headers in item.segments]
-        self._interleaver.rows(segments, records=item.records, size_bytes=item.bytes, source_ts_us=item.source_ts_us)
+        size_bytes = item.bytes
+        if item.borders:
+            assert self._border_records is not None, "the decoder tells of transactions only where somebody asks"
+            borders = self._border_records(item.borders)
+            segments.append(borders)  # behind the rows: who meets an END finds most of its rows there
+            size_bytes += sum(len(part) for part in (*borders.keys, *borders.values) if part is not None)
+        self._interleaver.rows(segments, records=item.records, size_bytes=size_bytes, source_ts_us=item.source_ts_us)
         self._sent()
 
     def _partial_rows(self, event: LogEvent, encoder: RowEncoder) -> None:
@@ -313,8 +326,10 @@ class LogStream:
         self._prepared.rows(table)
         if self._prepared.is_open:
             self._prepared.unread(table)
+        records = 0
         try:
             for keys, values, headers in self._reread.records(event, read=not self._prepared.is_open):
+                records += counted(values)
                 if keys:
                     self.records_total += len(keys)
                     size_bytes = sum(len(part) for part in (*keys, *values) if part is not None)
@@ -326,6 +341,8 @@ class LogStream:
                 self._dumped_again[table] = encoder
         except BadRowsError as e:
             self._skip(e)
+        if event.transaction is not None:
+            event.position.transaction = self._decoder.count(encoder, records)
         self.source_ts_us = event.source_ts_us or self.source_ts_us
 
     def _skip(self, error: DefiniteError) -> None:

@@ -34,7 +34,8 @@ Key = tuple[Any, ...]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minimal:
     """One event: ``gone`` is a whole DELETE event, ``moved`` a whole UPDATE event of those rows whose key has changed (right in its keys only); ``read``
-    are the rows to read again under the operation ``op``, ``read_moved`` those of ``moved`` under their new key. ``rows`` is how many the event has.
+    are the rows to read again under the operation ``op``, ``read_moved`` those of ``moved`` under their new key. ``rows`` is how many the event has,
+    ``moved_ends`` where in ``moved`` each row ends.
     """
 
     op: ReadOp
@@ -43,6 +44,7 @@ class Minimal:
     moved: bytes | None = None
     read: tuple[Key, ...] = ()
     read_moved: tuple[Key, ...] = ()
+    moved_ends: tuple[int, ...] = ()
 
 
 def read_minimal(plan: TablePlan, op: str, body: bytes, *, version: int) -> Minimal:
@@ -59,6 +61,7 @@ def read_minimal(plan: TablePlan, op: str, body: bytes, *, version: int) -> Mini
     whole = {"d": bytearray(event_head(plan, body, images=1)), "u": bytearray(event_head(plan, body, images=2))}
     read: dict[Key, None] = {}
     read_moved: dict[Key, None] = {}
+    moved_ends: list[int] = []
     rows = 0
     while reader.at < len(body):
         rows += 1
@@ -72,6 +75,7 @@ def read_minimal(plan: TablePlan, op: str, body: bytes, *, version: int) -> Mini
         key = tuple(value(after[index]) for value, index in zip(values, table_key, strict=True))
         if op == "u" and any(before[index] != after[index] for index in certain):
             whole["u"] += written(before) + written(after)
+            moved_ends.append(len(whole["u"]))
             read_moved[key] = None
         else:
             read[key] = None
@@ -82,6 +86,7 @@ def read_minimal(plan: TablePlan, op: str, body: bytes, *, version: int) -> Mini
         moved=bytes(whole["u"]) if read_moved else None,
         read=tuple(read),
         read_moved=tuple(read_moved),
+        moved_ends=tuple(moved_ends),
     )
 
 

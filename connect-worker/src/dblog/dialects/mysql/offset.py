@@ -7,6 +7,8 @@ of the start are not in their topic yet: readers/offset.py).
 
 Inside a transaction ``file`` and ``pos`` are its BEGIN, ``gtids`` the set without it, ``event`` the number of its events to skip, BEGIN included. A
 compressed transaction is one event to Debezium, which reads it anew: there ``event`` is left out and ``dblog_event`` counts what is in it.
+Where its records are counted (provide.transaction.metadata), ``transaction_id`` names it, and a ``transaction_data_collection_order_<table>`` is how
+many of a table's were taken.
 """
 
 from __future__ import annotations
@@ -14,10 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dblog.codecs.logitems import LogOffset
+from dblog.codecs.transactions import TransactionCounts
 from dblog.dialects.mariadb.position import GtidPosition
 from dblog.dialects.mysql.position import GtidSet, file_index
 from dblog.errors import DefiniteError
 from dblog.model import OffsetMap
+
+TRANSACTION_ID = "transaction_id"
+TABLE_COUNT = "transaction_data_collection_order_"
 
 POSITION_BITS = 23
 """Low bits of the second sequence number that hold the row's number (D7)."""
@@ -54,6 +60,7 @@ class LogProgress:
         server: str | None = None,
         epoch: int = 0,
         prepared: str = "",
+        transaction: TransactionCounts | None = None,
     ) -> None:
         self.flavor = flavor
         self.file = file
@@ -66,6 +73,7 @@ class LogProgress:
         self.server = server
         self.epoch = epoch
         self.prepared = prepared
+        self.transaction = transaction
         parse = GtidPosition.parse if flavor == "mariadb" else GtidSet.parse
         self.gtids: GtidSet | GtidPosition | None = None if gtids is None else parse(gtids)
 
@@ -91,6 +99,7 @@ class LogProgress:
             server=server if isinstance(server, str) else None,
             epoch=_integer(offset, "dblog_epoch"),
             prepared=prepared if isinstance(prepared, str) else "",
+            transaction=_counts(offset),
         )
 
     def copy(self) -> LogProgress:
@@ -108,6 +117,7 @@ class LogProgress:
             server=self.server,
             epoch=self.epoch,
             prepared=self.prepared,
+            transaction=self.transaction,
         )
 
     def advance(self, place: LogOffset) -> None:
@@ -117,6 +127,7 @@ class LogProgress:
         self.event = place.event
         self.packed_event = place.packed_event
         self.row = place.row
+        self.transaction = place.transaction
         if place.prepared is not None:
             self.prepared = place.prepared
         if place.ts_sec:
@@ -168,7 +179,18 @@ class LogProgress:
             out["dblog_server"] = self.server
         if self.prepared:
             out["dblog_xa"] = self.prepared
+        if self.transaction is not None:
+            out[TRANSACTION_ID] = self.transaction.id
+            out |= {f"{TABLE_COUNT}{table}": records for table, records in self.transaction.tables.items()}
         return out
+
+
+def _counts(offset: OffsetMap) -> TransactionCounts | None:
+    name = offset.get(TRANSACTION_ID)
+    if not isinstance(name, str):
+        return None
+    tables = {key.removeprefix(TABLE_COUNT): _integer(offset, key) for key in offset if key.startswith(TABLE_COUNT)}
+    return TransactionCounts(name, tables)
 
 
 def _integer(offset: OffsetMap, name: str) -> int:
