@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ import pyarrow as pa
 from dblog_sink import config
 from dblog_sink.batch import BatchWriter
 from dblog_sink.cli import built
+from dblog_sink.cutter import Kafka, Offsets
 from dblog_sink.merger import Merger
 from dblog_sink.progress import Progress
 from dblog_sink.session import spark_session
@@ -41,13 +42,14 @@ _WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One Kafka record. ``offset`` None: the next one of its topic partition."""
+    """One Kafka record. ``offset`` None: the next one of its topic partition. ``at``: when Kafka got it."""
 
     topic: str
     key: bytes | None
     value: bytes | None
     partition: int = 0
     offset: int | None = None
+    at: datetime = _WHEN
 
 
 def change(
@@ -62,6 +64,7 @@ def change(
     sequenced: bool = False,
     partition: int = 0,
     ts_ms: int = 1_700_000_000_000,
+    transaction: tuple[str, int, int] | None = None,
 ) -> Record:
     """A row event at position ``at`` of log file ``file``; ``row`` is the new image, or the old one of a delete."""
     key = table.key_bytes({name: row[name] for name in table.key})
@@ -75,6 +78,7 @@ def change(
         sequence=(file, at << 23 | row_number) if sequenced else None,
         lsn=at if table.connector == "postgresql" else None,
         ts_ms=ts_ms,
+        transaction=transaction,
     )
     return Record(topic=table.topic, key=key, value=value, partition=partition)
 
@@ -115,7 +119,11 @@ class Sink:
     generation: str = "g1"
     batch_id: int = 0
     topic_id: str = "t1"
+    compacted: set[str] = field(default_factory=set)
+    """Topics whose later records take the place of earlier ones."""
     reached: Callable[[str], None] = nothing
+    kafka: Kafka = lambda _: ({}, {}, {})
+    """What the brokers say of topics."""
     merger: Merger = field(init=False)
     _offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     _writer: BatchWriter | None = None
@@ -152,9 +160,17 @@ class Sink:
                 Progress(self.folder / "progress.jsonl"),
                 generation=lambda _: self.generation,
                 topic_ids=lambda topics: dict.fromkeys(topics, self.topic_id),
+                ends=lambda topics: {
+                    topic: {partition: end for (one, partition), end in self._offsets.items() if one == topic} for topic in topics
+                },
+                compacted=lambda topic: topic in self.compacted,
+                kafka=self._offsets_of,
                 reached=self.reached,
             )
         return self._writer
+
+    def _offsets_of(self, topics: Collection[str]) -> tuple[Offsets, Offsets, Offsets]:
+        return self.kafka(topics)
 
     def killed(self) -> Sink:
         """Forget everything that was in memory and not written, as a kill does."""
@@ -211,7 +227,7 @@ class Sink:
             place = (record.topic, record.partition)
             offset = self._offsets.get(place, 0) if record.offset is None else record.offset
             self._offsets[place] = offset + 1
-            row = (record.key, record.value, record.topic, record.partition, offset, _WHEN, 0)
+            row = (record.key, record.value, record.topic, record.partition, offset, record.at, 0)
             for values, value in zip(columns.values(), row, strict=True):
                 values.append(value)
         return pa.table(columns, schema=KAFKA)

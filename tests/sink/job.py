@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ class Job:
         }
         self.progress = folder / "progress.jsonl"
         self.status: int | None = None
+        self.listener: Callable[[str, Mapping[str, Any]], None] = lambda _kind, _facts: None
 
     def table(self, name: str, *columns: tuple[str, Any]) -> TableSchema:
         return TableSchema(
@@ -70,7 +71,7 @@ class Job:
         settings = config.parse(self.settings | {key.replace("__", "."): value for key, value in options.items()})
         stopping = threading.Event()
         lease = Lease(LocalFolder(Path(settings.state_path)), name="t", where="t")
-        runner = _Runner(self.spark, settings, Progress(self.progress), stopping, lease)
+        runner = _Runner(self.spark, settings, Progress(self.progress, listener=self.listener), stopping, lease)
 
         def run() -> None:
             self.status = runner.run()

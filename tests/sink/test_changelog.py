@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dblog_sink.errors import DefiniteError
 from sink.harness import Record, Sink
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
@@ -31,3 +32,21 @@ def test_updates_without_their_old_row_are_kept_with_the_new_one(sink: Sink, reg
     sink.batch(event(table, "u", 3, after={"v": "b"}))
 
     assert [(row["_dblog_op"], row["v"]) for row in sink.read(table).collect()] == [("u", "b")]
+
+
+def test_a_list_of_changes_that_fails_after_its_commit_and_is_parked_gets_nothing_twice(sink: Sink, registry: RegistryServer) -> None:
+    table = TableSchema(topic="p.shop.log", columns=[("v", ["null", "string"])], key=(), registry=registry)
+    sink.settings |= {"table.all.match": ".*", "table.all.failure": "park"}
+
+    def failing(step: str) -> None:
+        if step == "appended":
+            raise DefiniteError("something broke after the commit")
+
+    sink.reached = failing
+    sink.batch(event(table, "c", 1, after={"v": "a"}), event(table, "c", 2, after={"v": "b"}))
+    sink.restarted().reached = lambda _: None
+    sink.batch(event(table, "c", 3, after={"v": "c"}))
+    sink.merger.unpark(table.topic)
+    sink.merger.drain()
+
+    assert sorted(row["v"] for row in sink.read(table).collect()) == ["a", "b", "c"]

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 from dblog_sink.errors import DefiniteError
+from dblog_sink.tombstones import Tombstones
 from pyspark.sql import types as t
 from sink.harness import Sink, change
 from support.envelopes import TableSchema, decimal, int16
@@ -73,3 +74,42 @@ def test_two_topics_for_one_table_are_refused(sink: Sink, registry: RegistryServ
 
     with pytest.raises(DefiniteError, match=r"two topics map to the Delta table .*\{prefix\}"):
         sink.batch(change(here, "c", {"id": 1}, at=1), change(there, "c", {"id": 1}, at=1))
+
+
+def test_the_second_topic_of_a_table_is_refused_also_after_a_restart(sink: Sink, registry: RegistryServer) -> None:
+    one, other = (TableSchema(topic=f"{prefix}.shop.items", columns=[("id", "long")], registry=registry) for prefix in ("p", "q"))
+    sink.batch(change(one, "c", {"id": 1}, at=1))
+    sink.restarted()
+
+    with pytest.raises(
+        DefiniteError, match=r"two topics map to the Delta table .*, p.shop.items and q.shop.items, and it is p.shop.items's"
+    ):
+        sink.batch(change(other, "c", {"id": 2}, at=1))
+    assert sink.rows(one) == [{"id": 1}]
+
+    # The way out that the message tells, for a topic that has taken the other's place.
+    sink.restarted()
+    sink.spark.sql(f"ALTER TABLE delta.`{sink.path(one)}` SET TBLPROPERTIES ('dblog.topic' = 'q.shop.items')")
+    sink.batch(change(other, "c", {"id": 2}, at=2))
+    assert sink.rows(other) == [{"id": 1}, {"id": 2}]
+
+
+def test_a_kill_between_widening_a_key_and_widening_its_tombstones_is_mended(
+    sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow, wide = (table(registry, id_type=kind) for kind in ("int", "long"))
+    sink.batch(change(narrow, "c", {"id": 1}, at=1), change(narrow, "c", {"id": 2}, at=2))
+    sink.batch(change(narrow, "d", {"id": 1}, at=3))
+
+    def killed(*_: object) -> None:
+        raise DefiniteError("the process ended here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Tombstones, "evolved", killed)
+        with pytest.raises(DefiniteError, match="ended here"):
+            sink.batch(change(wide, "c", {"id": 2**40}, at=4), change(wide, "d", {"id": 2}, at=5))
+    sink.killed()
+    sink.batch(change(wide, "c", {"id": 2**40}, at=4), change(wide, "d", {"id": 2}, at=5))
+    sink.batch(change(wide, "d", {"id": 2**40}, at=6), change(wide, "c", {"id": 2**41}, at=7))
+
+    assert sink.rows(wide) == [{"id": 2**41}]

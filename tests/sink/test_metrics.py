@@ -38,6 +38,11 @@ def told(tmp_path: Path) -> Metrics:
     progress.say("parked", table="shop.a", topic="t.shop.a", reason="r")
     progress.say("upkeep", table="shop.a", seconds=0.1, files=3)
     progress.say("data_loss", topic="t.shop.c", reason="r")
+    progress.say("chunks", table="shop.a", topic="t.shop.a", complete=4, rows=400)
+    for result in ("short", "unproven"):
+        progress.say("chunk", table="shop.a", topic="t.shop.a", result=result, missing=3)
+    progress.say("cut", number=4, source_ts_ms=1_700_000_007_000, seconds=2.5)
+    progress.say("incomplete", transaction="0-1-5", seconds=300.0)
     progress.say("restarting", reason="r", attempt=1, pause_s=1)
     return metrics
 
@@ -61,6 +66,10 @@ def test_every_line_becomes_a_number_and_is_served(tmp_path: Path) -> None:
     expected = {
         ("build_info", "1"): 1,
         ("running", ""): 1,
+        ("cut_number", ""): 4,
+        ("cut_timestamp_seconds", ""): 1_700_000_007,
+        ("cut_duration_seconds_sum", ""): 2.5,
+        ("transaction_incomplete_seconds", ""): 300,
         ("restarts_total", ""): 1,
         ("batches_total", ""): 1,
         ("batch_duration_seconds_sum", ""): 1.5,
@@ -83,6 +92,10 @@ def test_every_line_becomes_a_number_and_is_served(tmp_path: Path) -> None:
         ("rows_waiting", ""): 7,
         ("table_parked", "shop.a"): 1,
         ("data_losses_total", "t.shop.c"): 1,
+        ("chunks_total", "complete,shop.a"): 4,
+        ("chunks_total", "short,shop.a"): 1,
+        ("chunks_total", "unproven,shop.a"): 1,
+        ("chunk_rows_missing_total", "shop.a"): 3,
     }
     assert {name: found.get(name) for name in expected} == expected
 

@@ -159,3 +159,10 @@ def test_only_groups_of_lots_that_nobody_waits_for_expire() -> None:
 
     assert plan.expirable(waiting, newest=10 * 256) == 3
     assert plan.expirable([table("c")], newest=10 * 256) == 10
+
+
+def test_of_many_new_tables_none_holds_up_the_batch_and_a_few_are_made_at_once() -> None:
+    known = table("known", seconds=0.5)
+
+    assert plan.decide({"a": 7, "b": 7}, {}, POLICY) == plan.Decision(("a", "b"), ())
+    assert plan.decide({"a": 7, "b": 7, "c": 7, "known": 7}, {"known": known}, POLICY) == plan.Decision(("known",), ("a", "b", "c"))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from dblog_sink.commands import Command
 from dblog_sink.errors import DefiniteError
+from dblog_sink.merge import Txn
+from dblog_sink.replay import Replayed, replay, version_of
 from sink.harness import Record, Sink, change
 from support.envelopes import TableSchema, decimal, logical
 from support.registry_server import RegistryServer
@@ -74,3 +78,80 @@ def test_a_table_that_fails_does_not_hold_up_the_others_of_its_batch(sink: Sink,
 
     assert [one["id"] for one in sink.rows(items)] == [1]
     assert sink.rows(text) == [{"id": 1, "v": "a"}]
+
+
+def test_a_bad_record_is_kept_once_whatever_way_it_comes_a_second_time(sink: Sink, items: TableSchema) -> None:
+    good = change(items, "c", {"id": 1, "seen": None, "big": None}, at=1)
+    bad = replace(good, value=b"junk", offset=1)
+
+    def killed(step: str) -> None:
+        if step == "quarantined":
+            raise DefiniteError("the process ended here")
+
+    sink.reached = killed
+    with pytest.raises(DefiniteError, match="ended here"):
+        sink.batch(replace(good, offset=0), bad)
+    sink.killed().reached = lambda _: None
+    sink.settings |= {"trigger.interval.s": "0", "merge.rows.min": "1000000"}  # this time it lands first
+
+    sink.batch(replace(good, offset=0), bad)
+    assert sink.rows(items) != []
+    sink.restarted().lose("marks")
+    sink.generation, sink.batch_id = "second", 0
+    sink.batch(replace(good, offset=0), bad)
+
+    assert [one["offset"] for one in sink.quarantined()] == [1]
+
+
+@pytest.mark.parametrize("mode", ["mirror", "history"])
+def test_a_replay_overwrites_nothing_of_its_own_position(sink: Sink, registry: RegistryServer, mode: str) -> None:
+    """All rows of a compressed transaction that Debezium wrote have one position: the one in quarantine may be the older one."""
+    narrow, wide = (TableSchema(topic="p.shop.t", columns=[("id", "long"), ("v", kind)], registry=registry) for kind in ("int", "long"))
+    sink.settings |= {"table.all.match": ".*", "table.all.evolution": "ignore", "table.all.mode": mode}
+    sink.batch(change(narrow, "c", {"id": 1, "v": 1}, at=1))
+    too_large = [change(wide, "c", {"id": key, "v": 2**40}, at=20) for key in (2, 3, 4)]
+    sink.batch(*too_large, change(wide, "u", {"id": 2, "v": 5}, at=20), change(wide, "d", {"id": 3, "v": 5}, at=20))
+    assert len(sink.quarantined()) == 3
+    sink.restarted()
+    sink.settings["table.all.evolution"] = "evolve"
+
+    outcome = replayed(sink)
+
+    rows = sink.read(wide) if mode == "mirror" else sink.read(wide).where("_dblog_current")
+    assert sorted((row["id"], row["v"]) for row in rows.collect()) == [(1, 1), (2, 5), (4, 2**40)]
+    assert (outcome.records, outcome.still_bad) == (3, 2)
+    assert [one["offset"] for one in sink.quarantined()] == [1, 2]
+    assert all("which of the two is later cannot be told" in one["reason"] for one in sink.quarantined())
+
+
+def test_a_replay_of_records_with_positions_of_their_own_is_repeatable(sink: Sink, registry: RegistryServer) -> None:
+    narrow, wide = (TableSchema(topic="p.shop.t", columns=[("id", "long"), ("v", kind)], registry=registry) for kind in ("int", "long"))
+    sink.settings |= {"table.all.match": ".*", "table.all.evolution": "ignore"}
+    sink.batch(change(narrow, "c", {"id": 1, "v": 1}, at=1, sequenced=True))
+    sink.batch(change(wide, "u", {"id": 1, "v": 2**40}, at=20, sequenced=True))
+    sink.restarted()
+    sink.settings["table.all.evolution"] = "evolve"
+
+    again = change(wide, "u", {"id": 1, "v": 2**40}, at=20, sequenced=True)  # the source sends it once more
+    sink.batch(again)
+    outcome = replayed(sink)
+
+    assert sink.rows(wide) == [{"id": 1, "v": 2**40}]
+    assert (outcome.records, outcome.still_bad, sink.quarantined()) == (1, 0, [])
+
+
+def replayed(sink: Sink) -> Replayed:
+    """What is in quarantine goes through the sink again."""
+    writer = sink.writer
+    version = version_of(sink.spark, writer.quarantine.path)
+    assert version is not None
+    return replay(
+        sink.spark,
+        writer.quarantine,
+        writer.applier,
+        sink.merger,
+        command=Command(verb="replay"),
+        topics=None,
+        version=version,
+        txn=Txn("t/replay/1", version),
+    )

@@ -11,6 +11,8 @@ from dblog_sink.steps import nothing
 from dblog_sink.upkeep import Upkeep, due
 from pyspark.sql import SparkSession
 from sink.harness import Sink, change
+from sink.job import Job
+from stack import Kafka
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
 
@@ -38,15 +40,16 @@ def test_files_of_old_versions_are_deleted_when_their_time_has_come(
     upkeep = Upkeep(
         another(spark),
         paths=lambda: {"shop.t": str(folder), "nothing": str(tmp_path / "none")},
+        tidy=lambda topic: None,
         marks=marks,
         progress=Progress(None, listener=lambda kind, facts: lines.append((kind, facts["table"]))),
         interval_h=24.0,
-        keep_h=0.0,
+        keep_h=lambda: 0.0,
         share_max=1.0,
         now_s=lambda: now_s[0],
     )
     upkeep._session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    upkeep._ended.wait = lambda _timeout=None: False  # type: ignore[method-assign]  it does not rest between two tables here
+    upkeep._wake.wait = lambda _timeout=None: False  # type: ignore[method-assign]  it does not rest between two tables here
     before = len(list(folder.glob("*.parquet")))
 
     upkeep.look()
@@ -68,9 +71,30 @@ def test_every_table_of_the_job_has_its_turn(sink: Sink, registry: RegistryServe
 
     lake = sink.folder / "lake"
     assert sink.writer.paths() == {
+        "_dblog/chunks": f"{lake}/_dblog/chunks",
         "_dblog/landing": f"{lake}/_dblog/landing",
         "_dblog/marks": f"{lake}/_dblog/marks",
         "_dblog/quarantine": f"{lake}/_dblog/quarantine",
         "shop.t": f"{lake}/shop/t",
         "_dblog/tombstones/shop.t": f"{lake}/_dblog/tombstones/shop/t",
     }
+
+
+def test_a_table_is_compacted_and_vacuumed_when_asked(spark: SparkSession, kafka: Kafka, registry: RegistryServer, tmp_path: Path) -> None:
+    job = Job(spark, kafka, registry, tmp_path)
+    table = job.table("t")
+    job.create(table)
+    job.settings |= {"rewrite.rows.max": "0", "compact.commits": "0", "vacuum.interval.h": "0", "vacuum.keep.h": "0"}
+    folder = tmp_path / "lake" / "shop" / "t"
+    with job.running():
+        for n in range(3):
+            job.send(change(table, "c", {"id": n, "v": "a"}, at=n))
+            job.wait("the row", lambda n=n: len(job.rows(table)) == n + 1)
+        assert len(list(folder.glob("*.parquet"))) == 3
+
+        job.ask("maintain")
+        job.wait("the upkeep", lambda: [line["table"] for line in job.lines("upkeep")] == ["shop.t"])
+
+        assert len(list(folder.glob("*.parquet"))) == 1
+        job.send(change(table, "c", {"id": 3, "v": "a"}, at=3))
+        job.wait("the row after it", lambda: len(job.rows(table)) == 4)

@@ -169,8 +169,9 @@ class TableSchema:
         sequence: tuple[int, int] | None = None,
         ts_ms: int = 1_700_000_000_000,
         lsn: int | None = None,
+        transaction: tuple[str, int, int] | None = None,
     ) -> bytes:
-        """A framed envelope."""
+        """A framed envelope; ``transaction``: id, total order, order in its table."""
         database, table = self.topic.split(".")[-2:]
         source = {
             "version": "3.6.1.Final",
@@ -192,12 +193,75 @@ class TableSchema:
             "before": before,
             "after": after,
             "source": source,
+            "transaction": None
+            if transaction is None
+            else dict(zip(("id", "total_order", "data_collection_order"), transaction, strict=True)),
             "op": op,
             "ts_ms": ts_ms,
             "ts_us": ts_ms * 1000,
             "ts_ns": ts_ms * 1_000_000,
         }
         return _framed(*self._value_encoder, envelope)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionTopic:
+    """Begins and ends of transactions as Debezium writes them (debezium.md 1.7)."""
+
+    topic: str
+    registry: RegistryServer = field(repr=False)
+
+    @cached_property
+    def _encoders(self) -> tuple[tuple[int, Any], tuple[int, Any]]:
+        name = "io.debezium.connector.common.TransactionMetadata"
+        counted = {
+            "type": "record",
+            "name": "collection",
+            "namespace": "event",
+            "fields": [{"name": "data_collection", "type": "string"}, {"name": "event_count", "type": "long"}],
+            "connect.version": 1,
+            "connect.name": "event.collection",
+        }
+        key = {
+            "type": "record",
+            "name": "TransactionMetadataKey",
+            "namespace": "io.debezium.connector.common",
+            "fields": [{"name": "id", "type": "string"}],
+            "connect.version": 1,
+            "connect.name": f"{name}Key",
+        }
+        value = {
+            "type": "record",
+            "name": "TransactionMetadataValue",
+            "namespace": "io.debezium.connector.common",
+            "fields": [
+                {"name": "status", "type": "string"},
+                {"name": "id", "type": "string"},
+                _with_default("event_count", ["null", "long"]),
+                _with_default("data_collections", ["null", {"type": "array", "items": ["null", counted]}]),
+                {"name": "ts_ms", "type": "long"},
+            ],
+            "connect.version": 1,
+            "connect.name": f"{name}Value",
+        }
+        pairs = [(self.registry.register(json.dumps(schema)), fastavro.parse_schema(schema)) for schema in (key, value)]
+        return pairs[0], pairs[1]
+
+    def key_bytes(self, transaction: str) -> bytes:
+        """A framed key."""
+        return _framed(*self._encoders[0], {"id": transaction})
+
+    def value_bytes(self, transaction: str, counts: Mapping[str, int] | None = None, *, ts_ms: int = 1_700_000_000_000) -> bytes:
+        """A BEGIN, or with ``counts`` (records by data collection) an END."""
+        told = None if counts is None else [{"data_collection": name, "event_count": count} for name, count in counts.items()]
+        record = {
+            "status": "BEGIN" if counts is None else "END",
+            "id": transaction,
+            "event_count": None if counts is None else sum(counts.values()),
+            "data_collections": told,
+            "ts_ms": ts_ms,
+        }
+        return _framed(*self._encoders[1], record)
 
 
 def _with_default(name: str, kind: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from dblog_sink.config import Settings
 from dblog_sink.decode import Decoding, LogMark, LogMarks, decoded
 from dblog_sink.errors import DefiniteError, SinkError, TransientError
 from dblog_sink.evolve import Plan, Policy, planned, wider
-from dblog_sink.frames import is_json, schema_text
+from dblog_sink.frames import is_json, maybe_dumped, schema_text
 from dblog_sink.merge import Txn, is_conflict, progress_of
 from dblog_sink.modes import changelog, history, mirror
 from dblog_sink.modes.work import Applied, Work
@@ -30,7 +30,7 @@ from dblog_sink.quarantine import Quarantine
 from dblog_sink.registry import Registry
 from dblog_sink.renames import renamed
 from dblog_sink.resolve import Known, Schemas
-from dblog_sink.schemas import UNWRAPPED, Field
+from dblog_sink.schemas import UNWRAPPED, Envelope, Field
 from dblog_sink.session import SessionPool
 from dblog_sink.steps import Reached, nothing
 from dblog_sink.tables import TableSpec
@@ -53,12 +53,15 @@ class Share:
 
     topic: str
     records: int = 0
+    value_bytes: int = 0
     key_heads: set[bytes | None] = field(default_factory=set)
     value_heads: dict[bytes, int] = field(default_factory=dict)
     texts: dict[bytes, str] = field(default_factory=dict)
     """The schema by head, of records in JSON."""
     nulls: int = 0
     """Kafka tombstones."""
+    maybe_dumped: int = 0
+    """Records that hold the word ``incremental``, as every row of a dump does in ``source.snapshot``."""
     first: dict[int, int] = field(default_factory=dict)
     """The least offset by partition."""
     last: dict[int, int] = field(default_factory=dict)
@@ -103,17 +106,19 @@ class Applier:
         """What was known of the tables may be wrong: look again."""
         self._open.clear()
 
-    def apply(self, share: Share, raw: DataFrame, txn: Txn, *, log_marks: LogMarks, repeated: bool) -> Applied | None:
+    def apply(
+        self, share: Share, raw: DataFrame, txn: Txn, *, log_marks: LogMarks, repeated: bool, replayed: bool = False
+    ) -> Applied | None:
         """One topic's turn: retried as a whole when somebody else committed in between, for every step may be repeated.
 
-        ``repeated``: it may have been tried before; what the table has of it by its own word is not done again.
+        ``repeated``: it may have been tried before; what the table has of it by its own word is not done again. ``replayed``: out of quarantine.
         """
         attempts_max: int = self._settings["merge.attempts.max"]
         raw.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", share.topic)
         for attempt in range(1, attempts_max + 1):
             try:
                 with self._pool.borrow(share.records) as session:
-                    return self._apply(share, raw, txn, session, log_marks, repeated=repeated or attempt > 1)
+                    return self._apply(share, raw, txn, session, log_marks, repeated=repeated or attempt > 1, replayed=replayed)
             except Exception as e:
                 # What was known of the table may be wrong now: the failure may have come after a commit.
                 self._open.pop(share.topic, None)
@@ -127,7 +132,7 @@ class Applier:
         raise AssertionError
 
     def _apply(
-        self, share: Share, raw: DataFrame, txn: Txn, session: SparkSession, log_marks: LogMarks, *, repeated: bool
+        self, share: Share, raw: DataFrame, txn: Txn, session: SparkSession, log_marks: LogMarks, *, repeated: bool, replayed: bool
     ) -> Applied | None:
         started_s = time.monotonic()
         read = self._read(share, raw, session)
@@ -136,8 +141,7 @@ class Applier:
         spec = self._spec(share.topic)
         # In one step before anything is made: two topics of one path may be in this batch, each in its thread.
         if (other := self._claimed.setdefault(spec.path, spec.topic)) != spec.topic:
-            msg = f"two topics map to the Delta table {spec.path}, {other} and {spec.topic}; use {{prefix}} in target.template"
-            raise DefiniteError(msg)
+            raise targets.two_topics(spec, other)
         opened, plan, altered = self._opened(spec, read.opened, read.known, session)
         target = opened.target
         version, done = progress_of(session, target.path, txn) if repeated else (-1, True)
@@ -149,8 +153,11 @@ class Applier:
             target=target,
             tombstones=opened.tombstones,
             raw=read.records,
-            decoding=self._decoding(spec, target, read, plan, log_marks.positions if log_marks.table_id == target.id else {}),
+            decoding=replace(
+                self._decoding(spec, target, read, plan, log_marks.positions if log_marks.table_id == target.id else {}), placed=replayed
+            ),
             records=share.records,
+            value_bytes=share.value_bytes,
             session=session,
             settings=self._settings,
             quarantine=self._quarantine,
@@ -158,6 +165,7 @@ class Applier:
             reached=self._reached,
             truncate=spec.truncate,
             partly=version == txn.version,
+            replayed=replayed,
         )
         applied = _MODES[target.mode](work)
         applied.changes = altered
@@ -185,6 +193,31 @@ class Applier:
             TableSpec(name=share.topic, topic=share.topic, path=""), share.value_heads, share.key_heads, share.texts, kind=None
         )
         return renames, not known.envelopes and not known.bad_heads
+
+    def envelopes(self, share: Share) -> dict[bytes, Envelope]:
+        """By head, what the topic's records are that are rows."""
+        spec = self._settings.table(share.topic) or TableSpec(name=share.topic, topic=share.topic, path="")
+        return self._schemas.known(spec, share.value_heads, share.key_heads, share.texts, kind=None).envelopes
+
+    def markers(self, share: Share) -> dict[bytes, str]:
+        """By head, the writer schemas of the topic's chunk markers; empty for JSON."""
+        return self._schemas.markers(share.topic, share.value_heads, share.texts)
+
+    def placed(self, share: Share) -> dict[bytes, Envelope]:
+        """The schemas by which a topic's records can be placed in the source's log. DefiniteError if its rows carry no place."""
+        spec = self._settings.table(share.topic) or TableSpec(name=share.topic, topic=share.topic, path="")
+        known = self._schemas.known(spec, share.value_heads, share.key_heads, share.texts, kind=None)
+        if known.kind == UNWRAPPED:
+            msg = (
+                f"topic {share.topic} holds rows without their envelope, and a manifest must know their transactions; leave ExtractNewRecordState out, "
+                "exclude the topic, or set manifest.interval.s=0"
+            )
+            raise DefiniteError(msg)
+        return known.envelopes
+
+    def transactions(self, share: Share) -> dict[bytes, str]:
+        """The writer schemas of the transaction topic's records, by head (empty: JSON)."""
+        return self._schemas.transactions(share.topic, share.value_heads, share.texts)
 
     def rows(self, share: Share, raw: DataFrame, session: SparkSession) -> tuple[Open, DataFrame] | None:
         """The rows that these records hold, in the columns that the topic's table has now; None if there is no table or no row. Nothing is written."""
@@ -238,6 +271,14 @@ class Applier:
         with self._pool.borrow() as session:
             return targets.identity(session, spec.path)
 
+    def kind(self, topic: str) -> str | None:
+        """Of which kind the records of the topic's table are, None if there is no table."""
+        spec = self._settings.table(topic)
+        if spec is None:
+            return None
+        with self._pool.borrow() as session:
+            return targets.said_of(session, spec.path)[1]
+
     def begun(self, topic: str, txn: Txn) -> int:
         """The last batch of this identity of which the topic's table has a commit, wholly or in part, by the table's own word; -1 if none."""
         spec = self._settings.table(topic)
@@ -245,6 +286,14 @@ class Applier:
             return -1
         with self._pool.borrow() as session:
             return -1 if targets.identity(session, spec.path) is None else progress_of(session, spec.path, txn)[0]
+
+    def done(self, topic: str, txn: Txn) -> bool:
+        """Whether the topic's own table has all of this batch, by its word."""
+        spec = self._settings.table(topic)
+        if spec is None:
+            return False
+        with self._pool.borrow() as session:
+            return targets.said_of(session, spec.path)[0] == topic and progress_of(session, spec.path, txn) == (txn.version, True)
 
     def _spec(self, topic: str) -> TableSpec:
         found = self._settings.table(topic)
@@ -284,6 +333,8 @@ class Applier:
         opened = Open(target, None)
         if target.mode != targets.CHANGELOG:
             opened.tombstones = sidecars.opened(session, path=self.sidecar_path(spec.path), keys=target.keys)
+            if opened.tombstones.keys != target.keys and not self._reading:
+                opened.tombstones.evolved(session, spec.name, target.keys)
         self._open[spec.topic] = opened
         return opened
 
@@ -341,6 +392,13 @@ class Applier:
         relative = path[len(base) :].strip("/") if path.startswith(base) else path.replace("://", "/").strip("/")
         return f"{self._settings.state_path}/tombstones/{relative}"
 
+    def tidied(self, topic: str) -> None:
+        """Compact the topic's table and its sidecar now. Nobody else may write them meanwhile."""
+        with self._pool.borrow() as session:
+            opened = self.found(topic, session)
+            if opened is not None:
+                self._tidied(self._spec(topic), opened, session)
+
     def _compact(self, spec: TableSpec, opened: Open, session: SparkSession) -> None:
         """Put small files together now and then. It never fails a batch, whose rows are committed: it is only postponed."""
         every: int = self._settings["compact.commits"]
@@ -348,14 +406,17 @@ class Applier:
             return
         opened.target.commits = 0
         try:
-            if spec.retention_h is not None and opened.target.mode == targets.HISTORY:
-                targets.forgotten(session, opened.target, keep_h=spec.retention_h)
-            targets.compacted(session, opened.target)
-            if opened.tombstones is not None:
-                opened.tombstones.tidied(session, self._settings["tombstones.keep.h"])
+            self._tidied(spec, opened, session)
         except Exception as e:  # noqa: BLE001  whatever is wrong with the table, the next write tells
             reason = "another writer committed in between" if is_conflict(e) else str(e).strip().partition("\n")[0]
             log.warning("%s: compaction postponed: %s", opened.target.name, reason)
+
+    def _tidied(self, spec: TableSpec, opened: Open, session: SparkSession) -> None:
+        if spec.retention_h is not None and opened.target.mode == targets.HISTORY:
+            targets.forgotten(session, opened.target, keep_h=spec.retention_h)
+        targets.compacted(session, opened.target)
+        if opened.tombstones is not None:
+            opened.tombstones.tidied(session, self._settings["tombstones.keep.h"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,11 +471,17 @@ def inventory(raw: DataFrame) -> list[Share]:
     """
     shares: dict[str, Share] = {}
     found = raw.groupBy("topic", "partition", "key_head", "value_head").agg(
-        F.count("*").alias("n"), F.min("offset").alias("first"), F.max("offset").alias("last")
+        F.count("*").alias("n"),
+        F.count_if(maybe_dumped()).alias("dumped"),
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+        F.sum(F.length("value")).alias("bytes"),
     )
     for row in found.collect():
         share = shares.setdefault(row["topic"], Share(row["topic"]))
         share.records += row["n"]
+        share.value_bytes += row["bytes"] or 0
+        share.maybe_dumped += row["dumped"]
         partition = row["partition"]
         share.key_heads.add(None if row["key_head"] is None else bytes(row["key_head"]))
         if row["value_head"] is None:

@@ -23,7 +23,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink import plan
 from dblog_sink.apply import Applier, Share, inventory
+from dblog_sink.arrivals import Arrivals
 from dblog_sink.config import Settings
+from dblog_sink.cuts import EXPIRED
 from dblog_sink.errors import DefiniteError, TransientError
 from dblog_sink.frames import head
 from dblog_sink.landing import Landing
@@ -58,6 +60,7 @@ class BatchWriter:
         landing: Landing,
         marks: Marks,
         merger: Merger,
+        arrivals: Arrivals,
         progress: Progress,
         generation: Callable[[DataFrame], str],
         topic_ids: TopicIds,
@@ -68,6 +71,7 @@ class BatchWriter:
         self._landing = landing
         self.marks = self._marks = marks
         self._merger = merger
+        self.arrivals = self._arrivals = arrivals
         self._progress = progress
         self._generation = generation
         self._topic_ids = topic_ids
@@ -113,7 +117,8 @@ class BatchWriter:
     def paths(self) -> dict[str, str]:
         """Every Delta table that the job writes: those of the source's tables by their names, its own by theirs under state.path."""
         state = self._settings.state_path
-        found = {f"_dblog/{name}": f"{state}/{name}" for name in ("landing", "marks", "quarantine")}
+        own = ("landing", "marks", "quarantine", "chunks", *(("manifest",) if self._settings.cuts else ()))
+        found = {f"_dblog/{name}": f"{state}/{name}" for name in own}
         for topic in self._marks.state.targets:
             spec = self._settings.table(topic)
             if spec is not None:
@@ -135,6 +140,8 @@ class BatchWriter:
         started_s = time.monotonic()
         query_id = self._generation(frame)
         first = query_id not in self._marks.state.generations and query_id not in self._landing.generations()
+        if first and batch_id == 0 and not self._marks.state.partitions and self._settings["topics.start"] == "earliest":
+            self._marks.say({"counting": True}, "marked", at_once=False)
         lot = plan.lot(self._marks.generation(query_id, self._landing.generations), batch_id)
         if first:  # the checkpoint's very first batch: its number was noted just now, before anything else
             self._tried = lot - 1
@@ -151,16 +158,19 @@ class BatchWriter:
             head("value").alias("value_head"),
         ).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            shares = [share for share in inventory(raw) if not self._excluded(share.topic)]
+            fresh, shares, resent = self._fresh(raw, self._wanted(raw))
             self._records_before = max((share.records for share in shares), default=0)
             fit(frame.sparkSession, self._records_before)
-            fresh, shares, resent = self._fresh(raw, shares)
+            markers = [share for share in shares if self._arrivals.of_markers(share.topic)]
+            shares = [share for share in shares if not self._excluded(share.topic) and share not in markers]
             # Before the tables: their records may be those of after a change that another topic tells of.
             shares = [share for share in shares if self._settings.table(share.topic) is not None or not self._only_told(share, fresh)]
-            applied = self._sorted_out(fresh, shares, lot, query_id, Txn(app_id, batch_id))
+            txn = Txn(app_id, batch_id)
+            applied = self._sorted_out(fresh, shares, lot, query_id, txn)
+            self._arrivals.count(fresh, shares, markers, lot, txn)
         finally:
             raw.unpersist()
-        self._mark(shares, applied)
+        self._mark([*shares, *markers], applied)
         if plan.group(lot) > self._expired_group:
             self._merger.expire(lot + 1)
             self._expired_group = plan.group(lot)
@@ -207,9 +217,11 @@ class BatchWriter:
                 self._merger.release(share.topic, rows=share.records, applied=one, seconds=seconds)
                 unfinished.discard(share.topic)
                 if error is not None and self._parks(share.topic, error):
-                    alone = txn.of(f"landing:{share.topic}")
-                    self._landing.append(raw, [share.topic], lot=lot, generation=generation, rows=share.records, txn=alone)
-                    self._merger.landed(lot, {share.topic: share.records})
+                    # Where it failed after its last commit, a list of changes would get all of it twice.
+                    if not self._applier.done(share.topic, txn):
+                        alone = txn.of(f"landing:{share.topic}")
+                        self._landing.append(raw, [share.topic], lot=lot, generation=generation, rows=share.records, txn=alone)
+                        self._merger.landed(lot, {share.topic: share.records})
                     self._merger.park(share.topic, str(error).splitlines()[0])
                     name = self._table_name(share.topic)
                     applied.append(Applied(table=name, topic=share.topic, records=share.records, path="parked"))
@@ -249,9 +261,17 @@ class BatchWriter:
 
     def _fresh(self, raw: DataFrame, shares: list[Share]) -> tuple[DataFrame, list[Share], int]:
         """The batch without records that lie at or below their high-water marks, and how many those are: none as long as the checkpoint lives."""
-        unseen = [share.topic for share in shares if share.topic not in self._ids]
-        if unseen:
-            self._ids.update(self._topic_ids(unseen))
+        marks = self._marks.state.partitions
+        # A topic below its marks may have been made anew while the job ran: what was known of it is asked again.
+        behind = {
+            share.topic
+            for share in shares
+            for at, first in share.first.items()
+            if (share.topic, at) in marks and first <= marks[share.topic, at].offset
+        }
+        asked = [share.topic for share in shares if share.topic in behind or share.topic not in self._ids]
+        if asked:
+            self._ids.update(self._topic_ids(asked))
         below = []
         for share in shares:
             for partition, first in share.first.items():
@@ -261,7 +281,7 @@ class BatchWriter:
         if not below:
             return raw, shares, 0
         fresh = raw.where(~reduce(lambda a, b: a | b, below))
-        left = [share for share in inventory(fresh) if not self._excluded(share.topic)]
+        left = self._wanted(fresh)
         resent = sum(share.records for share in shares) - sum(share.records for share in left)
         log.info("%d records were applied before, by another checkpoint: left out", resent)
         return fresh, left, resent
@@ -282,8 +302,19 @@ class BatchWriter:
             share.topic: {str(partition): [last, self._ids[share.topic]] for partition, last in share.last.items()} for share in shares
         }
         note = {"partitions": partitions, **notes_of(applied)}
+        if self._settings.cuts:
+            note["late"] = {share.topic: EXPIRED for share in shares if self._begins_late(share)}
         self._same_target.update(dict.fromkeys(note["targets"], True))
         self._marks.say(note, "marked", at_once=bool(note["positions"]))
+
+    def _wanted(self, raw: DataFrame) -> list[Share]:
+        """What the records are, those of topics aside that are none of the job's business."""
+        return [share for share in inventory(raw) if not self._excluded(share.topic) or self._arrivals.of_markers(share.topic)]
+
+    def _begins_late(self, share: Share) -> bool:
+        """Whether these are the first records that the sink ever met of a partition, and there were others before."""
+        known = self._marks.state.partitions
+        return any(first > 0 and (share.topic, partition) not in known for partition, first in share.first.items())
 
     def _excluded(self, topic: str) -> bool:
         return self._settings["topics.exclude"].fullmatch(topic) is not None

@@ -33,6 +33,16 @@ def cluster_id(session: SparkSession, settings: Settings) -> str:
         return str(admin.describeCluster().clusterId().get() or "")
 
 
+def compacted(session: SparkSession, settings: Settings, topic: str) -> bool:
+    """Whether the broker may drop a topic's records because later ones have their keys."""
+    with _admin(session, settings) as (jvm, admin):
+        resource = jvm.org.apache.kafka.common.config.ConfigResource(jvm.org.apache.kafka.common.config.ConfigResource.Type.TOPIC, topic)
+        names = jvm.java.util.ArrayList()
+        names.add(resource)
+        policy = admin.describeConfigs(names).all().get().get(resource).get("cleanup.policy")
+        return policy is not None and "compact" in str(policy.value())
+
+
 def ends(session: SparkSession, settings: Settings, topics: Collection[str]) -> tuple[Ends, Ends]:
     """(first, end) offsets of those of the topics that are there."""
     with _admin(session, settings) as (jvm, admin):

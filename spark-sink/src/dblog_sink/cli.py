@@ -1,9 +1,9 @@
 """The command: read the configuration, build every part, keep the query running, stop it between two batches.
 
 ``spark-submit --jars ... spark-sink/run.py --config sink.yaml --set key=value``. With a verb before the options it asks something of the job that
-runs, or of the next one: ``park TABLE``, ``resume TABLE``, ``replay [TABLE]`` (``commands``); ``explain TABLE KEY`` answers by itself. Exit
-status 0: asked to stop, or trigger.once is done; 1: a failure that needs a person, told in one sentence; 2: a configuration that cannot be
-accepted. Failures that may pass restart the query from its checkpoint with growing pauses.
+runs, or of the next one: ``park TABLE``, ``resume TABLE``, ``replay [TABLE]``, ``maintain [TABLE]`` (``commands``); ``explain TABLE KEY``, ``cuts`` and
+``as-of POINT`` answer by themselves. Exit status 0: asked to stop, or trigger.once is done; 1: a failure that needs a person, told in one sentence;
+2: a configuration that cannot be accepted. Failures that may pass restart the query from its checkpoint with growing pauses.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -27,14 +28,18 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from dblog_sink import __version__, binding, brokers, commands, config, explain, files, loss, replay, source
+from dblog_sink import __version__, binding, brokers, commands, config, explain, files, loss, manifest, replay, source
 from dblog_sink.apply import Applier
+from dblog_sink.arrivals import Arrivals, Ends
 from dblog_sink.batch import BatchWriter, TopicIds
+from dblog_sink.chunks import ReadTo
 from dblog_sink.commands import Command
+from dblog_sink.cutter import Cutter, Kafka, Offsets
 from dblog_sink.errors import ConfigError, DefiniteError, SinkError, TransientError
 from dblog_sink.landing import Landing
 from dblog_sink.lease import Lease
 from dblog_sink.loss import Loss
+from dblog_sink.manifest import Manifest
 from dblog_sink.marks import Marks, read_state
 from dblog_sink.merge import Txn
 from dblog_sink.merger import Merger
@@ -78,6 +83,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     if isinstance(command, Question):
         return _explained(settings, command)
+    if isinstance(command, AtCut):
+        return _shown(settings, command)
     if command is not None:
         return _asked(settings, command)
     try:
@@ -150,6 +157,33 @@ def _explained(settings: config.Settings, question: Question) -> int:
     return 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtCut:
+    """What ``cuts`` (``point`` None) and ``as-of`` ask."""
+
+    point: Mapping[str, Any] | None
+    as_json: bool
+
+
+def _shown(settings: config.Settings, question: AtCut) -> int:
+    """List cuts, or show one, beside a job that may be running."""
+    session = spark_session(f"{settings['name']}-cuts", settings.spark)
+    try:
+        path = settings.state_path
+        found = manifest.cuts(session, path) if question.point is None else [manifest.as_of(session, path, **question.point)]
+        text = [
+            json.dumps(manifest.facts(cut)) if question.as_json else "\n".join(manifest.lines_of(cut, tables=question.point is not None))
+            for cut in found
+        ]
+    except SinkError as e:
+        log.error("%s", e)
+        return 1
+    finally:
+        session.stop()
+    print("\n".join(text))
+    return 0
+
+
 def _asked(settings: config.Settings, command: Command) -> int:
     """Leave a command for the job."""
     path = f"{settings.state_path}/commands"
@@ -168,6 +202,9 @@ def built(
     *,
     generation: Callable[[DataFrame], str],
     topic_ids: TopicIds,
+    ends: Ends,
+    compacted: Callable[[str], bool],
+    kafka: Kafka,
     stopping: Callable[[], bool] = lambda: False,
     reached: Reached = nothing,
 ) -> tuple[BatchWriter, Merger]:
@@ -203,6 +240,33 @@ def built(
         progress=progress,
         cancel=session.sparkContext.cancelAllJobs,
     )
+    arrivals = Arrivals(
+        state,
+        f"{settings.state_path}/chunks",
+        settings=settings,
+        applier=applier,
+        progress=progress,
+        reached=reached,
+        ends=ends,
+        compacted=compacted,
+        midway=lambda: not marks.state.counting,
+    )
+    if settings.cuts or marks.state.cut is not None:
+        own = another(session)
+        cutter = Cutter(
+            own,
+            settings=settings,
+            applier=applier,
+            landing=landing,
+            marks=marks,
+            merger=merger,
+            manifest=Manifest(own, settings.state_path, keep_h=settings["manifest.keep.h"]),
+            progress=progress,
+            kafka=kafka,
+            undumped=arrivals.undumped,
+            reached=reached,
+        )
+        merger.cut, merger.uncut = cutter.cut, cutter.uncut
     writer = BatchWriter(
         settings=settings,
         applier=applier,
@@ -210,11 +274,17 @@ def built(
         landing=landing,
         marks=marks,
         merger=merger,
+        arrivals=arrivals,
         progress=progress,
         generation=generation,
         topic_ids=topic_ids,
     )
     return writer, merger
+
+
+def _files_keep_h(settings: config.Settings, published: Manifest) -> float:
+    """How long VACUUM keeps files: as configured, and as long as any cut in the manifest needs them; the newest one stays however old it is."""
+    return max(settings.table_keep_h, published.newest_age_h() + 1.0) if settings.cuts else settings.table_keep_h
 
 
 class _Runner:
@@ -238,15 +308,21 @@ class _Runner:
             stopping=stopping.is_set,
             generation=query_id,
             topic_ids=partial(source.topic_ids, session, settings),
+            ends=lambda topics: brokers.ends(session, settings, topics)[1],
+            compacted=partial(brokers.compacted, session, settings),
+            kafka=self._offsets,
         )
+        published = Manifest(another(session), settings.state_path, keep_h=settings["manifest.keep.h"])
         self._upkeep = Upkeep(
             another(session),
             paths=self._writer.paths,
+            tidy=self._tidied,
             marks=self._writer.marks,
             progress=progress,
             interval_h=settings["vacuum.interval.h"],
-            keep_h=settings["vacuum.keep.h"],
+            keep_h=partial(_files_keep_h, settings, published),
             share_max=settings["vacuum.share.max"],
+            expire=published.expire if settings.cuts else lambda: None,
         )
 
     def run(self) -> int:
@@ -345,6 +421,13 @@ class _Runner:
             return e
         return None
 
+    def _offsets(self, topics: Collection[str]) -> tuple[Offsets, Offsets, Offsets]:
+        """Where these topics begin and end, and how far they are read."""
+        first, end = brokers.ends(self._session, self._settings, topics)
+        checkpoint = self._settings.checkpoint_path
+        read = loss.committed(files.folder(self._session, f"{checkpoint}/commits"), files.folder(self._session, f"{checkpoint}/offsets"))
+        return first, end, read
+
     def _losses(self) -> list[Loss]:
         checkpoint = self._settings.checkpoint_path
         wanted = loss.committed(files.folder(self._session, f"{checkpoint}/commits"), files.folder(self._session, f"{checkpoint}/offsets"))
@@ -361,7 +444,7 @@ class _Runner:
         for topic, told in by_topic.items():
             reason = f"data loss: {'; '.join(told)}. Dump the table again, then resume it"
             self._progress.say("data_loss", topic=topic, reason=reason)
-            if self._settings["topics.exclude"].fullmatch(topic) is None:
+            if self._settings["topics.exclude"].fullmatch(topic) is None and not self._writer.arrivals.of_markers(topic):
                 self._merger.park(topic, reason)
         if found:
             # By Hadoop's client also where the path is local: it keeps checksums of Spark's files beside them.
@@ -401,12 +484,19 @@ class _Runner:
     def _carried_out(self, name: str, command: Command, topics: frozenset[str]) -> dict[str, Any]:
         if command.verb == "replay":
             return self._replayed(name, command, None if command.table is None else topics)
+        if command.verb == "maintain":
+            self._upkeep.ask({table: topic for topic in topics if (table := self._table_name(topic)) is not None})
+            return {}
         for topic in topics:
             if command.verb == "park":
                 self._merger.park(topic, command.reason or "asked for by command")
             else:
                 self._merger.unpark(topic)
         return {}
+
+    def _tidied(self, topic: str) -> None:
+        with self._merger.alone(topic):
+            self._writer.applier.tidied(topic)
 
     def _table_name(self, topic: str) -> str | None:
         spec = self._settings.table(topic)
@@ -420,6 +510,10 @@ class _Runner:
             if version is None:
                 return {"records": 0, "still_bad": 0}
             commands.begun(self._commands, name, replace(command, version=version))
+        if self._settings.cuts:  # what it writes lies beside the cuts: the tables are complete in those behind it
+            now_ms = round(time.time() * 1000)
+            beside = topics if topics is not None else frozenset(self._writer.marks.state.targets)
+            self._writer.marks.say({"dumped": dict.fromkeys(beside, now_ms)}, "marked", at_once=True)
         outcome = replay.replay(
             self._session,
             quarantine,
@@ -454,7 +548,15 @@ class _Runner:
             self._progress.say(
                 "behind" if behind or waiting else "idle", batch_id=report["batchId"], records_behind=behind, rows_waiting=waiting
             )
+        self._look_at_chunks(source.read_to(report))
         return str(report["timestamp"])
+
+    def _look_at_chunks(self, read_to: ReadTo) -> None:
+        """What arrived against what chunk markers count. It stops nothing: what could not be looked at waits for the next look."""
+        try:
+            self._writer.arrivals.look(read_to)
+        except Exception as e:  # noqa: BLE001  see above
+            log.warning("chunk markers are compared with what arrived later: %s", _sentence(e))
 
     def _stop_between_batches(self, query: StreamingQuery) -> None:
         """``stop()`` interrupts a batch (spark#36589), so it is called while none is running; a batch that takes too long is broken off after
@@ -503,16 +605,22 @@ def query_id(frame: DataFrame) -> str:
     return found
 
 
-def _settings(arguments: list[str]) -> tuple[config.Settings, Command | Question | None]:
+def _settings(arguments: list[str]) -> tuple[config.Settings, Command | Question | AtCut | None]:
     parser = argparse.ArgumentParser(
         prog="dblog-sink", description=__doc__, epilog=config.help_text(), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "verb", nargs="?", choices=("run", *commands.VERBS, "explain"), default="run", help="run the job, or ask something of it"
+        "verb",
+        nargs="?",
+        choices=("run", *commands.VERBS, "explain", "cuts", "as-of"),
+        default="run",
+        help="run the job, or ask something of it",
     )
-    parser.add_argument("table", nargs="?", help="db.table or a topic; replay: all without it")
+    parser.add_argument(
+        "table", nargs="?", help="db.table or a topic; replay, maintain: all without it; as-of: position=, gtid=, lsn= or time="
+    )
     parser.add_argument("key", nargs="?", help="explain: the key of a row, 4711 or order_id=4711,line=2")
-    parser.add_argument("--json", action="store_true", help="explain: answer in JSON")
+    parser.add_argument("--json", action="store_true", help="explain, cuts, as-of: answer in JSON")
     parser.add_argument("--reason", help="park: why; replay: only records whose reason contains this")
     parser.add_argument("--config", type=Path, action="append", default=[], help="YAML or properties file; may be given more than once")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one option; wins over files")
@@ -528,13 +636,30 @@ def _settings(arguments: list[str]) -> tuple[config.Settings, Command | Question
     settings = config.parse(properties)
     if parsed.verb == "run":
         return settings, None
-    if parsed.table is None and parsed.verb != "replay":
+    if parsed.verb in ("cuts", "as-of"):
+        return settings, AtCut(point=None if parsed.verb == "cuts" else _point(parsed.table), as_json=parsed.json)
+    if parsed.table is None and parsed.verb not in ("replay", "maintain"):
         raise ConfigError({parsed.verb: "needs a table: db.table, or a topic"})
     if parsed.verb == "explain":
         if parsed.key is None:
             raise ConfigError({"explain": "needs a table and a key: explain shop.orders 4711"})
         return settings, Question(table=parsed.table, key=parsed.key, as_json=parsed.json)
     return settings, Command(verb=parsed.verb, table=parsed.table, reason=parsed.reason)
+
+
+def _point(given: str | None) -> dict[str, Any]:
+    """Of ``gtid=0-1-5`` what ``as_of`` takes; nothing: the newest cut."""
+    if given is None:
+        return {}
+    name, equals, value = given.partition("=")
+    if not equals or name not in ("position", "gtid", "lsn", "time"):
+        raise ConfigError({"as-of": "needs position=, gtid=, lsn= or time=, or nothing for the newest cut"})
+    if name != "time":
+        return {name: value}
+    try:
+        return {name: datetime.fromisoformat(value)}
+    except ValueError:
+        raise ConfigError({"as-of": f"{value} is no time; write it as 2026-01-31T12:00:00, with +00:00 or in UTC"}) from None
 
 
 class _Again(TransientError):  # noqa: N818  it is no error

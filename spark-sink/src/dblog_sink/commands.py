@@ -1,7 +1,7 @@
 """What a person asks of a sink that runs, or will run: files in a folder of its state, each done once, between two batches.
 
-``dblog-sink park TABLE``, ``resume TABLE``, ``replay [TABLE]`` write such a file; the job looks for them while it runs and when it starts. So the same words
-work on a laptop and on a cluster, and nobody but the running job ever writes its tables.
+``dblog-sink park TABLE``, ``resume TABLE``, ``replay [TABLE]``, ``maintain [TABLE]`` write such a file; the job looks for them while it runs and when it
+starts. So the same words work on a laptop and on a cluster, and nobody but the running job ever writes its tables.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 from dblog_sink.files import Folder
 
-VERBS = ("park", "resume", "replay")
+VERBS = ("park", "resume", "replay", "maintain")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

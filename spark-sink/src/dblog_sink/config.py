@@ -30,6 +30,10 @@ def _name_pattern(given: str) -> re.Pattern[str]:
     return found
 
 
+def _words(given: str) -> frozenset[str]:
+    return frozenset(given.split())
+
+
 OPTIONS: tuple[Option, ...] = (
     Option(
         name="name",
@@ -51,10 +55,23 @@ OPTIONS: tuple[Option, ...] = (
         doc="Topics that match are not tables: their records are left out. Heartbeat, transaction and schema-change records are also known by their schema.",
     ),
     Option(
+        name="topics.markers",
+        read=pattern,
+        default=r"(.*\.)?dblog\.chunks",
+        doc="Topics of chunk markers, whatever topics.exclude says: what they count is compared with what arrived. Empty: not compared.",
+    ),
+    Option(
         name="topics.name",
         read=_name_pattern,
         default=r"(?:(?P<prefix>.+)\.)?(?P<db>[^.]+)\.(?P<table>[^.]+)",
         doc="Regular expression with the groups db and table (prefix is optional) that a table topic's whole name matches.",
+    ),
+    Option(
+        name="topics.transaction",
+        read=text,
+        default=None,
+        doc="The source's transaction topic (<topic.prefix>.transaction, of one partition, written with provide.transaction.metadata=true), one of the "
+        "job's topics; the manifest needs it.",
     ),
     Option(name="topics.start", read=one_of("earliest", "latest"), default="earliest", doc="Where to begin when there is no checkpoint."),
     Option(
@@ -122,8 +139,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="merge.broadcast.rows.max",
         read=whole(0),
-        default="500000",
-        doc="Up to this many changed rows are sent whole to every executor instead of shuffling the table's files; 0: never.",
+        default="1000000",
+        doc="Up to this many changed rows, if they are not wide, are sent whole to every executor instead of shuffling the table's files; 0: never.",
     ),
     Option(name="merge.rows.max", read=whole(1), default="2000000", doc="Most landed rows merged at once."),
     Option(
@@ -133,6 +150,31 @@ OPTIONS: tuple[Option, ...] = (
         doc="What has landed waits at most this long for its merge to begin, in seconds, if a thread is free; cheap tables wait less.",
     ),
     Option(name="merge.background.threads", read=whole(1), default="2", doc="Tables merged from the landing table at the same time."),
+    Option(
+        name="manifest.interval.s",
+        read=number,
+        default="0",
+        doc="Least time between two cuts of the manifest, in seconds: all tables of the source at the end of one transaction, named by their Delta "
+        "versions in {state.path}/manifest. Everything lands then, and is merged by cuts. 0: no manifest.",
+    ),
+    Option(
+        name="manifest.keep.h",
+        read=number,
+        default="168",
+        doc="Hours that a cut can be read; the tables keep files and log for it, whatever vacuum.keep.h says.",
+    ),
+    Option(
+        name="manifest.incomplete.max.s",
+        read=number,
+        default="300",
+        doc="A transaction of which records are missing holds the cuts back; after so many seconds that is reported, again and again.",
+    ),
+    Option(
+        name="manifest.pass",
+        read=_words,
+        default=None,
+        doc="Ids of transactions, separated by spaces, that hold no cut back though records of them are missing, and never will come.",
+    ),
     Option(
         name="landing.keep.h",
         read=number,
@@ -170,6 +212,13 @@ OPTIONS: tuple[Option, ...] = (
         default="168",
         doc="Hours that the position of a deleted key is kept; an older dump row that arrives later would bring the row back.",
     ),
+    Option(
+        name="chunks.wait.s",
+        read=number,
+        default="60",
+        doc="How long rows of a dumped chunk are waited for after its marker, in seconds, before they are told as missing.",
+    ),
+    Option(name="chunks.keep.h", read=number, default="168", doc="Hours that the counts of dumped chunks are kept."),
     Option(
         name="quarantine.rows.max",
         read=whole(0),
@@ -236,7 +285,19 @@ class Settings:
             rows_min=self.values["merge.rows.min"],
             rows_max=self.values["merge.rows.max"],
             age_max_s=self.values["merge.age.max.s"],
+            cuts=self.cuts,
         )
+
+    @property
+    def cuts(self) -> bool:
+        """Whether there is a manifest."""
+        return bool(self.values["manifest.interval.s"] > 0)
+
+    @property
+    def table_keep_h(self) -> float:
+        """How long the tables' old versions can be read: an hour more than a cut, which is read a while after its versions are known."""
+        keep_h: float = self.values["vacuum.keep.h"]
+        return max(keep_h, self.values["manifest.keep.h"] + 1.0) if self.cuts else keep_h
 
     def table(self, topic: str) -> TableSpec | None:
         """The settings of the table whose records the topic holds; None if its name does not match topics.name."""
@@ -280,6 +341,7 @@ def parse(properties: Mapping[str, str]) -> Settings:
             errors[name] = "is required"
     if ("topics" in resolved) == ("topics.pattern" in resolved):
         errors["topics"] = "give either topics or topics.pattern"
+    _check_manifest(values, errors)
     template = values.get("target.template")
     if template is not None:
         try:
@@ -294,6 +356,35 @@ def parse(properties: Mapping[str, str]) -> Settings:
         kafka={k: v for k, v in resolved.items() if k.startswith("kafka.")},
         spark={k: v for k, v in resolved.items() if k.startswith("spark.")},
     )
+
+
+def _check_manifest(values: Mapping[str, Any], errors: dict[str, str]) -> None:
+    """A manifest needs the transaction topic among the job's topics, and positions of the source."""
+    if not values.get("manifest.interval.s"):
+        return
+    name = values.get("topics.transaction")
+    if name is None:
+        errors["topics.transaction"] = (
+            "is required by manifest.interval.s: name the source's transaction topic (<topic.prefix>.transaction, which the source writes with "
+            "provide.transaction.metadata=true)"
+        )
+        return
+    if values.get("topics") is not None and name not in {part.strip() for part in values["topics"].split(",")}:
+        errors["topics.transaction"] = f"names {name}, and topics does not: add it there"
+    if values.get("topics.pattern") is not None and not _may_match(values["topics.pattern"], name):
+        errors["topics.transaction"] = f"names {name}, which topics.pattern does not match: extend the pattern"
+    if values.get("topics.exclude") is not None and values["topics.exclude"].fullmatch(name):
+        errors["topics.transaction"] = f"names {name}, which topics.exclude leaves out: change topics.exclude"
+    if values.get("position") == "topic":
+        errors["position"] = "must be source with manifest.interval.s: a cut is a position of the source's log"
+
+
+def _may_match(java_pattern: str, name: str) -> bool:
+    """Whether a name matches; where Java's pattern is none of Python's, Kafka will tell."""
+    try:
+        return re.fullmatch(java_pattern, name) is not None
+    except re.error:
+        return True
 
 
 def read_file(path: Path) -> dict[str, str]:

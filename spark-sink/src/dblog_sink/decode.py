@@ -30,7 +30,7 @@ __all__ = ["Columns", "Decoding", "decoded", "framed", "schema_id_of"]
 SEQ1, SEQ2 = "_dblog_seq1", "_dblog_seq2"
 OP, BAD, BAD_AT, OFFSET, TS_MS = "_dblog_op", "_dblog_bad", "_dblog_bad_at", "_dblog_offset", "_dblog_ts_ms"
 PARTITION, RESENT, OWN = "_dblog_partition", "_dblog_resent", "_dblog_own"
-"""Of append mode: where a record came from, that it was applied before, and that its position is no other record's."""
+"""Of append mode and replays: where a record came from, that it was applied before, and that its position is no other record's."""
 OPS = ("c", "r", "u", "d", "t")
 """Operations that are applied; ``m`` (a logical message of PostgreSQL) never stands in a table's topic."""
 
@@ -64,6 +64,8 @@ class Decoding:
     """By topic partition: the position up to which rows of the log were applied before. Only where nothing else knows a record that is sent again."""
     images: bool = False
     """True for a changelog without keys: an update yields two rows, its old image as ``b`` and its new one as ``u``."""
+    placed: bool = False
+    """Every row says where its record came from, as those of a changelog do."""
     unwrapped: bool = False
     """Rows without envelope: a null value is a delete."""
     keys_of_value: bool = False
@@ -131,22 +133,22 @@ def _projection(decoding: Decoding, values: Mapping[bytes, str], keys: Mapping[b
         key_sql = {name: _of_value(envelopes, decoding, name, kind) for name, kind in decoding.keys}
     else:
         key_sql = {
-            name: _by_head("key_head", [(frame, _column(schema.fields, k, name, kind)) for frame, k, schema in key_schemas], kind)
+            name: by_head("key_head", [(frame, _column(schema.fields, k, name, kind)) for frame, k, schema in key_schemas], kind)
             for name, kind in decoding.keys
         }
     selected = [f"{sql} AS {quote(name)}" for name, sql in key_sql.items()]
     selected += [f"{_of_value(envelopes, decoding, name, kind)} AS {quote(name)}" for name, kind in decoding.columns]
-    positions = [(frame, _position(v, envelope)) for frame, v, envelope in envelopes]
-    op = _by_head("value_head", [(frame, _op(v, envelope)) for frame, v, envelope in envelopes], t.StringType())
+    positions = [(frame, position_sql(v, envelope)) for frame, v, envelope in envelopes]
+    op = by_head("value_head", [(frame, _op(v, envelope)) for frame, v, envelope in envelopes], t.StringType())
     if decoding.unwrapped:
         op = f"IF(value_head IS NULL, 'd', {op})"
     if decoding.topic_order:
         seq1, seq2 = "0L", "offset"
     else:
-        seq1 = _by_head("value_head", [(frame, pair[0]) for frame, pair in positions], t.LongType())
-        seq2 = _by_head("value_head", [(frame, pair[1]) for frame, pair in positions], t.LongType())
+        seq1 = by_head("value_head", [(frame, pair[0]) for frame, pair in positions], t.LongType())
+        seq2 = by_head("value_head", [(frame, pair[1]) for frame, pair in positions], t.LongType())
     ages = [(frame, _age(v, envelope)) for frame, v, envelope in envelopes]
-    age = _by_head("value_head", [(frame, sql) for frame, sql in ages if sql is not None], t.LongType())
+    age = by_head("value_head", [(frame, sql) for frame, sql in ages if sql is not None], t.LongType())
     bad = _bad(decoding, envelopes, op=op, position=(seq1, seq2), key_sql=key_sql)
     selected += [
         f"{seq1} AS {SEQ1}",
@@ -157,9 +159,9 @@ def _projection(decoding: Decoding, values: Mapping[bytes, str], keys: Mapping[b
             [
                 f"partition AS {PARTITION}",
                 f"{_resent(decoding, envelopes, op=op, position=(seq1, seq2))} AS {RESENT}",
-                f"coalesce({_by_head('value_head', [(frame, _own(v, e)) for frame, v, e in envelopes], t.BooleanType())}, false) AS {OWN}",
+                f"coalesce({by_head('value_head', [(frame, _own(v, e)) for frame, v, e in envelopes], t.BooleanType())}, false) AS {OWN}",
             ]
-            if decoding.images
+            if decoding.images or decoding.placed
             else []
         ),
         f"{age} AS {TS_MS}",
@@ -169,7 +171,7 @@ def _projection(decoding: Decoding, values: Mapping[bytes, str], keys: Mapping[b
     return selected
 
 
-def _by_head(head_column: str, branches: list[tuple[bytes, str]], kind: t.DataType) -> str:
+def by_head(head_column: str, branches: list[tuple[bytes, str]], kind: t.DataType) -> str:
     """The branch of the record's own schema id; a record of another id has NULL there already, so one branch needs no test."""
     if not branches:
         return f"CAST(NULL AS {kind.simpleString()})"
@@ -192,7 +194,7 @@ def _of_value(envelopes: list[tuple[bytes, str, Envelope]], decoding: Decoding, 
     for frame, v, envelope in envelopes:
         missing = fill[1] if fill is not None and 0 <= envelope.schema_id < fill[0] else None
         branches.append((frame, _column(envelope.fields, _image(v, envelope, decoding), name, kind, missing)))
-    return _by_head("value_head", branches, kind)
+    return by_head("value_head", branches, kind)
 
 
 def _column(fields: tuple[Field, ...], struct: str, name: str, kind: t.DataType, missing: str | None = None) -> str:
@@ -230,7 +232,7 @@ def _age(v: str, envelope: Envelope) -> str | None:
     return f"{v}.source.ts_ms" if "ts_ms" in envelope.source_fields else None
 
 
-def _position(v: str, envelope: Envelope) -> tuple[str, str]:
+def position_sql(v: str, envelope: Envelope) -> tuple[str, str]:
     """SQL of D7's two numbers; without ``source.sequence`` they are derived from Debezium's own fields.
 
     MySQL and MariaDB: (epoch 0 and file index, offset and row); the index is a number, never compared as text. PostgreSQL: (0, LSN), which
@@ -264,13 +266,13 @@ def _resent(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], *,
         f"WHEN {partition} THEN {seq1} < {mark[0]}L OR ({seq1} = {mark[0]}L AND ({seq2} < {mark[1]}L OR ({seq2} = {mark[1]}L AND {{own}}{_up_to(op, mark)})))"
         for partition, mark in sorted(decoding.log_marks.items())
     )
-    by_head = []
+    branches = []
     for frame, v, envelope in envelopes:
         if not {"file", "pos"} <= envelope.source_fields:
-            by_head.append((frame, "false"))
+            branches.append((frame, "false"))
             continue
-        by_head.append((frame, f"CASE partition {behind.format(own=_own(v, envelope))} ELSE false END"))
-    return f"coalesce({op} IN ('c', 'u', 'd', 't') AND {_by_head('value_head', by_head, t.BooleanType())}, false)"
+        branches.append((frame, f"CASE partition {behind.format(own=_own(v, envelope))} ELSE false END"))
+    return f"coalesce({op} IN ('c', 'u', 'd', 't') AND {by_head('value_head', branches, t.BooleanType())}, false)"
 
 
 def _own(v: str, envelope: Envelope) -> str:

@@ -26,6 +26,11 @@ def schema_text(column: str) -> Column:
     return F.expr(f"IF(substring({column}, 1, 1) = X'7B', {_part(column)}, NULL)")
 
 
+def maybe_dumped() -> Column:
+    """Whether a record may be a row of a dump: it holds the word that ``source.snapshot`` has there, in Avro as in JSON. Other records may hold it too."""
+    return F.coalesce(F.contains(F.col("value"), F.lit(b"incremental")), F.lit(False))
+
+
 def _part(column: str) -> str:
     text = f"CAST({column} AS STRING)"
     # A text without a schema in front would be a head of its own each: all of them share one.

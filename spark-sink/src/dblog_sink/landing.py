@@ -107,13 +107,17 @@ class Landing:
         return found
 
     def records(self, topic: str, *, after: int, to: int, rows: int = 0) -> DataFrame:
-        """The topic's records of lots in (after, to], as a batch has them; ``rows``: about how many."""
+        """The topic's records of lots in (after, to], as a batch has them, and their lots; ``rows``: about how many."""
+        return self.window(after=after, to=to, rows=rows).where(F.col("topic") == topic)
+
+    def window(self, *, after: int, to: int, rows: int = 0) -> DataFrame:
+        """All topics' records of lots in (after, to]."""
         heads = (head(column).alias(f"{column}_head") for column in ("key", "value"))
         session = self._session
         if rows >= MANY_ROWS:
             session = self._for_many
             fit(session, rows)
-        return self._lots(after, to, session).where(F.col("topic") == topic).select(*_RECORD, *heads)
+        return self._lots(after, to, session).select(LOT, *_RECORD, *heads)
 
     def expire(self, first_group: int) -> None:
         """Drop groups of lots before ``first_group`` that are older than they must be kept; whole files, nothing is read."""

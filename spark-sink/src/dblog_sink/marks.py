@@ -2,10 +2,10 @@
 
 Notes: which checkpoints there were (``generations``: query id to number), the high-water mark of each topic partition (``partitions``), up to which
 lot each table's landed rows are merged (``settled``), which tables are parked and why (``parked``), which columns the source's history says were
-renamed (``renames``), and the id of the Delta table that all
-this is about (``targets``): of a table that was moved away the notes are void. A high-water mark is the third guard: what
-lies at or below it was applied before, whatever the checkpoint says. It is a Kafka offset, valid while the topic has the same id (a
-topic made anew counts from 0 again), and for tables without a key a source position as well.
+renamed (``renames``), and the id of the Delta table that all this is about (``targets``): of a table that was moved away the notes are void. With a
+manifest also the cut that was chosen last, the last one that is done, and what the next must know of each table (``cut``, ``cut_done``, ``dumped``,
+``late``, ``lacking``, ``held``). A high-water mark is the third guard: what lies at or below it was applied before, whatever the checkpoint says. It is a
+Kafka offset, valid while the topic has the same id (a topic made anew counts from 0 again), and for tables without a key a source position as well.
 
 Notes may lag behind the tables they speak of, for every other guard makes a second application harmless; they are never ahead. Therefore a
 batch's notes come after its tables' commits, and are written together when some seconds have passed, unless a table depends on
@@ -53,6 +53,22 @@ class State:
     appending: set[str] = field(default_factory=set)
     renames: dict[str, dict[str, str]] = field(default_factory=dict)
     vacuumed: dict[str, float] = field(default_factory=dict)
+    counting: bool = False
+    """Rows of dumps have been counted from the first record on."""
+    cut: dict[str, Any] | None = None
+    """The cut that was chosen last (``cuts.Cut``)."""
+    cut_done: int = -1
+    """The number of the last cut that is published and settled."""
+    dumped: dict[str, int] = field(default_factory=dict)
+    """By topic, Kafka's time in milliseconds of the last dump row that a cut merged."""
+    late: dict[str, str] = field(default_factory=dict)
+    """Topics that the manifest does not know from their beginning, and why (``cuts.Facts``)."""
+    lacking: dict[str, int] = field(default_factory=dict)
+    """Topics of which records never came, and Kafka's time in milliseconds up to which: a later dump mends the table."""
+    held: dict[str, Any] = field(default_factory=dict)
+    """Topics whose tables were not in the last cut, for they are parked, and the line up to which they are merged (``cuts.Line``)."""
+    uncut: bool = False
+    """The tables were merged otherwise after the last cut: for a while there was no manifest."""
 
     def fold(self, note: Mapping[str, Any]) -> None:
         """Take in one note."""
@@ -73,6 +89,21 @@ class State:
             for partition, (seq1, seq2, insert) in positions.items():
                 known[int(partition)] = max((seq1, seq2, insert), known.get(int(partition), (-1, -1, 0)))
         self.vacuumed.update(note.get("vacuumed", {}))
+        self.counting |= note.get("counting", False)
+        cut = note.get("cut")
+        if cut is not None and (self.cut is None or cut["number"] >= self.cut["number"]):
+            self.cut = cut
+        self.cut_done = max(self.cut_done, note.get("cut_done", -1))
+        self.uncut = note.get("uncut", self.uncut)
+        for topic, ms in note.get("dumped", {}).items():
+            self.dumped[topic] = max(ms, self.dumped.get(topic, ms))
+        for topic, reason in note.get("late", {}).items():
+            if reason is None:
+                self.late.pop(topic, None)
+            else:
+                self.late[topic] = reason
+        self.lacking.update(note.get("lacking", {}))
+        self.held = note.get("held", self.held)
         for topic, lot in note.get("settled", {}).items():
             self.settled[topic] = max(lot, self.settled.get(topic, -1))
         for topic, reason in note.get("parked", {}).items():
@@ -96,6 +127,14 @@ class State:
             "appending": dict.fromkeys(self.appending, True),
             "renames": self.renames,
             "vacuumed": self.vacuumed,
+            "counting": self.counting,
+            "cut": self.cut,
+            "cut_done": self.cut_done,
+            **({"uncut": True} if self.uncut else {}),
+            **({"held": self.held} if self.held else {}),
+            "dumped": self.dumped,
+            "late": self.late,
+            "lacking": self.lacking,
         }
 
 
@@ -150,8 +189,10 @@ class Marks:
             for note, _ in self._unwritten:
                 together.fold(note)
             whole = together.note()
-            # A parked table that was resumed in between must be said, not left out.
-            whole["parked"] = {topic: reason for note, _ in self._unwritten for topic, reason in note.get("parked", {}).items()}
+            # A parked table that was resumed in between must be said, not left out; so must a topic that is not late any more.
+            for name in ("parked", "late"):
+                whole[name] = {topic: said for note, _ in self._unwritten for topic, said in note.get(name, {}).items()}
+            whole |= {name: note[name] for note, _ in self._unwritten for name in ("uncut", "held") if name in note}
             self._notes += 1
             if self._notes >= _FOLD_EVERY:
                 self._write(self.state.note(), "overwrite")

@@ -102,8 +102,8 @@ def within(ranges: Sequence[KeyRange], keys: Columns, alias: str = "") -> Column
 def not_older(newer: str, older: str) -> Column:
     """D7's comparison, the same one everywhere: the position of ``newer`` is at or after that of ``older`` (both are column prefixes).
 
-    At, because the second of two rows of one position may come in a later batch (compressed transactions); a re-sent row then writes the
-    same values again.
+    At, because the second of two rows of one position may come in a later batch (compressed transactions that Debezium wrote); a re-sent row then
+    writes the same values again, and the second one follows it in the topic. A replay, which nothing follows, decides by itself (``rows.undecided``).
     """
     n1, n2, o1, o2 = F.col(f"{newer}{SEQ1}"), F.col(f"{newer}{SEQ2}"), F.col(f"{older}{SEQ1}"), F.col(f"{older}{SEQ2}")
     return (n1 > o1) | ((n1 == o1) & (n2 >= o2))

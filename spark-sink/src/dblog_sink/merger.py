@@ -15,6 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from dblog_sink import plan
 from dblog_sink.apply import Applier, inventory
 from dblog_sink.config import Settings
@@ -31,6 +33,9 @@ log = logging.getLogger(__name__)
 _TICK_S = 0.25
 _PAUSE_MAX_S = 60.0
 _STOP_WAIT_S = 10.0
+_CUT_RETRIES = 5
+_LOOKS = 3
+"""Looks in a row that find nothing to be cut, before a drain ends: what is forgiven, or seen to rest, is so at the third at the latest."""
 
 
 def notes_of(applied: Iterable[Applied]) -> dict[str, Any]:
@@ -77,6 +82,14 @@ class Merger:
         self._clock: threading.Thread | None = None
         self.failure: Exception | None = None
         """Why a table could not be merged; the job stops on it."""
+        self.cut: Callable[[], bool] | None = None
+        """With a manifest: one cut, and whether there was one. All merges are its then; whoever builds the parts sets it."""
+        self.uncut: Callable[[str, DataFrame], DataFrame] = lambda _topic, raw: raw
+        """A topic's records without those that a cut has merged."""
+        self._cutting = False
+        self._cut_at_s = 0.0
+        self._cut_not_before_s = 0.0
+        self._cut_attempts = 0
         for topic, waiting in landing.waiting(marks.state.settled).items():
             self._table(topic).waiting = waiting
         for topic, reason in marks.state.parked.items():
@@ -93,6 +106,8 @@ class Merger:
         """
         with self._turn:
             known = self._marks.state
+            if self._by_cuts(repeated=landed is not None):
+                return Decision((), tuple(rows))
             fixed = () if landed is None else [topic for topic in rows if topic not in known.targets or topic in known.appending]
             again = [topic for topic in rows if landed is not None and topic in landed]
             apply = [topic for topic in fixed if topic not in again and self._table(topic).parked is None]
@@ -119,7 +134,7 @@ class Merger:
         """Merge what waits of tables that a repeated batch will apply although something waits: those in append mode know what they have by the
         position in the log, so a batch must not overtake what landed before it.
         """
-        for topic in topics:
+        for topic in () if self._by_cuts(repeated=True) else topics:
             with self._turn:
                 appending = topic in self._marks.state.appending or topic not in self._marks.state.targets
                 table = self._table(topic)
@@ -138,6 +153,11 @@ class Merger:
                     else:
                         with self._turn:
                             table.waiting = [one for one in table.waiting if one.number > to]
+
+    def _by_cuts(self, *, repeated: bool) -> bool:
+        """Whether a batch lands whatever it holds. One that may have been tried without a manifest goes on as it was begun."""
+        state = self._marks.state
+        return self._policy.cuts and not (repeated and state.cut is None and state.targets)
 
     def landed(self, lot: int, rows: Mapping[str, int]) -> None:
         """A batch's rows are in the landing table."""
@@ -172,7 +192,10 @@ class Merger:
         with self._turn:
             self._table(topic).parked = None
             self._attempts.pop(topic, None)
-        self._marks.say({"parked": {topic: None}}, "marked", at_once=True)
+        note: dict[str, Any] = {"parked": {topic: None}}
+        if self._policy.cuts:  # what is missing of it held no cut back meanwhile: it is complete in cuts behind this moment
+            note["dumped"] = {topic: round(self._now_s() * 1000)}
+        self._marks.say(note, "marked", at_once=True)
         self._progress.say("resumed", table=self._named(topic), topic=topic)
         log.info("topic %s is resumed", topic)
 
@@ -186,6 +209,58 @@ class Merger:
         with self._turn:
             return sum(table.rows_waiting for table in self._tables.values() if table.parked is None)
 
+    # -- what a cut asks --------------------------------------------------------------------------------------------------------------
+
+    def waiting(self) -> dict[str, list[Lot]]:
+        """What has landed and is not merged, by topic, parked tables included."""
+        with self._turn:
+            return {table.topic: list(table.waiting) for table in self._tables.values() if table.waiting}
+
+    def parked(self) -> dict[str, str]:
+        """Parked topics, and why."""
+        with self._turn:
+            return {table.topic: table.parked for table in self._tables.values() if table.parked is not None}
+
+    @property
+    def ending(self) -> bool:
+        """Whether nothing is to begin any more."""
+        return self._ended.is_set()
+
+    def mend(self, topic: str) -> int:
+        """Finish a merge of lots that was broken off before there was a manifest; the lot up to which the topic is merged by lots. The caller has the
+        table alone.
+        """
+        app_id = f"{self._name}/{self._landing.id}"
+        settled = self._marks.state.settled.get(topic, -1)
+        begun = self._applier.begun(topic, Txn(app_id, 0))
+        if begun > settled:
+            self._lots(topic, Txn(app_id, begun), self._landing.records(topic, after=settled, to=begun), repeated=True)
+        return max(begun, settled)
+
+    def was_cut(self, topic: str, left: Mapping[int, int], upto: int) -> None:
+        """Of the topic's lots up to ``upto`` only ``left`` (rows by lot) still waits."""
+        with self._turn:
+            self._done(topic, left, upto)
+
+    def _done(self, topic: str, left: Mapping[int, int], upto: int) -> None:
+        table = self._table(topic)
+        kept = [
+            Lot(one.number, left.get(one.number, one.rows), one.at_s) for one in table.waiting if one.number > upto or one.number in left
+        ]
+        table.waiting = kept
+
+    def failed(self, topic: str, error: Exception) -> bool:
+        """Whether a table that failed in a cut is parked for it now, and the cut goes on without it."""
+        with self._turn:
+            table = self._table(topic)
+            attempt = self._attempts[topic] = self._attempts.get(topic, 0) + 1
+            spec = self._settings.table(topic)
+            if self._ended.is_set() or (
+                not isinstance(error, DefiniteError) and attempt < 1 + (0 if spec is None else spec.failure_retries)
+            ):
+                return False
+            return self._parked_by_policy(table, error)
+
     # -- merging --------------------------------------------------------------------------------------------------------------------
 
     def resume(self) -> None:
@@ -193,6 +268,7 @@ class Merger:
         with self._turn:
             self.failure = None
             self._attempts.clear()
+            self._cut_attempts, self._cut_not_before_s = 0, 0.0
 
     def start(self) -> None:
         """Begin to merge what is due, until ``stop``."""
@@ -216,7 +292,18 @@ class Merger:
 
     def drain(self, stopping: Callable[[], bool] = lambda: False) -> None:
         """Merge everything that has landed, unless asked to stop before; raises what a merge failed with."""
+        missed = 0
         while self.failure is None and not stopping():
+            if self.cut is not None:
+                cutting = self._begin_cut()
+                if cutting is None:
+                    if self._ended.wait(_TICK_S):
+                        return
+                    continue
+                missed = 0 if cutting.result() or self._cut_attempts else missed + 1
+                if missed >= _LOOKS and self._policy.cuts:
+                    break  # what waits is of transactions that are not complete
+                continue
             with self._turn:
                 if not self._running and all(table.parked is not None or not table.waiting for table in self._tables.values()):
                     return
@@ -233,6 +320,10 @@ class Merger:
 
     def _tick(self) -> None:
         while not self._ended.wait(_TICK_S):
+            if self.cut is not None:
+                if self.failure is None and self._now_s() - self._cut_at_s >= self._settings["manifest.interval.s"]:
+                    self._begin_cut()
+                continue
             with self._turn:
                 if self.failure is None:
                     self._begin(plan.due(self._tables.values(), self._policy, now_s=self._now_s()))
@@ -246,6 +337,42 @@ class Merger:
             self._running += 1
             begun.append(self._threads.submit(self._merge, one))
         return begun
+
+    def _begin_cut(self) -> Future[bool] | None:
+        """None: one runs already, or the last one failed a moment ago."""
+        with self._turn:
+            if self._cutting or self._ended.is_set() or self._now_s() < self._cut_not_before_s:
+                return None
+            self._cutting = True
+            self._running += 1
+            self._cut_at_s = self._now_s()
+        return self._threads.submit(self._cut)
+
+    def _cut(self) -> bool:
+        assert self.cut is not None
+        done, error = False, None
+        try:
+            done = self.cut()
+        except Exception as e:  # noqa: BLE001  a thread's failure is judged below
+            error = e
+        with self._turn:
+            self._cutting = False
+            self._running -= 1
+            if error is None:
+                self._cut_attempts = 0
+                if not done:  # what waits grows while a transaction holds the cuts back: looking at it takes half of the time at most
+                    self._cut_not_before_s = 2 * self._now_s() - self._cut_at_s
+                if not done and not self._policy.cuts:
+                    self.cut = None  # the last one of a manifest that is kept no more is finished
+            elif not self._ended.is_set():
+                self._cut_attempts += 1
+                if isinstance(error, DefiniteError) or self._cut_attempts > _CUT_RETRIES:
+                    self.failure = error
+                else:
+                    self._cut_not_before_s = self._now_s() + min(0.5 * 2**self._cut_attempts, _PAUSE_MAX_S)
+                    log.warning("the cut failed, attempt %d: %s", self._cut_attempts, str(error).splitlines()[0])
+            self._turn.notify_all()
+        return done
 
     def _merge(self, due: Due) -> None:
         error: Exception | None = None
@@ -290,16 +417,19 @@ class Merger:
             # commits are known by that lot. A merge up to another one would find the earlier lots' rows taken for written.
             begun = self._applier.begun(due.topic, Txn(app_id, due.to))
             if begun > settled:
-                applied = self._lots(due.topic, Txn(app_id, begun), after=settled, rows=due.rows, repeated=True)
+                raw = self._uncut(due.topic, settled, begun, due.rows)
+                applied = self._lots(due.topic, Txn(app_id, begun), raw, repeated=True)
                 settled = begun
             self._looked.add(due.topic)
             if begun >= due.to:
                 return applied
-        return self._lots(due.topic, Txn(app_id, due.to), after=settled, rows=due.rows, repeated=False)
+        return self._lots(due.topic, Txn(app_id, due.to), self._uncut(due.topic, settled, due.to, due.rows), repeated=False)
 
-    def _lots(self, topic: str, txn: Txn, *, after: int, rows: int, repeated: bool) -> Applied | None:
-        """Merge the topic's lots after ``after`` up to the transaction's."""
-        raw = self._landing.records(topic, after=after, to=txn.version, rows=rows)
+    def _uncut(self, topic: str, after: int, to: int, rows: int) -> DataFrame:
+        return self.uncut(topic, self._landing.records(topic, after=after, to=to, rows=rows))
+
+    def _lots(self, topic: str, txn: Txn, raw: DataFrame, *, repeated: bool) -> Applied | None:
+        """Merge the topic's records of lots up to the transaction's."""
         applied = None
         for share in inventory(raw):
             applied = self._applier.apply(share, raw, txn, log_marks=self._marks.log_marks(topic), repeated=repeated)

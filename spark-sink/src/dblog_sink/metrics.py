@@ -37,6 +37,8 @@ class Metrics:
 
         gauge("build_info", "The sink's version.", "version").labels(version).set(1)
         self._running = gauge("running", "1 while the query runs, 0 between an end and the next start.")
+        self._chunks = counter("chunks", "Dumped chunks whose markers were compared with what arrived, by the outcome.", "table", "result")
+        self._chunk_rows = counter("chunk_rows_missing", "Rows that a chunk marker counts and that did not arrive.", "table")
         self._restarts = counter("restarts", "Restarts of the query after failures that may pass.")
         self._failures = counter("failures", "Ends of the job that need a person.")
         self._batches = counter("batches", "Batches committed.")
@@ -57,6 +59,12 @@ class Metrics:
         self._behind = gauge("records_behind", "Records in Kafka that are not read yet.")
         self._waiting = gauge("rows_waiting", "Records landed and not merged.")
         self._parked = gauge("table_parked", "1 while the table is parked.", "table")
+        self._cut = gauge("cut_number", "The newest cut of the manifest.")
+        self._cut_source = gauge("cut_timestamp_seconds", "Source time of the newest cut's last transaction.")
+        self._cut_seconds = seconds("cut_duration", "From a cut's choice to its publication.")
+        self._incomplete = gauge(
+            "transaction_incomplete_seconds", "How long an incomplete transaction has held the cuts back, once that was reported."
+        )
         self._losses = counter("data_losses", "Times that Kafka had lost records of the topic before they were read.", "topic")
 
     def serve(self, listen: str) -> int:
@@ -91,6 +99,21 @@ class Metrics:
                 self._parked.labels(facts["table"]).set(kind == "parked")
             case "upkeep":
                 self._files.labels(facts["table"]).set(facts["files"])
+            case "chunks":
+                self._chunks.labels(facts["table"], "complete").inc(facts["complete"])
+            case "chunk":
+                self._chunks.labels(facts["table"], facts["result"]).inc()
+                if facts["result"] == "short":
+                    self._chunk_rows.labels(facts["table"]).inc(facts["missing"])
+            case "cut":
+                self._cut.set(facts["number"])
+                self._cut_seconds.observe(facts["seconds"])
+                if facts["source_ts_ms"] is not None:
+                    self._cut_source.set(facts["source_ts_ms"] / 1000)
+            case "incomplete":
+                self._incomplete.set(facts["seconds"])
+            case "completed":
+                self._incomplete.set(0)
             case "data_loss":
                 self._losses.labels(facts["topic"]).inc()
             case "started":

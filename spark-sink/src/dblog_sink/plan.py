@@ -46,6 +46,8 @@ class Policy:
     """What has landed waits at most this long for its merge to begin, threads permitting."""
     patience: float = 3.0
     """A table rests this many times as long as its merge took."""
+    cuts: bool = False
+    """There is a manifest: everything lands, and is merged by cuts alone (``cuts.py``)."""
 
 
 @dataclass(slots=True)
@@ -150,8 +152,11 @@ def decide(rows: Mapping[str, int], tables: Mapping[str, Table], policy: Policy)
     """Which topics of a batch are applied now, and which land; ``rows`` by topic.
 
     A table with landed rows goes on landing until they are merged, a busy or parked one lands. Of the others the ones worth a merge are applied,
-    and then the cheapest as long as their costs together fit into the trigger interval.
+    and then the cheapest as long as their costs together fit into the trigger interval. Where not all of them fit, those that were never written
+    land: making a table takes seconds while nothing is compiled, and the whole batch would wait for a few of many.
     """
+    if policy.cuts:
+        return Decision((), tuple(rows))
     now, land = [], []
     candidates: list[tuple[float, str]] = []
     for topic, count in rows.items():
@@ -163,6 +168,10 @@ def decide(rows: Mapping[str, int], tables: Mapping[str, Table], policy: Policy)
         else:
             candidates.append((table.cost.seconds(count), topic))
     left_s = policy.trigger_s
+    if sum(seconds for seconds, _ in candidates) > left_s:
+        new = [topic for _, topic in candidates if topic not in tables or tables[topic].cost.n == 0.0]
+        land += new
+        candidates = [(seconds, topic) for seconds, topic in candidates if topic not in new]
     for seconds, topic in sorted(candidates):
         left_s -= seconds
         (now if left_s >= 0 else land).append(topic)
@@ -177,7 +186,7 @@ def limit_s(table: Table, policy: Policy) -> float:
 def due(tables: Iterable[Table], policy: Policy, *, now_s: float, everything: bool = False) -> list[Due]:
     """The merges to begin now, the most overdue first; ``everything``: whatever waits, for a drain."""
     found: list[tuple[float, Due]] = []
-    for table in tables:
+    for table in () if policy.cuts else tables:
         if not table.waiting or table.busy or table.parked is not None or now_s < table.not_before_s:
             continue
         age_s = now_s - table.waiting[0].at_s

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 
+from delta.tables import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -30,7 +31,11 @@ class Quarantine:
         """A replay meets bad records only, and many of them are no news."""
 
     def keep(self, records: DataFrame, *, topic: str, txn: Txn) -> None:
-        """Append raw records that have a ``reason`` column."""
+        """Append raw records that have a ``reason`` column, but for those that are there.
+
+        The transaction id knows a batch that is repeated, but not a record that comes another way: landed and merged after an attempt to apply it, merged
+        up to another lot, sent again. Its place in Kafka and its time there do. A replay keeps its records anew, the old ones being removed by it (I8).
+        """
         rows = records.select(
             "topic",
             "partition",
@@ -42,7 +47,13 @@ class Quarantine:
             F.lit(txn.version).cast("long").alias("batch_id"),
             F.current_timestamp().alias("at"),
         )
+        place = ["topic", "partition", "offset", "timestamp"]
+        rows = rows.dropDuplicates(place)
+        session = records.sparkSession
         with self._turn:
+            if not self.replaying and DeltaTable.isDeltaTable(session, self.path):
+                there = session.read.format("delta").load(self.path).where(F.col("topic") == topic)
+                rows = rows.join(there.select(*place), place, "left_anti").select(*COLUMNS)
             append(rows.coalesce(1), self.path, COLUMNS, txn.of(f"quarantine:{topic}"))
 
     def check(self, *, topic: str, bad: int, records: int, reasons: list[str]) -> None:

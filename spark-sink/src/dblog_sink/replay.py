@@ -68,7 +68,7 @@ def replay(
     try:
         for share in inventory(raw):
             with merger.alone(share.topic):
-                applied = applier.apply(share, raw, txn, log_marks=NO_LOG_MARKS, repeated=True)
+                applied = applier.apply(share, raw, txn, log_marks=NO_LOG_MARKS, repeated=True, replayed=True)
             records += share.records
             bad += 0 if applied is None else applied.bad
     finally:

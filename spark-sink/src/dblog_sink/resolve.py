@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from dblog_sink.errors import DefiniteError
 from dblog_sink.frames import is_json, schema_id_of
 from dblog_sink.registry import Registry
 from dblog_sink.schemas import Envelope, KeySchema, NotRows, Reading, Unreadable, key_schema, value_schema
@@ -85,6 +86,35 @@ class Schemas:
             made = self._value(spec, one, {}, Reading())
             if isinstance(made, NotRows) and made.history is not None:
                 found[one] = made.history
+        return found
+
+    def markers(self, topic: str, value_heads: Iterable[bytes], texts: Mapping[bytes, str]) -> dict[bytes, str]:
+        """By head, the writer schemas of a topic's chunk markers; empty for JSON."""
+        spec = TableSpec(name=topic, topic=topic, path="")
+        found: dict[bytes, str] = {}
+        for one in sorted(value_heads):
+            made = self._value(spec, one, texts, Reading())
+            if isinstance(made, NotRows) and made.marker is not None:
+                found[one] = made.marker
+        return found
+
+    def transactions(self, topic: str, value_heads: Iterable[bytes], texts: Mapping[bytes, str]) -> dict[bytes, str]:
+        """By head, the writer schemas (empty: JSON) of records that tell of transactions. DefiniteError if a record is of another kind."""
+        spec = TableSpec(name=topic, topic=topic, path="")
+        found: dict[bytes, str] = {}
+        for one in sorted(value_heads):
+            match self._value(spec, one, texts, Reading()):
+                case NotRows(transactions=str(writer)):
+                    found[one] = writer
+                case Unreadable(reason):
+                    msg = f"topic {topic}, named by topics.transaction: {reason}"
+                    raise DefiniteError(msg)
+                case _:
+                    msg = (
+                        f"topic {topic}, named by topics.transaction, holds records that do not tell of transactions; name the topic that the source "
+                        "writes with provide.transaction.metadata=true"
+                    )
+                    raise DefiniteError(msg)
         return found
 
     def _value(self, spec: TableSpec, found: bytes, texts: Mapping[bytes, str], reading: Reading) -> Envelope | NotRows | Unreadable:

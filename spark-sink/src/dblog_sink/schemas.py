@@ -29,6 +29,9 @@ JSON_START = '{"schema":'
 REFERENCES = "dblog.references"
 """A registry's schema that refers to others is held as ``{"dblog.references": [their schemas], "schema": its own}``."""
 
+CHUNK_MARKER = "io.dblog.ChunkMarker"
+"""schemas/chunk_marker.avsc."""
+
 NOT_ROWS = frozenset(
     {
         "io.debezium.connector.common.Heartbeat",
@@ -37,9 +40,11 @@ NOT_ROWS = frozenset(
         "io.debezium.connector.mariadb.SchemaChangeValue",
         "io.debezium.connector.postgresql.MessageValue",
         "io.debezium.connector.common.Notification",
+        CHUNK_MARKER,
     }
 )
 """Value schemas of records that are no rows: they are left out wherever they turn up."""
+TRANSACTION = "io.debezium.connector.common.TransactionMetadataValue"
 
 
 ENVELOPE, UNWRAPPED = "envelope", "unwrapped"
@@ -95,6 +100,11 @@ class Envelope:
     """JSON with schema: what ``from_json`` reads."""
     added: frozenset[str] = frozenset()
     """Unwrapped: fields that are no columns."""
+    place_text: str = ""
+    """Reader schema of position and transaction alone."""
+    place_json: t.StructType | None = None
+    """The same for ``from_json``."""
+    has_transaction: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +125,10 @@ class NotRows:
     name: str
     history: str | None = None
     """Of schema changes: the writer schema, for the statements in them."""
+    marker: str | None = None
+    """Of chunk markers: the writer schema; empty for JSON, whose records carry it."""
+    transactions: str | None = None
+    """Of begins and ends of transactions: the writer schema; empty of JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +152,15 @@ def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelo
     name = _full_name(top)
     if top.get("connect.name", name) in NOT_ROWS or name in NOT_ROWS:
         statements = not is_json and {"ddl", "databaseName"} <= {field["name"] for field in top["fields"]}
-        return NotRows(name, _compact(writer) if statements else None)
+        is_marker = CHUNK_MARKER in (name, top.get("connect.name"))
+        told = TRANSACTION in (name, top.get("connect.name")) or name.endswith(".TransactionMetadataValue")
+        text = "" if is_json else _compact(writer)
+        return NotRows(
+            name,
+            history=text if statements else None,
+            marker=text if is_marker else None,
+            transactions=text if told else None,
+        )
     members = {field["name"]: field["type"] for field in top["fields"]}
     if not {"op", "source", "after"} <= members.keys() or reading.records == UNWRAPPED:
         return _unwrapped(schema_id, top, definitions, writer, reading, is_json=is_json)
@@ -150,6 +172,8 @@ def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelo
     kept = [field["name"] for field in source["fields"] if field["name"] in SOURCE_FIELDS]
     reader = _reader(top, row, fields, source, kept, with_before=False)
     with_before = _reader(top, row, fields, source, kept, with_before=True) if "before" in members else reader
+    block = _block(members.get("transaction"), definitions)
+    place = _place_reader(top, source, kept, block)
     return Envelope(
         schema_id=schema_id,
         fields=fields,
@@ -159,6 +183,9 @@ def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelo
         reader_text=_compact(reader),
         reader_text_with_before=_compact(with_before),
         json_type=_json_type(with_before, fields, row["fields"], definitions) if is_json else None,
+        place_text=_compact(place),
+        place_json=_json_type(place, fields, row["fields"], definitions) if is_json else None,
+        has_transaction=block is not None,
     )
 
 
@@ -295,20 +322,34 @@ def _reader(
         members.append({"name": "after", "type": ["null", _full_name(row)]})
     else:
         members.append({"name": "after", "type": ["null", definition]})
+    return _record(top, [*members, *_source_and_op(source, kept)])
+
+
+def _place_reader(top: Mapping[str, Any], source: Mapping[str, Any], kept: list[str], block: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Of a record only where it stands in the source's log."""
+    members = _source_and_op(source, kept)
+    if block is not None:
+        id_and_order = [{"name": "id", "type": ["null", "string"]}, {"name": "total_order", "type": ["null", "long"]}]
+        members.append({"name": "transaction", "type": ["null", _record(block, id_and_order)]})
+    return _record(top, members)
+
+
+def _block(schema: Any, definitions: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The record in which an envelope names its transaction."""
+    if schema is None:
+        return None
+    block = _record_of(schema, definitions, where="transaction")
+    return block if {"id", "total_order"} <= {field["name"] for field in block["fields"]} else None
+
+
+def _source_and_op(source: Mapping[str, Any], kept: list[str]) -> list[dict[str, Any]]:
     plain = {field["name"]: _plain_type(field["type"]) for field in source["fields"]}
-    members.append(
-        {
-            "name": "source",
-            "type": {
-                "type": "record",
-                "name": source["name"],
-                "namespace": source.get("namespace", ""),
-                "fields": [{"name": name, "type": ["null", plain[name]]} for name in kept],
-            },
-        }
-    )
-    members.append({"name": "op", "type": "string"})
-    return {"type": "record", "name": top["name"], "namespace": top.get("namespace", ""), "fields": members}
+    fields = [{"name": name, "type": ["null", plain[name]]} for name in kept]
+    return [{"name": "source", "type": _record(source, fields)}, {"name": "op", "type": "string"}]
+
+
+def _record(named: Mapping[str, Any], fields: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "record", "name": named["name"], "namespace": named.get("namespace", ""), "fields": fields}
 
 
 def _reader_fields(fields: tuple[Field, ...]) -> list[dict[str, Any]]:

@@ -56,6 +56,13 @@ PREFERRED: Mapping[str, str] = {
 }
 """What speed and quiet want; ``spark.*`` options and spark-submit's ``--conf`` override them."""
 
+_COMPILED: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+MANY_ROWS = 20_000
+"""Rows of one table from which a plan of its own classes is worth its compilation: interpreted, a row of ten columns costs 20 us more."""
+
+_FITTED = "spark.dblog.fitted"
+"""Set where the configuration leaves it to ``fit`` whether plans are compiled."""
+
 
 def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
     """The job's session; ``given`` are the configuration's ``spark.*`` options. spark-submit's own settings win over PREFERRED."""
@@ -64,6 +71,8 @@ def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
     submitted = SparkConf()
     builder = SparkSession.builder.appName(name)
     settings = {key: value for key, value in PREFERRED.items() if not submitted.contains(key)}
+    if not any(name in given or submitted.contains(name) for name in _COMPILED):
+        settings[_FITTED] = "true"
     if not submitted.contains("spark.master"):
         builder = builder.master(given.get("spark.master", "local[*]"))
     for key, value in {**settings, **given, **REQUIRED}.items():
@@ -102,15 +111,10 @@ def another(session: SparkSession) -> SparkSession:
     return fresh
 
 
-_COMPILED: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-MANY_ROWS = 20_000
-"""Rows of one table from which a plan of its own classes is worth its compilation: interpreted, a row of ten columns costs 20 us more."""
-
-
 def fit(session: SparkSession, rows: int) -> None:
-    """Have the session compile its plans for so many rows, or interpret them; what the configuration says of it wins."""
-    for name, compiled in _COMPILED.items():
-        if session.conf.get(name) in (compiled, PREFERRED[name]):
+    """Have the session compile its plans for so many rows, or interpret them; a configuration that says which is left alone."""
+    if session.conf.get(_FITTED, "false") == "true":
+        for name, compiled in _COMPILED.items():
             session.conf.set(name, compiled if rows >= MANY_ROWS else PREFERRED[name])
 
 

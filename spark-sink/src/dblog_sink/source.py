@@ -22,6 +22,9 @@ _DEFAULTS = {
     # two thirds of the time of reading.
     "kafka.max.poll.records": "20000",
     "kafka.max.partition.fetch.bytes": str(4 << 20),
+    # Those questions stand behind the consumer's next fetch, which the broker answers when there is something to fetch, or after this time: where
+    # nothing comes any more, each partition's read took the default of half a second, so a hundred small tables took half a minute.
+    "kafka.fetch.max.wait.ms": "5",
 }
 
 
@@ -58,6 +61,16 @@ def topic_ids(session: SparkSession, settings: Settings, topics: Collection[str]
         return {topic: described.get(topic).topicId().toString() for topic in topics}
     finally:
         admin.close()
+
+
+def read_to(progress: Mapping[str, Any]) -> dict[str, dict[int, int]]:
+    """By topic and partition, the offset before which the query has committed everything, from its own progress."""
+    found: dict[str, dict[int, int]] = {}
+    for source in progress.get("sources", ()):
+        end = source.get("endOffset")
+        for topic, partitions in end.items() if isinstance(end, dict) else ():
+            found[topic] = {int(partition): offset for partition, offset in partitions.items()}
+    return found
 
 
 def records_behind(progress: Mapping[str, Any] | None) -> int | None:

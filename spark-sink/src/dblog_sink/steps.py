@@ -19,6 +19,9 @@ STEPS = (
     "merged",  # changed rows
     "rewritten",  # a small table written anew
     "versioned",  # history opened and closed
+    "counted",  # rows of dumps, and what chunk markers say
+    "chosen",  # a cut noted, before its first merge
+    "published",  # a cut in the manifest
     "marked",  # high-water marks of the batch
     "settled",  # landed rows known as merged
     "expired",  # landed rows dropped

@@ -7,6 +7,8 @@ cache that is thrown away whenever a write fails.
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +43,7 @@ _GUARDS: Mapping[str, tuple[tuple[str, t.DataType], ...]] = {
 }
 """The sink's own columns, by mode."""
 _MODE, _KEYS, _RECORDS, _NEWEST, _FILLS = "dblog.mode", "dblog.keys", "dblog.records", "dblog.schema", "dblog.fills"
-_COLUMNS, _SOFT = "dblog.columns", "dblog.soft"
+_COLUMNS, _SOFT, TOPIC, _KEPT = "dblog.columns", "dblog.soft", "dblog.topic", "dblog.kept.h"
 _MODES = {"mirror": MIRROR, "append": CHANGELOG, "history": HISTORY}
 _WITH_STATISTICS = (t.NumericType, t.DateType, t.TimestampType, t.TimestampNTZType, t.StringType)
 """Delta refuses to name other columns for statistics (SkippingEligibleDataType)."""
@@ -109,6 +111,8 @@ def opened(session: SparkSession, *, spec: TableSpec, reading: bool = False) -> 
     if _MODE not in properties:
         msg = f"{path} is a Delta table that the sink did not make; move it away, or choose another target for {spec.name}"
         raise DefiniteError(msg)
+    if (owner := properties.get(TOPIC, spec.topic)) != spec.topic:
+        raise two_topics(spec, owner)
     mode = properties[_MODE]
     if spec.mode != "auto" and mode != _MODES[spec.mode]:
         msg = f"{path} was made in mode {mode}, and {spec.name} is configured for {spec.mode}; move it away and dump the table again, or change the mode back"
@@ -145,6 +149,15 @@ def opened(session: SparkSession, *, spec: TableSpec, reading: bool = False) -> 
     return target
 
 
+def two_topics(spec: TableSpec, owner: str) -> DefiniteError:
+    """What is told of a second topic for one table: their positions are of two logs, and the rows of one would overwrite the other's."""
+    return DefiniteError(
+        f"two topics map to the Delta table {spec.path}, {owner} and {spec.topic}, and it is {owner}'s; use {{prefix}} in target.template, or "
+        f"table.<rule>.target.path. If {spec.topic} carries on the same source's log in place of {owner}: "
+        f"ALTER TABLE delta.`{spec.path}` SET TBLPROPERTIES ('{TOPIC}' = '{spec.topic}'), and start the sink again"
+    )
+
+
 def _untouched(spec: TableSpec, frame: DataFrame, mode: str, kept: Sequence[str]) -> None:
     """Raise DefiniteError if somebody else took columns away from the table, or wrote rows into it: then it is no copy of the source any more."""
     there = {name.lower() for name in frame.columns}
@@ -168,6 +181,14 @@ def identity(session: SparkSession, path: str) -> str | None:
     if not DeltaTable.isDeltaTable(session, path):
         return None
     return str(DeltaTable.forPath(session, path).detail().select("id").first()[0])  # type: ignore[index]
+
+
+def said_of(session: SparkSession, path: str) -> tuple[str | None, str | None]:
+    """Whose topic's table is at ``path``, and of which kind its records are; None if there is no table of the sink."""
+    if not DeltaTable.isDeltaTable(session, path):
+        return None, None
+    properties: Mapping[str, str] = DeltaTable.forPath(session, path).detail().select("properties").first()[0]  # type: ignore[index]
+    return properties.get(TOPIC), properties.get(_RECORDS)
 
 
 def created(session: SparkSession, *, spec: TableSpec, keys: Sequence[str], columns: Columns, kind: str, newest: int) -> Target:
@@ -199,6 +220,7 @@ def created(session: SparkSession, *, spec: TableSpec, keys: Sequence[str], colu
         .location(spec.path)
         .addColumns(t.StructType([t.StructField(column, one) for column, one in fields]))
         .property(_MODE, mode)
+        .property(TOPIC, spec.topic)
         .property(_KEYS, json.dumps(key_names))
         .property(_RECORDS, kind)
         .property(_NEWEST, str(newest))
@@ -283,6 +305,31 @@ def _set(session: SparkSession, path: str, properties: Mapping[str, str]) -> Non
 
     pairs = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
     session.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({pairs})")
+
+
+def kept(session: SparkSession, path: str, *, keep_h: float) -> None:
+    """Let the table's old versions be read for so long, whoever runs VACUUM: files and log are kept for it, an owner's longer times stay."""
+    detail: Row = DeltaTable.forPath(session, path).detail().select("properties").first()  # type: ignore[assignment]
+    properties: Mapping[str, str] = detail["properties"]
+    least_h = math.ceil(keep_h)
+    if int(properties.get(_KEPT, "0")) >= least_h:
+        return
+    # Delta's own defaults: a week for files, 30 days for the log. versionAsOf needs both, and the log a while longer, for it is cut at checkpoints.
+    wanted_h = {"delta.deletedFileRetentionDuration": max(least_h, 168), "delta.logRetentionDuration": max(least_h + 24, 720)}
+    longer = {name: f"interval {hours} hours" for name, hours in wanted_h.items() if _hours(properties.get(name)) < hours}
+    _set(session, path, {**longer, _KEPT: str(least_h)})
+
+
+def _hours(interval: str | None) -> float:
+    """Of Delta's ``interval 30 days``; 0 where it says nothing that is read here."""
+    match = re.fullmatch(r"(?:interval )?(\d+) (hour|day|week)s?", interval or "", re.IGNORECASE)
+    return 0.0 if match is None else float(match[1]) * {"hour": 1, "day": 24, "week": 168}[match[2].lower()]
+
+
+def version_of(session: SparkSession, path: str) -> int:
+    """The version of the job's own last commit, which Delta keeps in memory. There is no public word for it (``merge.progress_of``)."""
+    jvm: Any = session._jvm  # noqa: SLF001
+    return int(jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path).unsafeVolatileSnapshot().version())  # noqa: SLF001
 
 
 def forgotten(session: SparkSession, target: Target, *, keep_h: float) -> None:

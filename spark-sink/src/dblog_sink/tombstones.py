@@ -130,6 +130,9 @@ def opened(session: SparkSession, *, path: str, keys: Columns) -> Tombstones:
     if TS_MS not in table.columns:  # made by an earlier version of the sink
         session.sql(f"ALTER TABLE delta.{quote(path)} ADD COLUMNS ({TS_MS} BIGINT)")
         table = session.read.format("delta").load(path)
+    # As they are: an attempt may have been cut short between widening the table's key and the sidecar's (evolved).
+    held = {field.name: field.dataType for field in table.schema.fields}
+    keys = tuple((name, held.get(name, kind)) for name, kind in keys)
     first = F.col(quote(keys[0][0]))
     last = table.where(first.isNotNull()).agg(F.max(F.struct(SEQ1, SEQ2))).collect()[0][0]
     floors = table.where(first.isNull()).select(SEQ1, SEQ2, TS_MS).collect()

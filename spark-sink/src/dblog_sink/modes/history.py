@@ -38,7 +38,8 @@ def apply(work: Work) -> Applied:
     assert work.tombstones is not None
     target, tombstones = work.target, work.tombstones
     applied = Applied(table=target.name, topic=work.topic, records=work.records)
-    rows = last_of_each_position(decoded(work.raw, work.decoding), target.keys).persist(StorageLevel.MEMORY_AND_DISK)
+    rows = rows_of.undecided(last_of_each_position(decoded(work.raw, work.decoding), target.keys), work)
+    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         groups = rows_of.groups(rows, work)
         cut = rows_of.truncated(work, groups)

@@ -33,6 +33,9 @@ _SMALL_ROWS = 20_000
 _BROADCAST_ROWS_MAX = 200_000
 """Keys of that many rows are some megabytes."""
 
+_BROADCAST_BYTES_MAX = 768 << 20
+"""Of envelopes, which hold the row twice and its source: the rows are a third of that, and the driver holds them too."""
+
 
 def apply(work: Work) -> Applied:
     """Bring one table up to this batch."""
@@ -63,8 +66,8 @@ def _latest(rows: DataFrame, work: Work) -> tuple[DataFrame, list[DataFrame]]:
     keys, soft = work.target.keys, work.target.soft
     if soft is not None:
         rows = rows.withColumn(soft, F.lit(False))
-    if work.records < MANY_ROWS:
-        rows = latest(rows, keys).persist(StorageLevel.MEMORY_AND_DISK)
+    if work.records < MANY_ROWS or work.replayed:
+        rows = rows_of.undecided(latest(rows, keys), work).persist(StorageLevel.MEMORY_AND_DISK)
         return rows, [rows]
     # It pays to find out first which keys come more than once: only their rows are sorted then.
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
@@ -143,7 +146,7 @@ def _merge(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
     """
     target = work.target
     limit: int = work.settings["merge.broadcast.rows.max"]
-    split = limit > 0 and sum(group["n"] for group in groups.values()) <= limit
+    split = limit > 0 and sum(group["n"] for group in groups.values()) <= limit and work.value_bytes <= _BROADCAST_BYTES_MAX
     least = 1 if split else work.settings["merge.split.rows.min"]
     new = [op for op in ("r", "c") if op in groups and groups[op]["n"] >= least]
     merged: list[DataFrame] = []

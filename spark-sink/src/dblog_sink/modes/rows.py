@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from dblog_sink.decode import BAD, BAD_AT, OP, SEQ1, SEQ2, TS_MS
+from dblog_sink.decode import BAD, BAD_AT, OFFSET, OP, OWN, PARTITION, SEQ1, SEQ2, TS_MS
 from dblog_sink.errors import ParkError
 from dblog_sink.merge import KeyRange, bounded
 from dblog_sink.modes.work import Applied, Work
@@ -22,7 +22,7 @@ Group = dict[str, Any]
 def groups(rows: DataFrame, work: Work) -> dict[str, Group]:
     """One job that fills the cache and says, for each operation, how many rows there are, where their keys lie, and their positions.
 
-    By the position's first number too, so that only numbers are aggregated: Spark would sort the rows for the greatest pair.
+    By the position's first number too, so that (but for text keys) only numbers are aggregated: Spark would sort the rows for the greatest pair.
     """
     spans = [
         aggregate
@@ -46,6 +46,37 @@ def groups(rows: DataFrame, work: Work) -> dict[str, Group]:
                 elif name == "first" or name.startswith("low"):
                     known[name] = min((v for v in (known[name], value) if v is not None), default=None)
     return found
+
+
+def undecided(rows: DataFrame, work: Work) -> DataFrame:
+    """``rows``, those of a replay marked as bad that cannot be put in order: the table has a row or a delete of their key at their own position.
+
+    Otherwise the later one of two records of one position is known by its place in the topic (``latest``), but the table does not keep that. Rows in an
+    envelope of Debezium share a position if they come from one compressed transaction; the worker's own positions are one record's alone.
+    """
+    if not work.replayed or work.tombstones is None:
+        return rows
+    names = [*(quote(name) for name in work.target.key_names), SEQ1, SEQ2]
+    there = work.session.read.format("delta").load(work.target.path).select(*names)
+    if work.tombstones.exists:
+        there = there.unionByName(work.session.read.format("delta").load(work.tombstones.path).select(*names))
+    asked = rows.where(F.col(BAD).isNull() & ~F.col(OWN)).select(*names)
+    plain = [*work.target.key_names, SEQ1, SEQ2]
+    # Held, for the table is written before these rows are read for the last time (mirror._append_new).
+    tied = there.join(F.broadcast(asked), plain, "left_semi").distinct().withColumn(_TIED, F.lit(True)).localCheckpoint()
+    told = F.col(_TIED) & F.col(BAD).isNull() & ~F.col(OWN)
+    found = rows.join(F.broadcast(tied), plain, "left")
+    place = F.concat_ws(":", PARTITION, OFFSET)
+    return found.withColumns(
+        {BAD: F.when(told, F.lit(_UNDECIDED)).otherwise(F.col(BAD)), BAD_AT: F.when(told, place).otherwise(F.col(BAD_AT))}
+    ).drop(_TIED)
+
+
+_TIED = "_dblog_tied"
+_UNDECIDED = (
+    "the table has a row or a delete of the same key and position, and which of the two is later cannot be told; dump the table again, then delete the "
+    "record from the quarantine"
+)
 
 
 def quarantine(work: Work, rows: DataFrame, found: dict[str, Group], applied: Applied) -> None:

@@ -25,6 +25,8 @@ class Work:
     raw: DataFrame
     decoding: Decoding
     records: int
+    value_bytes: int
+    """Of the records as they came, envelopes included."""
     session: SparkSession
     settings: Settings
     quarantine: Quarantine
@@ -34,6 +36,8 @@ class Work:
     """What a truncate of the source table does: ``apply``, ``ignore`` or ``park``."""
     partly: bool = False
     """Some commits of this batch are in the table already: take the way that finds out what is there."""
+    replayed: bool = False
+    """The records come out of quarantine: others of their keys may have been applied since."""
 
 
 @dataclass(slots=True, kw_only=True)

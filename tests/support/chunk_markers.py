@@ -1,0 +1,62 @@
+"""Chunk markers as the worker writes them: schemas/chunk_marker.avsc, encoded with fastavro, or in JSON with its schema."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import fastavro
+from support.registry_server import RegistryServer
+
+_SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "chunk_marker.avsc").read_text(encoding="utf-8"))
+
+
+def chunk_marker(
+    topic: str,
+    *,
+    chunk_id: str,
+    low: tuple[int, int],
+    read: int,
+    dropped: int = 0,
+    offsets: dict[int, tuple[int, int]] | None = None,
+    final: bool = False,
+) -> dict[str, Any]:
+    """What the worker says of a chunk of ``read`` rows between the low mark and a high one."""
+    database, table = topic.split(".")[-2:]
+    place = {"file": "binlog.000001", "pos": low[1] >> 23, "gtid": None, "sequence_high": low[0], "sequence_low": low[1]}
+    parts = [{"partition": number, "first_offset": first, "last_offset": last} for number, (first, last) in (offsets or {}).items()]
+    return {
+        "version": "1",
+        "connector": "mysql",
+        "server": topic.split(".", maxsplit=1)[0],
+        "table": f"{database}.{table}",
+        "chunk_id": chunk_id,
+        "range_after": None,
+        "range_upto": "[9]",
+        "final": final,
+        "low": place,
+        "high": place,
+        "rows_read": read,
+        "rows_dropped": dropped,
+        "digest": -1,
+        "topic": topic,
+        "offsets": None if offsets is None else parts,
+        "ts_ms": 1_700_000_000_000,
+    }
+
+
+def in_avro(registry: RegistryServer, marker: dict[str, Any]) -> bytes:
+    """The record's value by the Avro converter."""
+    out = io.BytesIO()
+    out.write(b"\x00" + registry.register(json.dumps(_SCHEMA)).to_bytes(4, "big"))
+    fastavro.schemaless_writer(out, fastavro.parse_schema(_SCHEMA), marker)
+    return out.getvalue()
+
+
+def in_json(marker: dict[str, Any]) -> bytes:
+    """The record's value by the JSON converter; of the schema only what names the record."""
+    text = {"type": "string", "optional": False, "field": "chunk_id"}
+    schema = {"type": "struct", "fields": [text], "optional": False, "name": "io.dblog.ChunkMarker", "version": 1}
+    return json.dumps({"schema": schema, "payload": marker}, separators=(",", ":")).encode()
