@@ -138,12 +138,19 @@ class Field:
             self.say(f"  base of {rows:,} rows is there")
         return self._bases[rows]
 
-    def lake(self, engine: Engine, name: str, base: int) -> Path:
-        """A lake of its own for one run."""
+    def lake(self, engine: Engine, name: str, base: int, topic: str) -> Path:
+        """A lake of its own for one run; the base's table goes on with the topic."""
         lake = engine.folder / f"lake-{name}"
         shutil.rmtree(lake, ignore_errors=True)
         if base:
             shutil.copytree(self.base(base)[engine.key], lake)
+            if isinstance(engine, Ours):
+                folder = self.folder / "handover"
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
+                self.program(
+                    "sinkhandover.py", {"path": str(engine.table(lake, TABLE)), "topic": topic, "spark": spark_conf(folder)}, folder
+                )
         return lake
 
     def same(self, lakes: dict[str, Path]) -> None:
@@ -176,7 +183,7 @@ def throughput(field: Field, work: Throughput, records: Records, *, rounds: int)
     for at in range(rounds):
         lakes: dict[str, Path] = {}
         for engine in field.engines:
-            lakes[engine.key] = field.lake(engine, work.name, records.base)
+            lakes[engine.key] = field.lake(engine, work.name, records.base, topic)
             with engine.running(field.job(engine, work.name, [topic], lake=lakes[engine.key])) as run:
                 wall_s = run.to_the_end()
                 results[engine.key].append(Measured(records.count, wall_s, run.cpu_s))
@@ -206,7 +213,7 @@ def freshness(field: Field, work: Paced, records: Records, *, engines: list[Engi
         field.fill(f"{reserve}.{engine.key}", records, destinations=topics)
         for topic in topics:
             field.create(topic, 1)
-        lake = field.lake(engine, work.name, records.base)
+        lake = field.lake(engine, work.name, records.base, topics[0])
         with engine.running(field.job(engine, work.name, topics, lake=lake, trigger_s=2)) as run:
             run.started()
             pump = Pump(field.bootstrap, f"{reserve}.{engine.key}", records.count, work.per_s)
