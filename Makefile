@@ -12,6 +12,7 @@ endif
 SOURCE ?= mariadb
 RUNS ?= 10
 TESTS ?= tests
+PROCESSES ?= 2
 BIN := build/venv/bin
 export PYTHONPATH := $(CURDIR)/docker
 
@@ -43,10 +44,10 @@ setup:
 demo: setup
 	@$(BIN)/python -m demo $(SOURCE)
 
-# Tests run even when lint fails, and their summary is the last thing to be seen.
+# Tests run even when lint fails, and their summary is the last thing to be seen. A file of tests stays in one process, which has servers of its own.
 test: setup
 	@failed=; $(MAKE) --no-print-directory lint || failed='lint '; \
-	$(BIN)/python -m pytest $(TESTS) || failed+='tests'; \
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) || failed+='tests'; \
 	[ -z "$$failed" ] || { echo "failed: $$failed" >&2; exit 1; }
 
 lint: setup

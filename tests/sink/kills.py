@@ -78,7 +78,6 @@ def settings(seed: int) -> dict[str, str]:
     return {
         "trigger.interval.s": dice.choice(["0", "1000"]),
         "merge.rows.min": dice.choice(["1000", "1000000"]),
-        "merge.split.rows.min": dice.choice(["20", "5000"]),
         "rewrite.rows.max": dice.choice(["0", "200"]),
         "marks.interval.s": dice.choice(["0", "5"]),
     }

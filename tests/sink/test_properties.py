@@ -16,7 +16,7 @@ from support.registry_server import RegistryServer
 UNIVERSES = 80
 BATCHES = 3
 LAND_EVERYTHING = {"trigger.interval.s": "0", "merge.rows.min": "1000000"}
-MERGE_ALWAYS = {"merge.split.rows.min": "50", "rewrite.rows.max": "0"}
+MERGE_ALWAYS = {"rewrite.rows.max": "0"}
 KILLS = {
     "mirror": {step for step in STEPS if step not in ("versioned", "expired", "chosen", "published")},
     "history": {"floored", "truncated", "buried", "appended", "versioned", "settled"},
@@ -104,7 +104,7 @@ def test_append_mode_has_every_event_of_the_log_once(sink: Sink, registry: Regis
 def test_a_kill_at_every_step_between_two_commits_changes_nothing(sink: Sink, registry: RegistryServer, mode: str) -> None:
     feed = Feed(registry)
     trial = Trial(mode, 11, feed, count=UNIVERSES, batches=3, truncated=mode != "append", unreadable=True)
-    sink.settings |= trial.settings | {"merge.split.rows.min": "50", "marks.interval.s": "0"}
+    sink.settings |= trial.settings | {"marks.interval.s": "0"}
     # First into an empty table, then landed and merged, then written anew. A list of changes lands where the batch is known to be new: a checkpoint's first.
     left = set(KILLS[mode])
     landed = 0 if mode == "append" else 1

@@ -119,12 +119,6 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(name="merge.threads", read=whole(1), default="4", doc="Tables written at the same time."),
     Option(
-        name="merge.split.rows.min",
-        read=whole(1),
-        default="5000",
-        doc="From this many dump rows or inserts of a table in a batch, new keys are appended without a merge.",
-    ),
-    Option(
         name="rewrite.rows.max",
         read=whole(0),
         default="50000",
@@ -139,8 +133,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="merge.broadcast.rows.max",
         read=whole(0),
-        default="1000000",
-        doc="Up to this many changed rows, if they are not wide, are sent whole to every executor instead of shuffling the table's files; 0: never.",
+        default="2000000",
+        doc="Keys and positions of up to this many changed rows are sent to every executor instead of shuffling those of the table; 0: never.",
     ),
     Option(name="merge.rows.max", read=whole(1), default="2000000", doc="Most landed rows merged at once."),
     Option(

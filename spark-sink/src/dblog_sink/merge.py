@@ -165,13 +165,12 @@ def merge(
     keys: Columns,
     columns: Sequence[str],
     ranges: Sequence[KeyRange],
-    inserting: bool,
     txn: Txn,
     soft: str | None = None,
 ) -> Merged:
     """Upsert and delete by key, never replacing a newer row (I2); nothing happens if this batch was merged before. The session is ours alone.
 
-    Not ``inserting``: rows whose keys are not there are left out, and the join is an inner one.
+    Where ``upsert.py`` will do it is several times faster.
     """
     same_key = reduce(lambda a, b: a & b, (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}") for name, _ in keys))
     bounds = within(ranges, keys, "t.")
@@ -187,7 +186,7 @@ def merge(
             marks: dict[str, str | Column] = {name: F.col(f"s.{name}") for name in (SEQ1, SEQ2)}
             builder = builder.whenMatchedUpdate(gone & newer, set={**marks, quote(soft): F.lit(True)})
         builder = builder.whenMatchedUpdate(newer, set=values)
-        outcome = (builder.whenNotMatchedInsert(~gone, values=values) if inserting else builder).execute().collect()
+        outcome = builder.whenNotMatchedInsert(~gone, values=values).execute().collect()
     return _counted(outcome)
 
 

@@ -25,6 +25,7 @@ from dblog_sink.modes.work import Applied, Work
 from dblog_sink.target import CURRENT, FROM, TO, TO1, TO2
 from dblog_sink.tombstones import Position
 from dblog_sink.types import orderable, quote
+from dblog_sink.upsert import upsert
 
 _SMALL_ROWS = 20_000
 _RANK, _ENDS, _ACTION = "_dblog_rank", "_dblog_ends", "_dblog_action"
@@ -111,7 +112,21 @@ def _write(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
         applied.appended, applied.path = written, "append"
         target.rows += written
     else:
-        outcome = merge_versions(
+        outcome = upsert(
+            session,
+            path=target.path,
+            rows=changed,
+            count=total,
+            on=(*target.key_names, SEQ1, SEQ2),  # a version is its key and its position
+            gone=F.col(_ACTION) == "gone",
+            newer=F.lit(True),
+            compared=(),
+            columns=target.column_names,
+            bounds=bounds,
+            broadcast=total <= work.settings["merge.broadcast.rows.max"],
+            one_file=total < _SMALL_ROWS,
+            txn=work.txn.step(LAST),
+        ) or merge_versions(
             session,
             path=target.path,
             rows=changed,

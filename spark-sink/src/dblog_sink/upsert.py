@@ -1,0 +1,217 @@
+"""MERGE with one join: the old rows marked as deleted and the new ones added, in one commit of Delta's own transaction.
+
+Delta's MERGE joins the batch with the table three times (which files are touched, what is written, which rows are marked), with whole rows in two of
+them, after copying the batch once more. Here keys and positions alone are joined, once: that says which rows of the table give way, and which of
+the batch are too old to be written. Everything that makes a Delta commit one is Delta's: candidate files by statistics, deletion vectors,
+constraints, the conflict check against other writers, the transaction id. They have no public word in Python; what is called is public in the JVM
+(OptimisticTransaction, DMLWithDeletionVectorsHelper, DeletionVectorBitmapGenerator), and the version of Delta is pinned.
+
+A table with a feature that is not named below is left to MERGE: features add duties to a writer (change data feed, row tracking).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from dblog_sink.merge import Merged, Txn
+from dblog_sink.types import quote
+
+_KNOWN_FEATURES = frozenset(
+    {
+        "appendOnly",
+        "checkConstraints",
+        "clustering",
+        "columnMapping",
+        "deletionVectors",
+        "domainMetadata",
+        "generatedColumns",
+        "invariants",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantType",
+        "variantType-preview",
+    }
+)
+"""Table features under which this way of writing keeps every duty of a writer (Delta protocol, "Table Features")."""
+
+_FILE, _INDEX, _GONE, _NEWER = "_dblog_file", "_dblog_index", "_dblog_gone", "_dblog_newer"
+
+
+def upsert(
+    session: SparkSession,
+    *,
+    path: str,
+    rows: DataFrame,
+    count: int,
+    on: Sequence[str],
+    gone: Column,
+    newer: Column,
+    compared: Sequence[str],
+    columns: Sequence[str],
+    bounds: Column | None,
+    broadcast: bool,
+    one_file: bool,
+    txn: Txn,
+) -> Merged | None:
+    """Put ``count`` ``rows``, one for each value of the columns ``on``, in the place of the table's; nothing happens if this batch was merged before.
+
+    ``gone``, of a row: it only takes away. ``newer``, of a row ``s`` and what the table has ``t``, in columns ``compared``: whether it takes the place.
+    ``bounds``: a condition in literals that all matching rows of the table meet. ``broadcast``: keys and positions of ``rows`` fit into a task. None: the
+    table has a feature that only MERGE knows.
+    """
+    delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
+    jsession = session._jsparkSession  # noqa: SLF001
+    with _active(session):
+        log = delta.DeltaLog.forTable(jsession, path)
+        write = log.startTransaction()
+        if write.txnVersion(txn.app_id) >= txn.version:
+            return Merged(0, 0, 0)
+        if not _writable(write.protocol()):
+            return None
+        predicate = None if bounds is None else _resolved(session, path, bounds)
+        files = write.filterFiles(_seq(session, [] if predicate is None else [predicate]), True)
+        found = None
+        updated = deleted = stale = 0
+        try:
+            if files.nonEmpty():
+                there = ClassicDataFrame(log.createDataFrame(write.snapshot(), files, False, _option(session, "merge")), session)
+                found = _matched(there if bounds is None else there.where(bounds), rows, on, gone, newer, compared, broadcast=broadcast)
+                for row in found.groupBy(_NEWER, _GONE).count().collect():
+                    if not row[_NEWER]:
+                        stale += row["count"]
+                    elif row[_GONE]:
+                        deleted += row["count"]
+                    else:
+                        updated += row["count"]
+            written = rows.where(~gone)
+            if found is not None and stale:
+                written = written.join(found.where(~F.col(_NEWER)).select(*_there(on)), _same(on), "left_anti")
+            actions = write.writeFiles(_laid(written, columns, one_file=one_file)._jdf)  # noqa: SLF001
+            inserted = _rows(actions) - updated
+            if found is not None and updated + deleted:
+                actions = actions.appendedAll(_marked(session, write, files, found.where(_NEWER)))
+        finally:
+            if found is not None:
+                found.unpersist()
+        now = session._jvm.java.lang.System.currentTimeMillis()  # type: ignore[union-attr]  # noqa: SLF001
+        actions = actions.appended(delta.actions.SetTransaction(txn.app_id, txn.version, _option(session, now)))
+        merged = Merged(inserted, updated, deleted)
+        _metrics(session, write, merged, count)
+        nothing = _seq(session, [])
+        operation = getattr(getattr(delta, "DeltaOperations$Merge$"), "MODULE$").apply(
+            _option(session, predicate), nothing, nothing, nothing
+        )
+        write.commit(actions, operation)
+        return merged
+
+
+def _matched(
+    there: DataFrame, rows: DataFrame, on: Sequence[str], gone: Column, newer: Column, compared: Sequence[str], *, broadcast: bool
+) -> DataFrame:
+    """Which rows of the table share their key with one of ``rows``: where they lie, and which of the two stays. Kept, for it is read several times."""
+    narrow = rows.select(*(quote(name) for name in dict.fromkeys((*on, *compared))), gone.alias(_GONE)).alias("s")
+    wanted = [F.col(quote(name)) for name in dict.fromkeys((*on, *compared))]
+    place = (F.col("_metadata.file_path").alias(_FILE), F.col("_metadata.row_index").alias(_INDEX))
+    table = there.select(*wanted, *place).alias("t")
+    same = reduce(lambda a, b: a & b, (F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}") for name in on))
+    joined = table.join(F.broadcast(narrow) if broadcast else narrow, same)
+    keys = (F.col(f"s.{quote(name)}").alias(f"_there_{n}") for n, name in enumerate(on))
+    return joined.select(_FILE, _INDEX, _GONE, newer.alias(_NEWER), *keys).persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def _there(on: Sequence[str]) -> list[str]:
+    return [f"_there_{n}" for n in range(len(on))]
+
+
+def _same(on: Sequence[str]) -> Column:
+    return reduce(lambda a, b: a & b, (F.col(quote(name)) == F.col(f"_there_{n}") for n, name in enumerate(on)))
+
+
+def _laid(rows: DataFrame, columns: Sequence[str], *, one_file: bool) -> DataFrame:
+    selected = rows.select(*(quote(name) for name in columns))
+    return selected.coalesce(1) if one_file else selected
+
+
+def _marked(session: SparkSession, write: Any, files: Any, giving_way: DataFrame) -> Any:
+    """File actions that mark the rows as deleted, or remove a file of which none is left."""
+    jvm: Any = session._jvm  # noqa: SLF001
+    delta = jvm.org.apache.spark.sql.delta
+    helper, jsession = delta.commands.DMLWithDeletionVectorsHelper, session._jsparkSession  # noqa: SLF001
+    always = jvm.org.apache.spark.sql.catalyst.expressions.Literal.TrueLiteral()
+    place = [_option(session, F.col(name)._jc) for name in (_FILE, _INDEX)]  # noqa: SLF001
+    matches = giving_way._jdf  # noqa: SLF001
+    vectors = delta.commands.DeletionVectorBitmapGenerator.buildRowIndexSetsForFilesMatchingCondition(
+        jsession, write, True, matches, files, always, *place
+    )
+    by_path = helper.generateCandidateFileMap(write.deltaLog().dataPath(), files)
+    touched = helper.findFilesWithMatchingRows(write, by_path, vectors)
+    prefix = delta.stats.StatsCollectionUtils.getDataSkippingStringPrefixLength(jsession, write.metadata())
+    return helper.processUnmodifiedData(jsession, touched, write.snapshot(), prefix).productElement(0)
+
+
+def _writable(protocol: Any) -> bool:
+    features = set(filter(None, protocol.readerAndWriterFeatureNames().mkString(",").split(",")))
+    return "deletionVectors" in features and features <= _KNOWN_FEATURES
+
+
+def _resolved(session: SparkSession, path: str, bounds: Column) -> Any:
+    """The condition as Delta's data skipping reads it: bound to the table's columns, with plain literals."""
+    analyzed = session.read.format("delta").load(path).where(bounds)._jdf.queryExecution().analyzed()  # noqa: SLF001
+    return session._jvm.org.apache.spark.sql.catalyst.optimizer.ConstantFolding.apply(analyzed).condition()  # type: ignore[union-attr]  # noqa: SLF001
+
+
+def _rows(actions: Any) -> int:
+    """Of files that were written; Delta counts them as it writes."""
+    return sum(int(actions.apply(n).numPhysicalRecords().get()) for n in range(actions.size()))
+
+
+def _metrics(session: SparkSession, write: Any, merged: Merged, count: int) -> None:
+    """What DESCRIBE HISTORY says of the commit."""
+    jvm: Any = session._jvm  # noqa: SLF001
+    context = session.sparkContext._jsc.sc()  # noqa: SLF001
+    counted: Mapping[str, int] = {
+        "operationNumSourceRows": count,
+        "numTargetRowsCopied": 0,
+        "numTargetRowsInserted": merged.inserted,
+        "numTargetRowsUpdated": merged.updated,
+        "numTargetRowsDeleted": merged.deleted,
+    }
+    metrics = {}
+    for name, value in counted.items():
+        metrics[name] = jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(context, name)
+        metrics[name].set(value)
+    write.registerSQLMetrics(session._jsparkSession, jvm.PythonUtils.toScalaMap(metrics))  # noqa: SLF001
+
+
+def _seq(session: SparkSession, values: Sequence[Any]) -> Any:
+    return session._jvm.PythonUtils.toSeq(list(values))  # type: ignore[union-attr]  # noqa: SLF001
+
+
+def _option(session: SparkSession, value: Any) -> Any:
+    return session._jvm.scala.Option.apply(value)  # type: ignore[union-attr]  # noqa: SLF001
+
+
+@contextmanager
+def _active(session: SparkSession) -> Iterator[None]:
+    """Delta asks for the session of the thread, which is the one that was made first unless it is told."""
+    sessions: Any = session._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]  # noqa: SLF001
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)  # noqa: SLF001
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
