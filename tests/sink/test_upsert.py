@@ -1,0 +1,131 @@
+"""The upsert with one join does what Delta's MERGE does, and leaves to it what only MERGE can do."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dblog_sink import upsert as upserting
+from dblog_sink.decode import OP, SEQ1, SEQ2
+from dblog_sink.merge import KeyRange, Merged, Txn, is_conflict, merge, not_older, within
+from dblog_sink.upsert import upsert
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as t
+
+KEYS = (("id", t.LongType()), ("kind", t.StringType()))
+COLUMNS = ("id", "kind", "v", SEQ1, SEQ2)
+SCHEMA = f"id long, kind string, v string, `{SEQ1}` long, `{SEQ2}` long"
+
+
+def table(spark: SparkSession, path: Path, **properties: str) -> str:
+    """An empty mirror."""
+    builder = DeltaTable.create(spark).location(str(path)).addColumns(t._parse_datatype_string(SCHEMA))
+    for name, value in {"delta.enableDeletionVectors": "true", **properties}.items():
+        builder = builder.property(name, value)
+    builder.execute()
+    return str(path)
+
+
+def batch(spark: SparkSession, dice: random.Random, number: int) -> list[tuple[Any, ...]]:
+    """One row a key: some newer and some older than what is there, some deletes, some keys that are new."""
+    keys = dice.sample([(n, kind) for n in range(12 * (number + 1)) for kind in "ab"], 20)
+    return [(*key, f"{number}", 1, dice.randint(0, 100 * (number + 1)), dice.choice("ccuuud")) for key in keys]
+
+
+def put(
+    spark: SparkSession, path: str, rows: DataFrame, *, count: int, txn: Txn, broadcast: bool = True, bounded: bool = True
+) -> Merged | None:
+    span = rows.agg(F.min("id"), F.max("id"), F.min("kind"), F.max("kind")).first()
+    assert span is not None
+    ranges = [KeyRange({"id": span[0], "kind": span[2]}, {"id": span[1], "kind": span[3]})] if bounded else []
+    return upsert(
+        spark,
+        path=path,
+        rows=rows,
+        count=count,
+        on=("id", "kind"),
+        gone=F.col(OP) == "d",
+        newer=not_older("s.", "t."),
+        compared=(SEQ1, SEQ2),
+        columns=COLUMNS,
+        bounds=within(ranges, KEYS),
+        broadcast=broadcast,
+        one_file=broadcast,
+        txn=txn,
+    )
+
+
+def content(spark: SparkSession, path: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in spark.read.format("delta").load(path).select(*COLUMNS).collect())
+
+
+def test_it_ends_as_merge_does_and_counts_alike(spark: SparkSession, tmp_path: Path) -> None:
+    dice = random.Random(5)
+    ours, theirs = (table(spark, tmp_path / name) for name in ("ours", "theirs"))
+    kinds: set[str] = set()
+
+    for number in range(5):
+        rows = spark.createDataFrame(batch(spark, dice, number), f"{SCHEMA}, `{OP}` string").repartition(2).cache()
+        done = put(spark, ours, rows, count=20, txn=Txn("t", number), broadcast=number % 2 == 0, bounded=number != 3)
+        told = merge(spark, path=theirs, rows=rows, keys=KEYS, columns=COLUMNS, ranges=[], txn=Txn("t", number))
+
+        assert done == told, f"batch {number}"
+        assert content(spark, ours) == content(spark, theirs), f"batch {number}"
+        kinds |= {what for what in ("inserted", "updated", "deleted") if getattr(told, what)}
+        rows.unpersist()
+
+    assert kinds == {"inserted", "updated", "deleted"}
+    history = DeltaTable.forPath(spark, ours).history().where("operation = 'MERGE'").collect()
+    assert len(history) == 5
+    assert history[0]["operationMetrics"]["numTargetRowsUpdated"] == str(done.updated)  # type: ignore[union-attr]
+
+
+def test_what_was_committed_is_not_written_again(spark: SparkSession, tmp_path: Path) -> None:
+    path = table(spark, tmp_path / "t")
+    rows = spark.createDataFrame([(1, "a", "x", 1, 1, "c")], f"{SCHEMA}, `{OP}` string")
+    assert put(spark, path, rows, count=1, txn=Txn("t", 3)) == Merged(1, 0, 0)
+    before = DeltaTable.forPath(spark, path).history().count()
+
+    assert put(spark, path, rows, count=1, txn=Txn("t", 3)) == Merged(0, 0, 0)
+
+    assert DeltaTable.forPath(spark, path).history().count() == before
+
+
+@pytest.mark.parametrize(
+    "properties", [{"delta.enableDeletionVectors": "false"}, {"delta.enableChangeDataFeed": "true"}, {"delta.enableRowTracking": "true"}]
+)
+def test_a_table_with_duties_that_only_merge_knows_is_left_to_it(spark: SparkSession, tmp_path: Path, properties: dict[str, str]) -> None:
+    path = table(spark, tmp_path / "t", **properties)
+    rows = spark.createDataFrame([(1, "a", "x", 1, 1, "c")], f"{SCHEMA}, `{OP}` string")
+
+    assert put(spark, path, rows, count=1, txn=Txn("t", 1)) is None
+
+    assert content(spark, path) == []
+
+
+def test_another_writer_in_between_is_a_conflict_and_nothing_is_written(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = table(spark, tmp_path / "t")
+    first = spark.createDataFrame([(n, "a", "x", 1, 1, "c") for n in range(4)], f"{SCHEMA}, `{OP}` string")
+    put(spark, path, first, count=4, txn=Txn("t", 1))
+    marked = upserting._marked
+
+    def late(*given: Any) -> Any:
+        DeltaTable.forPath(spark, path).delete("id = 2")
+        return marked(*given)
+
+    monkeypatch.setattr(upserting, "_marked", late)
+    rows = spark.createDataFrame([(2, "a", "y", 1, 2, "u")], f"{SCHEMA}, `{OP}` string")
+
+    with pytest.raises(Exception) as caught:  # noqa: PT011  the JVM's, told apart by the sink itself
+        put(spark, path, rows, count=1, txn=Txn("t", 2))
+
+    assert is_conflict(caught.value)
+    assert [row[0] for row in content(spark, path)] == [0, 1, 3]
+    monkeypatch.undo()
+    assert put(spark, path, rows, count=1, txn=Txn("t", 2)) == Merged(1, 0, 0)
