@@ -23,7 +23,7 @@ from dblog_sink.decode import Decoding, LogMark, LogMarks, decoded
 from dblog_sink.errors import DefiniteError, SinkError, TransientError
 from dblog_sink.evolve import Plan, Policy, planned, wider
 from dblog_sink.frames import is_json, maybe_dumped, schema_text
-from dblog_sink.merge import Txn, is_conflict, progress_of
+from dblog_sink.merge import Txn, is_conflict, written
 from dblog_sink.modes import changelog, history, mirror
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.quarantine import Quarantine
@@ -144,9 +144,9 @@ class Applier:
             raise targets.two_topics(spec, other)
         opened, plan, altered = self._opened(spec, read.opened, read.known, session)
         target = opened.target
-        version, done = progress_of(session, target.path, txn) if repeated else (-1, True)
+        version = written(session, target.path, txn) if repeated else -1
         # A table in append mode goes on: its commit is skipped, and the positions that it reports are still wanted.
-        if version > txn.version or (version == txn.version and done and target.mode != targets.CHANGELOG):
+        if version > txn.version or (version == txn.version and target.mode != targets.CHANGELOG):
             return Applied(table=target.name, topic=share.topic, records=share.records, path="done", rows=target.rows, table_id=target.id)
         work = Work(
             topic=share.topic,
@@ -164,7 +164,6 @@ class Applier:
             txn=txn,
             reached=self._reached,
             truncate=spec.truncate,
-            partly=version == txn.version,
             replayed=replayed,
         )
         applied = _MODES[target.mode](work)
@@ -280,12 +279,12 @@ class Applier:
             return targets.said_of(session, spec.path)[1]
 
     def begun(self, topic: str, txn: Txn) -> int:
-        """The last batch of this identity of which the topic's table has a commit, wholly or in part, by the table's own word; -1 if none."""
+        """The last batch of this identity of which the topic's table has the rows, by the table's own word; -1 if none."""
         spec = self._settings.table(topic)
         if spec is None:
             return -1
         with self._pool.borrow() as session:
-            return -1 if targets.identity(session, spec.path) is None else progress_of(session, spec.path, txn)[0]
+            return -1 if targets.identity(session, spec.path) is None else written(session, spec.path, txn)
 
     def done(self, topic: str, txn: Txn) -> bool:
         """Whether the topic's own table has all of this batch, by its word."""
@@ -293,7 +292,7 @@ class Applier:
         if spec is None:
             return False
         with self._pool.borrow() as session:
-            return targets.said_of(session, spec.path)[0] == topic and progress_of(session, spec.path, txn) == (txn.version, True)
+            return targets.said_of(session, spec.path)[0] == topic and written(session, spec.path, txn) == txn.version
 
     def _spec(self, topic: str) -> TableSpec:
         found = self._settings.table(topic)

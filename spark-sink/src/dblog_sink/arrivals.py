@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -33,6 +32,7 @@ from dblog_sink.frames import maybe_dumped
 from dblog_sink.merge import Txn
 from dblog_sink.progress import Progress
 from dblog_sink.schemas import UNWRAPPED, Envelope
+from dblog_sink.source import listed, reads
 from dblog_sink.steps import Reached
 
 log = logging.getLogger(__name__)
@@ -99,8 +99,8 @@ class Arrivals:
         self._midway = midway
         self._now_s = now_s
         self._keep_s = settings["chunks.keep.h"] * 3600.0
-        listed = settings["topics"]
-        self._counts = settings["topics.markers"].pattern != "" and (listed is None or any(map(self.of_markers, _names(listed))))
+        names = settings["topics"]
+        self._counts = settings["topics.markers"].pattern != "" and (names is None or any(map(self.of_markers, listed(names))))
         self._turn = threading.RLock()
         self._commits = 0
         self._exists = DeltaTable.isDeltaTable(session, path)
@@ -168,7 +168,7 @@ class Arrivals:
                 found += of_head.select(read.alias("m")).where("m.chunk_id IS NOT NULL").select("m.*").collect()
             if share.records > records:
                 log.warning("topic %s: %d records are no chunk markers; they are left out", share.topic, share.records - records)
-        markers = [row for row in found if self._reads(row["topic"])]
+        markers = [row for row in found if reads(self._session, self._settings, row["topic"])]
         finals = [
             {"kind": _FINAL, "topic": row["topic"], "seq1": row["low"]["sequence_high"], "seq2": row["low"]["sequence_low"]}
             for row in markers
@@ -204,17 +204,6 @@ class Arrivals:
                 position = (entry["seq1"], entry["seq2"])
                 first[topic] = min(position, first.get(topic, position))
         return [{"kind": _FLOOR, "topic": topic, "seq1": one[0], "seq2": one[1]} for topic, one in first.items()]
-
-    def _reads(self, topic: str) -> bool:
-        """Whether the topic is one of the job's: markers tell of all tables of their connector."""
-        if self._settings["topics.exclude"].fullmatch(topic) is not None:
-            return False
-        if self._settings["topics"] is not None:
-            return topic in _names(self._settings["topics"])
-        try:
-            return re.fullmatch(self._settings["topics.pattern"], topic) is not None
-        except re.error:  # Java's expressions can do more
-            return True
 
     # -- what a cut asks ------------------------------------------------------------------------------------------------------------
 
@@ -364,10 +353,6 @@ class Arrivals:
         lot = self.book.lot
         self.book = self._read()
         self.book.lot = max(lot, self.book.lot)
-
-
-def _names(listed: str) -> set[str]:
-    return {one.strip() for one in listed.split(",")}
 
 
 def _told_of(envelopes: Mapping[bytes, Envelope]) -> Column:

@@ -14,6 +14,7 @@ from typing import Any
 from dblog_sink.config import Settings
 from dblog_sink.errors import DefiniteError
 from dblog_sink.files import Folder
+from dblog_sink.source import listed
 
 FILE = "dblog.json"
 
@@ -22,7 +23,7 @@ def described(settings: Settings, cluster_id: str) -> dict[str, Any]:
     """What the configuration says. The lake may be moved as a whole, so its state's path is told from its base."""
     state = settings.state_path
     base = settings.base_path
-    topics = sorted(part.strip() for part in settings["topics"].split(",")) if settings["topics"] is not None else None
+    topics = sorted(listed(settings["topics"])) if settings["topics"] is not None else None
     return {
         "name": settings["name"],
         "state": "{base}" + state[len(base) :] if state.startswith(base) else state,

@@ -56,6 +56,7 @@ from dblog_sink.places import FILE, LSN, ORDER, POS, TX, index, placed, transact
 from dblog_sink.plan import Lot
 from dblog_sink.progress import Progress
 from dblog_sink.schemas import Envelope
+from dblog_sink.source import reads
 from dblog_sink.steps import Reached
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,6 @@ _SHOWN = 200
 """Incomplete transactions that the driver looks at, the earliest."""
 _ROW = (LOT, "topic", "partition", "offset", "timestamp")
 _RAW = ("topic", "partition", "offset", "timestamp", "key", "value", "key_head", "value_head")
-_MODES = {targets.MIRROR: "mirror", targets.HISTORY: "history", targets.CHANGELOG: "append"}
 
 Offsets = Mapping[str, Mapping[int, int]]
 Kafka = Callable[[Collection[str]], tuple[Offsets, Offsets, Offsets]]
@@ -377,16 +377,8 @@ class Cutter:
         """The topic of a data collection, None if it is none of the job's."""
         if collection not in self._kept_topics:
             topic = topic_of(collection, self._prefix)
-            self._kept_topics[collection] = topic if self._reads(topic) else None
+            self._kept_topics[collection] = topic if reads(self._session, self._settings, topic) else None
         return self._kept_topics[collection]
-
-    def _reads(self, topic: str) -> bool:
-        if self._settings["topics.exclude"].fullmatch(topic) is not None:
-            return False
-        if self._settings["topics"] is not None:
-            return topic in {part.strip() for part in self._settings["topics"].split(",")}
-        jvm: Any = self._session._jvm  # noqa: SLF001  the pattern is Java's
-        return bool(jvm.java.util.regex.Pattern.matches(self._settings["topics.pattern"], topic))
 
     def _ask(self, blocker: Incomplete, landed: _Landed) -> None:
         """Find out whether what is missing can still come: not when the sink has read the topic up to the end that it had after the END landed."""
@@ -700,7 +692,10 @@ class Cutter:
                 targets.kept(self._session, target.path, keep_h=self._settings.table_keep_h)
                 self._kept_tables.add(topic)
                 known = Entry(
-                    path=target.path, version=targets.version_of(self._session, target.path), mode=_MODES[target.mode], complete=True
+                    path=target.path,
+                    version=targets.version_of(self._session, target.path),
+                    mode=targets.OPTION_OF[target.mode],
+                    complete=True,
                 )
             reason = self._not_complete(cut, note, topic) or undumped.get(topic)
             found[name] = replace(known, complete=reason is None, reason=reason)

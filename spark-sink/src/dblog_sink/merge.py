@@ -38,27 +38,21 @@ class Txn:
         """The identity of one of several writes of a batch, in a table of its own or beside the rows."""
         return Txn(f"{self.app_id}:{role}", self.version)
 
-    def step(self, number: int) -> Txn:
-        """The identity of a commit of rows; ``LAST`` is the one after which the batch is done with the table, whatever way it took."""
-        return Txn(f"{self.app_id}:rows", self.version << _STEP_BITS | number)
+    @property
+    def rows(self) -> Txn:
+        """The identity of the one commit of rows, after which the batch is done with the table, whatever way it took."""
+        return self.of("written")
 
 
-_STEP_BITS = 2
-LAST = (1 << _STEP_BITS) - 1
-
-
-def progress_of(session: SparkSession, path: str, txn: Txn) -> tuple[int, bool]:
-    """Which batch the rows of a table have got to, and whether it is done with it; (-1, True): none.
+def written(session: SparkSession, path: str, txn: Txn) -> int:
+    """The last batch of which the table has the rows; -1: none.
 
     Exact, where a note may lag: Delta commits it with the rows. There is no public word for it (Snapshot.transactions).
     """
     jvm: Any = session._jvm  # noqa: SLF001
     snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path).unsafeVolatileSnapshot()  # noqa: SLF001
-    found = snapshot.transactions().get(txn.step(0).app_id)
-    if not found.isDefined():
-        return -1, True
-    stored = int(found.get())
-    return stored >> _STEP_BITS, stored & LAST == LAST
+    found = snapshot.transactions().get(txn.rows.app_id)
+    return int(found.get()) if found.isDefined() else -1
 
 
 @dataclass(frozen=True, slots=True)

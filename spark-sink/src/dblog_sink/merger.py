@@ -227,9 +227,7 @@ class Merger:
         return self._ended.is_set()
 
     def mend(self, topic: str) -> int:
-        """Finish a merge of lots that was broken off before there was a manifest; the lot up to which the topic is merged by lots. The caller has the
-        table alone.
-        """
+        """Note the merge of lots that the table has by its own word; the lot up to which the topic is merged by lots. The caller has the table alone."""
         app_id = f"{self._name}/{self._landing.id}"
         settled = self._marks.state.settled.get(topic, -1)
         begun = self._applier.begun(topic, Txn(app_id, 0))
@@ -413,8 +411,7 @@ class Merger:
         applied = None
         settled = self._marks.state.settled.get(due.topic, -1)
         if due.topic not in self._looked:
-            # The note may lag behind the table: the table's last merge, done or broken off between two commits, is repeated up to the same lot, for its
-            # commits are known by that lot. A merge up to another one would find the earlier lots' rows taken for written.
+            # The note may lag behind the table: what it has by its own word is told first, for a merge up to another lot would write those rows again.
             begun = self._applier.begun(due.topic, Txn(app_id, due.to))
             if begun > settled:
                 raw = self._uncut(due.topic, settled, begun, due.rows)

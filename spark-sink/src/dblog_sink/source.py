@@ -46,6 +46,21 @@ def batch(session: SparkSession, settings: Settings, topic: str) -> DataFrame:
     return session.read.format("kafka").options(**options).load()
 
 
+def listed(topics: str) -> frozenset[str]:
+    """The names in the option ``topics``."""
+    return frozenset(part.strip() for part in topics.split(","))
+
+
+def reads(session: SparkSession, settings: Settings, topic: str) -> bool:
+    """Whether the topic is one of the job's: markers and transactions tell of all tables of their connector."""
+    if settings["topics.exclude"].fullmatch(topic) is not None:
+        return False
+    if settings["topics"] is not None:
+        return topic in listed(settings["topics"])
+    jvm: Any = session._jvm  # noqa: SLF001  the pattern is Java's
+    return bool(jvm.java.util.regex.Pattern.matches(settings["topics.pattern"], topic))
+
+
 def topic_ids(session: SparkSession, settings: Settings, topics: Collection[str]) -> dict[str, str]:
     """The id that Kafka gave each topic when it was made, asked from the brokers by the job's own Kafka client."""
     jvm = session.sparkContext._jvm  # noqa: SLF001  PySpark has no client of its own

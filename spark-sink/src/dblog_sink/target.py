@@ -45,6 +45,8 @@ _GUARDS: Mapping[str, tuple[tuple[str, t.DataType], ...]] = {
 _MODE, _KEYS, _RECORDS, _NEWEST, _FILLS = "dblog.mode", "dblog.keys", "dblog.records", "dblog.schema", "dblog.fills"
 _COLUMNS, _SOFT, TOPIC, _KEPT = "dblog.columns", "dblog.soft", "dblog.topic", "dblog.kept.h"
 _MODES = {"mirror": MIRROR, "append": CHANGELOG, "history": HISTORY}
+OPTION_OF = {mode: option for option, mode in _MODES.items()}
+"""The option's word for a mode."""
 _WITH_STATISTICS = (t.NumericType, t.DateType, t.TimestampType, t.TimestampNTZType, t.StringType)
 """Delta refuses to name other columns for statistics (SkippingEligibleDataType)."""
 
@@ -327,7 +329,7 @@ def _hours(interval: str | None) -> float:
 
 
 def version_of(session: SparkSession, path: str) -> int:
-    """The version of the job's own last commit, which Delta keeps in memory. There is no public word for it (``merge.progress_of``)."""
+    """The version of the job's own last commit, which Delta keeps in memory. There is no public word for it (``merge.written``)."""
     jvm: Any = session._jvm  # noqa: SLF001
     return int(jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path).unsafeVolatileSnapshot().version())  # noqa: SLF001
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.decode import BAD, BAD_AT, OFFSET, OP, OWN, PARTITION, RESENT, SEQ1, SEQ2, TS_MS, decoded
-from dblog_sink.merge import LAST, append
+from dblog_sink.merge import append
 from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
 
@@ -52,7 +52,7 @@ def apply(work: Work) -> Applied:
             applied.source_ts_ms = max((row["ts"] for row in good if row["ts"] is not None), default=None)
             shown = F.lit(True) if work.truncate == "apply" else F.col(OP) != "t"
             fresh = _once(rows.where(F.col(BAD).isNull() & ~F.col(RESENT) & shown))
-            append(fresh.coalesce(1) if count < _SMALL_ROWS else fresh, target.path, target.column_names, work.txn.step(LAST))
+            append(fresh.coalesce(1) if count < _SMALL_ROWS else fresh, target.path, target.column_names, work.txn.rows)
             work.reached("appended")
             before, target.rows = target.rows, work.session.read.format("delta").load(target.path).count()  # from file statistics, no scan
             applied.appended = target.rows - before

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.decode import BAD, OP, SEQ1, SEQ2, TS_MS, decoded
 from dblog_sink.latest import last_of_each_position
-from dblog_sink.merge import LAST, append, merge_versions, update, within
+from dblog_sink.merge import append, merge_versions, update, within
 from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.target import CURRENT, FROM, TO, TO1, TO2
@@ -107,7 +107,7 @@ def _write(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
         changed = changed.coalesce(1)
     written = sum(count for (action, _), count in counts.items() if action == "new")
     if written == total:
-        append(changed, target.path, target.column_names, work.txn.step(LAST))
+        append(changed, target.path, target.column_names, work.txn.rows)
         work.reached("appended")
         applied.appended, applied.path = written, "append"
         target.rows += written
@@ -125,7 +125,7 @@ def _write(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
             bounds=bounds,
             broadcast=total <= work.settings["merge.broadcast.rows.max"],
             one_file=total < _SMALL_ROWS,
-            txn=work.txn.step(LAST),
+            txn=work.txn.rows,
         ) or merge_versions(
             session,
             path=target.path,
@@ -134,7 +134,7 @@ def _write(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
             keys=target.keys,
             columns=target.column_names,
             bounds=within(spans, target.keys, "t."),
-            txn=work.txn.step(LAST),
+            txn=work.txn.rows,
         )
         work.reached("versioned")
         applied.merged, applied.path = outcome.inserted + outcome.updated + outcome.deleted, "versions"

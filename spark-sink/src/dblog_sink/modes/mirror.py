@@ -18,7 +18,7 @@ from pyspark.sql import types as t
 
 from dblog_sink.decode import BAD, OP, SEQ1, SEQ2, decoded
 from dblog_sink.latest import latest, shared_keys, with_keys
-from dblog_sink.merge import LAST, append, delete, merge, not_older, rewrite, update, within
+from dblog_sink.merge import append, delete, merge, not_older, rewrite, update, within
 from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.session import MANY_ROWS
@@ -104,7 +104,7 @@ def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str
         if applied.upserts:
             _append(work, rows.where(F.col(OP) != "d"), applied.upserts, applied)
         applied.path = "append"
-    elif target.rows + applied.upserts <= work.settings["rewrite.rows.max"] and not work.partly and not target.clusters:
+    elif target.rows + applied.upserts <= work.settings["rewrite.rows.max"] and not target.clusters:
         # An overwrite takes a table's clustering away, whether it names it or not (seen with Delta 4.4.0): a clustered table is merged into.
         _rewrite(work, rows, groups, applied)
     else:
@@ -121,7 +121,7 @@ def _rewrite(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], appl
         keys=target.keys,
         columns=target.column_names,
         files=files,
-        txn=work.txn.step(LAST),
+        txn=work.txn.rows,
         soft=target.soft,
     )
     work.reached("rewritten")
@@ -150,7 +150,7 @@ def _merge(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
             bounds=within(ranges, target.keys),
             broadcast=_fits(work, count),
             one_file=count < _SMALL_ROWS,
-            txn=work.txn.step(LAST),
+            txn=work.txn.rows,
         )
     if outcome is None:
         outcome = merge(
@@ -160,7 +160,7 @@ def _merge(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
             keys=target.keys,
             columns=target.column_names,
             ranges=ranges,
-            txn=work.txn.step(LAST),
+            txn=work.txn.rows,
             soft=target.soft,
         )
     applied.appended, applied.merged = outcome.inserted, outcome.updated + outcome.deleted
@@ -179,7 +179,7 @@ def _fits(work: Work, count: int) -> bool:
 def _append(work: Work, rows: DataFrame, count: int, applied: Applied) -> None:
     if count < _SMALL_ROWS:
         rows = rows.coalesce(1)
-    append(rows, work.target.path, work.target.column_names, work.txn.step(LAST))
+    append(rows, work.target.path, work.target.column_names, work.txn.rows)
     work.reached("appended")
     work.target.rows += count
     work.target.commits += 1

@@ -34,8 +34,6 @@ class Work:
     reached: Reached
     truncate: str = "apply"
     """What a truncate of the source table does: ``apply``, ``ignore`` or ``park``."""
-    partly: bool = False
-    """Some commits of this batch are in the table already: take the way that finds out what is there."""
     replayed: bool = False
     """The records come out of quarantine: others of their keys may have been applied since."""
 
