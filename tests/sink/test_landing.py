@@ -21,13 +21,16 @@ def row(key: int, name: str) -> dict:
     return {"id": key, "name": name}
 
 
-def test_a_merge_of_several_lots_that_was_broken_off_between_two_commits_is_done_wholly(sink: Sink, registry: RegistryServer) -> None:
+@pytest.mark.parametrize("at", ["buried", "merged"])
+def test_a_merge_of_several_lots_that_was_broken_off_before_or_behind_its_rows_is_done_wholly(
+    sink: Sink, registry: RegistryServer, at: str
+) -> None:
     items = TableSchema(topic="p.shop.items", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
     sink.settings |= LAND_EVERYTHING | {"rewrite.rows.max": "0"}
     sink.batch(*(change(items, "c", row(key, "a"), at=100 + key) for key in (1, 2, 3)))
 
     def kill(step: str) -> None:
-        if step == "appended":
+        if step == at:
             raise Kill(step)
 
     sink.restarted().reached = kill

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dblog_sink import upsert as upserting
 from dblog_sink.decode import OP, SEQ1, SEQ2
-from dblog_sink.merge import KeyRange, Merged, Txn, is_conflict, merge, not_older, within
+from dblog_sink.merge import KeyRange, Merged, Txn, around, is_conflict, merge, not_older, within
 from dblog_sink.upsert import upsert
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +53,7 @@ def put(
         compared=(SEQ1, SEQ2),
         columns=COLUMNS,
         bounds=within(ranges, KEYS),
+        near=within(around(ranges, KEYS), KEYS),
         broadcast=broadcast,
         one_file=broadcast,
         txn=txn,

@@ -20,6 +20,7 @@ from dblog_sink.frames import head
 from dblog_sink.merge import Txn, append
 from dblog_sink.plan import GENERATION_SHIFT, Lot, group
 from dblog_sink.session import MANY_ROWS, another, fit
+from dblog_sink.skipping import admitted, unwritten
 from dblog_sink.steps import Reached
 from dblog_sink.target import identity
 
@@ -108,16 +109,11 @@ class Landing:
 
     def records(self, topic: str, *, after: int, to: int, rows: int = 0) -> DataFrame:
         """The topic's records of lots in (after, to], as a batch has them, and their lots; ``rows``: about how many."""
-        return self.window(after=after, to=to, rows=rows).where(F.col("topic") == topic)
+        return self._window(after, to, rows, topic).where(F.col("topic") == topic)
 
     def window(self, *, after: int, to: int, rows: int = 0) -> DataFrame:
         """All topics' records of lots in (after, to]."""
-        heads = (head(column).alias(f"{column}_head") for column in ("key", "value"))
-        session = self._session
-        if rows >= MANY_ROWS:
-            session = self._for_many
-            fit(session, rows)
-        return self._lots(after, to, session).select(LOT, *_RECORD, *heads)
+        return self._window(after, to, rows, None)
 
     def expire(self, first_group: int) -> None:
         """Drop groups of lots before ``first_group`` that are older than they must be kept; whole files, nothing is read."""
@@ -137,9 +133,21 @@ class Landing:
             DeltaTable.forPath(self._session, self.path).delete(F.col(GROUP) <= old[0][0])
             self._reached("expired")
 
-    def _lots(self, after: int, to: int, session: SparkSession | None = None) -> DataFrame:
+    def _window(self, after: int, to: int, rows: int, topic: str | None) -> DataFrame:
+        heads = (head(column).alias(f"{column}_head") for column in ("key", "value"))
+        session = self._session
+        if rows >= MANY_ROWS:
+            session = self._for_many
+            fit(session, rows)
+        return self._lots(after, to, session, topic).select(LOT, *_RECORD, *heads)
+
+    def _lots(self, after: int, to: int, session: SparkSession | None = None, topic: str | None = None) -> DataFrame:
+        """Records of the lots, and of other topics too."""
         inside = (F.col(GROUP) >= max(group(after), 0)) & (F.col(GROUP) <= group(to)) & (F.col(LOT) > after) & (F.col(LOT) <= to)
-        return (session or self._session).read.format("delta").load(self.path).where(inside)
+        if topic is not None:
+            inside &= F.col("topic") == topic
+        first, last = unwritten((after, to), F.col("partition"))
+        return admitted(session or self._session, self.path, inside).where((F.col(LOT) > first) & (F.col(LOT) <= last))
 
     def _ensure(self) -> None:
         if self.id is not None:

@@ -93,6 +93,24 @@ def within(ranges: Sequence[KeyRange], keys: Columns, alias: str = "") -> Column
     return reduce(lambda a, b: a | b, (inside(span) for span in ranges))
 
 
+_BITS: Mapping[type[t.DataType], int] = {t.ByteType: 8, t.ShortType: 16, t.IntegerType: 32, t.LongType: 64}
+
+
+def around(ranges: Sequence[KeyRange], keys: Columns) -> list[KeyRange]:
+    """One range around all of them, whole numbers in it rounded outwards to an eighth of their span: the same for many batches (``skipping``)."""
+    if not ranges:
+        return []
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    for name, kind in bounded(keys):
+        low[name], high[name] = min(one.low[name] for one in ranges), max(one.high[name] for one in ranges)
+        if (bits := _BITS.get(type(kind))) is not None:
+            grid = 1 << max(0, (high[name] - low[name]).bit_length() - 3)
+            low[name] = max(low[name] // grid * grid, -(1 << bits - 1))
+            high[name] = min((high[name] // grid + 1) * grid, 1 << bits - 1) - 1
+    return [KeyRange(low, high)]
+
+
 def not_older(newer: str, older: str) -> Column:
     """D7's comparison, the same one everywhere: the position of ``newer`` is at or after that of ``older`` (both are column prefixes).
 

@@ -19,9 +19,9 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from dblog_sink.merge import Merged, Txn
+from dblog_sink.skipping import frame_of, option, resolved, scala_seq
 from dblog_sink.types import quote
 
 _KNOWN_FEATURES = frozenset(
@@ -60,6 +60,7 @@ def upsert(
     compared: Sequence[str],
     columns: Sequence[str],
     bounds: Column | None,
+    near: Column | None,
     broadcast: bool,
     one_file: bool,
     txn: Txn,
@@ -67,8 +68,8 @@ def upsert(
     """Put ``count`` ``rows``, one for each value of the columns ``on``, in the place of the table's; nothing happens if this batch was merged before.
 
     ``gone``, of a row: it only takes away. ``newer``, of a row ``s`` and what the table has ``t``, in columns ``compared``: whether it takes the place.
-    ``bounds``: a condition in literals that all matching rows of the table meet. ``broadcast``: keys and positions of ``rows`` fit into a task. None: the
-    table has a feature that only MERGE knows.
+    ``bounds``: a condition in literals that all matching rows of the table meet; ``near``: a rougher one. ``broadcast``: keys and positions of ``rows`` fit
+    into a task. None: the table has a feature that only MERGE knows.
     """
     delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
     jsession = session._jsparkSession  # noqa: SLF001
@@ -79,14 +80,14 @@ def upsert(
             return Merged(0, 0, 0)
         if not _writable(write.protocol()):
             return None
-        predicate = None if bounds is None else _resolved(session, path, bounds)
-        files = write.filterFiles(_seq(session, [] if predicate is None else [predicate]), True)
+        predicate = None if bounds is None else resolved(session, path, bounds)
+        files = write.filterFiles(scala_seq(session, [] if predicate is None else [predicate]), True)
         found = None
         updated = deleted = stale = 0
         try:
             if files.nonEmpty():
-                there = ClassicDataFrame(log.createDataFrame(write.snapshot(), files, False, _option(session, "merge")), session)
-                found = _matched(there if bounds is None else there.where(bounds), rows, on, gone, newer, compared, broadcast=broadcast)
+                there = frame_of(session, log, write.snapshot(), files)
+                found = _matched(there if near is None else there.where(near), rows, on, gone, newer, compared, broadcast=broadcast)
                 for row in found.groupBy(_NEWER, _GONE).count().collect():
                     if not row[_NEWER]:
                         stale += row["count"]
@@ -105,12 +106,12 @@ def upsert(
             if found is not None:
                 found.unpersist()
         now = session._jvm.java.lang.System.currentTimeMillis()  # type: ignore[union-attr]  # noqa: SLF001
-        actions = actions.appended(delta.actions.SetTransaction(txn.app_id, txn.version, _option(session, now)))
+        actions = actions.appended(delta.actions.SetTransaction(txn.app_id, txn.version, option(session, now)))
         merged = Merged(inserted, updated, deleted)
         _metrics(session, write, merged, count)
-        nothing = _seq(session, [])
+        nothing = scala_seq(session, [])
         operation = getattr(getattr(delta, "DeltaOperations$Merge$"), "MODULE$").apply(
-            _option(session, predicate), nothing, nothing, nothing
+            option(session, predicate), nothing, nothing, nothing
         )
         write.commit(actions, operation)
         return merged
@@ -149,7 +150,7 @@ def _marked(session: SparkSession, write: Any, files: Any, giving_way: DataFrame
     delta = jvm.org.apache.spark.sql.delta
     helper, jsession = delta.commands.DMLWithDeletionVectorsHelper, session._jsparkSession  # noqa: SLF001
     always = jvm.org.apache.spark.sql.catalyst.expressions.Literal.TrueLiteral()
-    place = [_option(session, F.col(name)._jc) for name in (_FILE, _INDEX)]  # noqa: SLF001
+    place = [option(session, F.col(name)._jc) for name in (_FILE, _INDEX)]  # noqa: SLF001
     matches = giving_way._jdf  # noqa: SLF001
     vectors = delta.commands.DeletionVectorBitmapGenerator.buildRowIndexSetsForFilesMatchingCondition(
         jsession, write, True, matches, files, always, *place
@@ -163,12 +164,6 @@ def _marked(session: SparkSession, write: Any, files: Any, giving_way: DataFrame
 def _writable(protocol: Any) -> bool:
     features = set(filter(None, protocol.readerAndWriterFeatureNames().mkString(",").split(",")))
     return "deletionVectors" in features and features <= _KNOWN_FEATURES
-
-
-def _resolved(session: SparkSession, path: str, bounds: Column) -> Any:
-    """The condition as Delta's data skipping reads it: bound to the table's columns, with plain literals."""
-    analyzed = session.read.format("delta").load(path).where(bounds)._jdf.queryExecution().analyzed()  # noqa: SLF001
-    return session._jvm.org.apache.spark.sql.catalyst.optimizer.ConstantFolding.apply(analyzed).condition()  # type: ignore[union-attr]  # noqa: SLF001
 
 
 def _rows(actions: Any) -> int:
@@ -192,14 +187,6 @@ def _metrics(session: SparkSession, write: Any, merged: Merged, count: int) -> N
         metrics[name] = jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(context, name)
         metrics[name].set(value)
     write.registerSQLMetrics(session._jsparkSession, jvm.PythonUtils.toScalaMap(metrics))  # noqa: SLF001
-
-
-def _seq(session: SparkSession, values: Sequence[Any]) -> Any:
-    return session._jvm.PythonUtils.toSeq(list(values))  # type: ignore[union-attr]  # noqa: SLF001
-
-
-def _option(session: SparkSession, value: Any) -> Any:
-    return session._jvm.scala.Option.apply(value)  # type: ignore[union-attr]  # noqa: SLF001
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.decode import BAD, OP, SEQ1, SEQ2, TS_MS, decoded
 from dblog_sink.latest import last_of_each_position
-from dblog_sink.merge import append, merge_versions, update, within
+from dblog_sink.merge import append, around, merge_versions, update, within
 from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.target import CURRENT, FROM, TO, TO1, TO2
@@ -123,6 +123,7 @@ def _write(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
             compared=(),
             columns=target.column_names,
             bounds=bounds,
+            near=within(around(spans, target.keys), target.keys),
             broadcast=total <= work.settings["merge.broadcast.rows.max"],
             one_file=total < _SMALL_ROWS,
             txn=work.txn.rows,

@@ -18,7 +18,7 @@ from pyspark.sql import types as t
 
 from dblog_sink.decode import BAD, OP, SEQ1, SEQ2, decoded
 from dblog_sink.latest import latest, shared_keys, with_keys
-from dblog_sink.merge import append, delete, merge, not_older, rewrite, update, within
+from dblog_sink.merge import append, around, delete, merge, not_older, rewrite, update, within
 from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.session import MANY_ROWS
@@ -148,6 +148,7 @@ def _merge(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
             compared=(SEQ1, SEQ2),
             columns=target.column_names,
             bounds=within(ranges, target.keys),
+            near=within(around(ranges, target.keys), target.keys),
             broadcast=_fits(work, count),
             one_file=count < _SMALL_ROWS,
             txn=work.txn.rows,

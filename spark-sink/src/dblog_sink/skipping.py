@@ -1,0 +1,53 @@
+"""Which files of a Delta table can hold what is asked, and frames over just these, whose plans read the same from batch to batch.
+
+Spark writes numbers of a plan into the code that it generates, and a new text is compiled anew, first by Janino and then by the JVM: a filter by lots or by
+keys that differs in each merge cost seconds of both cores each time, for the stage that decodes all records among others. So files are chosen by the exact
+condition, before there is a plan, and what rows are asked then is either rough and seldom changes, or reads its numbers from an array, which is no text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+
+def admitted(session: SparkSession, path: str, condition: Column) -> DataFrame:
+    """All rows of the files of the table's newest version whose statistics and partitions admit the condition; rows that do not meet it are among them."""
+    jvm: Any = session._jvm  # noqa: SLF001
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path)  # noqa: SLF001
+    nothing = jvm.scala.Option.empty()
+    snapshot = log.update(False, nothing, nothing)
+    files = snapshot.filesForScan(scala_seq(session, [resolved(session, path, condition)]), False).files()
+    return frame_of(session, log, snapshot, files)
+
+
+def frame_of(session: SparkSession, log: Any, snapshot: Any, files: Any) -> DataFrame:
+    """The rows of these files."""
+    return ClassicDataFrame(log.createDataFrame(snapshot, files, False, option(session, "batch")), session)
+
+
+def resolved(session: SparkSession, path: str, condition: Column) -> Any:
+    """The condition as Delta's data skipping reads it: bound to the table's columns, with plain literals."""
+    analyzed = session.read.format("delta").load(path).where(condition)._jdf.queryExecution().analyzed()  # noqa: SLF001
+    return session._jvm.org.apache.spark.sql.catalyst.optimizer.ConstantFolding.apply(analyzed).condition()  # type: ignore[union-attr]  # noqa: SLF001
+
+
+def unwritten(numbers: Sequence[int], beside: Column) -> list[Column]:
+    """The numbers as columns that are not in the text of the code. ``beside``: any number of a row, never NULL, without which Spark would fold them."""
+    array = F.array(*(F.lit(number).cast("long") for number in numbers))
+    first = beside * 0 + 1
+    return [F.element_at(array, first + n) for n in range(len(numbers))]
+
+
+def scala_seq(session: SparkSession, values: Sequence[Any]) -> Any:
+    """A sequence for the JVM."""
+    return session._jvm.PythonUtils.toSeq(list(values))  # type: ignore[union-attr]  # noqa: SLF001
+
+
+def option(session: SparkSession, value: Any) -> Any:
+    """An option for the JVM; None is none."""
+    return session._jvm.scala.Option.apply(value)  # type: ignore[union-attr]  # noqa: SLF001
