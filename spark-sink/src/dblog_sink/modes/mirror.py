@@ -96,10 +96,12 @@ def _truncate(work: Work, tombstones: Tombstones, truncate: rows_of.Group) -> No
 def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
     target, session, txn = work.target, work.session, work.txn
     deletes = groups.get("d")
+    # Asked before the batch's own deletes are among them: of its rows they are the latest of their keys already, and nothing would be left to look up.
+    alive = tombstones.alive(session, rows, min(group["first"] for group in groups.values()))
     if deletes is not None:
         tombstones.write(session, rows.where(F.col(OP) == "d"), deletes["last"], txn.of("tombstones"))
         work.reached("buried")
-    rows = tombstones.alive(session, rows, min(group["first"] for group in groups.values()))
+    rows = alive
     if target.rows == 0:
         if applied.upserts:
             _append(work, rows.where(F.col(OP) != "d"), applied.upserts, applied)
