@@ -85,6 +85,56 @@ def test_it_ends_as_merge_does_and_counts_alike(spark: SparkSession, tmp_path: P
     assert history[0]["operationMetrics"]["numTargetRowsUpdated"] == str(done.updated)  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("shape", ["renamed", "partitioned", "clustered", "widened", "checked"])
+def test_it_ends_as_merge_does_in_tables_of_other_shapes(spark: SparkSession, tmp_path: Path, shape: str) -> None:
+    dice = random.Random(9)
+    paths = [str(tmp_path / name) for name in ("ours", "theirs")]
+    for path in paths:
+        columns = (
+            SCHEMA.replace("v string", "w string")
+            if shape == "renamed"
+            else SCHEMA.replace("id long", "id int")
+            if shape == "widened"
+            else SCHEMA
+        )
+        builder = DeltaTable.create(spark).location(path).addColumns(t._parse_datatype_string(columns))
+        builder = builder.property("delta.enableDeletionVectors", "true")
+        if shape == "partitioned":
+            builder = builder.partitionedBy("kind")
+        if shape == "clustered":
+            builder = builder.clusterBy("id")
+        if shape == "widened":
+            builder = builder.property("delta.enableTypeWidening", "true")
+        builder.execute()
+    before = batch(spark, dice, 0)
+    for path in paths:
+        rows = spark.createDataFrame(before, f"{SCHEMA}, `{OP}` string").drop(OP)
+        rows = rows.withColumnRenamed("v", "w") if shape == "renamed" else rows
+        rows.withColumn("id", F.col("id").cast("int") if shape == "widened" else F.col("id")).write.format("delta").mode("append").save(
+            path
+        )
+        if shape == "renamed":
+            spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+            spark.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN w TO v")
+        if shape == "widened":
+            spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN id TYPE BIGINT")
+        if shape == "checked":
+            spark.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT small CHECK (id < 1000)")
+
+    rows = spark.createDataFrame(batch(spark, dice, 1), f"{SCHEMA}, `{OP}` string")
+    done = put(spark, paths[0], rows, count=20, txn=Txn("t", 1))
+    told = merge(spark, path=paths[1], rows=rows, keys=KEYS, columns=COLUMNS, ranges=[], txn=Txn("t", 1))
+
+    assert done == told
+    assert done is not None
+    assert min(done.inserted, done.updated) > 0
+    assert content(spark, paths[0]) == content(spark, paths[1])
+    if shape == "checked":
+        wrong = spark.createDataFrame([(1000, "a", "x", 9, 9, "c")], f"{SCHEMA}, `{OP}` string")
+        with pytest.raises(Exception, match="DELTA_VIOLATE_CONSTRAINT"):
+            put(spark, paths[0], wrong, count=1, txn=Txn("t", 2))
+
+
 def test_what_was_committed_is_not_written_again(spark: SparkSession, tmp_path: Path) -> None:
     path = table(spark, tmp_path / "t")
     rows = spark.createDataFrame([(1, "a", "x", 1, 1, "c")], f"{SCHEMA}, `{OP}` string")
