@@ -20,7 +20,7 @@ help:
 	@echo 'dblog: change data capture from MySQL and MariaDB through Kafka into Delta Lake'
 	@echo
 	@echo '  make demo [SOURCE=mariadb|mysql]   a database under writes into Delta, with kills on the way and a proof at the end'
-	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers'
+	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, two files at a time (PROCESSES=2)'
 	@echo '  make lint                          style, types and import contracts'
 	@echo '  make format                        repair what lint can repair'
 	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
