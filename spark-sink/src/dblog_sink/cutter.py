@@ -229,7 +229,7 @@ class Cutter:
         return {topic: Line.of(note) for topic, note in self._marks.state.held.items()}
 
     def _number(self, last: Cut | None, topics: Iterable[str]) -> int:
-        """The next cut's number: above the last one's, and above that of any cut of which a table has commits, should the notes be lost."""
+        """The next cut's number: above the last one's, and above that of any cut of which a table has the rows, should the notes be lost."""
         if self._begun is None:
             self._begun = max(
                 (self._applier.begun(topic, Txn(self._app_id, 0)) for topic in {*topics, *self._marks.state.targets}), default=-1

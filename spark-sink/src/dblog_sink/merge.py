@@ -2,7 +2,7 @@
 
 Both carry a transaction id (application id and batch number): a batch that was committed before a crash is skipped when it is replayed,
 and two drivers with one id exclude each other (delta-sink.md 2.2). MERGE prunes files only by conditions on the target alone, hence the literal
-key ranges; its cost is a fixed price a commit and touched file, hence the appends wherever no key can match (2.3, 3.4).
+key ranges (2.3).
 """
 
 from __future__ import annotations

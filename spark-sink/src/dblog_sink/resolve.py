@@ -6,7 +6,7 @@ a registry in good health does not know makes bad records, not a stop (``registr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dblog_sink.errors import DefiniteError
@@ -78,32 +78,19 @@ class Schemas:
 
     def history(self, topic: str, value_heads: Iterable[bytes]) -> dict[bytes, str]:
         """By head, the writer schemas of a topic's records that tell of schema changes."""
-        spec = TableSpec(name=topic, topic=topic, path="")
-        found: dict[bytes, str] = {}
-        for one in sorted(value_heads):
-            if is_json(one):
-                continue
-            made = self._value(spec, one, {}, Reading())
-            if isinstance(made, NotRows) and made.history is not None:
-                found[one] = made.history
-        return found
+        made = self._values_of(topic, (one for one in value_heads if not is_json(one)), {})
+        return {one: value.history for one, value in made if isinstance(value, NotRows) and value.history is not None}
 
     def markers(self, topic: str, value_heads: Iterable[bytes], texts: Mapping[bytes, str]) -> dict[bytes, str]:
         """By head, the writer schemas of a topic's chunk markers; empty for JSON."""
-        spec = TableSpec(name=topic, topic=topic, path="")
-        found: dict[bytes, str] = {}
-        for one in sorted(value_heads):
-            made = self._value(spec, one, texts, Reading())
-            if isinstance(made, NotRows) and made.marker is not None:
-                found[one] = made.marker
-        return found
+        made = self._values_of(topic, value_heads, texts)
+        return {one: value.marker for one, value in made if isinstance(value, NotRows) and value.marker is not None}
 
     def transactions(self, topic: str, value_heads: Iterable[bytes], texts: Mapping[bytes, str]) -> dict[bytes, str]:
         """By head, the writer schemas (empty: JSON) of records that tell of transactions. DefiniteError if a record is of another kind."""
-        spec = TableSpec(name=topic, topic=topic, path="")
         found: dict[bytes, str] = {}
-        for one in sorted(value_heads):
-            match self._value(spec, one, texts, Reading()):
+        for one, value in self._values_of(topic, value_heads, texts):
+            match value:
                 case NotRows(transactions=str(writer)):
                     found[one] = writer
                 case Unreadable(reason):
@@ -116,6 +103,14 @@ class Schemas:
                     )
                     raise DefiniteError(msg)
         return found
+
+    def _values_of(
+        self, topic: str, value_heads: Iterable[bytes], texts: Mapping[bytes, str]
+    ) -> Iterator[tuple[bytes, Envelope | NotRows | Unreadable]]:
+        """By head, what records are of a topic that need not be a table's."""
+        spec = TableSpec(name=topic, topic=topic, path="")
+        for one in sorted(value_heads):
+            yield one, self._value(spec, one, texts, Reading())
 
     def _value(self, spec: TableSpec, found: bytes, texts: Mapping[bytes, str], reading: Reading) -> Envelope | NotRows | Unreadable:
         named = self._text(found, texts)

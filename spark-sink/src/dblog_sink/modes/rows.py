@@ -62,7 +62,7 @@ def undecided(rows: DataFrame, work: Work) -> DataFrame:
         there = there.unionByName(work.session.read.format("delta").load(work.tombstones.path).select(*names))
     asked = rows.where(F.col(BAD).isNull() & ~F.col(OWN)).select(*names)
     plain = [*work.target.key_names, SEQ1, SEQ2]
-    # Held, for the table is written before these rows are read for the last time (mirror._append_new).
+    # Held, for a cache of it would be computed again, against the new version, by whoever reads these rows after the table was written.
     tied = there.join(F.broadcast(asked), plain, "left_semi").distinct().withColumn(_TIED, F.lit(True)).localCheckpoint()
     told = F.col(_TIED) & F.col(BAD).isNull() & ~F.col(OWN)
     found = rows.join(F.broadcast(tied), plain, "left")
