@@ -21,7 +21,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from dblog_sink import plan
+from dblog_sink import plan, source
 from dblog_sink.apply import Applier, Share, inventory
 from dblog_sink.arrivals import Arrivals
 from dblog_sink.config import Settings
@@ -80,7 +80,6 @@ class BatchWriter:
         self._same_target: dict[str, bool] = {}
         self._expired_group = -1
         self._tried: int | None = None
-        self._records_before = 0
         self._attempts: dict[str, int] = {}
         self.running = threading.Lock()
         self.stopped = threading.Event()
@@ -146,7 +145,7 @@ class BatchWriter:
         if first:  # the checkpoint's very first batch: its number was noted just now, before anything else
             self._tried = lot - 1
         app_id = f"{self._settings['name']}/{query_id}"
-        fit(frame.sparkSession, self._records_before)  # as many as in the batch before, as far as can be known yet
+        fit(frame.sparkSession, source.records_max(frame))
         raw = frame.select(
             "topic",
             "partition",
@@ -159,8 +158,7 @@ class BatchWriter:
         ).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             fresh, shares, resent = self._fresh(raw, self._wanted(raw))
-            self._records_before = max((share.records for share in shares), default=0)
-            fit(frame.sparkSession, self._records_before)
+            fit(frame.sparkSession, max((share.records for share in shares), default=0))
             markers = [share for share in shares if self._arrivals.of_markers(share.topic)]
             shares = [share for share in shares if not self._excluded(share.topic) and share not in markers]
             # Before the tables: their records may be those of after a change that another topic tells of.

@@ -78,6 +78,19 @@ def topic_ids(session: SparkSession, settings: Settings, topics: Collection[str]
         admin.close()
 
 
+def records_max(frame: DataFrame) -> int:
+    """Records of the topic that has most of a batch that the query hands over, by its ranges of offsets, before anything is read; 0 of any other frame."""
+    records: dict[str, int] = {}
+    for partition in frame._jdf.queryExecution().toRdd().partitions():  # noqa: SLF001  foreachBatch passes on the partitions of the Kafka source
+        if not partition.getClass().getName().endswith(".DataSourceRDDPartition"):
+            return 0
+        ranges = partition.inputPartitions()
+        for at in range(ranges.size()):
+            offsets = ranges.apply(at).offsetRange()
+            records[offsets.topic()] = records.get(offsets.topic(), 0) + offsets.size()
+    return max(records.values(), default=0)
+
+
 def read_to(progress: Mapping[str, Any]) -> dict[str, dict[int, int]]:
     """By topic and partition, the offset before which the query has committed everything, from its own progress."""
     found: dict[str, dict[int, int]] = {}

@@ -1,0 +1,44 @@
+"""The stream of a real broker, before a batch of it is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from dblog_sink import source
+from dblog_sink.config import parse
+from pyspark.sql import DataFrame, SparkSession
+from stack import Kafka
+
+
+def test_how_much_the_largest_topic_of_a_batch_holds_is_known_before_it_is_read(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    counts = {f"size{uuid4().hex[:8]}": count for count in (3, 40)}
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    for made in admin.create_topics([NewTopic(topic, 2, 1) for topic in counts]).values():
+        made.result(30)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for topic, count in counts.items():
+        for n in range(count):
+            producer.produce(topic, partition=n % 2, value=b"x")
+    producer.flush()
+    settings = parse(
+        {
+            "name": "size",
+            "topics": ",".join(counts),
+            "kafka.bootstrap.servers": kafka.bootstrap,
+            "registry.url": "http://127.0.0.1:9",
+            "target.path": str(tmp_path / "lake"),
+        }
+    )
+    found: list[int] = []
+
+    def look(frame: DataFrame, _batch_id: int) -> None:
+        found.append(source.records_max(frame))
+
+    writer = source.stream(spark, settings).writeStream.foreachBatch(look).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+    assert found == [40]
+    assert source.records_max(spark.range(10).toDF("n")) == 0, "a frame of no query on Kafka"
