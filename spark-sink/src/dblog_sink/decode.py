@@ -245,8 +245,9 @@ def position_sql(v: str, envelope: Envelope) -> tuple[str, str]:
         seq2 = f"(shiftleft({source}.pos, 23) | CAST({row} AS BIGINT))"
         if "sequence" in envelope.source_fields:
             given = f"{source}.sequence"
-            seq1 = f"IF({given} IS NULL, {seq1}, {_quoted_part(given, 2)})"
-            seq2 = f"IF({given} IS NULL, {seq2}, {_quoted_part(given, 4)})"
+            # The parts come first, where they are computed for every row, so that Spark splits a row's text once for all that needs them.
+            seq1 = f"coalesce({_quoted_part(given, 1)}, IF({given} IS NULL, {seq1}, NULL))"
+            seq2 = f"coalesce({_quoted_part(given, 3)}, IF({given} IS NULL, {seq2}, NULL))"
         return seq1, seq2
     if "lsn" in envelope.source_fields:
         return "0L", f"IF({v}.op IS NULL, NULL, coalesce({source}.lsn, 0L))"
@@ -285,8 +286,8 @@ def _up_to(op: str, mark: LogMark) -> str:
 
 
 def _quoted_part(path: str, quotes: int) -> str:
-    """The text before the nth quote and after the one before it: ``["<high>","<low>"]`` without a JSON parser a row."""
-    return f"try_cast(substring_index(substring_index({path}, '\"', {quotes}), '\"', -1) AS BIGINT)"
+    """The number between the nth quote and the next: ``["<high>","<low>"]`` without a JSON parser a row."""
+    return f"try_cast(get(split({path}, '\"'), {quotes}) AS BIGINT)"
 
 
 def _bad(
