@@ -79,6 +79,20 @@ def test_what_landed_is_merged_by_rows_or_by_an_age_that_grows_with_the_cost() -
     assert plan.due([table(waiting=[Lot(1, 500, 100.0)], seconds=500.0)], POLICY, now_s=100.0), "enough rows need no age"
 
 
+def test_when_the_source_is_quiet_a_merge_begins_after_as_long_as_it_takes() -> None:
+    waiting = [Lot(1, 10, 100.0)]
+    cheap, dear = table("cheap", waiting=waiting, seconds=0.1), table("dear", waiting=waiting, seconds=9.0)
+
+    def begins(one: Table) -> float:
+        return next(at / 10 for at in range(1000, 3000) if plan.due([one], POLICY, now_s=at / 10, quiet_s=at / 10 - 100))
+
+    assert begins(dear) == pytest.approx(109.0)
+    assert begins(cheap) == pytest.approx(102.0), "as without it: its age comes first"
+    assert not plan.due([dear], POLICY, now_s=120.0, quiet_s=0.0), "while batches come it waits for its age"
+    parked = table(waiting=waiting, parked="why")
+    assert not plan.due([parked], POLICY, now_s=1e6, quiet_s=1e6)
+
+
 def test_nothing_is_merged_that_is_busy_parked_or_resting_after_a_failure() -> None:
     waiting = [Lot(1, 1000, 0.0)]
     tables = [table("busy", waiting=waiting, busy=True), table("parked", waiting=waiting, parked="why"), table("none")]

@@ -93,7 +93,8 @@ class BatchWriter:
         try:
             if self._merger.failure is not None:
                 raise self._merger.failure
-            self._write(frame, batch_id)
+            with self._merger.batch():
+                self._write(frame, batch_id)
             self.batches_done += 1
             self.last_batch_id = batch_id
         except Exception as e:

@@ -72,6 +72,7 @@ class Merger:
         self._cancel = cancel
         self._now_s = now_s
         self._tables: dict[str, Table] = {}
+        self._quiet_since_s: float | None = now_s()
         self._attempts: dict[str, int] = {}
         self._looked: set[str] = set()
         self._turn = threading.Condition()
@@ -97,6 +98,15 @@ class Merger:
             progress.say("parked", table=self._named(topic), topic=topic, reason=reason)
 
     # -- what a batch asks ----------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """A batch is written meanwhile: the source is not quiet."""
+        self._quiet_since_s = None
+        try:
+            yield
+        finally:
+            self._quiet_since_s = self._now_s()
 
     def claim(self, rows: Mapping[str, int], *, landed: frozenset[str] | None) -> Decision:
         """What becomes of a batch's topics; tables to be applied are the caller's until ``release``.
@@ -324,7 +334,9 @@ class Merger:
                 continue
             with self._turn:
                 if self.failure is None:
-                    self._begin(plan.due(self._tables.values(), self._policy, now_s=self._now_s()))
+                    now_s, since_s = self._now_s(), self._quiet_since_s
+                    quiet_s = 0.0 if since_s is None else now_s - since_s
+                    self._begin(plan.due(self._tables.values(), self._policy, now_s=now_s, quiet_s=quiet_s))
 
     def _begin(self, due: Iterable[Due]) -> list[Future[None]]:
         begun = []

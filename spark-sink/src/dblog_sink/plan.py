@@ -4,7 +4,8 @@ A MERGE has a price a commit and touched file, hardly one a row (delta-sink.md 2
 learned from its own merges: a fixed part and a part per row. A batch is applied at once when it is worth a merge by itself, or when it is
 cheap enough to fit between two triggers; else it lands, and is merged when enough has come together or when it is old enough, where old
 is measured in multiples of what the merge costs. The cheap table is then merged all the time, the dear one seldom, and no table takes
-more than its share of the threads: one merge of ``p`` seconds each ``(1 + patience) * p``.
+more than its share of the threads: one merge of ``p`` seconds each ``(1 + patience) * p``. When the source has been quiet for as long as a merge
+takes, it begins: whether more will come is not known, and so no more than twice what had been best is ever spent (the ski rental problem).
 """
 
 from __future__ import annotations
@@ -183,14 +184,15 @@ def limit_s(table: Table, policy: Policy) -> float:
     return min(max(policy.patience * table.cost.seconds(table.rows_waiting), policy.trigger_s), policy.age_max_s)
 
 
-def due(tables: Iterable[Table], policy: Policy, *, now_s: float, everything: bool = False) -> list[Due]:
-    """The merges to begin now, the most overdue first; ``everything``: whatever waits, for a drain."""
+def due(tables: Iterable[Table], policy: Policy, *, now_s: float, quiet_s: float = 0.0, everything: bool = False) -> list[Due]:
+    """The merges to begin now, the most overdue first; ``quiet_s``: since the last batch ended; ``everything``: whatever waits, for a drain."""
     found: list[tuple[float, Due]] = []
     for table in () if policy.cuts else tables:
         if not table.waiting or table.busy or table.parked is not None or now_s < table.not_before_s:
             continue
         age_s = now_s - table.waiting[0].at_s
-        urgency = max(table.rows_waiting / worth(table, policy), age_s / max(limit_s(table, policy), 1e-9))
+        quiet = quiet_s / max(table.cost.seconds(table.rows_waiting), 2 * policy.trigger_s, 1e-9)
+        urgency = max(table.rows_waiting / worth(table, policy), age_s / max(limit_s(table, policy), 1e-9), quiet)
         if urgency >= 1.0 or everything:
             to, rows = prefix(table.waiting, policy.rows_max)
             found.append((urgency, Due(table.topic, to, rows)))
