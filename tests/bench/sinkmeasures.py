@@ -257,15 +257,18 @@ def memory(field: Field, work: Memory, batches: int) -> dict[str, list[Measured]
 
 
 def _heap_mib(run: Run) -> float:
+    """What is reachable: the collection and the count are one. The size of the generations just after holds what was allocated meanwhile."""
     jvm = next(pid for pid in run.pids() if Path(f"/proc/{pid}/comm").read_text().strip() == "java")
-    subprocess.run(["jcmd", str(jvm), "GC.run"], check=True, capture_output=True, timeout=60)
-    out = subprocess.run(["jstat", "-gc", str(jvm)], check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
-    values = dict(zip(out[0].split(), out[1].split(), strict=True))
-    return sum(float(values[name]) for name in ("S0U", "S1U", "EU", "OU")) / 1024
+    out = subprocess.run(["jcmd", str(jvm), "GC.class_histogram"], check=True, capture_output=True, text=True, timeout=60).stdout
+    return int(next(line for line in out.splitlines() if line.startswith("Total")).split()[2]) / 2**20
 
 
 def _resident_mib(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    """0 of a process that is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except FileNotFoundError:
+        return 0.0
     return int(next(line for line in status if line.startswith("VmRSS")).split()[1]) / 1024
 
 
