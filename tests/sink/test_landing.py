@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -103,6 +104,22 @@ def test_a_repeated_batch_may_land_a_table_that_it_was_about_to_apply(sink: Sink
 
     assert sink.rows(waits) == [row(1, "a"), row(2, "a"), row(3, "a")]
     assert sink.rows(works) == [row(1, "a"), row(2, "a")]
+
+
+def test_what_waits_is_merged_when_the_source_rests(sink: Sink, registry: RegistryServer) -> None:
+    items = TableSchema(topic="p.shop.items", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
+    sink.settings |= LAND_EVERYTHING | {"merge.age.max.s": "86400"}
+    sink.batch(change(items, "c", row(1, "a"), at=1))
+    merger = sink.merger
+    merger._policy = replace(merger._policy, patience=1e6)  # by its age it is merged tomorrow
+    merger.start()
+
+    sink.land(change(items, "c", row(2, "b"), at=2))
+    rests_since_s = time.monotonic()
+
+    while sink.rows(items) != [row(1, "a"), row(2, "b")]:
+        assert time.monotonic() < rests_since_s + 120
+        time.sleep(0.1)
 
 
 def test_what_is_merged_and_old_is_dropped_and_what_waits_stays(sink: Sink, registry: RegistryServer) -> None:

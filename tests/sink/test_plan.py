@@ -15,6 +15,7 @@ POLICY = Policy(trigger_s=2.0, rows_min=100, rows_max=500, age_max_s=60.0, patie
 def table(topic: str = "t", *, rows: int = 0, waiting: list[Lot] | None = None, seconds: float | None = None, **more: object) -> Table:
     made = Table(topic, rows=rows, waiting=waiting or [], **more)  # type: ignore[arg-type]
     if seconds is not None:
+        made.written = True
         made.cost.observe(10, seconds)
         made.merge_cost.observe(10, seconds)
     return made
@@ -46,7 +47,7 @@ def test_every_topic_of_a_batch_is_either_applied_or_lands() -> None:
 
 def test_the_dearer_a_merge_the_more_rows_it_must_have() -> None:
     policy = Policy(trigger_s=2.0, rows_min=100, rows_max=1_000_000, age_max_s=60.0)
-    for seconds, rows in ((0.0001, 100), (0.3, 100_000), (1.5, 500_000), (600.0, 1_000_000)):
+    for seconds, rows in ((0.0001, 100), (0.8, 100_000), (4.0, 500_000), (600.0, 1_000_000)):
         dear = table("a", seconds=seconds)
 
         assert plan.worth(dear, policy) == pytest.approx(rows, rel=0.01)
@@ -152,6 +153,29 @@ def test_the_cost_is_learned_and_follows_a_change() -> None:
     for rows in (100, 5000, 100_000, 2000, 50_000) * 4:
         cost.observe(rows, 0.2)
     assert cost.seconds(5000) < 0.4
+
+
+def test_the_first_write_since_the_start_says_nothing_of_the_next() -> None:
+    one = table()
+    one.learn(1000, 30.0, merged=True)
+    assert one.written
+    assert one.cost.seconds(1000) == plan.UNKNOWN_S
+    one.learn(1000, 2.0, merged=True)
+    one.learn(1000, 2.0, merged=False)
+    assert one.cost.seconds(1000) == one.merge_cost.seconds(1000) == pytest.approx(2.0)
+    assert one.cost.n > one.merge_cost.n
+
+
+def test_a_full_batch_whose_merge_costs_by_its_rows_is_applied_and_one_whose_table_is_dear_to_open_lands() -> None:
+    policy = Policy(trigger_s=10.0, rows_min=100_000, rows_max=2_000_000, age_max_s=60.0)
+    by_rows, by_table = table("by_rows"), table("by_table")
+    for one, seconds in ((by_rows, 15.0), (by_table, 60.0)):
+        for _ in range(3):
+            one.learn(1_000_000, seconds, merged=True)
+
+    decision = plan.decide({"by_rows": 1_000_000, "by_table": 1_000_000}, {"by_rows": by_rows, "by_table": by_table}, policy)
+
+    assert decision == plan.Decision(("by_rows",), ("by_table",))
 
 
 def test_a_cost_is_never_negative_and_never_falls_with_the_rows() -> None:

@@ -412,11 +412,8 @@ class Merger:
 
     @staticmethod
     def _learn(table: Table, applied: Applied, rows: int, seconds: float) -> None:
-        if applied.path == "done":
-            return
-        table.cost.observe(rows, seconds)
-        if applied.merged:
-            table.merge_cost.observe(rows, seconds)
+        if applied.path != "done":
+            table.learn(rows, seconds, merged=applied.merged > 0)
 
     def _one(self, due: Due) -> Applied | None:
         app_id = f"{self._name}/{self._landing.id}"
