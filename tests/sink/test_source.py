@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from stack import Kafka
 
 
-def test_how_much_the_largest_topic_of_a_batch_holds_is_known_before_it_is_read(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+def test_what_a_batch_will_hold_is_known_before_it_is_read(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
     counts = {f"size{uuid4().hex[:8]}": count for count in (3, 40)}
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     for made in admin.create_topics([NewTopic(topic, 2, 1) for topic in counts]).values():
@@ -32,13 +32,13 @@ def test_how_much_the_largest_topic_of_a_batch_holds_is_known_before_it_is_read(
             "target.path": str(tmp_path / "lake"),
         }
     )
-    found: list[int] = []
+    found: list[source.Ahead] = []
 
     def look(frame: DataFrame, _batch_id: int) -> None:
-        found.append(source.records_max(frame))
+        found.append(source.ahead(frame))
 
     writer = source.stream(spark, settings).writeStream.foreachBatch(look).option("checkpointLocation", str(tmp_path / "checkpoint"))
     writer.trigger(availableNow=True).start().awaitTermination()
 
-    assert found == [40]
-    assert source.records_max(spark.range(10).toDF("n")) == 0, "a frame of no query on Kafka"
+    assert found == [source.Ahead(records=43, records_max=40, partitions=4)]
+    assert source.ahead(spark.range(10).toDF("n")) == source.Ahead(), "a frame of no query on Kafka"

@@ -40,6 +40,8 @@ from dblog_sink.session import fit
 log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.1
+_TASK_RECORDS = 100_000
+"""Of a batch over many topic partitions: fewer are not worth a task, of which every job on the batch would have as many as there are partitions."""
 _STOP_WAIT_S = 10.0
 
 TopicIds = Callable[[Collection[str]], dict[str, str]]
@@ -146,17 +148,22 @@ class BatchWriter:
         if first:  # the checkpoint's very first batch: its number was noted just now, before anything else
             self._tried = lot - 1
         app_id = f"{self._settings['name']}/{query_id}"
-        fit(frame.sparkSession, source.records_max(frame))
-        raw = frame.select(
-            "topic",
-            "partition",
-            "offset",
-            "timestamp",
-            "key",
-            "value",
-            head("key").alias("key_head"),
-            head("value").alias("value_head"),
-        ).persist(StorageLevel.MEMORY_AND_DISK)
+        ahead = source.ahead(frame)
+        fit(frame.sparkSession, ahead.records_max)
+        raw = (
+            _gathered(frame, ahead)
+            .select(
+                "topic",
+                "partition",
+                "offset",
+                "timestamp",
+                "key",
+                "value",
+                head("key").alias("key_head"),
+                head("value").alias("value_head"),
+            )
+            .persist(StorageLevel.MEMORY_AND_DISK)
+        )
         try:
             fresh, shares, resent = self._fresh(raw, self._wanted(raw))
             fit(frame.sparkSession, max((share.records for share in shares), default=0))
@@ -317,3 +324,9 @@ class BatchWriter:
 
     def _excluded(self, topic: str) -> bool:
         return self._settings["topics.exclude"].fullmatch(topic) is not None
+
+
+def _gathered(frame: DataFrame, ahead: source.Ahead) -> DataFrame:
+    """The frame in so many partitions as its records are worth, one for each core at least; Kafka's source makes one of each topic partition."""
+    wanted = max(frame.sparkSession.sparkContext.defaultParallelism, ahead.records // _TASK_RECORDS)
+    return frame.coalesce(wanted) if ahead.partitions > wanted else frame

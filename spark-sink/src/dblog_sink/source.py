@@ -7,6 +7,7 @@ records are read. Topics that appear later and match the pattern are read from t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -78,17 +79,29 @@ def topic_ids(session: SparkSession, settings: Settings, topics: Collection[str]
         admin.close()
 
 
-def records_max(frame: DataFrame) -> int:
-    """Records of the topic that has most of a batch that the query hands over, by its ranges of offsets, before anything is read; 0 of any other frame."""
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What a batch will hold, by its ranges of offsets; of a frame that is not Kafka's nothing is known, and all are 0."""
+
+    records: int = 0
+    records_max: int = 0
+    """Of the topic that has most."""
+    partitions: int = 0
+    """Of the frame: one for each topic partition that has records."""
+
+
+def ahead(frame: DataFrame) -> Ahead:
+    """Told before anything is read: foreachBatch passes on the partitions of the Kafka source."""
     records: dict[str, int] = {}
-    for partition in frame._jdf.queryExecution().toRdd().partitions():  # noqa: SLF001  foreachBatch passes on the partitions of the Kafka source
+    partitions = frame._jdf.queryExecution().toRdd().partitions()  # noqa: SLF001
+    for partition in partitions:
         if not partition.getClass().getName().endswith(".DataSourceRDDPartition"):
-            return 0
+            return Ahead()
         ranges = partition.inputPartitions()
         for at in range(ranges.size()):
             offsets = ranges.apply(at).offsetRange()
             records[offsets.topic()] = records.get(offsets.topic(), 0) + offsets.size()
-    return max(records.values(), default=0)
+    return Ahead(sum(records.values()), max(records.values(), default=0), len(partitions))
 
 
 def read_to(progress: Mapping[str, Any]) -> dict[str, dict[int, int]]:
