@@ -10,11 +10,13 @@ from __future__ import annotations
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.decode import BAD_AT, OFFSET, OP, SEQ1, SEQ2, Columns
 from dblog_sink.types import orderable, quote
+
+SETTLED, LAST = "_dblog_settled", "_dblog_last"
 
 _ROW = f"{BAD_AT} IS NULL AND {OP} <> 't'"
 
@@ -25,16 +27,40 @@ def latest(rows: DataFrame, keys: Columns) -> DataFrame:
 
 
 def shared_keys(rows: DataFrame, keys: Columns) -> DataFrame:
-    """The keys that more than one row has; ``with_keys`` takes it. Numbers only are aggregated, which Spark does without sorting."""
+    """The keys that more than one row has; ``with_keys`` takes it. ``SETTLED``, of a key: all its rows agree in the first number of their position, so the
+    one with ``LAST`` as its second is the highest. Numbers only are aggregated, which Spark does without sorting.
+    """
     names = [quote(name) for name, _ in keys]
-    several = rows.where(_ROW).groupBy(*names).agg(F.count("*").alias("_dblog_n")).where("_dblog_n > 1")
-    return several.select(*(F.col(name).alias(f"_dblog_k{n}") for n, name in enumerate(names)))
+    found = (
+        rows.where(_ROW)
+        .groupBy(*names)
+        .agg(F.count("*").alias("_dblog_n"), F.min(SEQ1).alias("_dblog_low"), F.max(SEQ1).alias("_dblog_high"), F.max(SEQ2).alias(LAST))
+    )
+    several = found.where("_dblog_n > 1")
+    return several.select(
+        *(F.col(name).alias(f"_dblog_k{n}") for n, name in enumerate(names)), F.expr("_dblog_low = _dblog_high").alias(SETTLED), LAST
+    )
 
 
 def with_keys(rows: DataFrame, shared: DataFrame, keys: Columns, *, how: str) -> DataFrame:
     """The rows with one of these keys (``left_semi``), or all others and what is no row (``left_anti``)."""
-    same = [F.col(quote(name)) == F.col(f"_dblog_k{n}") for n, (name, _) in enumerate(keys)]
-    return rows.join(shared, reduce(and_, same, F.expr(_ROW)), how)
+    return rows.join(shared, _same(keys), how)
+
+
+def ties(rows: DataFrame, settled: DataFrame, keys: Columns) -> DataFrame:
+    """A row for each one that is at the last position of a settled key: more than there are keys, if two are there."""
+    narrow = rows.select(*(quote(name) for name, _ in keys), BAD_AT, OP, SEQ2)
+    return narrow.join(settled, _same(keys) & (F.col(SEQ2) == F.col(LAST)))
+
+
+def without_earlier(rows: DataFrame, settled: DataFrame, keys: Columns) -> DataFrame:
+    """The rows without those of a settled key that are not its last; found by a look at each, where ``latest`` would sort them."""
+    beside = rows.join(settled, _same(keys), "left")
+    return beside.where(F.col(LAST).isNull() | (F.col(SEQ2) == F.col(LAST))).select(*(quote(name) for name in rows.columns))
+
+
+def _same(keys: Columns) -> Column:
+    return reduce(and_, (F.col(quote(name)) == F.col(f"_dblog_k{n}") for n, (name, _) in enumerate(keys)), F.expr(_ROW))
 
 
 def last_of_each_position(rows: DataFrame, keys: Columns) -> DataFrame:

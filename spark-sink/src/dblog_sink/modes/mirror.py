@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
 from dblog_sink.decode import BAD, OP, SEQ1, SEQ2, decoded
-from dblog_sink.latest import latest, shared_keys, with_keys
+from dblog_sink.latest import SETTLED, latest, shared_keys, ties, with_keys, without_earlier
 from dblog_sink.merge import append, around, delete, merge, not_older, rewrite, update, within
 from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
@@ -64,17 +64,24 @@ def _latest(rows: DataFrame, work: Work) -> tuple[DataFrame, list[DataFrame]]:
     if work.records < MANY_ROWS or work.replayed:
         rows = rows_of.undecided(latest(rows, keys), work).persist(StorageLevel.MEMORY_AND_DISK)
         return rows, [rows]
-    # It pays to find out first which keys come more than once: only their rows are sorted then.
+    # It pays to find out first which keys come more than once, and where: most of their rows need no sorting then, and all others none at all.
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
     shared = shared_keys(rows, keys).persist(StorageLevel.MEMORY_AND_DISK)
-    count = shared.count()
-    if count == 0:
+    (found,) = shared.agg(F.count("*").alias("n"), F.count_if(F.col(SETTLED)).alias("settled")).collect()
+    if found["n"] == 0:
         return rows, [rows, shared]
-    if count > work.settings["merge.broadcast.rows.max"]:
+    if found["n"] > work.settings["merge.broadcast.rows.max"]:
         winners = latest(rows, keys).persist(StorageLevel.MEMORY_AND_DISK)
         return winners, [winners, rows, shared]
-    winners = latest(with_keys(rows, F.broadcast(shared), keys, how="left_semi"), keys).persist(StorageLevel.MEMORY_AND_DISK)
-    return with_keys(rows, F.broadcast(shared), keys, how="left_anti").unionByName(winners), [winners, rows, shared]
+    settled, others = F.broadcast(shared.where(SETTLED)), F.broadcast(shared.where(~F.col(SETTLED)))
+    if found["settled"] and ties(rows, settled, keys).count() == found["settled"]:
+        left = without_earlier(rows, settled, keys)
+        if found["settled"] == found["n"]:
+            return left, [rows, shared]
+    else:
+        left, others = rows, F.broadcast(shared)
+    winners = latest(with_keys(rows, others, keys, how="left_semi"), keys).persist(StorageLevel.MEMORY_AND_DISK)
+    return with_keys(left, others, keys, how="left_anti").unionByName(winners), [winners, rows, shared]
 
 
 def _truncate(work: Work, tombstones: Tombstones, truncate: rows_of.Group) -> None:
