@@ -109,6 +109,8 @@ def test_a_repeated_batch_may_land_a_table_that_it_was_about_to_apply(sink: Sink
 def test_what_waits_is_merged_when_the_source_rests(sink: Sink, registry: RegistryServer) -> None:
     items = TableSchema(topic="p.shop.items", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
     sink.settings |= LAND_EVERYTHING | {"merge.age.max.s": "86400"}
+    quiet_since_s: list[float | None] = []
+    sink.reached = lambda step: quiet_since_s.append(sink.merger._quiet_since_s) if step == "landed" else None
     sink.batch(change(items, "c", row(1, "a"), at=1))
     merger = sink.merger
     merger._policy = replace(merger._policy, patience=1e6)  # by its age it is merged tomorrow
@@ -118,8 +120,9 @@ def test_what_waits_is_merged_when_the_source_rests(sink: Sink, registry: Regist
     rests_since_s = time.monotonic()
 
     while sink.rows(items) != [row(1, "a"), row(2, "b")]:
-        assert time.monotonic() < rests_since_s + 120
+        assert time.monotonic() < rests_since_s + 60
         time.sleep(0.1)
+    assert quiet_since_s == [None, None], "while a batch is written the source is not quiet"
 
 
 def test_what_is_merged_and_old_is_dropped_and_what_waits_stays(sink: Sink, registry: RegistryServer) -> None:

@@ -27,7 +27,7 @@ from dblog_sink.arrivals import Arrivals
 from dblog_sink.config import Settings
 from dblog_sink.cuts import EXPIRED
 from dblog_sink.errors import DefiniteError, TransientError
-from dblog_sink.frames import head
+from dblog_sink.frames import headed
 from dblog_sink.landing import Landing
 from dblog_sink.marks import Marks
 from dblog_sink.merge import Txn
@@ -150,20 +150,7 @@ class BatchWriter:
         app_id = f"{self._settings['name']}/{query_id}"
         ahead = source.ahead(frame)
         fit(frame.sparkSession, ahead.records_max)
-        raw = (
-            _gathered(frame, ahead)
-            .select(
-                "topic",
-                "partition",
-                "offset",
-                "timestamp",
-                "key",
-                "value",
-                head("key").alias("key_head"),
-                head("value").alias("value_head"),
-            )
-            .persist(StorageLevel.MEMORY_AND_DISK)
-        )
+        raw = headed(_gathered(frame, ahead)).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             fresh, shares, resent = self._fresh(raw, self._wanted(raw))
             fit(frame.sparkSession, max((share.records for share in shares), default=0))

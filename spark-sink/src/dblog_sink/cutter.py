@@ -46,6 +46,7 @@ from dblog_sink.cuts import (
 )
 from dblog_sink.decode import OP, SEQ1, SEQ2
 from dblog_sink.errors import DefiniteError, TransientError
+from dblog_sink.frames import HEADED
 from dblog_sink.landing import LOT, Landing
 from dblog_sink.manifest import Entry, Manifest
 from dblog_sink.marks import Marks
@@ -64,7 +65,6 @@ log = logging.getLogger(__name__)
 _SHOWN = 200
 """Incomplete transactions that the driver looks at, the earliest."""
 _ROW = (LOT, "topic", "partition", "offset", "timestamp")
-_RAW = ("topic", "partition", "offset", "timestamp", "key", "value", "key_head", "value_head")
 
 Offsets = Mapping[str, Mapping[int, int]]
 Kafka = Callable[[Collection[str]], tuple[Offsets, Offsets, Offsets]]
@@ -191,8 +191,8 @@ class Cutter:
         shares = {share.topic: share for share in inventory(raw)}
         if topic not in shares:
             return raw
-        found = placed(raw, self._applier.placed(shares[topic]), (LOT, *_RAW))
-        return found.where(~_merged(line, topic)).select(LOT, *_RAW)
+        found = placed(raw, self._applier.placed(shares[topic]), (LOT, *HEADED))
+        return found.where(~_merged(line, topic)).select(LOT, *HEADED)
 
     # -- what was --------------------------------------------------------------------------------------------------------------------
 
@@ -640,7 +640,9 @@ class Cutter:
         raw = landed.raw.where((F.col("topic") == topic) & (F.col(LOT) <= cut.line.lots.get(topic, -1)))
         shares = [landed.shares[topic]]
         if counts.left or landed.first[topic] <= merged.lots.get(topic, -1) or cut.line.lots.get(topic, -1) < landed.lots[topic]:
-            raw = placed(raw, landed.envelopes[topic], (LOT, *_RAW)).where(_within(cut.line) & ~_merged(merged, topic)).select(LOT, *_RAW)
+            raw = (
+                placed(raw, landed.envelopes[topic], (LOT, *HEADED)).where(_within(cut.line) & ~_merged(merged, topic)).select(LOT, *HEADED)
+            )
             shares = inventory(raw)
         applied = None
         with self._merger.alone(topic):

@@ -29,7 +29,7 @@ from dblog_sink.apply import Applier, inventory
 from dblog_sink.config import Settings
 from dblog_sink.decode import BAD, OFFSET, OP, SEQ1, SEQ2, TS_MS, Columns
 from dblog_sink.errors import DefiniteError
-from dblog_sink.frames import head, is_json, schema_id_of
+from dblog_sink.frames import headed, is_json, schema_id_of
 from dblog_sink.landing import Landing
 from dblog_sink.marks import State, read_state
 from dblog_sink.registry import Registry
@@ -226,10 +226,7 @@ def _records(
     if landing.id is not None:
         frames.append(("landing", landing.records(topic, after=-1, to=_ALL_LOTS)))
     for where, frame in frames:
-        raw = frame.select(
-            "topic", "partition", "offset", "timestamp", "key", "value", head("key").alias("key_head"), head("value").alias("value_head")
-        )
-        raw = raw.persist(StorageLevel.DISK_ONLY)
+        raw = headed(frame).persist(StorageLevel.DISK_ONLY)
         try:
             for record in _found(session, applier, registry, raw, given):
                 kafka = record["kafka"]

@@ -6,10 +6,15 @@ payload, for there is no id: the schema is in the record itself. Whatever else c
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.schemas import JSON_START
+
+RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
+"""The columns of a record as Kafka's source has them, wherever it is kept."""
+HEADED = (*RECORD, "key_head", "value_head")
+"""The columns of ``headed``."""
 
 HEAD_BYTES = 5
 _BRACE = b"{"[0]
@@ -19,6 +24,11 @@ def head(column: str) -> Column:
     """The head of the records in a binary column; NULL for a Kafka tombstone."""
     digest = f"concat(X'7B', substring(unhex(md5(CAST({_part(column)} AS BINARY))), 1, 4))"
     return F.expr(f"IF(substring({column}, 1, 1) = X'7B', {digest}, substring({column}, 1, {HEAD_BYTES}))")
+
+
+def headed(records: DataFrame, *also: str) -> DataFrame:
+    """The records with both heads, as everything that decodes takes them; ``also``: columns that stay beside."""
+    return records.select(*also, *RECORD, head("key").alias("key_head"), head("value").alias("value_head"))
 
 
 def schema_text(column: str) -> Column:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
-from dblog_sink.frames import head
+from dblog_sink.frames import RECORD, headed
 from dblog_sink.merge import Txn, append
 from dblog_sink.plan import GENERATION_SHIFT, Lot, group
 from dblog_sink.session import MANY_ROWS, another, fit
@@ -25,8 +25,7 @@ from dblog_sink.steps import Reached
 from dblog_sink.target import identity
 
 GROUP, LOT = "lot_group", "lot"
-_RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
-_COLUMNS = (GROUP, LOT, "generation", *_RECORD, "landed_at")
+_COLUMNS = (GROUP, LOT, "generation", *RECORD, "landed_at")
 _SCHEMA = t.StructType(
     [
         t.StructField(name, kind)
@@ -134,12 +133,11 @@ class Landing:
             self._reached("expired")
 
     def _window(self, after: int, to: int, rows: int, topic: str | None) -> DataFrame:
-        heads = (head(column).alias(f"{column}_head") for column in ("key", "value"))
         session = self._session
         if rows >= MANY_ROWS:
             session = self._for_many
             fit(session, rows)
-        return self._lots(after, to, session, topic).select(LOT, *_RECORD, *heads)
+        return headed(self._lots(after, to, session, topic), LOT)
 
     def _lots(self, after: int, to: int, session: SparkSession | None = None, topic: str | None = None) -> DataFrame:
         """Records of the lots, and of other topics too."""

@@ -85,7 +85,7 @@ class Cost:
 
 
 UNKNOWN_S = 1.0
-"""A table that was never written since the start: opening it is some Spark jobs."""
+"""A table of which nothing is learned since the start: opening it is some Spark jobs."""
 _ROW_S = 4e-6
 """What a row costs at least on one core: read, decode, choose the latest, write."""
 _ROW_USUAL_S = 12e-6

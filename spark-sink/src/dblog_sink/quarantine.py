@@ -14,9 +14,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.errors import DefiniteError
+from dblog_sink.frames import RECORD
 from dblog_sink.merge import Txn, append
 
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "reason", "batch_id", "at")
+COLUMNS = (*RECORD, "reason", "batch_id", "at")
 
 
 class Quarantine:
@@ -37,12 +38,7 @@ class Quarantine:
         up to another lot, sent again. Its place in Kafka and its time there do. A replay keeps its records anew, the old ones being removed by it (I8).
         """
         rows = records.select(
-            "topic",
-            "partition",
-            "offset",
-            "timestamp",
-            "key",
-            "value",
+            *RECORD,
             "reason",
             F.lit(txn.version).cast("long").alias("batch_id"),
             F.current_timestamp().alias("at"),

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from dblog_sink.apply import Applier, inventory
 from dblog_sink.commands import Command
 from dblog_sink.decode import NO_LOG_MARKS
-from dblog_sink.frames import head
+from dblog_sink.frames import headed
 from dblog_sink.merge import Txn
 from dblog_sink.merger import Merger
 from dblog_sink.quarantine import Quarantine
@@ -61,8 +61,7 @@ def replay(
     last = kept.agg(F.max("at")).first()
     if last is None or last[0] is None:
         return Replayed(0, 0)
-    columns = ("topic", "partition", "offset", "timestamp", "key", "value")
-    raw = kept.select(*columns, head("key").alias("key_head"), head("value").alias("value_head")).persist(StorageLevel.MEMORY_AND_DISK)
+    raw = headed(kept).persist(StorageLevel.MEMORY_AND_DISK)
     records = bad = 0
     quarantine.replaying = True
     try:

@@ -94,9 +94,9 @@ def ahead(frame: DataFrame) -> Ahead:
     """Told before anything is read: foreachBatch passes on the partitions of the Kafka source."""
     records: dict[str, int] = {}
     partitions = frame._jdf.queryExecution().toRdd().partitions()  # noqa: SLF001
-    for partition in partitions:
-        if not partition.getClass().getName().endswith(".DataSourceRDDPartition"):
-            return Ahead()
+    if not len(partitions) or not partitions[0].getClass().getName().endswith(".DataSourceRDDPartition"):
+        return Ahead()
+    for partition in partitions:  # each call goes to the JVM, so there are few of them
         ranges = partition.inputPartitions()
         for at in range(ranges.size()):
             offsets = ranges.apply(at).offsetRange()
