@@ -39,7 +39,7 @@ def resolved(session: SparkSession, path: str, condition: Column) -> Any:
 def unwritten(numbers: Sequence[int], beside: Column) -> list[Column]:
     """The numbers as columns that are not in the text of the code. ``beside``: any number of a row, never NULL, without which Spark would fold them."""
     array = F.array(*(F.lit(number).cast("long") for number in numbers))
-    first = beside * 0 + 1
+    first = (beside * 0 + 1).cast("int")
     return [F.element_at(array, first + n) for n in range(len(numbers))]
 
 

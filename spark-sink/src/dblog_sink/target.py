@@ -21,6 +21,7 @@ from pyspark.sql import types as t
 from dblog_sink import evolve
 from dblog_sink.decode import OP, SEQ1, SEQ2, Columns
 from dblog_sink.errors import DefiniteError
+from dblog_sink.session import fitted
 from dblog_sink.tables import TableSpec
 from dblog_sink.types import quote
 
@@ -182,7 +183,10 @@ def identity(session: SparkSession, path: str) -> str | None:
     """The id of the Delta table at ``path``, None if there is none."""
     if not DeltaTable.isDeltaTable(session, path):
         return None
-    return str(DeltaTable.forPath(session, path).detail().select("id").first()[0])  # type: ignore[index]
+    jvm: Any = session._jvm  # noqa: SLF001  DESCRIBE DETAIL counts files besides, for which the whole log is folded
+    nothing = jvm.scala.Option.empty()
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path)  # noqa: SLF001
+    return str(log.update(False, nothing, nothing).metadata().id())
 
 
 def said_of(session: SparkSession, path: str) -> tuple[str | None, str | None]:
@@ -239,7 +243,8 @@ def created(session: SparkSession, *, spec: TableSpec, keys: Sequence[str], colu
         builder = builder.partitionedBy(*spec.partition_by)
     if spec.cluster_by:
         builder = builder.clusterBy(*spec.cluster_by)
-    builder.execute()
+    with fitted(session, 0):
+        builder.execute()
     target.id = identity(session, spec.path) or ""
     target.clusters = spec.cluster_by
     _registered(session, spec)

@@ -11,6 +11,7 @@ truncate floor: every row before that position is gone.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from delta.tables import DeltaTable
@@ -21,6 +22,8 @@ from pyspark.sql import types as t
 from dblog_sink import evolve
 from dblog_sink.decode import SEQ1, SEQ2, TS_MS, Columns
 from dblog_sink.merge import Txn, append, not_older
+from dblog_sink.session import fitted
+from dblog_sink.skipping import unwritten
 from dblog_sink.types import quote
 
 AT = "_dblog_at"
@@ -46,7 +49,8 @@ class Tombstones:
     def write(self, session: SparkSession, deletes: DataFrame, last: Position, txn: Txn) -> None:
         """Note the positions of deletes; ``last`` is the highest of them."""
         self._ensure(session)
-        rows = deletes.select(*(quote(name) for name, _ in self.keys), SEQ1, SEQ2, TS_MS, F.current_timestamp().alias(AT))
+        (now,) = unwritten([round(time.time() * 1e6)], F.col(SEQ1))
+        rows = deletes.select(*(quote(name) for name, _ in self.keys), SEQ1, SEQ2, TS_MS, F.timestamp_micros(now).alias(AT))
         append(rows.coalesce(1), self.path, [*(name for name, _ in self.keys), SEQ1, SEQ2, TS_MS, AT], txn)
         self.last = last if self.last is None else max(self.last, last)
 
@@ -112,13 +116,12 @@ class Tombstones:
         if self.exists:
             return
         fields = [*self.keys, (SEQ1, t.LongType()), (SEQ2, t.LongType()), (TS_MS, t.LongType()), (AT, t.TimestampType())]
-        (
-            DeltaTable.createIfNotExists(session)
-            .location(self.path)
-            .addColumns(t.StructType([t.StructField(name, kind) for name, kind in fields]))
-            .property("delta.checkpointInterval", "50")
-            .execute()
+        builder = DeltaTable.createIfNotExists(session).location(self.path)
+        builder = builder.addColumns(t.StructType([t.StructField(name, kind) for name, kind in fields])).property(
+            "delta.checkpointInterval", "50"
         )
+        with fitted(session, 0):
+            builder.execute()
         self.exists = True
 
 

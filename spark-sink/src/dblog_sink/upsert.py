@@ -21,6 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.merge import Merged, Txn
+from dblog_sink.session import MANY_ROWS, fitted
 from dblog_sink.skipping import frame_of, option, resolved, scala_seq
 from dblog_sink.types import quote
 
@@ -75,13 +76,16 @@ def upsert(
     jsession = session._jsparkSession  # noqa: SLF001
     with _active(session):
         log = delta.DeltaLog.forTable(jsession, path)
-        write = log.startTransaction()
-        if write.txnVersion(txn.app_id) >= txn.version:
-            return Merged(0, 0, 0)
-        if not _writable(write.protocol()):
-            return None
-        predicate = None if bounds is None else resolved(session, path, bounds)
-        files = write.filterFiles(scala_seq(session, [] if predicate is None else [predicate]), True)
+        known = log.unsafeVolatileSnapshot().checksumOpt()
+        files_n = known.get().numFiles() if known.isDefined() else MANY_ROWS
+        with fitted(session, files_n):
+            write = log.startTransaction()
+            if write.txnVersion(txn.app_id) >= txn.version:
+                return Merged(0, 0, 0)
+            if not _writable(write.protocol()):
+                return None
+            predicate = None if bounds is None else resolved(session, path, bounds)
+            files = write.filterFiles(scala_seq(session, [] if predicate is None else [predicate]), True)
         found = None
         updated = deleted = stale = 0
         try:
@@ -113,7 +117,8 @@ def upsert(
         operation = getattr(getattr(delta, "DeltaOperations$Merge$"), "MODULE$").apply(
             option(session, predicate), nothing, nothing, nothing
         )
-        write.commit(actions, operation)
+        with fitted(session, files_n):
+            write.commit(actions, operation)
         return merged
 
 

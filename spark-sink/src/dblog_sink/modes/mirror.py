@@ -5,8 +5,8 @@ and safe against rows out of order (delta-sink.md 5.2): Kafka offsets in the che
 in the mirror, the tombstones beside it. Order of commits: tombstones, rows. A crash between the two is mended by the replay: what was
 committed is skipped or written again with the same values (I8).
 
-Ways to write, cheapest first: an empty table takes everything as an append; a small table is written anew in one job; into a larger one the rows
-are upserted, which is an append again where no file's statistics admit any of their keys (``upsert.py``).
+Ways to write: a small table is written anew in one job; into an empty or a larger one the rows are upserted, which is an append where no file's
+statistics admit any of their keys (``upsert.py``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql import types as t
 
 from dblog_sink.decode import BAD, OP, SEQ1, SEQ2, decoded
 from dblog_sink.latest import SETTLED, latest, shared_keys, ties, with_keys, without_earlier
-from dblog_sink.merge import append, around, delete, merge, not_older, rewrite, update, within
+from dblog_sink.merge import around, delete, merge, not_older, rewrite, update, within
 from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.session import MANY_ROWS
@@ -108,16 +108,13 @@ def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str
     if deletes is not None:
         tombstones.write(session, rows.where(F.col(OP) == "d"), deletes["last"], txn.of("tombstones"))
         work.reached("buried")
-    rows = alive
-    if target.rows == 0:
-        if applied.upserts:
-            _append(work, rows.where(F.col(OP) != "d"), applied.upserts, applied)
+    if target.rows == 0 and not applied.upserts:
         applied.path = "append"
-    elif target.rows + applied.upserts <= work.settings["rewrite.rows.max"] and not target.clusters:
+    elif 0 < target.rows <= work.settings["rewrite.rows.max"] - applied.upserts and not target.clusters:
         # An overwrite takes a table's clustering away, whether it names it or not (seen with Delta 4.4.0): a clustered table is merged into.
-        _rewrite(work, rows, groups, applied)
+        _rewrite(work, alive, groups, applied)
     else:
-        _merge(work, rows, groups, applied)
+        _merge(work, alive, groups, applied)
 
 
 def _rewrite(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
@@ -184,13 +181,3 @@ def _fits(work: Work, count: int) -> bool:
     """Whether keys and positions of so many rows may be sent to every task, instead of sending the table's rows where theirs are."""
     numbers = all(isinstance(kind, t.NumericType | t.DatetimeType) for _, kind in work.target.keys)
     return count <= work.settings["merge.broadcast.rows.max"] and (numbers or work.value_bytes <= _BROADCAST_BYTES_MAX)
-
-
-def _append(work: Work, rows: DataFrame, count: int, applied: Applied) -> None:
-    if count < _SMALL_ROWS:
-        rows = rows.coalesce(1)
-    append(rows, work.target.path, work.target.column_names, work.txn.rows)
-    work.reached("appended")
-    work.target.rows += count
-    work.target.commits += 1
-    applied.appended += count
