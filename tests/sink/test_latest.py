@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dblog_sink.decode import BAD_AT, OFFSET, OP, SEQ1, SEQ2
-from dblog_sink.latest import latest
+from dblog_sink.latest import distinct, latest
 from dblog_sink.modes import mirror
 from pyspark.sql import SparkSession
 from pyspark.sql import types as t
@@ -38,7 +38,7 @@ def test_the_last_row_of_each_key_is_the_one_that_sorting_finds(spark: SparkSess
     for _ in range(4):
         frame = spark.createDataFrame(rows(dice, files=files, ties=ties), SCHEMA)
         work = SimpleNamespace(
-            target=SimpleNamespace(keys=KEYS, soft=None),
+            target=SimpleNamespace(keys=KEYS, soft=None, repeats=dice.random() < 0.5),
             records=mirror.MANY_ROWS,
             replayed=False,
             settings={"merge.broadcast.rows.max": broadcast_max},
@@ -50,3 +50,23 @@ def test_the_last_row_of_each_key_is_the_one_that_sorting_finds(spark: SparkSess
         assert sorted(map(repr, found.select(*names).collect())) == sorted(map(repr, latest(frame, KEYS).select(*names).collect()))
         for one in cached:
             one.unpersist()
+
+
+@pytest.mark.parametrize(("kind", "bits"), [(t.LongType(), 64), (t.IntegerType(), 32), (t.ByteType(), 8)])
+def test_a_key_that_comes_twice_is_seen_beside_its_neighbours(spark: SparkSession, kind: t.DataType, bits: int) -> None:
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    numbers = [low, low + 1, -65, -64, -1, 0, 1, 33, 62, 63, 64, 65, high - 1, high]
+    schema = f"id {kind.simpleString()}, part STRING, {OP} STRING, {BAD_AT} STRING"
+    keys = (("id", kind), ("part", t.StringType()))
+    once = [(number, part, "c", None) for number in numbers for part in "xy"]
+    no_rows = [(1, "x", "t", None), (1, "x", None, "0:7")]
+
+    assert distinct(spark.createDataFrame(once + no_rows, schema), keys)
+    for number in numbers:
+        assert not distinct(spark.createDataFrame([*once, (number, "x", "d", None)], schema), keys), number
+
+
+def test_of_keys_without_a_whole_number_nothing_is_said(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("a", "c", None)], f"id STRING, {OP} STRING, {BAD_AT} STRING")
+
+    assert not distinct(frame, (("id", t.StringType()),))

@@ -77,6 +77,8 @@ class Target:
     """Columns that it is clustered by."""
     commits: int = 0
     """Since the last compaction."""
+    repeats: bool = False
+    """Whether the last large batch had a key more than once: of the next one it is not asked first whether it has none."""
 
     @property
     def keys(self) -> Columns:

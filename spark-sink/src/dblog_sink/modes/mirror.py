@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
 from dblog_sink.decode import BAD, OP, SEQ1, SEQ2, decoded
-from dblog_sink.latest import SETTLED, latest, shared_keys, ties, with_keys, without_earlier
+from dblog_sink.latest import SETTLED, distinct, latest, shared_keys, ties, with_keys, without_earlier
 from dblog_sink.merge import around, delete, merge, not_older, rewrite, update, within
 from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
@@ -66,8 +66,11 @@ def _latest(rows: DataFrame, work: Work) -> tuple[DataFrame, list[DataFrame]]:
         return rows, [rows]
     # It pays to find out first which keys come more than once, and where: most of their rows need no sorting then, and all others none at all.
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    if not work.target.repeats and distinct(rows, keys):
+        return rows, [rows]
     shared = shared_keys(rows, keys).persist(StorageLevel.MEMORY_AND_DISK)
     (found,) = shared.agg(F.count("*").alias("n"), F.count_if(F.col(SETTLED)).alias("settled")).collect()
+    work.target.repeats = found["n"] > 0
     if found["n"] == 0:
         return rows, [rows, shared]
     if found["n"] > work.settings["merge.broadcast.rows.max"]:
