@@ -17,12 +17,17 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 def admitted(session: SparkSession, path: str, condition: Column) -> DataFrame:
     """All rows of the files of the table's newest version whose statistics and partitions admit the condition; rows that do not meet it are among them."""
+    log, snapshot = newest(session, path)
+    files = snapshot.filesForScan(scala_seq(session, [resolved(session, path, condition)]), False).files()
+    return frame_of(session, log, snapshot, files)
+
+
+def newest(session: SparkSession, path: str) -> tuple[Any, Any]:
+    """Delta's log of the table and the snapshot of its newest version, of which nothing is read but what is asked."""
     jvm: Any = session._jvm  # noqa: SLF001
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path)  # noqa: SLF001
     nothing = jvm.scala.Option.empty()
-    snapshot = log.update(False, nothing, nothing)
-    files = snapshot.filesForScan(scala_seq(session, [resolved(session, path, condition)]), False).files()
-    return frame_of(session, log, snapshot, files)
+    return log, log.update(False, nothing, nothing)
 
 
 def frame_of(session: SparkSession, log: Any, snapshot: Any, files: Any) -> DataFrame:

@@ -22,6 +22,7 @@ from dblog_sink import evolve
 from dblog_sink.decode import OP, SEQ1, SEQ2, Columns
 from dblog_sink.errors import DefiniteError
 from dblog_sink.session import fitted
+from dblog_sink.skipping import newest
 from dblog_sink.tables import TableSpec
 from dblog_sink.types import quote
 
@@ -185,10 +186,8 @@ def identity(session: SparkSession, path: str) -> str | None:
     """The id of the Delta table at ``path``, None if there is none."""
     if not DeltaTable.isDeltaTable(session, path):
         return None
-    jvm: Any = session._jvm  # noqa: SLF001  DESCRIBE DETAIL counts files besides, for which the whole log is folded
-    nothing = jvm.scala.Option.empty()
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path)  # noqa: SLF001
-    return str(log.update(False, nothing, nothing).metadata().id())
+    _, snapshot = newest(session, path)  # DESCRIBE DETAIL counts files besides, for which the whole log is folded
+    return str(snapshot.metadata().id())
 
 
 def said_of(session: SparkSession, path: str) -> tuple[str | None, str | None]:

@@ -12,7 +12,7 @@ A table with a feature that is not named below is left to MERGE: features add du
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import reduce
 from typing import Any
 
@@ -76,9 +76,7 @@ def upsert(
     jsession = session._jsparkSession  # noqa: SLF001
     with _active(session):
         log = delta.DeltaLog.forTable(jsession, path)
-        known = log.unsafeVolatileSnapshot().checksumOpt()
-        files_n = known.get().numFiles() if known.isDefined() else MANY_ROWS
-        with fitted(session, files_n):
+        with _questions(session, log):
             write = log.startTransaction()
             if write.txnVersion(txn.app_id) >= txn.version:
                 return Merged(0, 0, 0)
@@ -117,9 +115,16 @@ def upsert(
         operation = getattr(getattr(delta, "DeltaOperations$Merge$"), "MODULE$").apply(
             option(session, predicate), nothing, nothing, nothing
         )
-        with fitted(session, files_n):
+        with _questions(session, log):
             write.commit(actions, operation)
         return merged
+
+
+def _questions(session: SparkSession, log: Any) -> AbstractContextManager[None]:
+    """What Delta asks of its log meanwhile is interpreted, where the log is known to be of few files."""
+    known = log.unsafeVolatileSnapshot().checksumOpt()
+    few = known.isDefined() and known.get().numFiles() < MANY_ROWS
+    return fitted(session, 0) if few else nullcontext()
 
 
 def _matched(
