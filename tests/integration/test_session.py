@@ -510,14 +510,14 @@ def test_a_killed_log_connection_is_transient_and_can_be_opened_again(session, a
     again.close()
 
 
-def test_a_second_reader_with_our_server_id_ends_the_first_with_a_sentence(mysql):
-    session = open_session(mysql)
-    file, pos, gtids = session.current_position()
-    first = session.open_log(server_id=SERVER_ID, file=None, pos=None, gtids=gtids, heartbeat_s=0.2)
+def test_a_second_reader_with_our_server_id_ends_the_first_with_a_sentence(source):
+    session = open_session(source)
+    file, pos, _ = session.current_position()
+    first = session.open_log(server_id=SERVER_ID, file=file, pos=pos, gtids=None, heartbeat_s=0.2)
     reader = LogReader(first)
-    reader.read_until(lambda event: event.type_code == EventType.HEARTBEAT)
+    reader.read_until(lambda event: event.type_code in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2))
 
-    second = session.open_log(server_id=SERVER_ID, file=None, pos=None, gtids=gtids, heartbeat_s=0.2)
+    second = session.open_log(server_id=SERVER_ID, file=file, pos=pos, gtids=None, heartbeat_s=0.2)
 
     try:
         last = reader.read_until(lambda event: event.type_code in (EventType.ERR_PACKET, EventType.EOF_PACKET))[-1]
@@ -525,7 +525,7 @@ def test_a_second_reader_with_our_server_id_ends_the_first_with_a_sentence(mysql
     except TransientError as e:
         failure = e
     assert isinstance(failure, TransientError)
-    assert "server id" in str(failure)
+    assert "give each connector its own database.server.id" in str(failure)
     for closing in (first, second, session):
         closing.close()
 

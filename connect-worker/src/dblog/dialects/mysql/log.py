@@ -125,14 +125,14 @@ def end_of_log(type_code: int, body: bytes, settings: ConnectSettings, position:
         )
     # With or without its first byte 0xFF: the SQL state's mark tells where the number stands.
     error = protocol.read_error(b"\xff" + body if body[2:3] == b"#" else body)
-    if error.code != _WRONG_POSITION:
-        return meaning(error.code, error.text, settings, f"reading the log from {position}")
     text = error.text.lower()
-    if "same server_uuid/server_id" in text or "same server uuid/server id" in text:
+    if "same server_uuid/server_id" in text or "same server uuid/server id" in text:  # 1236 on MySQL, a number of its own on MariaDB
         return TransientError(
             f"another reader has connected to {settings.address} with our server id, so the server ended our log connection; "
             "give each connector its own database.server.id"
         )
+    if error.code != _WRONG_POSITION:
+        return meaning(error.code, error.text, settings, f"reading the log from {position}")
     if "max_allowed_packet" in text:
         return meaning(error.code, error.text, settings, f"reading the log from {position}")
     return PositionLostError(
