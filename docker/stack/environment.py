@@ -4,6 +4,7 @@ Every step notes what it was made from (a hash, in build/stamps) and is skipped 
 and `make test` can always call this first. Runs with the system's Python and the standard library only.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -11,8 +12,9 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,6 +33,11 @@ _WORKER = ROOT / "connect-worker"
 _SINK = ROOT / "spark-sink"
 _EXTENSIONS = {"codecs": "_fast", "kafka": "_librdkafka"}
 _EXTENSION_SOURCES = ("*.pyx", "*.pxi", "*.pxd", "*.h")
+
+SILENT_S = 1.0
+"""A step that is shorter prints nothing."""
+
+REPORT_INTERVAL_S = 15.0
 
 
 def set_up() -> None:
@@ -55,11 +62,34 @@ def _step(name: str, sources: Sequence[Path], *, make: Callable[[], None], there
     if there() and stamp.exists() and stamp.read_text() == _digest(sources):
         return False
     stamp.unlink(missing_ok=True)
-    started = time.monotonic()
-    make()
+    with _progress(name):
+        make()
     _note(name, sources)
-    print(f"setup: {name} ({time.monotonic() - started:.0f} s)", flush=True)
     return True
+
+
+@contextlib.contextmanager
+def _progress(name: str) -> Iterator[None]:
+    """Print that the step begins to take time, that it still runs every 15 seconds, and how long it took. A step of less than a second prints nothing."""
+    started = time.monotonic()
+    ended = threading.Event()
+
+    def report() -> None:
+        if ended.wait(SILENT_S):
+            return
+        print(f"setup: {name} ...", flush=True)
+        while not ended.wait(REPORT_INTERVAL_S):
+            print(f"setup: {name} ... {time.monotonic() - started:.0f} s so far", flush=True)
+
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reporter.join()
+    if (taken_s := time.monotonic() - started) >= SILENT_S:
+        print(f"setup: {name} done ({taken_s:.0f} s)", flush=True)
 
 
 def _note(name: str, sources: Sequence[Path]) -> None:
@@ -163,16 +193,13 @@ def _has_module(name: str) -> bool:
 
 def _download(what: str, get: Callable[[], object]) -> None:
     """Get one download. A machine that cannot have one server can still use the others: tests skip or say so again, CI refuses."""
-    started = time.monotonic()
     try:
-        get()
+        with _progress(what):
+            get()
     except StackError as missing:
         if os.environ.get("CI") == "true":
             raise
         print(f"setup: no {what} here. {missing}", file=sys.stderr, flush=True)
-    else:
-        if (taken_s := time.monotonic() - started) >= 1:
-            print(f"setup: {what} ({taken_s:.0f} s)", flush=True)
 
 
 _DOWNLOADS: dict[str, Callable[[], object]] = {

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from stack import StackError, Unavailable, environment
+from stack.process import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +45,19 @@ def test_without_a_compiler_and_without_root_the_packages_to_install_are_named(m
 
     with pytest.raises(Unavailable, match="there is no C compiler. Install gcc and libc6-dev"):
         environment._need_compiler()
+
+
+def test_a_step_that_takes_time_says_so_while_it_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(environment, "SILENT_S", 0.01)
+    monkeypatch.setattr(environment, "REPORT_INTERVAL_S", 0.01)
+    seen: list[str] = []
+
+    def make() -> None:
+        wait_until(
+            lambda: bool(seen.append(capsys.readouterr().out) or "so far" in "".join(seen)), timeout_s=20, what="a report", pause_s=0.01
+        )
+
+    environment._step("Python packages", [], make=make)
+
+    assert "".join(seen).startswith("setup: Python packages ...\n")
+    assert "setup: Python packages done (" in capsys.readouterr().out

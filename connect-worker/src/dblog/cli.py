@@ -10,7 +10,8 @@ import socket
 import sys
 import threading
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,6 +37,19 @@ app.add_typer(ddl_app, name="ddl")
 def main() -> None:
     """Entry point of the ``dblog`` command."""
     app()
+
+
+def _print_version_and_exit(asked: bool) -> None:
+    if asked:
+        typer.echo(own_version())
+        raise typer.Exit
+
+
+@app.callback()
+def before_commands(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version_and_exit, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """What stands in front of every command."""
 
 
 @app.command("version")
@@ -108,7 +122,7 @@ def start_worker(properties: Path, *, task_command: Sequence[str], check_databas
 def own_version() -> str:
     """The installed package's version, or a word for a source tree that is not installed."""
     try:
-        return version("dblog")
+        return installed_version("dblog")
     except PackageNotFoundError:
         return "0.0.0+source"
 
