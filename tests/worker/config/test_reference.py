@@ -31,3 +31,16 @@ def test_the_command_prints_it():
     assert "`dblog.task.restart.max`" in done.output
     assert CliRunner().invoke(app, ["options", "nothing"]).exit_code == 2
     assert CliRunner().invoke(app, ["version"]).exit_code == 0
+
+
+def test_the_version_is_an_option_and_a_command():
+    by_option, by_command = (CliRunner().invoke(app, [word]) for word in ("--version", "version"))
+
+    assert (by_option.exit_code, by_option.output) == (0, by_command.output)
+    assert by_option.output.strip()
+
+
+def test_the_storage_topics_are_named_in_plain_english():
+    page = reference_page(WORKER_OPTIONS)
+
+    assert [f"Topic of the {kind} of all connectors" in page for kind in ("configs", "offsets", "statuses")] == [True] * 3

@@ -41,7 +41,7 @@ def _storage(kind: str, *, partitions: int | None) -> tuple[Option, ...]:
     options = [
         Option(
             name=f"{kind}.storage.topic",
-            doc=f"Topic of the {kind}s of all connectors; compacted.",
+            doc=f"Topic of the {'statuses' if kind == 'status' else kind + 's'} of all connectors; compacted.",
             required=True,
             importance=Importance.HIGH,
         ),
