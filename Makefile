@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo fuzz kill-campaign sink-campaign test lint format bench bench-peer bench-transaction bench-sink compare-peer setup clean
+.PHONY: help demo servers servers-stop fuzz kill-campaign sink-campaign test lint format bench bench-peer bench-transaction bench-sink compare-peer setup clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -13,6 +13,7 @@ SOURCE ?= mariadb
 RUNS ?= 10
 TESTS ?= tests
 PROCESSES ?= 2
+SERVERS ?= kafka mariadb
 BIN := build/venv/bin
 export PYTHONPATH := $(CURDIR)/docker
 
@@ -21,6 +22,8 @@ help:
 	@echo
 	@echo '  make demo [SOURCE=mariadb|mysql]   a database under writes into Delta, with kills on the way and a proof at the end'
 	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, two files at a time (PROCESSES=2)'
+	@echo '  make servers [SERVERS="kafka mariadb"]      a broker and a database to try dblog by hand; addresses in build/servers.json'
+	@echo '  make servers-stop                  stop them and remove their data'
 	@echo '  make lint                          style, types and import contracts'
 	@echo '  make format                        repair what lint can repair'
 	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
@@ -43,6 +46,13 @@ setup:
 
 demo: setup
 	@$(BIN)/python -m demo $(SOURCE)
+
+# They outlive the shell: see docker/stack/background.py.
+servers: setup
+	@$(BIN)/python -m stack start $(SERVERS)
+
+servers-stop:
+	@$(PYTHON) -m stack stop
 
 # Tests run even when lint fails, and their summary is the last thing to be seen. A file of tests stays in one process, which has servers of its own.
 test: setup

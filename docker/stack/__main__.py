@@ -1,6 +1,8 @@
 """`python -m stack`: the servers of the project by hand.
 
 up [kafka] [mariadb] [mysql]   start them (all by default) in the foreground, print their addresses as JSON, stop them on Ctrl-C
+start [kafka] ...              start them in the background, wait until they are ready, print their addresses; they outlive the shell
+stop                           stop what `start` has started
 setup                          make this clone ready to run and download what they and Spark need; starts nothing
 """
 
@@ -13,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
 
+from stack.background import BackgroundServers
 from stack.database import Database
 from stack.environment import BUILD, set_up
 from stack.errors import StackError
@@ -44,17 +47,22 @@ def _stop(*_: object) -> NoReturn:
 
 def main(arguments: list[str]) -> int:
     """Run one command; the exit status."""
-    known: dict[str, set[str]] = {"up": set(SERVERS), "setup": set()}
+    known: dict[str, set[str]] = {"up": set(SERVERS), "start": set(SERVERS), "stop": set(), "setup": set()}
     command, names = (arguments[0], arguments[1:]) if arguments else ("", [])
     if command not in known or not set(names) <= known[command]:
         print(__doc__, file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, _stop)
     try:
-        if command == "setup":
-            set_up()
-        else:
-            up(names)
+        match command:
+            case "setup":
+                set_up()
+            case "start":
+                print(json.dumps(BackgroundServers(BUILD).start(names or list(SERVERS)), indent=2))
+            case "stop":
+                print("stopped" if BackgroundServers(BUILD).stop() else "no servers were running")
+            case _:
+                up(names)
     except KeyboardInterrupt:
         return 130
     except StackError as error:

@@ -1,0 +1,101 @@
+"""Servers that go on when the shell that started them ends, until they are stopped by name: `make servers`, `make servers-stop`.
+
+One process runs `up` in a session of its own, prints the addresses into `build/servers.json` and holds a lock on `build/servers.lock` for as long as it
+lives. The lock is the truth about what runs: it goes with the process however that ends, and no other process can be taken for it.
+"""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from stack.errors import StackError
+from stack.process import wait_until
+
+_START_S = 300.0
+_STOP_S = 90.0
+
+
+class BackgroundServers:
+    """The servers of one folder (a clone's `build`). `start` and `stop` may be called in any state."""
+
+    def __init__(self, folder: Path) -> None:
+        self.addresses_file = folder / "servers.json"
+        self._lock_file = folder / "servers.lock"
+        self._log_file = folder / "servers.log"
+
+    @property
+    def running(self) -> bool:
+        """Whether a process started here lives."""
+        if not self._lock_file.exists():
+            return False
+        with self._lock_file.open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def start(self, names: Sequence[str]) -> dict[str, object]:
+        """Start the servers and wait until they take connections; their addresses. Those that run already are left alone.
+
+        Raises StackError when other servers than these run, or when these do not start.
+        """
+        if self.running:
+            addresses = self.addresses()
+            if lacking := sorted(set(names) - set(addresses)):
+                raise StackError(f"other servers are running, without {', '.join(lacking)}; stop them first: make servers-stop")
+            return addresses
+        self.addresses_file.parent.mkdir(parents=True, exist_ok=True)
+        self.addresses_file.unlink(missing_ok=True)
+        with self._lock_file.open("w") as lock, self._log_file.open("w") as log, self.addresses_file.open("w") as addresses_out:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            process = subprocess.Popen(
+                [sys.executable, "-m", "stack", "up", *names],
+                stdin=subprocess.DEVNULL,
+                stdout=addresses_out,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=[lock.fileno()],  # the process inherits the lock, and with it this end of it
+            )
+            lock.write(str(process.pid))
+            lock.flush()
+            _wait_for_addresses(process, self.addresses_file, self._log_file)
+        return self.addresses()
+
+    def stop(self) -> bool:
+        """End the servers and remove their data; False when none ran."""
+        if not self.running:
+            self.addresses_file.unlink(missing_ok=True)
+            return False
+        os.kill(int(self._lock_file.read_text()), signal.SIGTERM)
+        wait_until(lambda: not self.running, timeout_s=_STOP_S, what="the servers to end")
+        self.addresses_file.unlink(missing_ok=True)
+        return True
+
+    def addresses(self) -> dict[str, object]:
+        """Where the servers that run take connections."""
+        try:
+            found: dict[str, object] = json.loads(self.addresses_file.read_text())
+        except (OSError, ValueError) as error:
+            raise StackError("the servers are still starting, or their start was broken off; stop them: make servers-stop") from error
+        return found
+
+
+def _wait_for_addresses(process: "subprocess.Popen[bytes]", addresses: Path, log: Path) -> None:
+    def printed_or_ended() -> bool:
+        if process.poll() is not None:
+            raise StackError(f"the servers could not be started: {log.read_text().strip() or 'no reason was given'}")
+        return addresses.read_text().endswith("\n}\n")
+
+    try:
+        wait_until(printed_or_ended, timeout_s=_START_S, what="the servers to start")
+    except BaseException:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+        raise

@@ -1,0 +1,69 @@
+"""The README's first connector by hand, pasted as it stands: every line of its blocks, in one shell, in a clone without servers."""
+
+import json
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from stack.process import free_port
+
+ROOT = Path(__file__).parents[2]
+SECTION = "## A first connector by hand"
+PORT_OF_README = "8083"
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The repository's files with a build folder of its own, whose virtual environment is the one that runs this test."""
+    for entry in ROOT.iterdir():
+        if entry.name != "build" and not entry.name.startswith("."):
+            (tmp_path / entry.name).symlink_to(entry)
+    build = tmp_path / "build"
+    build.mkdir()
+    for made in ("venv", "stamps"):
+        (build / made).symlink_to(ROOT / "build" / made)
+    return tmp_path
+
+
+def blocks() -> str:
+    text = (ROOT / "README.md").read_text()
+    section = text[text.index(SECTION) :]
+    section = section[: section.index("\n## ", 1)]
+    return "\n".join(re.findall(r"```bash\n(.*?)```", section, re.DOTALL))
+
+
+def paste(clone: Path, script: str, *, limit_s: float) -> str:
+    """What a shell prints for the script; its servers and worker are ended behind it, whatever came of it."""
+    ended = "kill $(cat build/worker.pid); wait; make servers-stop"
+    # Into a file: servers that outlive the shell would keep a pipe open.
+    with (clone / "printed").open("w+") as printed:
+        try:
+            subprocess.run(["bash"], input=script, text=True, cwd=clone, stdout=printed, stderr=printed, timeout=limit_s, check=False)
+        finally:
+            subprocess.run(["bash"], input=ended, text=True, cwd=clone, capture_output=True, timeout=120, check=False)
+        printed.seek(0)
+        return printed.read()
+
+
+def test_the_first_connector_of_the_readme_runs_when_its_blocks_are_pasted(clone: Path, kafka: object, mariadb: object):
+    del kafka, mariadb  # a machine that cannot have them skips
+    printed = paste(clone, blocks().replace(PORT_OF_README, str(free_port())), limit_s=240)
+
+    assert '"state": "RUNNING"' in printed.replace('":"', '": "'), printed
+    offsets = [json.loads(line) for line in printed.splitlines() if line.startswith('{"offsets"')]
+    assert offsets, printed
+    assert offsets[0]["offsets"][0]["partition"] == {"server": "dbserver1"}
+    assert "dblog_task" in printed, printed
+    assert not (clone / "build" / "servers.json").exists()
+
+
+def test_a_port_that_is_taken_ends_the_wait_with_the_reason(clone: Path):
+    script = blocks()
+    start = script[script.index("cat > build/worker.properties") : script.index("done\n") + len("done\n")]
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        printed = paste(clone, "at() { echo 127.0.0.1:1; }\n" + start.replace(PORT_OF_README, str(taken.getsockname()[1])), limit_s=60)
+
+    assert "cannot be opened (Address already in use)" in printed, printed
