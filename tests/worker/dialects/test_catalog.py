@@ -194,7 +194,8 @@ def test_members_survive_their_way_through_the_column_type(members: list[str]) -
 
 
 def test_a_binary_default_has_one_form_whatever_fills_it() -> None:
-    assert binary_default(b"a\0\0") == binary_default(b"a") == "0x61"
+    assert binary_default(b"a\0\0", "binary") == binary_default(b"a", "binary") == "0x61"
+    assert binary_default(b"a\0\0", "varbinary") == "0x610000"
 
 
 def column(name: str, *, nullable: bool = False) -> Column:

@@ -23,9 +23,8 @@ def mariadb_default(text: str | None, nullable: bool, type_: str, extra: str) ->
         return DefaultText(True, None, False)
     if len(text) > 1 and text[0] == "'" and text[-1] == "'":
         literal = unquote(text)
-        return DefaultText(
-            True, catalog.binary_default(literal.encode("utf-8", "surrogateescape")) if type_ in catalog.BINARIES else literal, False
-        )
+        raw = literal.encode("utf-8", "surrogateescape")
+        return DefaultText(True, catalog.binary_default(raw, type_) if type_ in catalog.BINARIES else literal, False)
     plain = re.fullmatch(r"[-+]?\d*\.?\d+(e[-+]?\d+)?|b'[01]*'|x'[0-9a-f]*'|0x[0-9a-f]+|true|false", text, re.IGNORECASE)
     return DefaultText(True, text, plain is None, text if catalog.MOMENT.fullmatch(text) else None)
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dblog.dialects.mysql.keys import PRIMARY, choose_key
 from dblog.dialects.mysql.versioning import IMPLICIT, ROW_END
+from dblog.errors import DefiniteError
 from dblog.model import Column, Index, Table, TableId, Written
 
 Rows = Sequence[Sequence[object]]
@@ -49,6 +50,9 @@ INDEXES_SQL = (
 
 SHOW_INDEX_SQL = "SHOW INDEX FROM {table}"
 """In the server's order, which STATISTICS does not promise; asked only where that order decides the key."""
+
+DEFAULTS_SQL = "SELECT {values} FROM (SELECT 1 AS one) AS one LEFT JOIN {table} AS t ON FALSE"
+"""Default values as the columns store them, also of an empty table: DEFAULT() reads no row."""
 
 ONE_TABLE = " AND TABLE_NAME = %s"
 
@@ -142,12 +146,47 @@ def _read_database(execute: Execute, database: str, include: Callable[[TableId],
         if name in row_ends and row_ends[name] is None:
             columns[name] += IMPLICIT
             row_ends[name] = ROW_END
+        columns[name] = _exact_defaults(execute, id_, columns[name])
         indexes = indexes_of(parts[name])
         if _order_decides(columns[name], indexes):
             order = [_text(row[2]) for row in execute(SHOW_INDEX_SQL.format(table=quote(id_)), ())]
             indexes = sorted(indexes, key=lambda index: order.index(index.name) if index.name in order else len(order))
         tables.append(make_table(id_, columns[name], indexes, collation=collation, comment=comment, row_end=row_ends.get(name)))
     return tables
+
+
+def _exact_defaults(execute: Execute, id_: TableId, columns: list[Column]) -> list[Column]:
+    """The columns with the defaults that COLUMN_DEFAULT may have spoilt, as the server stores them.
+
+    COLUMN_DEFAULT is utf8mb3 text: MySQL ends a binary default at its first NUL, MariaDB writes ? for bytes that are no text, and both do for characters
+    beyond the basic plane. A table that the account may not read keeps that text: its rows are never read.
+    """
+    asked = [index for index, column in enumerate(columns) if _in_doubt(column)]
+    if not asked:
+        return columns
+    values = ", ".join(_default_bytes(columns[index]) for index in asked)
+    try:
+        (row,) = execute(DEFAULTS_SQL.format(values=values, table=quote(id_)), ())
+    except DefiniteError:
+        return columns
+    exact = list(columns)
+    for index, value in zip(asked, row, strict=True):
+        if value is not None:
+            raw, type_ = bytes.fromhex(_text(value)), columns[index].type
+            text = binary_default(raw, type_) if type_ in BINARIES else raw.decode("utf-8", "replace")
+            exact[index] = replace(columns[index], default=text)
+    return exact
+
+
+def _in_doubt(column: Column) -> bool:
+    if column.default is None or column.default_is_expression or column.generated:
+        return False
+    return column.type in BINARIES or column.type in LARGE_TEXTS or (column.charset is not None and "?" in column.default)
+
+
+def _default_bytes(column: Column) -> str:
+    name = "`" + column.name.replace("`", "``") + "`"
+    return f"HEX(DEFAULT(t.{name}))" if column.type in BINARIES else f"HEX(CONVERT(DEFAULT(t.{name}) USING utf8mb4))"
 
 
 def _ask(execute: Execute, sql: str, database: str, facts: dict[str, tuple[str | None, str | None]]) -> list[Sequence[object]]:
@@ -290,10 +329,13 @@ def members_text(members: Iterable[str]) -> str:
     return ",".join("'" + "".join(escapes.get(char, char) for char in member) + "'" for member in members)
 
 
-def binary_default(raw: bytes) -> str:
+def binary_default(raw: bytes, type_: str) -> str:
     """A default of a binary type, one form for all servers: hexadecimal, as MySQL 8 prints it; the zeros that fill a BINARY(n) left out."""
-    return "0x" + raw.rstrip(b"\0").hex().upper()
+    return "0x" + (raw.rstrip(b"\0") if type_ == "binary" else raw).hex().upper()
 
+
+LARGE_TEXTS = frozenset({"tinytext", "text", "mediumtext", "longtext"})
+"""MariaDB prints their defaults as they were written, MySQL allows expressions only."""
 
 BINARIES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 
@@ -308,7 +350,9 @@ def mysql_default(text: str | None, nullable: bool, type_: str, extra: str) -> D
     generated = "DEFAULT_GENERATED" in extra.upper()
     if type_ in BINARIES and not generated:
         digits = re.fullmatch(r"0x([0-9A-Fa-f]*)", text)
-        return DefaultText(True, binary_default(bytes.fromhex(digits[1]) if digits else text.encode("utf-8", "surrogateescape")), False)
+        return DefaultText(
+            True, binary_default(bytes.fromhex(digits[1]) if digits else text.encode("utf-8", "surrogateescape"), type_), False
+        )
     now = type_ in {"timestamp", "datetime"} and text.upper().startswith("CURRENT_TIMESTAMP")
     if generated and text.lower().startswith("now("):
         text = f"({text})"  # an expression, written DEFAULT (now()); the server prints CURRENT_TIMESTAMP for the default that needs no parentheses

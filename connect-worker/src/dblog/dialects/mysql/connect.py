@@ -128,6 +128,14 @@ class Wire:
         except pymysql.err.Error as e:
             raise translate(e, self.settings, doing) from e
 
+    def query_bytes(self, statement: str, *, doing: str) -> list[tuple[Any, ...]]:
+        """All rows, text as the bytes that came: for answers that the server itself does not keep in its connection's character set."""
+        self._connection.use_unicode = False
+        try:
+            return self.query(statement, doing=doing)
+        finally:
+            self._connection.use_unicode = True
+
     def query_named(self, statement: str, *, doing: str = "a query") -> list[dict[str, Any]]:
         """All rows by column name, for SHOW statements whose columns differ by version."""
         try:

@@ -170,7 +170,8 @@ def normal_default(default: DefaultSpec, type_: FinishedType, *, zerofill: bool,
             return text.rstrip(" ")
         case "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob":
             return binary_default(
-                bits_bytes(default.digits, default.digits_base) if default.digits_base else text.encode("utf-8", "surrogateescape")
+                bits_bytes(default.digits, default.digits_base) if default.digits_base else text.encode("utf-8", "surrogateescape"),
+                type_.type,
             )
         case "enum":
             return next((member for member in type_.members if member.lower() == text.rstrip(" ").lower()), text)

@@ -225,8 +225,9 @@ class Session:
         return catalog.read_tables(self.execute, include)
 
     def show_create(self, table: TableId) -> str:
-        """The CREATE TABLE text of a table."""
-        return str(self.query(f"SHOW CREATE TABLE {sql.quote_table(table)}", doing=f"reading the definition of {table}")[0][1])
+        """The CREATE TABLE text of a table. MariaDB repeats a binary default byte by byte in it, whatever the connection's character set."""
+        rows = self._wire.query_bytes(f"SHOW CREATE TABLE {sql.quote_table(table)}", doing=f"reading the definition of {table}")
+        return bytes(rows[0][1]).decode("utf-8", "replace")
 
     def cascades(self, captured: Callable[[TableId], bool]) -> tuple[Cascade, ...]:
         """Foreign keys that change rows of captured tables without a trace in the log. Say so at start (section 6 of the design)."""
