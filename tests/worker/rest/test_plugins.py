@@ -151,3 +151,14 @@ def test_the_class_must_match_the_path(worker):
     assert validate(worker, connector_config(name="a"), plugin=MYSQL).status_code == 200
     assert validate(worker, {"name": "a"}).status_code == 400
     assert validate(worker, {"name": "a", "connector.class": "Nope"}, plugin="Nope").status_code == 400
+
+
+def test_validate_names_unknown_keys_without_calling_the_configuration_invalid(worker):
+    answer = validate(worker, {**connector_config(name="a"), "databse.include.list": "inventory", "databas.password": "canary"})
+
+    body = answer.json()
+    entries = {entry["value"]["name"]: entry for entry in body["configs"]}
+    assert body["error_count"] == 0
+    assert entries["databse.include.list"]["value"]["recommended_values"] == ["database.include.list"]
+    assert entries["databas.password"]["value"]["recommended_values"] == ["database.password"]
+    assert "canary" not in answer.text

@@ -2,7 +2,7 @@
 
 Debezium's names, types and defaults are its manual's (debezium.md 3.1 and 3.2), so a configuration made for Debezium is taken unchanged.
 What a key asks for and dblog does not do yet is refused with the reason: a privacy mask or a filter that is silently ignored is worse
-than an error. Keys nobody declares are ignored, as Connect does.
+than an error. Keys nobody declares are ignored, as Connect does, and named (unknown_keys.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Kafka Connect's answer to a validation (ConfigInfos), made from options and their outcome.
 
 The shape is the contract (section 2): every declared key with its definition and value, framework keys first; keys nobody declares are left
-out. Both ``order`` (up to 4.1) and ``order_in_group`` (since 4.2) are written. Values shown are the given texts: placeholders stay
-placeholders, passwords are hidden.
+out, but for those that look like a declared one misspelt: they follow without a definition and without an error, the key that is meant as their
+recommended value. Both ``order`` (up to 4.1) and ``order_in_group`` (since 4.2) are written. Values shown are the given texts: placeholders
+stay placeholders, passwords are hidden.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from dblog.config.framework import FRAMEWORK_OPTIONS, GROUPS, orders_in_groups
 from dblog.config.options import HIDDEN, Kind, Option, Properties, raw_text
 from dblog.config.plugins import CONNECTORS, CONVERTERS, HEADER_CONVERTERS
+from dblog.config.unknown_keys import unknown_keys
 
 _CLIENT_OVERRIDES = ("producer.override.", "consumer.override.", "admin.override.")
 
@@ -56,6 +58,12 @@ def config_infos(class_name: str, options: tuple[Option, ...], properties: Prope
         if name not in declared and (name in errors or text is None or name.startswith(_CLIENT_OVERRIDES)):
             shown = None if text is None else (HIDDEN if _is_secret(name) else text)
             configs.append({"definition": None, "value": _value_info(name, shown, [], errors.get(name, []))})
+    # A key that resembles a known one is shown with it; its value is not, for it may be a misspelt password's.
+    configs.extend(
+        {"definition": None, "value": _value_info(name, HIDDEN, [nearest], [])}
+        for name, nearest in unknown_keys(options, properties).items()
+        if nearest is not None and name not in errors and properties[name] is not None
+    )
     configs.extend(
         {"definition": None, "value": _value_info(name, None, [], errors[name])}
         for name in errors

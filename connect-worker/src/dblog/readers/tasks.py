@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import structlog
+
 from dblog.clock import Clock, SystemClock
 from dblog.config.connector import parse_connector
-from dblog.config.options import Settings
+from dblog.config.options import Option, Settings
 from dblog.config.plugins import CONNECTORS, find_connector
+from dblog.config.unknown_keys import describe_unknown, unknown_keys
 from dblog.config.worker import read_worker_config, to_librdkafka
 from dblog.errors import DefiniteError
 from dblog.kafka.converters import converters_of
@@ -18,6 +21,8 @@ from dblog.readers.binlog_task import BinlogTask
 from dblog.readers.encoders import Encoders
 from dblog.readers.history import SchemaHistory
 from dblog.readers.history_topic import KafkaHistoryLog
+
+log = structlog.get_logger(__name__)
 
 
 class Order(Protocol):
@@ -45,6 +50,7 @@ class Parts:
     """What a configuration makes, before anything is connected."""
 
     dialect: BinlogDialect
+    options: tuple[Option, ...]
     settings: Settings
     encoders: Encoders
     history_of: Callable[[], SchemaHistory]
@@ -84,12 +90,14 @@ def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *,
         log.ensure_topic()
         return SchemaHistory(log, server=settings.text("topic.prefix"))
 
-    return Parts(dialect=dialect, settings=settings, encoders=encoders, history_of=history_of, clock=clock)
+    return Parts(dialect=dialect, options=plugin.options, settings=settings, encoders=encoders, history_of=history_of, clock=clock)
 
 
 def source_task(order: Order) -> BinlogTask:
     """The task of a start order; ConfigError or DefiniteError when the configuration makes none."""
     parts = parts_of(order.config, order.worker, task=order.task)
+    for key, sentence in describe_unknown(unknown_keys(parts.options, order.config)).items():
+        log.warning("unknown key in the connector's configuration", key=key, reason=sentence)
     return BinlogTask(
         connector=order.connector,
         settings=parts.settings,

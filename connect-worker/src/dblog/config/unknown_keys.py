@@ -1,0 +1,55 @@
+"""Finds keys of a connector's configuration that nothing here reads, and the known key that each most resembles.
+
+Connect ignores such keys, and so does this worker, for a configuration often carries keys of other versions and tools. But a misspelt filter that is
+ignored dumps a whole server, so an unknown key is named: in the log at every start of the task, and in the validate answer, without making the
+configuration invalid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from dblog.config.framework import FRAMEWORK_OPTIONS
+from dblog.config.options import Option
+
+_FAMILIES = (
+    "admin.override.",
+    "column.mask.",
+    "column.truncate.",
+    "consumer.override.",
+    "driver.",
+    "header.converter.",
+    "key.converter.",
+    "predicates.",
+    "producer.override.",
+    "schema.history.internal.consumer.",
+    "schema.history.internal.producer.",
+    "signal.consumer.",
+    "snapshot.select.statement.overrides.",
+    "topic.creation.",
+    "transforms.",
+    "value.converter.",
+)
+"""Keys below these are clients', converters' and transforms' own, or are checked where their family is read."""
+
+_ALIKE = 0.8
+"""difflib's ratio from which a key counts as meant: one or two letters of a key's length."""
+
+
+def unknown_keys(options: Iterable[Option], names: Iterable[str]) -> dict[str, str | None]:
+    """Each of the names that neither Connect nor the connector's ``options`` declare, with the nearest known one or None, in order."""
+    known = {name for option in (*FRAMEWORK_OPTIONS, *options) for name in (option.name, *option.aliases)}
+    unknown = [name for name in names if name not in known and not name.startswith(_FAMILIES)]
+    return {name: _nearest(name, known) for name in unknown}
+
+
+def describe_unknown(unknown: Mapping[str, str | None]) -> dict[str, str]:
+    """A sentence for each unknown key; values are never shown."""
+    return {name: f"no such key; it is ignored{f'. Is {nearest} meant?' if nearest else ''}" for name, nearest in unknown.items()}
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    folded = {key.lower(): key for key in known}
+    found = get_close_matches(name.lower().strip(), sorted(folded), n=1, cutoff=_ALIKE)
+    return folded[found[0]] if found else None

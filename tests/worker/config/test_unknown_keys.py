@@ -1,0 +1,46 @@
+"""Keys that nothing reads are named with the key that was meant, and families of keys are left alone."""
+
+import pytest
+from dblog.config.connector import MYSQL_OPTIONS
+from dblog.config.unknown_keys import describe_unknown, unknown_keys
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("databse.include.list", "database.include.list"),
+        ("table.includelist", "table.include.list"),
+        ("Database.Include.List", "database.include.list"),
+        ("database.include.list ", "database.include.list"),
+        ("snapshot.mod", "snapshot.mode"),
+        ("task.max", "tasks.max"),
+        ("dblog.chunk.row", "dblog.chunk.rows"),
+        ("nothing.like.any.of.them", None),
+    ],
+)
+def test_a_misspelt_key_is_named_with_the_one_it_resembles(key, meant):
+    assert unknown_keys(MYSQL_OPTIONS, ["name", key, "topic.prefix"]) == {key: meant}
+
+
+def test_known_keys_aliases_and_the_keys_of_clients_converters_and_transforms_are_not_unknown():
+    names = [name for option in MYSQL_OPTIONS for name in (option.name, *option.aliases)]
+    families = [
+        "producer.override.linger.ms",
+        "value.converter.schema.registry.url",
+        "transforms.unwrap.type",
+        "predicates.p.type",
+        "topic.creation.default.partitions",
+        "schema.history.internal.producer.security.protocol",
+        "column.mask.with.3.chars",
+    ]
+
+    assert unknown_keys(MYSQL_OPTIONS, [*names, *families, "name", "connector.class", "tasks.max"]) == {}
+
+
+def test_the_sentence_says_what_happens_and_what_may_be_meant():
+    sentences = describe_unknown({"databse.include.list": "database.include.list", "x": None})
+
+    assert sentences == {
+        "databse.include.list": "no such key; it is ignored. Is database.include.list meant?",
+        "x": "no such key; it is ignored",
+    }
