@@ -5,6 +5,7 @@ The database is the tutorial's ``inventory``; the worker has JSON converters wit
 
 import json
 
+import httpx
 import pytest
 from demo.pipeline import CONNECTOR_PASSWORD, CONNECTOR_USER, Worker, create_connector_user
 from stack.process import wait_until
@@ -68,6 +69,29 @@ def worker(kafka, mysql, own_folder):
         yield worker
 
 
+def assert_progress_is_reported(worker: Worker) -> None:
+    """Log, status and metrics say how many tables and rows the dump has read, and of which connector."""
+    lines = [json.loads(line) for line in worker.process.log.read_text().splitlines() if line.startswith("{")]
+    tables = {line["table"]: line for line in lines if line["event"] == "table dumped"}
+    (end,) = [line for line in lines if line["event"] == "dump done"]
+    dump = httpx.get(f"{worker.url}/connectors/inventory-connector/status").json()["tasks"][0]["dump"]
+    metrics = httpx.get(f"{worker.url}/metrics").text
+
+    assert {table: line["rows"] for table, line in tables.items()} == {
+        "inventory.addresses": 1,
+        "inventory.customers": 4,
+        "inventory.geom": 2,
+        "inventory.orders": 1,
+        "inventory.products": 2,
+        "inventory.products_on_hand": 2,
+    }
+    assert {line["connector"] for line in [*tables.values(), end]} == {"inventory-connector"}
+    assert sorted(line["tables_done"] for line in tables.values()) == [1, 2, 3, 4, 5, 6]
+    assert (end["tables"], end["rows"]) == (6, 12)
+    assert dump == {"running": False, "tables_done": 6, "tables_total": 6, "rows": 12}
+    assert 'dblog_task_dump_rows_total{connector="inventory-connector",task="0"} 12.0' in metrics
+
+
 def test_the_tutorial_s_connector_is_accepted_and_streams(worker, kafka, mysql):
     config = {
         "connector.class": "io.debezium.connector.mysql.MySqlConnector",
@@ -99,6 +123,7 @@ def test_the_tutorial_s_connector_is_accepted_and_streams(worker, kafka, mysql):
         ({"id": 1004}, "r", "Anne"),
     ]
     assert len(values_of(kafka, "geom")) == 2
+    assert_progress_is_reported(worker)
 
     execute(mysql, "UPDATE inventory.customers SET first_name='Anne Marie' WHERE id=1004", "DELETE FROM inventory.customers WHERE id=1004")
     wait_until(lambda: records_of_customers(7), timeout_s=60, what="the update and the delete")

@@ -28,14 +28,31 @@ def info_answer(view: ConnectorView) -> dict[str, Any]:
     }
 
 
-def status_answer(name: str, connector: Status, tasks: Mapping[int, Status], type_name: str) -> dict[str, Any]:
-    """STATUS; tasks by number."""
+def status_answer(
+    name: str,
+    connector: Status,
+    tasks: Mapping[int, Status],
+    type_name: str,
+    metrics: Mapping[int, Mapping[str, float]] | None = None,
+) -> dict[str, Any]:
+    """STATUS; tasks by number. A task that reports a dump among its ``metrics`` has it beside its state, a field that Connect does not have."""
+    reported = metrics or {}
     return {
         "name": name,
         "connector": state_answer(connector),
-        "tasks": [{"id": number, **state_answer(status)} for number, status in sorted(tasks.items())],
+        "tasks": [
+            {"id": number, **state_answer(status), **dump_answer(reported.get(number, {}))} for number, status in sorted(tasks.items())
+        ],
         "type": type_name,
     }
+
+
+def dump_answer(metrics: Mapping[str, float]) -> dict[str, Any]:
+    """How far a task's dump is; nothing for a task without one."""
+    if "dump_tables_total" not in metrics:
+        return {}
+    counts = {name: int(metrics.get(f"dump_{name}", 0)) for name in ("tables_done", "tables_total")}
+    return {"dump": {"running": bool(metrics.get("dump_running")), **counts, "rows": int(metrics.get("dump_rows_total", 0))}}
 
 
 def state_answer(status: Status) -> dict[str, Any]:

@@ -234,7 +234,8 @@ class Herder:
         if connector is None:
             # The moment between the configuration and the first status.
             connector = unassigned(self.worker.worker_id, self.generation)
-        return status_answer(name, connector, tasks, connector_type(view.config if view is not None else None))
+        metrics = {task.id.task: task.metrics for task in list(self._tasks.values()) if task.id.connector == name}
+        return status_answer(name, connector, tasks, connector_type(view.config if view is not None else None), metrics)
 
     def snapshot(self) -> Snapshot:
         """What runs here, copied without waiting for the herder's thread."""

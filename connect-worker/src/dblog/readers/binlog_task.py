@@ -7,6 +7,7 @@ out of ``poll``.
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -60,6 +61,8 @@ DDL_FILTER = f"{HISTORY}.ddl.filter"
 SECOND_READER = 0x4000_0000
 """Flipped in the server id of a second log connection."""
 
+DUMP_REPORT_INTERVAL_S = 10.0
+
 EPOCH_START_S = 1_704_067_200
 """2024-01-01: a fresh start takes the minutes since then as its epoch, so it sorts behind whatever an earlier life of the connector wrote (D7)."""
 
@@ -108,6 +111,7 @@ class BinlogTask:
         self._redumps = settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(self._mode)
         self._stopped = threading.Event()
         self._joined: dict[TableId, tuple[int, int]] = {}
+        self._dump_report_due_s = clock.monotonic_s() + DUMP_REPORT_INTERVAL_S
         self.partition: Mapping[str, str] = {"server": self._prefix}
         self.fold = BinlogOffset(LogProgress(flavor=dialect.name, file="", pos=4, gtids=None), dump=None, dump_done=False)
         self.context_headers: Headers = encoders.context_headers
@@ -147,6 +151,7 @@ class BinlogTask:
 
     def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:
         """Finished batches; raises the first error of any thread."""
+        self._report_dump()
         return self._queue.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=bytes_max)
 
     def commit(self, offset: OffsetMap) -> None:
@@ -173,6 +178,18 @@ class BinlogTask:
             self._session.close()
         if self._history is not None:
             self._history.close()
+
+    def _report_dump(self) -> None:
+        """One line now and then while a dump runs: a first dump takes hours where tables are large."""
+        now_s = self._clock.monotonic_s()
+        if now_s < self._dump_report_due_s:
+            return
+        self._dump_report_due_s = now_s + DUMP_REPORT_INTERVAL_S
+        dump = None if self._interleaver is None else self._interleaver.dump
+        if dump is None or dump.done:
+            return
+        done = sum(table.done for table in dump.tables)
+        log.info("dump runs", tables_done=done, tables_total=len(dump.tables), rows=dump.rows)
 
     def metrics(self) -> dict[str, float]:
         """Numbers for the herder: the log's place, lag, queue, and the dump's progress."""
@@ -653,6 +670,7 @@ class BinlogTask:
             except BaseException as e:  # noqa: BLE001 - whatever ends a thread must end the task
                 self._queue.fail(e)
 
-        thread = threading.Thread(target=guarded, name=name, daemon=True)
+        # The connector's name in log lines is a context variable, and a new thread begins with none.
+        thread = threading.Thread(target=contextvars.copy_context().run, args=(guarded,), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()

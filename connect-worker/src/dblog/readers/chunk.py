@@ -130,7 +130,7 @@ class ChunkReader:
                 self._stop.wait(delay_s)
                 continue
             if self._interleaver.wait_done(table, resets=resets):
-                log.info("table dumped", table=str(table))
+                self._report_table(table)
                 return
             if self._interleaver.take_shrink(table):
                 rows_asked = rows_after_overflow(self._limits, rows_asked=rows_asked)
@@ -142,6 +142,15 @@ class ChunkReader:
                         "changes; add a primary key, or leave the table out of snapshot.include.collection.list"
                     )
                     raise DefiniteError(message)
+
+    def _report_table(self, table: TableId) -> None:
+        """The table has been read to its end."""
+        dump = self._interleaver.dump
+        progress = None if dump is None else dump.table(table)
+        if dump is None or progress is None:
+            return
+        done = sum(other.done for other in dump.tables)
+        log.info("table dumped", table=str(table), rows=progress.rows, tables_done=done, tables_total=len(dump.tables))
 
     def _read_from_frontier(self, version: Table, progress: TableDump, resets: int, rows_asked: int) -> int:
         """Open windows from the frontier to the table's end, or to the first reset. Returns the rows last asked for."""
