@@ -218,3 +218,30 @@ def test_a_rows_event_that_nothing_can_be_made_of_is_passed_over_if_that_is_wish
         follower.until(lambda: len(follower.values) == 3)
     finally:
         follower.task.stop()
+
+
+def test_an_insert_that_names_no_column_has_its_defaults(follow: Make) -> None:
+    follower = follow(
+        "CREATE TABLE n (id INT NOT NULL DEFAULT 4, a INT DEFAULT 7, s VARCHAR(9) NOT NULL DEFAULT 'x', PRIMARY KEY (id))",
+        "CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY, a INT DEFAULT 7, d DATETIME(2) NOT NULL DEFAULT '2024-01-02 03:04:05.678', f FLOAT DEFAULT 1.5)",
+        "CREATE TABLE w (a INT DEFAULT 3, b VARCHAR(9) DEFAULT 'b')",
+        **{"snapshot.mode": "no_data"},
+    )
+    follower.start()
+
+    follower.sql(
+        "INSERT INTO n () VALUES ()",
+        "INSERT INTO a () VALUES ()",
+        "INSERT INTO a () VALUES (), ()",
+        "INSERT INTO w () VALUES ()",
+        "INSERT INTO w (a) VALUES (5)",
+    )
+    with contextlib.suppress(pymysql.err.OperationalError):  # MySQL cannot log more than one row of no column
+        follower.sql("INSERT INTO w () VALUES (), (), ()")
+
+    follower.until_equal("w")
+    follower.until(lambda: [len(follower.ops(table)) for table in ("n", "a")] == [1, 3])
+    assert list(follower.rows["n"].values()) == [{"id": 4, "a": 7, "s": "x"}]
+    assert [row["id"] for row in follower.rows["a"].values()] == [1, 2, 3]
+    assert {row["f"] for row in follower.rows["a"].values()} == {1.5}
+    assert set(follower.ops("n") + follower.ops("a") + follower.ops("w")) == {"c"}

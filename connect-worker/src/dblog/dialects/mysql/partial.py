@@ -8,7 +8,8 @@ The result is a plain rows event of version 2, so both row encoders read it as t
   Debezium's PostgreSQL connector (and its MySQL one from 3.7 on) writes for values it did not get; JSON columns get it as a JSON string.
 - An INSERT leaves out the columns that it did not name: they have their default, a constant (measured on MySQL 9.7 and MariaDB 10.11: what
   an expression, a trigger, AUTO_INCREMENT or the clock gave is in the image). The table version of this place knows it; a default whose bytes are
-  not plain to see counts as missing.
+  not plain to see counts as missing. An INSERT that named none at all has an image of no columns and no bytes behind it, and is one row: MySQL
+  refuses to log more of them in one event (error 1534), MariaDB logs whole rows of tables without a key, and one with a key has no second such row.
 - MINIMAL has only the key before an update or delete, and only what was set after it: MissingColumnsError, and minimal.py goes on from there
   where the rows may be read again.
 - PARTIAL_JSON: differences are applied to the image before the update.
@@ -27,7 +28,7 @@ from dblog.dialects.mysql.types import canonical_type
 from dblog.errors import DefiniteError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from dblog.codecs.rowplan import Layout
 
@@ -51,7 +52,7 @@ def whole_rows(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes,
     reader, before_there, after_there = opened(plan, layouts, op, body, version=version)
     fill = _fill(plan, layouts, op, before_there, after_there)
     out = bytearray(event_head(plan, body, images=2 if op == "u" else 1))
-    while reader.at < len(body):
+    for _ in reader.rows(after_there):
         before: Fields | None = None
         if op != "c":
             before = _filled(len(layouts), reader.image(before_there), before_there, fill, None)
@@ -77,7 +78,7 @@ def opened(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes, *, 
     before_there = after_there = reader.take(width)
     if op == "u":
         after_there = reader.take(width)
-    if not any(before_there) or not any(after_there):
+    if op != "c" and (not any(before_there) or not any(after_there)):
         raise partial_image(plan)
     return reader, before_there, after_there
 
@@ -144,6 +145,8 @@ def _default(plan: TablePlan, index: int, prefix: int) -> bytes | None:
             raise missing_columns(plan) from None
     if column.source in (Source.TEXT, Source.BINARY) and not text:
         return bytes(prefix)
+    if column.source is Source.BINARY and text is not None and not column.compressed and text.startswith("0x"):
+        return _framed(bytes.fromhex(text[2:]), prefix)
     if column.source is Source.TEXT and text is not None and not column.compressed:
         charset = (column.charset or "").lower()
         if charset in ("utf8mb4", "utf8mb3", "utf8") or (text.isascii() and charset not in _WIDE):
@@ -180,6 +183,13 @@ class Reader:
     def __init__(self, plan: TablePlan, layouts: Sequence[Layout], body: bytes, *, at: int) -> None:
         self._plan, self._layouts, self._body, self.at = plan, layouts, body, at
         self._json = [i for i, column in enumerate(plan.columns) if column.source is Source.JSON]
+
+    def rows(self, there: bytes) -> Iterator[None]:
+        """Once for each row that begins where the reader stands; ``there``: which columns a row's last image has."""
+        if not any(there):
+            yield
+        while self.at < len(self._body):
+            yield
 
     def take(self, length: int) -> bytes:
         if self.at + length > len(self._body):
