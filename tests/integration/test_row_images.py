@@ -220,6 +220,37 @@ def test_a_rows_event_that_nothing_can_be_made_of_is_passed_over_if_that_is_wish
         follower.task.stop()
 
 
+DOCUMENTS = (
+    "JSON_OBJECT('a', CAST(12345678.90 AS DECIMAL(12, 2)), 'b', CAST(1e20 AS DOUBLE))",
+    "JSON_ARRAY(CAST('2024-01-02 03:04:05.5' AS DATETIME(6)), CAST('10:11:12.25' AS TIME(6)), 'base64:type15:YQ==')",
+    "JSON_OBJECT('plain', 1)",
+    "JSON_ARRAY(CAST(99999999.5 AS DECIMAL(20, 3)), '2024-01-02 03:04:05.500000')",
+)
+
+
+def test_json_that_is_read_again_has_the_text_of_log_and_dump(mysql: Database) -> None:
+    database = new_database(mysql, "images")
+    execute(mysql, "FLUSH BINARY LOGS")
+    rows = ", ".join(f"('k{n}', {document}, 0)" for n, document in enumerate(DOCUMENTS))
+    execute(mysql, "CREATE TABLE j (k VARCHAR(9), d JSON, n INT, PRIMARY KEY (k))", f"INSERT INTO j VALUES {rows}", database=database)
+    follower = Follower(mysql, database, **REREAD).start()
+    texts = {}
+    try:
+        follower.until_dumped()
+        texts["dump"] = {row["k"]: row["d"] for row in follower.rows["j"].values()}
+        follower.sql("UPDATE j SET n = 1")
+        follower.until(lambda: len(follower.rows["j"]) == len(DOCUMENTS) and all(row["n"] == 1 for row in follower.rows["j"].values()))
+        texts["log"] = {row["k"]: row["d"] for row in follower.rows["j"].values()}
+        execute(mysql, "SET SESSION binlog_row_image = 'MINIMAL'", "UPDATE j SET n = 2", database=database)
+        follower.until(lambda: all(row["n"] == 2 for row in follower.rows["j"].values()))
+        texts["read again"] = {row["k"]: row["d"] for row in follower.rows["j"].values()}
+    finally:
+        follower.task.stop()
+
+    assert texts["log"] == texts["dump"]
+    assert texts["read again"] == texts["log"]
+
+
 def test_an_insert_that_names_no_column_has_its_defaults(follow: Make) -> None:
     follower = follow(
         "CREATE TABLE n (id INT NOT NULL DEFAULT 4, a INT DEFAULT 7, s VARCHAR(9) NOT NULL DEFAULT 'x', PRIMARY KEY (id))",

@@ -126,7 +126,9 @@ class FakeDumpConnection:
         last_key = tuple(rows[count - 1][i] for i in key) if count and key else None
         return ChunkRows(rows=bytes(kept), row_count=count, last_key=last_key)
 
-    def settle(self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None) -> ChunkRows:
+    def settle(
+        self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None, *, keys: Sequence[Sequence[Any]] | None = None
+    ) -> ChunkRows:
         self._check()
         return chunk
 

@@ -50,8 +50,13 @@ class DumpConnection(Protocol):
         ``key``: which columns are the key, for ``last_key``.
         """
 
-    def settle(self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None) -> ChunkRows:
-        """Ask, in the same snapshot, what the form of the rows just selected behind ``after`` leaves open; the rows with the answers in."""
+    def settle(
+        self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None, *, keys: Sequence[Sequence[Any]] | None = None
+    ) -> ChunkRows:
+        """Ask, in the same snapshot, what the form of the rows just selected behind ``after`` leaves open; the rows with the answers in.
+
+        ``keys``: the rows are those of these keys, wherever they stand.
+        """
 
     def end_snapshot(self) -> None:
         """End the snapshot."""

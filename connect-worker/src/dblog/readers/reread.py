@@ -222,7 +222,8 @@ class Reread:
         """Read one, or give the two that it is to be read as."""
         table = part.encoder.plan.table
         padding = (1 << (len(part.keys) - 1).bit_length()) - len(part.keys)  # few different texts, so that few statements are prepared
-        text, parameters = sql.rows_by_key(table, part.keys + part.keys[-1:] * padding)
+        keys = part.keys + part.keys[-1:] * padding
+        text, parameters = sql.rows_by_key(table, keys)
         try:
             found = connection.select(text, parameters, bytes_max=BYTES_MAX)
         except TableChangedError:
@@ -236,7 +237,7 @@ class Reread:
             middle = len(part.keys) // 2
             return [_Slice(part.encoder, part.op, keys, part.moved) for keys in (part.keys[:middle], part.keys[middle:])]
         else:
-            part.rows = found.rows
+            part.rows = connection.settle(found, table, None, keys=keys).rows
         return []
 
 

@@ -111,8 +111,12 @@ class DumpConnection:
             message = f"the connection to {self._snapshot.settings.address} broke while a chunk was read ({e.strerror or type(e).__name__})"
             raise TransientError(message) from e
 
-    def settle(self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None) -> ChunkRows:
+    def settle(
+        self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None, *, keys: Sequence[Sequence[Any]] | None = None
+    ) -> ChunkRows:
         """The chunk that was just selected, its JSON documents with the kinds of values that their text hides (json_kinds.py)."""
+        if keys is not None:
+            return json_kinds.settled_by_key(chunk, table, keys, columns=self.columns, doubtful=self._doubtful, select=self.select)
         return json_kinds.settled_chunk(chunk, table, after, columns=self.columns, doubtful=self._doubtful, select=self.select)
 
     def close(self) -> None:

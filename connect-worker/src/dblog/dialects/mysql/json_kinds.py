@@ -27,6 +27,8 @@ JSON_TYPE_CODE = 245
 
 PATHS_MAX = 400
 """Paths asked for in one statement."""
+_KIND = ResultColumn(name="", type_code=253, collation=45, length=0, flags=0, decimals=0)
+"""How an answer comes: as text."""
 ANSWERS_MAX = 50_000
 """Answers (rows times paths) that one statement gives: rows of like shape go together, unlike ones are asked one by one."""
 
@@ -174,6 +176,41 @@ def settled_chunk(
     return _rewritten(chunk, rows, kinds)
 
 
+def settled_by_key(
+    chunk: ChunkRows,
+    table: Table,
+    keys: Sequence[Sequence[Any]],
+    *,
+    columns: Sequence[ResultColumn],
+    doubtful: Callable[[bytes, bytes], list[tuple[int, int]]],
+    select: Select,
+) -> ChunkRows:
+    """The same for the rows of some keys (``sql.rows_by_key``), which come in no certain order: each is found again by its key."""
+    types = bytes(column.type_code for column in columns)
+    if JSON_TYPE_CODE not in types:
+        return chunk
+    candidates = (_row(chunk.rows, number, at, types) for number, at in doubtful(chunk.rows, types))
+    rows = [row for row in candidates if row.doubts]
+    if not rows:
+        return chunk
+    key = sql.key_indexes(table)
+    asking = {protocol.row_values(row.payload, columns, key): row for row in rows}
+    kinds: dict[int, dict[Place, str]] = {}
+    places = tuple(dict.fromkeys(place for row in rows for place in row.doubts))
+    for _, _, some in _cut(0, 0, places):
+        statement, parameters = sql.json_kinds_by_key(table, some, keys)
+        answer = select(statement, parameters)
+        answered = [_KIND] * len(some) + [columns[index] for index in key]
+        at = 0
+        while at < len(answer.rows):
+            named = protocol.row_values(protocol.join_row(answer.rows, at), answered, range(len(answered)))
+            row = asking.get(named[len(some) :])
+            if row is not None:
+                _note(row, some, named, kinds)
+            at = _row_end(answer.rows, at)
+    return _rewritten(chunk, rows, kinds)
+
+
 def _questions(rows: Sequence[_Row], *, keyed: bool) -> Iterator[tuple[int, int, tuple[Place, ...]]]:
     """(number of the first row, how many rows, places) of each statement. Without a key there is no range: rows count from the table's start."""
     first, last, places = 0, -1, dict.fromkeys(rows[0].doubts)
@@ -197,23 +234,23 @@ def _cut(first: int, count: int, places: tuple[Place, ...]) -> Iterator[tuple[in
 def _take(answer: ChunkRows, rows: Sequence[_Row], places: Sequence[Place], first: int, kinds: dict[int, dict[Place, str]]) -> None:
     """Note the kinds of the rows that asked for them."""
     asking = {row.number: row for row in rows}
-    text = ResultColumn(name="", type_code=253, collation=45, length=0, flags=0, decimals=0)
-    columns, number, at = [text] * len(places), first, 0
-    index = {place: i for i, place in enumerate(places)}
+    columns, number, at = [_KIND] * len(places), first, 0
     while at < len(answer.rows):
         row = asking.get(number)
         if row is not None:
-            named = protocol.row_values(protocol.join_row(answer.rows, at), columns, range(len(places)))
-            own = kinds.setdefault(number, {})
-            for place in row.doubts:
-                if place in index:
-                    kind = named[index[place]]
-                    if kind is None:
-                        message = "a JSON document has no value where its text has one: a chunk was not read twice alike"
-                        raise TransientError(message)
-                    own[place] = kind
+            _note(row, places, protocol.row_values(protocol.join_row(answer.rows, at), columns, range(len(places))), kinds)
         at = _row_end(answer.rows, at)
         number += 1
+
+
+def _note(row: _Row, places: Sequence[Place], named: Sequence[Any], kinds: dict[int, dict[Place, str]]) -> None:
+    own = kinds.setdefault(row.number, {})
+    for place, kind in zip(places, named, strict=False):
+        if place in row.doubts:
+            if kind is None:
+                message = "a JSON document has no value where its text has one: a chunk was not read twice alike"
+                raise TransientError(message)
+            own[place] = kind
 
 
 def _rewritten(chunk: ChunkRows, rows: Sequence[_Row], kinds: Mapping[int, Mapping[Place, str]]) -> ChunkRows:

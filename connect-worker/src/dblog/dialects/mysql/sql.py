@@ -56,7 +56,7 @@ def chunk_select(table: Table, after: Sequence[Any] | None, upto: Sequence[Any] 
 
 def json_kinds(table: Table, places: Sequence[tuple[int, str]], after: Sequence[Any] | None, rows_max: int) -> Statement:
     """The kinds of JSON values in the same rows: each place is a column's index and a path. Without a key the rows come as in ``full_scan``."""
-    kinds = ", ".join(f"JSON_TYPE(JSON_EXTRACT({quote(table.columns[column].name)}, ?))" for column, _ in places)
+    kinds = _kinds(table, places)
     paths = tuple(path for _, path in places)
     if not table.key:
         return f"SELECT {kinds} FROM {quote_table(table.id)} LIMIT ?", (*paths, rows_max)
@@ -78,8 +78,23 @@ def _chunk(table: Table, wanted: str, after: Sequence[Any] | None, upto: Sequenc
     return f"SELECT {wanted} FROM {_indexed(table)}{where} ORDER BY {order} LIMIT ?", (*parameters, rows_max)
 
 
+def _kinds(table: Table, places: Sequence[tuple[int, str]]) -> str:
+    return ", ".join(f"JSON_TYPE(JSON_EXTRACT({quote(table.columns[column].name)}, ?))" for column, _ in places)
+
+
 def rows_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
     """The rows of these keys, as far as there are any; the statement's text depends on their number, and on the members of an ENUM."""
+    return _by_key(table, select_list(table), keys)
+
+
+def json_kinds_by_key(table: Table, places: Sequence[tuple[int, str]], keys: Sequence[Sequence[Any]]) -> Statement:
+    """The kinds of JSON values in the rows of these keys, and behind them each row's key, for the rows come in no certain order."""
+    names = ", ".join(quote(column.name) for column in _key_columns(table))
+    text, parameters = _by_key(table, f"{_kinds(table, places)}, {names}", keys)
+    return text, (*(path for _, path in places), *parameters)
+
+
+def _by_key(table: Table, wanted: str, keys: Sequence[Sequence[Any]]) -> Statement:
     columns = _key_columns(table)
     rungs: list[str] = []
     parameters: list[Any] = []
@@ -87,7 +102,7 @@ def rows_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
         terms = [_term(column, "=", _value(table.id, column, value)) for column, value in zip(columns, key, strict=True)]
         rungs.append("(" + " AND ".join(text for text, _ in terms) + ")")
         parameters += [value for _, added in terms for value in added]
-    return f"SELECT {select_list(table)} FROM {_indexed(table)} WHERE {' OR '.join(rungs)}", tuple(parameters)
+    return f"SELECT {wanted} FROM {_indexed(table)} WHERE {' OR '.join(rungs)}", tuple(parameters)
 
 
 def max_key(table: Table) -> Statement:
