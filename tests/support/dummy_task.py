@@ -12,6 +12,8 @@ import socket
 import sys
 from pathlib import Path
 
+from dblog.runtime.deadline import Deadline
+
 
 def main() -> int:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -22,6 +24,9 @@ def main() -> int:
         control.sendall(json.dumps(message).encode() + b"\n")
 
     start = json.loads(lines.readline())
+    deadline = Deadline()
+    if "lease_until_s" in start:
+        deadline.set(start["lease_until_s"])
     config = start["config"]
     if echo := config.get("dummy.echo"):
         with Path(echo).open("a", encoding="utf-8") as file:
@@ -38,7 +43,10 @@ def main() -> int:
         say({"type": "metrics", "values": {"records_sent_total": 42, "lag_ms": 7, "dump_running": 1}})
         say({"type": "state", "state": "PAUSED" if start["target"] == "PAUSED" else "RUNNING", "trace": None})
     for line in lines:
-        match json.loads(line)["type"]:
+        message = json.loads(line)
+        match message["type"]:
+            case "lease":
+                deadline.set(message["until_s"])
             case "pause":
                 say({"type": "state", "state": "PAUSED", "trace": None})
             case "resume":

@@ -20,13 +20,15 @@ T = TypeVar("T")
 class Worker:
     """One worker with topics of its own; it can be killed and started again."""
 
-    def __init__(self, kafka: Kafka, folder: Path, group: str, **settings: str) -> None:
+    def __init__(self, kafka: Kafka, folder: Path, group: str, *, name: str | None = None, **settings: str) -> None:
+        """``name`` tells several workers of one group apart."""
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.id = f"127.0.0.1:{self.port}"
         self.group = group
         self.folder = folder
-        self.log = folder / f"{group}.log"
+        self.name = name or group
+        self.log = folder / f"{self.name}.log"
         self.properties = {
             "bootstrap.servers": kafka.bootstrap,
             "group.id": group,
@@ -41,7 +43,7 @@ class Worker:
             **settings,
         }
         self.process = GuardedProcess(
-            f"worker {group}",
+            f"worker {self.name}",
             [sys.executable, str(_PROGRAM), str(self._file())],
             log=self.log,
             env={"PYTHONPATH": os.pathsep.join([str(_ROOT / "connect-worker" / "src"), *sys.path])},
@@ -50,7 +52,7 @@ class Worker:
         self.client = httpx.Client(base_url=self.url, timeout=30)
 
     def _file(self) -> Path:
-        file = self.folder / f"{self.group}.properties"
+        file = self.folder / f"{self.name}.properties"
         file.write_text("".join(f"{name}={text}\n" for name, text in self.properties.items()), encoding="utf-8")
         return file
 

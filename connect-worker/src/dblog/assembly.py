@@ -18,6 +18,7 @@ from dblog.config.plugins import find_connector
 from dblog.config.providers import build_providers
 from dblog.config.worker import WorkerConfig
 from dblog.kafka.admin import TopicWanted, admin_client, ensure_topics, wait_for_brokers
+from dblog.kafka.group import Membership
 from dblog.kafka.log import CompactedLog, LogRecord
 from dblog.kafka.registry_store import RegistryStore
 from dblog.observe.logs import TABLE
@@ -77,9 +78,19 @@ def assemble(
                 registry.start()
         return cluster_id
 
+    membership = Membership(
+        group=settings.text("group.id"),
+        topic=settings.text("config.storage.topic"),
+        url=worker.advertised_url,
+        consumer_settings=consumer,
+        silence_s=settings.integer("session.timeout.ms") / 1000,
+        heartbeat_s=settings.integer("heartbeat.interval.ms") / 1000,
+        rebalance_s=settings.integer("rebalance.timeout.ms") / 1000,
+    )
     herder = Herder(
         worker,
         make_log=make_log,
+        membership=membership,
         prepare=prepare,
         task_program=task_program,
         providers=providers,

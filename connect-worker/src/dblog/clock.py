@@ -29,3 +29,8 @@ class SystemClock:
     def monotonic_s(self) -> float:
         """Monotonic clock, seconds."""
         return time.monotonic()
+
+
+def lease_clock_s() -> float:
+    """Seconds of the clock that leases are counted by: the same for all processes of a machine, and it runs on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

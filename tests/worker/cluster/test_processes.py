@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from dblog.clock import lease_clock_s
 from dblog.cluster.processes import Died, ProcessTable, Said
 from dblog.cluster.program import TaskProgram
 from dblog.cluster.records import TaskId
@@ -143,3 +144,35 @@ def test_closing_leaves_no_process_behind(events):
 
     assert len(pids) == 3
     assert not any(alive(pid) for pid in pids)
+
+
+@pytest.fixture
+def leased(events):
+    made = ProcessTable(program=TaskProgram([sys.executable, str(DUMMY)]), on_event=events.put, leased=True)
+    yield made
+    made.close()
+
+
+def test_nothing_starts_without_a_lease_and_nothing_outlives_it(leased, events):
+    leased.start(TASK, start_message())
+    assert "leads its group no longer" in died(events).last_words
+    leased.lease(lease_clock_s() + 600)
+    leased.start(TASK, start_message())
+    said(events, "state")
+    pid = leased.pids()[TASK]
+
+    leased.lease(lease_clock_s() + 0.3)
+
+    assert died(events).signal_number == signal.SIGKILL
+    assert not alive(pid)
+
+
+def test_all_children_can_be_ended_and_waited_for(leased, events):
+    leased.lease(lease_clock_s() + 600)
+    leased.start(TASK, start_message("deaf"))
+    said(events, "state")
+
+    assert leased.end_all(limit_s=20)
+
+    assert leased.pids() == {}
+    assert leased.end_all(limit_s=20)

@@ -4,6 +4,9 @@ One thread owns all of it. A request writes to the config topic and is answered 
 those records, also from records of other workers, happens in ``_reconcile``, which compares views with what runs here (``decisions``).
 Nothing in this thread waits for a database or a task: processes answer by events, slow checks run elsewhere. GETs never come here; they
 read the stores.
+
+Only the worker that leads its group (``kafka/group.py``) runs connectors and writes what became of them; the others follow the topics, answer GETs, and
+wait. What a worker believed while it led is dropped when it leads no longer, and read anew when it does again. # I7
 """
 
 from __future__ import annotations
@@ -83,11 +86,15 @@ from dblog.config.providers import Provider, resolve
 from dblog.config.worker import WorkerConfig
 from dblog.core.backoff import Backoff
 from dblog.errors import ConfigError, DblogError, TransientError
+from dblog.kafka.group import Membership
 
 _log = structlog.get_logger("dblog.cluster.herder")
 
 _OFFSETS_READ_LIMIT_S = 10.0
 _OPEN_LIMIT_S = 30.0
+_TAKE_OVER_LIMIT_S = 10.0
+_REVOKED_LIMIT_S = 30.0
+_ROLE_ASKED_S = 0.02
 _RECONCILE_ROUNDS_MAX = 20
 _RETRY_S = 1.0
 _STABLE_S = 60.0
@@ -145,6 +152,7 @@ class Herder:
         worker: WorkerConfig,
         *,
         make_log: MakeLog,
+        membership: Membership,
         prepare: Callable[[threading.Event], str],
         task_program: TaskProgram,
         providers: Mapping[str, Provider],
@@ -162,6 +170,9 @@ class Herder:
         self.cluster_id = ""
         self.generation = 1
         self.stage = Stage("starting up", clock.now_us())
+        self._membership = membership
+        self._term: int | None = None
+        """The membership's term in which this worker runs connectors; None while it does not."""
         self._properties = dict(properties if properties is not None else settings.originals)
         self._prepare = prepare
         self._providers = providers
@@ -189,7 +200,7 @@ class Herder:
             "task-startup-success": 0,
             "task-startup-failure": 0,
         }
-        self._processes = ProcessTable(program=task_program, on_event=self._on_process_event)
+        self._processes = ProcessTable(program=task_program, on_event=self._on_process_event, leased=True)
         self._thread = threading.Thread(target=self._run, name="herder", daemon=True)
 
     # Called from other threads.
@@ -223,6 +234,33 @@ class Herder:
         if self._thread.is_alive():
             self._thread.join(self._stop_limit_s + 20.0)
         self._processes.close()
+        # Last: whoever leads next is told that nothing runs here any more.
+        self._membership.close()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this worker runs the group's connectors."""
+        return self._term is not None and self._leads_in(self._term)
+
+    def waits_because(self) -> str:
+        """Why this worker runs no connectors, in a sentence for users; empty when it does, or will in a moment."""
+        standing = self._membership.standing
+        group = self._membership.group
+        if standing.leads:
+            return ""
+        if standing.problem:
+            return f"This worker cannot join the group {group} (group.id): {standing.problem}. {_remedy_of(standing.problem)}"
+        if standing.leader:
+            return (
+                f"This worker is a standby: {standing.leader} runs the connectors of the group {group} (group.id). It takes over when that "
+                f"worker has stopped, or has been silent for {standing.silence_s:g} s (session.timeout.ms)."
+            )
+        if standing.term:
+            return (
+                f"This worker has lost the lead of the group {group} (group.id) and has stopped its tasks, for no broker has heard of it in "
+                f"time. They go on from their offsets when the brokers answer."
+            )
+        return ""
 
     def status_of(self, name: str) -> dict[str, Any] | None:
         """STATUS from the views, None when nothing is known."""
@@ -268,6 +306,7 @@ class Herder:
     def _run(self) -> None:
         try:
             self._open()
+            self._find_role()
             while not self._stopping.is_set():
                 self._turn()
             self._shut_down()
@@ -284,11 +323,20 @@ class Herder:
 
     def _open(self) -> None:
         failures = 0
+        joined = False
         while not self._stopping.is_set():
             try:
                 self.cluster_id = self._prepare(self._stopping)
                 if self._stopping.is_set():
                     return
+                if not joined:
+                    joined = True
+                    # Its topic exists now; joining and reading take their time side by side.
+                    self._membership.start(
+                        on_change=self._on_membership,
+                        on_lease=self._processes.lease,
+                        on_revoked=self._on_revoked,
+                    )
                 self._read_backlogs()
             except TransientError as e:
                 failures += 1
@@ -297,10 +345,77 @@ class Herder:
                 self._stopping.wait(wait_s)
             else:
                 break
-        self.generation = self.statuses.generation_max() + 1
-        self._dirty = True
+
+    def _find_role(self) -> None:
+        """Wait until it is decided who leads; whoever asks anything waits with us."""
+        self.stage = Stage(f"joining the group {self._membership.group}", self._clock.now_us())
+        while not self._stopping.is_set() and not self._membership.standing.known:
+            self._stopping.wait(_ROLE_ASKED_S)
+        self._check_lead()
+        if self._stopping.is_set():
+            return
         self.ready.set()
-        _log.info("worker ready", worker_id=self.worker.worker_id, connectors=len(self.configs.names()), generation=self.generation)
+        _log.info(
+            "worker ready",
+            worker_id=self.worker.worker_id,
+            connectors=len(self.configs.names()),
+            generation=self.generation,
+            leads=self.leads,
+            **({} if self.leads else {"reason": self.waits_because()}),
+        )
+
+    # Leading.
+
+    def _on_revoked(self) -> None:
+        if not self._processes.end_all(limit_s=_REVOKED_LIMIT_S):
+            _log.error("tasks were killed and still have not ended", limit_s=_REVOKED_LIMIT_S)
+
+    def _on_membership(self) -> None:
+        self._mailbox.put(self._check_lead)
+
+    def _leads_in(self, term: int) -> bool:
+        standing = self._membership.standing
+        return standing.leads and standing.term == term
+
+    def _check_lead(self) -> None:
+        """Make what runs here follow the membership."""
+        if self._term is not None and not self._leads_in(self._term):
+            self._step_down()
+        if self._term is None and not self._stopping.is_set() and self._membership.standing.leads:
+            self._take_over()
+
+    def _take_over(self) -> None:
+        """Run the connectors, from what the topics say now: another worker may have written to them a moment ago."""
+        term = self._membership.standing.term
+        try:
+            for store in (self.configs, self.statuses):
+                store.log.read_to_end(limit_s=_TAKE_OVER_LIMIT_S)
+        except TransientError as e:
+            _log.warning("the topics cannot be read to their ends; trying again", reason=str(e), next_try_s=_RETRY_S)
+            self._later(_RETRY_S, self._check_lead)
+            return
+        if not self._leads_in(term):
+            return
+        self.generation = self.statuses.generation_max() + 1
+        self._term = term
+        self._touch()
+        _log.info("this worker runs the connectors", group=self._membership.group, generation=self.generation)
+
+    def _step_down(self) -> None:
+        """Forget what ran here. The lease has ended its processes, or does so now; what became of the tasks is said by the next leader."""
+        self._term = None
+        self._connectors.clear()
+        self._restarting.clear()
+        self._waiting_for_offsets.clear()
+        for unit in list(self._tasks.values()):
+            if unit.run is None:
+                del self._tasks[unit.id]
+            else:
+                unit.phase = Phase.STOPPING
+                self._processes.stop(unit.run, limit_s=0.0)
+        _log.warning(
+            "this worker runs no connectors now", group=self._membership.group, reason=self.waits_because() or "it joins its group again"
+        )
 
     def _read_backlogs(self) -> None:
         failures: list[BaseException] = []
@@ -323,6 +438,7 @@ class Herder:
     def _turn(self) -> None:
         """Take what has come, then reconcile once for all of it."""
         self._take_due()
+        self._check_lead()
         for store in (self.configs, self.statuses, self.offsets):
             if store.log.ended is not None:
                 raise TransientError(f"the topic {store.log.topic} is no longer followed: {store.log.ended}")
@@ -339,7 +455,8 @@ class Herder:
             pass
         if self._dirty and not self._stopping.is_set():
             self._dirty = False
-            self._reconcile()
+            if self.leads:
+                self._reconcile()
 
     def _take_due(self) -> None:
         while self._timers and self._timers[0][0] <= self._clock.monotonic_s():
@@ -357,6 +474,8 @@ class Herder:
         began_us = self._clock.now_us()
         self.stage = Stage(_described(request), began_us)
         try:
+            if _for_leader(request) and not self.leads:
+                raise conflict(self.waits_because() or _REJOINS)
             match request:
                 case PutConnector():
                     return self._put(request)
@@ -459,7 +578,7 @@ class Herder:
     def _heed(self, record: ConfigRecord) -> None:
         match record:
             case RestartRecord(name, include_tasks, only_failed):
-                if self.configs.view(name) is not None:
+                if self.configs.view(name) is not None and self.leads:
                     self._carry_out_restart(self._plan(name, include_tasks=include_tasks, only_failed=only_failed))
             case LoggerRecord(namespace, level):
                 self._set_level(namespace, level)
@@ -712,6 +831,8 @@ class Herder:
         unit = self._by_run.pop(died.run, None)
         if unit is None:
             return
+        # The end of the lease may be known here by its deaths first.
+        self._check_lead()
         unit.run = None
         unit.metrics = {}
         match unit.phase:
@@ -758,7 +879,7 @@ class Herder:
         view = self.configs.view(name)
         plugin = find_connector(view.config.get("connector.class")) if view is not None else None
         status = self._status(state, trace, plugin.version if plugin is not None else None)
-        if may_write(status, self.statuses.connector(name)):
+        if self.leads and may_write(status, self.statuses.connector(name)):
             self.statuses.write_connector(name, status)
         _log.info("connector state", connector=name, state=state.value, **({"trace": trace} if trace else {}))
 
@@ -766,7 +887,7 @@ class Herder:
         unit = self._tasks.get(task)
         plugin = find_connector(unit.config.get("connector.class")) if unit is not None else None
         status = self._status(state, trace, plugin.version if plugin is not None else None)
-        if may_write(status, self.statuses.task(task)):
+        if self.leads and may_write(status, self.statuses.task(task)):
             self.statuses.write_task(task, status)
         _log.info("task state", task=str(task), state=state.value)
 
@@ -789,7 +910,7 @@ class Herder:
                 self._mailbox.get(timeout=0.1)()
             except queue.Empty:
                 continue
-        if not self.ready.is_set():
+        if not self.ready.is_set() or not self.leads:
             return
         for task in stopped:
             if self.configs.view(task.connector) is None:
@@ -803,6 +924,32 @@ class Herder:
                 self._say_connector(name, State.UNASSIGNED)
         self.statuses.log.flush(limit_s=5.0)
         _log.info("worker stopped")
+
+
+_REJOINS = (
+    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway. The workers of this group are "
+    "finding out which of them runs its connectors; try again"
+)
+
+
+def _for_leader(request: Request) -> bool:
+    """Whether only the worker that runs the connectors may carry it out; the rest is a record that any worker may write, as in Connect."""
+    match request:
+        case SetTarget(_, target):
+            return target is Target.STOPPED
+        case ResetTopics() | SetClusterLevel() | Ping():
+            return False
+        case _:
+            return True
+
+
+def _remedy_of(problem: str) -> str:
+    known = {
+        "authorization": "Grant the worker's principal READ on the group.",
+        "inconsistent group protocol": "Another program is in this group (a cluster of JVM workers?): stop it, or give this worker a group.id of its own.",
+        "session timeout": "Choose a session.timeout.ms within the brokers' group.min.session.timeout.ms and group.max.session.timeout.ms.",
+    }
+    return next((remedy for part, remedy in known.items() if part in problem.lower()), "It tries again until it can.")
 
 
 def _make_tasks(view: ConnectorView) -> list[dict[str, str]] | None:

@@ -2,7 +2,9 @@
 
 One thread starts, watches and ends them all. Children must be started by a thread that lives as long as they do: their parent-death
 signal (set by the child first thing, ``dblog task``) fires when that *thread* ends. A second guard is the socket itself: end of file means
-the herder is gone. Children get a session of their own, so that Ctrl-C in a terminal reaches the worker alone, which stops them in order.
+the herder is gone. A third, where workers share a group, is the lease: children are told its end with their first message and at every renewal,
+and their kernel timer ends them at it (``runtime/deadline.py``); the table does the same for one that had no time yet to set its timer. # I7
+Children get a session of their own, so that Ctrl-C in a terminal reaches the worker alone, which stops them in order.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any
 
 import structlog
 
+from dblog.clock import lease_clock_s
 from dblog.cluster.program import Begun, TaskProgram
 from dblog.cluster.records import TaskId
 
@@ -86,8 +89,13 @@ class ProcessTable:
     ``start``, ``send``, ``stop`` may be called from any thread and return at once; ``on_event`` is called in the table's own thread.
     """
 
-    def __init__(self, *, program: TaskProgram, on_event: Callable[[ProcessEvent], None]) -> None:
+    def __init__(self, *, program: TaskProgram, on_event: Callable[[ProcessEvent], None], leased: bool = False) -> None:
+        """``leased``: children run only until what ``lease`` was last told."""
         self._program = program
+        self._leased = leased
+        self._lease_until_s = 0.0
+        self._empty = threading.Event()
+        self._empty.set()
         self._on_event = on_event
         self._orders: deque[Callable[[], None]] = deque()
         self._children: dict[int, _Child] = {}
@@ -125,6 +133,28 @@ class ProcessTable:
 
         self._order(order)
 
+    def lease(self, until_s: float) -> None:
+        """Children may live until that second of ``clock.lease_clock_s``; one that has passed ends them now."""
+
+        def order() -> None:
+            self._lease_until_s = until_s
+            for run in list(self._children):
+                self._say(run, {"type": "lease", "until_s": until_s})
+
+        self._order(order)
+
+    def end_all(self, *, limit_s: float) -> bool:
+        """Kill every child and wait until all are gone; whether they are."""
+
+        def order() -> None:
+            for child in self._children.values():
+                child.begun.end()
+            self._mark_empty()
+
+        self._empty.clear()
+        self._order(order)
+        return self._empty.wait(limit_s)
+
     def pids(self) -> dict[TaskId, int]:
         """Process ids by task, for operators and tests."""
         return {child.task: child.process.pid for child in list(self._children.values())}
@@ -157,6 +187,7 @@ class ProcessTable:
                     key.data(mask)
             while self._orders:
                 self._orders.popleft()()
+            self._end_without_lease()
             self._reap()
         self._program.close()
         self._selector.close()
@@ -168,9 +199,33 @@ class ProcessTable:
         if any(not child.control_open for child in self._children.values()):
             return _ENDING_POLL_S
         deadlines = [child.kill_at_s for child in self._children.values() if child.kill_at_s is not None]
-        return min([_IDLE_S, *(max(0.0, at_s - time.monotonic()) for at_s in deadlines)])
+        waits = [max(0.0, at_s - time.monotonic()) for at_s in deadlines]
+        if self._leased and self._children:
+            # Past its end, what is left is waited for like any other that was killed.
+            waits.append(max(_ENDING_POLL_S, self._lease_until_s - lease_clock_s()))
+        return min([_IDLE_S, *waits])
+
+    def _mark_empty(self) -> None:
+        if not self._children:
+            self._empty.set()
+
+    def _end_without_lease(self) -> None:
+        if self._leased and self._children and lease_clock_s() >= self._lease_until_s:
+            for child in self._children.values():
+                if not child.forced:
+                    _log.warning(
+                        "a task's process is killed: this worker leads its group no longer", task=str(child.task), pid=child.process.pid
+                    )
+                    child.forced = True
+                    child.begun.end()
 
     def _spawn(self, run: int, task: TaskId, message: Mapping[str, Any]) -> None:
+        if self._leased:
+            if lease_clock_s() >= self._lease_until_s:
+                words = "this worker leads its group no longer"
+                self._on_event(Died(run=run, exit_code=-1, signal_number=None, last_words=words, forced=True))
+                return
+            message = {**message, "lease_until_s": self._lease_until_s}
         try:
             begun = self._program.begin()
         except OSError as e:
@@ -285,6 +340,7 @@ class ProcessTable:
                 self._selector.unregister(child.process.stderr)
                 child.process.stderr.close()
             del self._children[child.run]
+            self._mark_empty()
             if child.error_rest:
                 child.last_lines.append(child.error_rest.decode(errors="replace"))
             _log.info("task process ended", task=str(child.task), pid=child.process.pid, code=code)

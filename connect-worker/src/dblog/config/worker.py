@@ -190,7 +190,12 @@ WORKER_OPTIONS: tuple[Option, ...] = (
         default="true",
         importance=Importance.LOW,
     ),
-    _time("session.timeout.ms", "10000", "How long a worker may be silent before the others take its tasks."),
+    _time(
+        "session.timeout.ms",
+        "10000",
+        "How long a worker may be silent before a standby of its group takes its connectors. Its own tasks end after four fifths of it.",
+        low=1,
+    ),
     _time("heartbeat.interval.ms", "3000", "How often a worker says that it lives."),
     _time("rebalance.timeout.ms", "60000", "Longest time of a rebalance."),
     _time("worker.sync.timeout.ms", "3000", "Longest wait for the config topic in a rebalance."),

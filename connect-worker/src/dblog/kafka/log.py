@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from dblog.errors import DefiniteError, TransientError
+from dblog.kafka.clientlog import ClientLog
 
 _log = structlog.get_logger("dblog.kafka.log")
 
@@ -25,7 +26,6 @@ _POLL_S = 0.25
 _RECORDS_AT_ONCE = 1000
 _STOP_LIMIT_S = 5.0
 _LEADERLESS_S = 0.1
-_SAID_AGAIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class CompactedLog:
                 "enable.auto.commit": "false",
                 "enable.partition.eof": "true",
             },
-            logger=_ClientLog(self.topic),
+            logger=ClientLog(f"topic {self.topic}"),
         )
         self._consumer = consumer
         self._producer = Producer(
@@ -125,7 +125,7 @@ class CompactedLog:
                 "acks": "all",
                 "enable.idempotence": "true",
             },
-            logger=_ClientLog(self.topic),
+            logger=ClientLog(f"topic {self.topic}"),
         )
         self._admin = self._new_admin()
         partitions = self._partitions(consumer, deadline)
@@ -369,20 +369,3 @@ class CompactedLog:
 
 def _as_bytes(data: str | bytes | None) -> bytes | None:
     return data.encode() if isinstance(data, str) else data
-
-
-class _ClientLog:
-    """librdkafka's log lines, as ours: broker troubles are said once each, not at every retry."""
-
-    def __init__(self, topic: str) -> None:
-        self._topic = topic
-        self._said: dict[str, float] = {}
-
-    def log(self, _level: int, text: str, *args: object) -> None:
-        """The logger protocol that confluent-kafka calls."""
-        line = text % args if args else text
-        kind = line.split("[thrd", 1)[0]
-        now = time.monotonic()
-        if now - self._said.get(kind, -_SAID_AGAIN_S) >= _SAID_AGAIN_S:
-            self._said[kind] = now
-            _log.warning("kafka client", topic=self._topic, line=line)

@@ -23,10 +23,12 @@ async def root(request: HttpRequest) -> Response:
 
 
 async def health(request: HttpRequest) -> Response:
-    """A no-op through the herder's thread: fails when that is stuck, not when connectors fail."""
+    """A no-op through the herder's thread: fails when that is stuck, not when connectors fail. A standby is not healthy: it takes no connectors."""
     herder = services(request).herder
     if not herder.ready.is_set():
         return _health(HTTPStatus.SERVICE_UNAVAILABLE, "starting", f"Worker is still starting up. {herder.stage}")
+    if reason := herder.waits_because():
+        return _health(HTTPStatus.SERVICE_UNAVAILABLE, "standby", reason)
     try:
         await ask(request, Ping(), limit_s=_HEALTH_LIMIT_S)
     except RequestError:

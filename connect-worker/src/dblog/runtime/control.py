@@ -1,7 +1,8 @@
 """The control channel between herder and task process: JSON lines over one inherited socket.
 
 The herder sends start, pause, resume, stop; the task answers with states, topics and metrics. The end of the channel means that the herder is gone:
-the task must not go on without it (another worker may start the same task), so the process ends at once. # I7
+the task must not go on without it (another worker may start the same task), so the process ends at once. A herder that is there but leads its group no
+longer is no better: it says in its first message, and again and again, until when it does, and the kernel ends the process then. # I7
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from dblog.runtime.deadline import Deadline
+
 HERDER_GONE_EXIT_CODE = 76
 """Exit status of a task process that lost its herder."""
 
@@ -25,6 +28,7 @@ class Control:
         self._socket = socket.socket(fileno=control_fd)
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._write_lock = threading.Lock()
+        self._deadline = Deadline()
         self.on_message: Callable[[dict[str, Any]], None] = lambda _message: None
         self._reader = threading.Thread(target=self._read, name="control", daemon=True)
         self._reader.start()
@@ -59,5 +63,11 @@ class Control:
             *lines, pending = (pending + data).split(b"\n")
             for line in lines:
                 message = json.loads(line)
+                match message:
+                    case {"type": "lease", "until_s": int() | float() as until_s}:
+                        self._deadline.set(until_s)
+                        continue
+                    case {"type": "start", "lease_until_s": int() | float() as until_s}:
+                        self._deadline.set(until_s)
                 self._messages.put(message)
                 self.on_message(message)

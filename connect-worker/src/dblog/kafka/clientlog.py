@@ -1,0 +1,41 @@
+"""librdkafka's own log lines as ours: JSON like every other line, and each trouble once a minute, not at every try."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+
+import structlog
+
+_log = structlog.get_logger("dblog.kafka")
+
+_SAID_AGAIN_S = 60.0
+_PREFIX = re.compile(r"^[A-Z_]+ \[[^]]*\] (?:\[thrd:[^]]*\]: )?")
+_CHANGING = re.compile(r"\d+(?:\.\d+)?(?= ?ms\b)|after \d+|\d+ identical|, \d+ ")
+
+
+class ClientLog:
+    """The logger of one client, by the protocol that confluent-kafka calls. ``what`` says which: a topic, a task's producer."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._lock = threading.Lock()
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def log(self, _level: int, text: str, *args: object) -> None:
+        """One line of librdkafka."""
+        self.line(text % args if args else text)
+
+    def line(self, line: str) -> None:
+        """The same, in one piece."""
+        reason = _PREFIX.sub("", line)
+        kind = _CHANGING.sub("#", reason)
+        now_s = time.monotonic()
+        with self._lock:
+            said_s, held_back = self._said.get(kind, (-_SAID_AGAIN_S, 0))
+            if now_s - said_s < _SAID_AGAIN_S:
+                self._said[kind] = said_s, held_back + 1
+                return
+            self._said[kind] = now_s, 0
+        _log.warning("kafka client", client=self._what, reason=reason, **({"repeated": held_back} if held_back else {}))

@@ -1,0 +1,260 @@
+"""A worker's membership of its Kafka consumer group, and the lease that follows from it (``core/lease.py`` has the rules).
+
+One thread polls the consumer, commits claims and reads those of others. It never waits for the herder's thread, nor that for it: a slow request must
+not cost the lease, and a broker that hangs must not stop requests. The group's protocol is ``cooperative-sticky``, so a worker that joins or leaves
+takes nothing from the one that leads. Claims are read by a second consumer that is no member: ``committed()`` of the member waits for a rebalance to end,
+which waits for the member to be polled. (The admin client's ``list_consumer_group_offsets`` ends the process when a group's coordinator has just moved,
+confluent-kafka 2.16.)
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+
+from dblog.clock import lease_clock_s
+from dblog.core.lease import Claim, Leadership, read_claim
+from dblog.kafka.clientlog import ClientLog
+
+_log = structlog.get_logger("dblog.kafka.group")
+
+_POLL_S = 0.1
+_LOOK_S = 0.5
+_LOOK_LIMIT_S = 1.0
+_REOPEN_S = 2.0
+_LEAVE_LIMIT_S = 3.0
+_JOIN_LIMIT_S = 8.0
+_PASSING = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  librdkafka's local codes are spelled so
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._PARTITION_EOF,  # noqa: SLF001
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
+"""Troubles that pass by themselves, or that other lines of the log tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where this worker is in its group, as one value."""
+
+    leads: bool = False
+    term: int = 0
+    leader: str = ""
+    """URL of the worker that leads; empty when nobody does, or when it is not known."""
+    silence_s: float = 0.0
+    problem: str = ""
+    """Why this worker is not in the group, when the brokers refuse it."""
+
+    @property
+    def known(self) -> bool:
+        """Whether it is decided who leads."""
+        return self.leads or bool(self.leader or self.problem)
+
+
+class Membership:
+    """A member of one group. ``start`` and ``close`` belong to one thread; the callbacks come from the membership's own."""
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        topic: str,
+        url: str,
+        consumer_settings: Mapping[str, str],
+        silence_s: float,
+        heartbeat_s: float,
+        rebalance_s: float,
+    ) -> None:
+        self.group = group
+        self.silence_s = silence_s
+        self._place = TopicPartition(topic, 0)
+        self._url = url
+        self._consumer_settings = consumer_settings
+        self._heartbeat_s = min(heartbeat_s, silence_s / 3)
+        self._rebalance_s = max(rebalance_s, silence_s)
+        self._renew_s = min(self._heartbeat_s, silence_s / 8)
+        self._leadership = Leadership(leader=url, incarnation=uuid.uuid4().hex, silence_s=silence_s)
+        self._on_change: Callable[[], None] = lambda: None
+        self._on_lease: Callable[[float], None] = lambda _until_s: None
+        self._on_revoked: Callable[[], None] = lambda: None
+        self._stopping = threading.Event()
+        self._release = True
+        self._thread: threading.Thread | None = None
+        self._standing = Standing()
+        self._problem = ""
+        self._sent: tuple[Claim, float] | None = None
+        self._sent_at_s = 0.0
+        self._looked_at_s = 0.0
+
+    def start(self, *, on_change: Callable[[], None], on_lease: Callable[[float], None], on_revoked: Callable[[], None]) -> None:
+        """Join. ``on_lease`` gets each new end of the lease, ``on_revoked`` returns when nothing runs any more, ``on_change`` follows a new standing."""
+        self._on_change, self._on_lease, self._on_revoked = on_change, on_lease, on_revoked
+        self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leave the group. Nothing may run under the lease any more: the next leader is told not to wait."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(_JOIN_LIMIT_S)
+
+    @property
+    def standing(self) -> Standing:
+        """As of now: a lease that has ended leads no longer, even while the thread sleeps."""
+        standing = self._standing
+        if standing.leads and not self._leadership.leads(lease_clock_s()):
+            return Standing(term=standing.term)
+        return standing
+
+    # The membership's thread.
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._live()
+            except KafkaException as e:
+                self._lost()
+                self._problem = str(e.args[0].str() if e.args and isinstance(e.args[0], KafkaError) else e)
+                _log.warning("membership of the group ended; joining again", group=self.group, reason=self._problem, next_try_s=_REOPEN_S)
+                self._publish()
+                self._stopping.wait(_REOPEN_S)
+
+    def _live(self) -> None:
+        shared = {**self._consumer_settings, "group.id": self.group, "group.protocol": "classic", "reconnect.backoff.max.ms": "2000"}
+        reader = Consumer({**shared, "enable.auto.commit": "false", "log_level": "2"})
+        consumer = Consumer(
+            {
+                **shared,
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": str(round(self.silence_s * 1000)),
+                "heartbeat.interval.ms": str(round(self._heartbeat_s * 1000)),
+                "max.poll.interval.ms": str(round(self._rebalance_s * 1000)),
+                "enable.auto.commit": "false",
+                "allow.auto.create.topics": "false",
+                "on_commit": self._on_commit,
+            },
+            logger=ClientLog(f"group {self.group}"),
+        )
+        try:
+            consumer.subscribe([self._place.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+            while not self._stopping.is_set():
+                message = consumer.poll(_POLL_S)
+                if message is not None and (error := message.error()) is not None:
+                    self._on_error(error)
+                self._renew(consumer)
+                self._observe(reader)
+                self._publish()
+            self._leave(consumer)
+        finally:
+            self._sent = None
+            consumer.close()
+            reader.close()
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        ours = [TopicPartition(place.topic, place.partition, OFFSET_END) for place in partitions]
+        consumer.incremental_assign(ours)
+        if ours:
+            # Its records are read elsewhere: this consumer is here to be a member.
+            consumer.pause(ours)
+            self._leadership.assign()
+        self._problem = ""
+
+    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if partitions and self._leadership.assigned:
+            self._lost()
+            self._on_revoked()
+
+    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if partitions:
+            self._lost()
+
+    def _lost(self) -> None:
+        self._leadership.lose()
+        self._on_lease(0.0)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            raise KafkaException(error)
+        if error.code() in _PASSING:
+            return
+        if error.str() != self._problem:
+            _log.warning("the brokers refuse this worker in its group", group=self.group, reason=error.str())
+        self._problem = error.str()
+
+    def _renew(self, consumer: Consumer) -> None:
+        now_s = lease_clock_s()
+        if self._sent is None and now_s - self._sent_at_s >= self._renew_s and self._leadership.may_claim(now_s):
+            self._commit(consumer, self._leadership.next_claim())
+
+    def _commit(self, consumer: Consumer, claim: Claim) -> None:
+        self._sent_at_s = lease_clock_s()
+        self._sent = claim, self._sent_at_s
+        place = TopicPartition(self._place.topic, self._place.partition, claim.number, claim.metadata())
+        try:
+            consumer.commit(offsets=[place], asynchronous=True)
+        except KafkaException:
+            self._sent = None
+
+    def _on_commit(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
+        sent, self._sent = self._sent, None
+        failed = error or next((place.error for place in places if place.error is not None), None)
+        if sent is None:
+            return
+        if failed is not None:
+            _log.info("the lease was not renewed; trying again", group=self.group, reason=failed.str())
+            return
+        claim, sent_at_s = sent
+        self._leadership.taken(claim, sent_at_s=sent_at_s, now_s=lease_clock_s())
+        if claim.leader and self._leadership.until_s:
+            self._on_lease(self._leadership.until_s)
+
+    def _observe(self, reader: Consumer) -> None:
+        """Read the group's claim now and then, while this worker does not lead."""
+        now_s = lease_clock_s()
+        if self._leadership.leads(now_s) or self._sent is not None or now_s - self._looked_at_s < _LOOK_S:
+            return
+        try:
+            place = reader.committed([self._place], timeout=_LOOK_LIMIT_S)[0]
+        except KafkaException as e:
+            _log.debug("the group's leader cannot be read", group=self.group, reason=str(e))
+        else:
+            if place.error is None:
+                claim = read_claim(place.offset, place.metadata)
+                # Nothing of this thread has come between: what is ours now was ours when it was asked.
+                self._leadership.observe(claim, asked_while_assigned=self._leadership.assigned, at_s=lease_clock_s())
+        self._looked_at_s = lease_clock_s()
+
+    def _publish(self) -> None:
+        leadership, now_s = self._leadership, lease_clock_s()
+        if leadership.leads(now_s):
+            standing = Standing(leads=True, term=leadership.term, leader=self._url)
+        else:
+            other = leadership.other
+            # An earlier run of this worker is waited for as a start is: there is nobody else to send a request to.
+            leader = other.leader if other is not None and other.leader != self._url else ""
+            silence_s = other.silence_s if other is not None else 0.0
+            standing = Standing(term=leadership.term, leader=leader, silence_s=silence_s, problem=self._problem)
+        if standing != self._standing:
+            self._standing = standing
+            self._on_change()
+
+    def _leave(self, consumer: Consumer) -> None:
+        leads = self._leadership.leads(lease_clock_s())
+        deadline_s = lease_clock_s() + _LEAVE_LIMIT_S
+        while self._sent is not None and lease_clock_s() < deadline_s:
+            consumer.poll(_POLL_S)
+        if leads:
+            self._commit(consumer, self._leadership.next_claim(release=True))
+            while self._sent is not None and lease_clock_s() < deadline_s:
+                consumer.poll(_POLL_S)
+        self._leadership.lose()

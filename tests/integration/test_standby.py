@@ -1,0 +1,115 @@
+"""Two real workers of one group under writes: paused, killed and stopped in turn, nothing is lost, nothing goes back, and no offset does. # I1 I2 I3 I7"""
+
+import json
+import os
+import random
+import signal
+import threading
+
+from confluent_kafka import Consumer, TopicPartition
+from demo.pipeline import Connector, Worker, create_connector_user, task_pids
+from stack.process import wait_until
+from support.servers import connected, execute, new_database
+from support.topicfold import fold, records
+from support.worker import alive
+
+ROWS = 400
+
+
+def write_until(stopped: threading.Event, server, database: str) -> None:
+    """Changes of every kind, each its own transaction, as fast as the server takes them."""
+    dice = random.Random(8)
+    with connected(server, database=database) as connection, connection.cursor() as cursor:
+        number = 0
+        while not stopped.is_set():
+            number += 1
+            key = dice.randrange(ROWS)
+            cursor.execute(
+                "REPLACE INTO t VALUES (%s, %s)" if dice.random() < 0.8 else "DELETE FROM t WHERE id = %s AND v < %s", (key, number)
+            )
+            stopped.wait(0.01)
+
+
+def offsets_of(kafka, group: str, connector: str) -> list[tuple[str, int]]:
+    found = []
+    for key, value, _ in records(kafka.bootstrap, f"{group}-offset"):
+        if key is not None and value is not None and json.loads(key)[0] == connector:
+            offset = json.loads(value)
+            found.append((offset["file"], offset["pos"]))
+    return found
+
+
+def end_of(kafka, topic: str) -> int:
+    """Records of a topic of one partition; it is never still here, so it cannot be read to its end."""
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "standby-end", "log_level": 2})
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
+    finally:
+        consumer.close()
+
+
+def test_a_group_of_two_under_writes_loses_nothing_and_no_offset_goes_back(kafka, mariadb, own_folder):
+    database, name = new_database(mariadb, "standby"), "standby"
+    execute(mariadb, "CREATE TABLE t (id INT PRIMARY KEY, v BIGINT)", database=database)
+    execute(mariadb, f"INSERT INTO t SELECT seq, 0 FROM seq_0_to_{ROWS - 1}", database=database)
+    create_connector_user(mariadb)
+    options = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "offset.flush.interval.ms": "200"}
+    first, second = (Worker(kafka, own_folder / side, name=name, options=options) for side in "ab")
+    connector = Connector(name=name, prefix=name, source=mariadb, kafka=kafka, database=database)
+    topic, stopped = f"{name}.{database}.t", threading.Event()
+    writer = threading.Thread(target=write_until, args=(stopped, mariadb, database))
+
+    def leads(worker: Worker) -> bool:
+        return worker.rest.healthy() and worker.rest.state(name) == "RUNNING" and len(task_pids(worker.process.pid)) == 1
+
+    def grown(by: int = 20) -> None:
+        before = end_of(kafka, topic)
+        wait_until(lambda: end_of(kafka, topic) >= before + by, timeout_s=60, what=f"more records of {topic}")
+
+    try:
+        first.process.start()
+        writer.start()
+        first.rest.create(name, connector.config)
+        wait_until(lambda: leads(first), timeout_s=60, what="the first worker's task")
+        second.process._ready = lambda: True
+        second.process.start()
+        grown()
+
+        paused = first.process.pid, *task_pids(first.process.pid)
+        for pid in reversed(paused):
+            os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: leads(second), timeout_s=60, what="the second worker to take over")
+        assert not alive(paused[1])
+        grown()
+        os.kill(first.process.pid, signal.SIGCONT)
+        grown()
+        assert not first.rest.healthy()
+        assert task_pids(first.process.pid) == []
+
+        second.process.kill()
+        wait_until(lambda: leads(first), timeout_s=60, what="the first worker to take over again")
+        grown()
+        second.process.start()
+        first.process.stop()
+        wait_until(lambda: leads(second), timeout_s=60, what="the second worker to take over from one that stopped")
+        grown()
+        stopped.set()
+        writer.join()
+
+        expected = {(key,): value for key, value in execute(mariadb, "SELECT id, v FROM t", database=database)}
+
+        def folded_now() -> bool:
+            return {key: row["v"] for key, row in fold(kafka.bootstrap, second.url, topic).rows.items()} == expected
+
+        wait_until(folded_now, timeout_s=60, what="the folded topic to be the table", pause_s=0.5)
+        assert fold(kafka.bootstrap, second.url, topic).violations == []
+        positions = offsets_of(kafka, f"dblog-{name}", name)
+        assert len(positions) > 10
+        assert positions == sorted(positions)
+    finally:
+        stopped.set()
+        for worker in (first, second):
+            if worker.process.pid is not None and alive(worker.process.pid):
+                os.kill(worker.process.pid, signal.SIGCONT)
+            worker.process.stop()
+        execute(mariadb, f"DROP DATABASE {database}")

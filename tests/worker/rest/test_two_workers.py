@@ -1,0 +1,185 @@
+"""Two workers of one group: one runs the connectors, the other says that it waits, and takes over when the first has gone, in whatever way. # I7
+
+The tasks are dummies that note their starts; like real ones they end at their lease. Times are small: a session of six seconds is the shortest that
+brokers allow by default.
+"""
+
+import json
+import os
+import signal
+import time
+
+import httpx
+import pytest
+from stack import Kafka
+from support.servers import started
+from support.worker import Worker, alive, until
+
+TIMES = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "task.shutdown.graceful.timeout.ms": "2000"}
+TAKEN_OVER_S = 30.0
+FEW = {"offset.storage.partitions": "1", "status.storage.partitions": "1"}
+
+
+@pytest.fixture
+def group(own_folder):
+    return own_folder.name
+
+
+@pytest.fixture
+def echo(own_folder):
+    return own_folder / "echo"
+
+
+@pytest.fixture
+def pair(kafka, own_folder, group):
+    """Two workers of one group; neither is started. They are ready when their interface answers, for one of them will not be healthy."""
+    workers = [Worker(kafka, own_folder, group, name=f"{group}-{name}", **TIMES, **FEW) for name in "ab"]
+    for worker in workers:
+        worker.process._ready = lambda worker=worker: health(worker)[0] == 200 or health(worker)[1] == "standby"
+    yield workers
+    for worker in workers:
+        if worker.process.pid is not None and alive(worker.process.pid):
+            os.kill(worker.process.pid, signal.SIGCONT)
+        worker.__exit__()
+
+
+def starts(echo):
+    return [json.loads(line) for line in echo.read_text().splitlines()] if echo.exists() else []
+
+
+def health(worker):
+    try:
+        answer = httpx.get(f"{worker.url}/health", timeout=5)
+    except httpx.TransportError:
+        return 0, "", ""
+    return answer.status_code, answer.json()["status"], answer.json()["message"]
+
+
+def taken_over(echo, count, *, old_pid):
+    """Wait for that start of the task; the one before must have ended by then, whoever was stopped."""
+    until(lambda: len(starts(echo)) >= count, limit_s=TAKEN_OVER_S, what=lambda: f"start number {count}: {starts(echo)}")
+    assert not alive(old_pid)
+    return starts(echo)[count - 1]
+
+
+def living(echo):
+    return [start["pid"] for start in starts(echo) if alive(start["pid"])]
+
+
+def test_the_second_worker_refuses_says_why_and_takes_over_after_a_clean_stop_and_after_a_kill(pair, echo):
+    first, second = pair
+    first.process.start()
+    assert first.create("c", dummy_echo=str(echo)).status_code == 201
+    first.wait_for("c", "RUNNING", "RUNNING")
+
+    second.process.start()
+
+    status, kind, message = health(second)
+    assert (status, kind) == (503, "standby")
+    assert first.url in message
+    assert "group.id" in message
+    until(lambda: first.url in second.log.read_text())
+    assert health(first)[:2] == (200, "healthy")
+    assert [start["pid"] for start in starts(echo)] == living(echo)
+    assert len(starts(echo)) == 1
+    # What Connect answers from any worker it answers too; what only the leader may do is a conflict that names it.
+    assert second.client.get("/connectors").json() == ["c"]
+    assert second.status("c") == first.status("c")
+    for method, path, body in (
+        ("POST", "/connectors", {"name": "d", "config": first.client.get("/connectors/c/config").json() | {"name": "d"}}),
+        ("DELETE", "/connectors/c", None),
+        ("PUT", "/connectors/c/stop", None),
+        ("POST", "/connectors/c/restart?includeTasks=true", None),
+        ("POST", "/connectors/c/tasks/0/restart", None),
+    ):
+        answer = second.client.request(method, path, json=body)
+        assert answer.status_code == 409, (method, path, answer.text)
+        assert first.url in answer.json()["message"]
+    assert second.client.put("/connectors/c/pause").status_code == 202
+    first.wait_for("c", "PAUSED", "PAUSED")
+    assert second.client.put("/connectors/c/resume").status_code == 202
+    first.wait_for("c", "RUNNING", "RUNNING")
+    assert len(starts(echo)) == 1
+
+    old, began_s = starts(echo)[0], time.monotonic()
+    first.process.stop()
+    new = taken_over(echo, 2, old_pid=old["pid"])
+    assert time.monotonic() - began_s < 10, "a worker that stops in order is not waited for"
+    assert new["generation"] > old["generation"]
+    second.wait_for("c", "RUNNING", "RUNNING")
+    assert second.status("c")["tasks"][0]["worker_id"] == second.id
+    assert health(second)[:2] == (200, "healthy")
+
+    # The other way round, and without a goodbye.
+    first.process.start()
+    assert health(first)[:2] == (503, "standby")
+    second.process.kill()
+    taken_over(echo, 3, old_pid=new["pid"])
+    first.wait_for("c", "RUNNING", "RUNNING")
+    assert first.status("c")["tasks"][0]["worker_id"] == first.id
+    assert living(echo) == [starts(echo)[2]["pid"]]
+
+
+@pytest.mark.parametrize("stopped", ["the worker", "the worker and its task"])
+def test_what_was_paused_for_longer_than_its_session_runs_nothing_when_it_goes_on(pair, echo, stopped):
+    first, second = pair
+    first.process.start()
+    first.create("c", dummy_echo=str(echo))
+    first.wait_for("c", "RUNNING", "RUNNING")
+    second.process.start()
+    old = starts(echo)[0]
+
+    if stopped == "the worker and its task":
+        os.kill(old["pid"], signal.SIGSTOP)
+    os.kill(first.process.pid, signal.SIGSTOP)
+    # The zombie's task has ended before the other one starts: it cannot send a byte when it goes on.
+    new = taken_over(echo, 2, old_pid=old["pid"])
+    second.wait_for("c", "RUNNING", "RUNNING")
+    os.kill(first.process.pid, signal.SIGCONT)
+
+    until(lambda: health(first)[1] == "standby" and second.url in health(first)[2], what=lambda: f"{health(first)}")
+    assert first.client.delete("/connectors/c").status_code == 409
+    assert living(echo) == [new["pid"]]
+    assert len(starts(echo)) == 2
+    assert second.status("c")["tasks"][0] == {**second.status("c")["tasks"][0], "state": "RUNNING", "worker_id": second.id}
+    assert first.status("c") == second.status("c")
+
+
+def test_groups_of_other_names_do_not_disturb_each_other(kafka, own_folder, group):
+    with Worker(kafka, own_folder, f"{group}-x", **FEW) as one, Worker(kafka, own_folder, f"{group}-y", **FEW) as other:
+        echoes = own_folder / "x", own_folder / "y"
+        one.create("c", dummy_echo=str(echoes[0]))
+        other.create("c", dummy_echo=str(echoes[1]))
+        one.wait_for("c", "RUNNING", "RUNNING")
+        other.wait_for("c", "RUNNING", "RUNNING")
+        assert health(one)[0] == health(other)[0] == 200
+        assert [len(starts(echo)) for echo in echoes] == [1, 1]
+
+
+def test_a_worker_that_no_broker_hears_ends_its_tasks_in_time_and_goes_on_when_they_answer(own_folder, group, echo):
+    with started(Kafka(own_folder / "kafka")) as own, Worker(own, own_folder, group, **TIMES, **FEW) as worker:
+        worker.create("c", dummy_echo=str(echo))
+        worker.wait_for("c", "RUNNING", "RUNNING")
+        pid = starts(echo)[0]["pid"]
+        os.kill(own.process.pid, signal.SIGSTOP)
+        began_s = time.monotonic()
+
+        until(lambda: not alive(pid), limit_s=20)
+        assert time.monotonic() - began_s < 6.0, "before anybody else could lead"
+        status, kind, message = until(lambda: (found := health(worker))[0] == 503 and found)
+        assert (status, kind) == (503, "standby")
+        assert "lost the lead" in message
+        assert worker.client.delete("/connectors/c").status_code == 409
+        os.kill(own.process.pid, signal.SIGCONT)
+
+        until(lambda: len(starts(echo)) == 2, limit_s=60)
+        worker.wait_for("c", "RUNNING", "RUNNING")
+        assert health(worker)[:2] == (200, "healthy")
+        assert len(living(echo)) == 1
+
+
+def test_a_session_that_the_brokers_do_not_allow_is_said_with_the_settings(kafka, own_folder, group):
+    worker = Worker(kafka, own_folder, group, **{**TIMES, **FEW, "session.timeout.ms": "1000", "heartbeat.interval.ms": "300"})
+    worker.process._ready = lambda: health(worker)[1] == "standby"
+    with worker:
+        assert "group.min.session.timeout.ms" in health(worker)[2]

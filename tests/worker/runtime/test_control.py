@@ -1,0 +1,79 @@
+"""The task's end of the control channel: the lease that it brings ends the process, whatever the process does. # I7"""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from dblog.clock import lease_clock_s
+from dblog.runtime.control import HERDER_GONE_EXIT_CODE
+
+PROGRAM = """
+import os, signal, sys, time
+from dblog.runtime.control import Control
+control = Control(int(sys.argv[1]))
+control.take(None)
+control.send({"type": "started"})
+if sys.argv[2] == "paused":
+    os.kill(os.getpid(), signal.SIGSTOP)
+while True:
+    time.sleep(3600) if sys.argv[2] == "asleep" else sum(range(1000))
+"""
+
+
+@pytest.fixture
+def begin():
+    begun = []
+
+    def start(what, message):
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-c", PROGRAM, str(theirs.fileno()), what]
+            process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        begun.append((process, ours))
+        say(ours, message)
+        assert json.loads(ours.recv(1000)) == {"type": "started"}
+        return process, ours
+
+    yield start
+    for process, ours in begun:
+        process.kill()
+        process.wait()
+        ours.close()
+
+
+def say(ours, message):
+    ours.sendall(json.dumps(message).encode() + b"\n")
+
+
+@pytest.mark.parametrize("what", ["asleep", "busy", "paused"])
+def test_a_task_ends_with_its_lease(begin, what):
+    until_s = lease_clock_s() + 1.5
+    process, _ = begin(what, {"type": "start", "lease_until_s": until_s})
+
+    assert process.wait(20) == -signal.SIGKILL
+    assert -0.01 <= lease_clock_s() - until_s < 1
+
+
+def test_a_lease_that_is_renewed_ends_later_and_one_that_is_taken_back_at_once(begin):
+    process, ours = begin("asleep", {"type": "start", "lease_until_s": lease_clock_s() + 1})
+    say(ours, {"type": "lease", "until_s": lease_clock_s() + 600})
+
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1.5)
+    say(ours, {"type": "lease", "until_s": 0.0})
+    assert process.wait(20) == -signal.SIGKILL
+
+
+def test_a_task_whose_herder_is_gone_ends(begin):
+    process, ours = begin("asleep", {"type": "start", "lease_until_s": lease_clock_s() + 600})
+    assert process.poll() is None
+    began_s = time.monotonic()
+
+    ours.close()
+
+    assert process.wait(20) == HERDER_GONE_EXIT_CODE
+    assert time.monotonic() - began_s < 5
