@@ -1,10 +1,11 @@
 """The batch producer over a real broker: what arrives, what is counted, what is refused. The client library's own consumer and producer are the oracle."""
 
+import os
 import time
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer
 from dblog.kafka.producer import record_producer
 from support.worker import until
@@ -166,19 +167,6 @@ def test_a_record_that_is_too_large_is_refused_at_its_place(kafka, topic, produc
     assert all_acknowledged(producer, 1) == ({1: 1}, [])
 
 
-def test_a_record_that_the_broker_refuses_is_counted_and_named(kafka, topic):
-    name = f"{topic}-small"
-    make(AdminClient({"bootstrap.servers": kafka.bootstrap}), name, 1, **{"max.message.bytes": "1000"})
-    producer = record_producer("test", {"bootstrap.servers": kafka.bootstrap, "compression.codec": "none", "enable.idempotence": False})
-
-    producer.produce(name, -1, [b"k"], [b"x" * 5000], 0, 1, False, 9)
-
-    counts, failed = all_acknowledged(producer, 1)
-    producer.close()
-    assert counts == {9: 1}
-    assert [(where, error.code()) for where, error in failed] == [(name, KafkaError.MSG_SIZE_TOO_LARGE)]
-
-
 def test_a_setting_that_does_not_exist_is_named():
     with pytest.raises(KafkaException, match="no.such.setting"):
         BatchProducer({"no.such.setting": "1"})
@@ -214,3 +202,25 @@ def test_what_is_no_bytes_is_refused_before_anything_is_sent(producer, topic):
     with pytest.raises(IndexError):
         producer.produce(topic, -1, [b"k"], [b"v"], 0, 2, False, 1)
     assert len(producer) == 0
+
+
+def test_a_record_that_the_broker_refuses_is_a_failure_and_no_acknowledgement(kafka, own_folder):
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    for made in admin.create_topics([NewTopic(own_folder.name, 1, 1, config={"max.message.bytes": "500"})]).values():
+        made.result()
+    producer = record_producer("test", {"bootstrap.servers": kafka.bootstrap})
+    values = [b"v", os.urandom(5000), b"w"]
+    counts, failed = {}, []
+
+    for tag, value in enumerate(values):
+        producer.produce(own_folder.name, 0, [b"k"], [value], 0, 1, False, tag)
+        producer.flush(10_000)
+        acknowledged, failures, _ = producer.serve(50)
+        counts.update(acknowledged)
+        failed += failures
+
+    producer.close()
+    assert counts == {0: 1, 2: 1}
+    assert [(tag, topic, error.code(), error.retriable()) for tag, topic, error in failed] == [
+        (1, own_folder.name, KafkaError.MSG_SIZE_TOO_LARGE, False)
+    ]

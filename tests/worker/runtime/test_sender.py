@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 from dblog.core.ledger import Ledger
+from dblog.errors import DefiniteError, TransientError
 from dblog.model import Batch, Segment
 from dblog.runtime.sender import GATHER_BYTES_MAX, Sender
 
@@ -17,9 +20,11 @@ class Brokers:
         self.handed: dict[int, int] = {}
         self.pushes: list[int] = []
         self._due: dict[int, int] = {}
+        self._failures: list[tuple[int, str, KafkaError]] = []
 
     def __len__(self) -> int:
-        return sum(self.handed.values())
+        """Reports that nobody has taken count as out, as librdkafka has it."""
+        return sum(self.handed.values()) + sum(self._due.values()) + len(self._failures)
 
     def produce(
         self, topic: str, partition: int, keys: list[Any], values: list[Any], start: int, stop: int, with_headers: bool, tag: int
@@ -29,13 +34,18 @@ class Brokers:
 
     def serve(self, timeout_ms: int) -> tuple[dict[int, int], list[Any], list[Any]]:
         due, self._due = self._due, {}
-        return due, [], []
+        failures, self._failures = self._failures, []
+        return due, failures, []
 
     def flush(self, timeout_ms: int) -> None:
         self.pushes.append(sum(self.handed.values()))
 
     def acknowledge(self, *tags: int) -> None:
         self._due = {tag: self.handed.pop(tag) for tag in tags}
+
+    def fail(self, tag: int, code: int, *, retriable: bool = False, fatal: bool = False) -> None:
+        self.handed[tag] -= 1
+        self._failures.append((tag, "t", KafkaError(code, "no", fatal, retriable)))
 
 
 @pytest.fixture
@@ -48,10 +58,15 @@ def sender(brokers: Brokers) -> Sender:
     return Sender(brokers, context_headers=[], ensure_topic=lambda topic: None, on_error=lambda error: None)  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def tolerant(brokers: Brokers) -> Sender:
+    return Sender(brokers, context_headers=[], ensure_topic=lambda topic: None, on_error=lambda error: None, tolerate=True)  # type: ignore[arg-type]
+
+
 def send(sender: Sender, ledger: Ledger, records: int, size_bytes: int = 10) -> None:
     segment = Segment(topic="t", keys=[b"k"] * records, values=[b"v"] * records)
     batch = Batch([segment], None, records, size_bytes)
-    sender.send_all([(batch, ledger.enter(None, records))])
+    sender.send_all([(batch, ledger.enter(ledger.batches_total, records))])
 
 
 def test_what_comes_alone_is_pushed_at_once(sender: Sender, brokers: Brokers) -> None:
@@ -94,3 +109,50 @@ def test_nothing_is_pushed_when_nothing_is_there(sender: Sender, brokers: Broker
     sender.serve(0)
 
     assert brokers.pushes == []
+
+
+@pytest.mark.parametrize("served_before", [True, False], ids=["served before the last flush", "served by the last flush"])
+def test_a_record_that_kafka_refused_stops_the_ledger_at_its_batch(sender: Sender, brokers: Brokers, served_before: bool) -> None:
+    """Its batch and all behind it are never committed, whoever meets the failure first and whatever is acknowledged behind it. # I1"""
+    ledger = Ledger()
+    for records in (1, 2, 1):
+        send(sender, ledger, records)
+    brokers.fail(2, KafkaError.MSG_SIZE_TOO_LARGE)
+    brokers.acknowledge(1, 2, 3)
+
+    if served_before:
+        with pytest.raises(DefiniteError, match="MSG_SIZE_TOO_LARGE.*check the topic, its limits and the ACLs"):
+            sender.serve(0)
+    with contextlib.suppress(DefiniteError):
+        sender.flush(1.0)
+
+    assert ledger.take_steps() == [0]
+    with pytest.raises(DefiniteError):
+        sender.serve(0)
+
+
+@pytest.mark.parametrize(("code", "fatal"), [(KafkaError.NOT_ENOUGH_REPLICAS, False), (KafkaError.UNKNOWN_PRODUCER_ID, True)])
+def test_what_passes_by_itself_and_the_end_of_a_producer_are_answered_by_a_new_start(
+    tolerant: Sender, brokers: Brokers, code: int, fatal: bool
+) -> None:
+    """Also where bad records are tolerated: this one is not bad."""
+    ledger = Ledger()
+    send(tolerant, ledger, 1)
+    brokers.fail(1, code, retriable=not fatal, fatal=fatal)
+
+    with pytest.raises(TransientError):
+        tolerant.serve(0)
+
+    assert ledger.take_steps() == []
+
+
+def test_a_bad_record_that_is_tolerated_counts_as_dealt_with(tolerant: Sender, brokers: Brokers) -> None:
+    ledger = Ledger()
+    send(tolerant, ledger, 2)
+    brokers.fail(1, KafkaError.MSG_SIZE_TOO_LARGE)
+    brokers.acknowledge(1)
+
+    tolerant.serve(0)
+
+    assert ledger.take_steps() == [0]
+    assert tolerant.failures_total == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import random
 import socket
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import Batch, Headers, OffsetMap, Segment
 from dblog.runtime.control import Control
@@ -68,7 +70,8 @@ class CountingTask:
             return []
         n = self.next
         self.next += 1
-        segment = Segment(self.world.topic, [b"k%d" % n], [None if n % 5 == 0 else b"v%d" % n])
+        value = random.randbytes(5000) if n == self.world.large_at else None if n % 5 == 0 else b"v%d" % n
+        segment = Segment(self.world.topic, [b"k%d" % n], [value])
         return [Batch([segment], n, 1, 2)]
 
     def commit(self, offset: OffsetMap) -> None:
@@ -90,6 +93,7 @@ class World:
         self.topic = f"numbers-{name}"
         self.offset_topic = f"offsets-{name}"
         self.upto = 20
+        self.large_at: int | None = None
         self.starts: list[OffsetMap | None] = []
         self.start_errors: list[Exception] = []
         self.poll_errors: dict[int, Exception] = {}
@@ -307,6 +311,23 @@ def test_a_record_that_is_too_large_names_topic_and_remedy(world: World) -> None
 
     assert world.topic in failed["trace"]
     assert "producer.override.max.request.size" in failed["trace"]
+
+
+def test_the_offset_never_passes_a_record_that_the_broker_refused(world: World) -> None:
+    """The topic takes small records only. What was sent behind the large one is acknowledged, and must not carry the offset over it. # I1"""
+    admin = AdminClient({"bootstrap.servers": world.kafka.bootstrap})
+    for made in admin.create_topics([NewTopic(world.topic, 1, 1, config={"max.message.bytes": "500"})]).values():
+        made.result()
+    world.large_at = 10
+    world.start()
+
+    failed = world.wait_state("FAILED")
+
+    assert f"Kafka did not take a record for topic {world.topic}: MSG_SIZE_TOO_LARGE" in failed["trace"]
+    until(lambda: world.exit_code == 1)
+    (task,) = world.tasks
+    assert task.committed, "the start at least"
+    assert max(offset["n"] for offset in task.committed) < world.large_at
 
 
 def test_the_first_record_of_a_topic_is_told_once(world: World) -> None:

@@ -13,6 +13,8 @@ from libc.stdlib cimport free, malloc
 
 from confluent_kafka import KafkaError, KafkaException, cimpl
 
+from dblog.kafka.retriable import RETRIABLE
+
 cdef extern from "librdkafka.h" nogil:
     int RK_PRODUCER, RK_PURGE_QUEUE_AND_FLIGHT, RK_EVENT_DELIVERY, RK_EVENT_ERROR, RK_FATAL, RK_QUEUE_FULL
     ctypedef struct rk_message:
@@ -203,8 +205,8 @@ cdef class BatchProducer:
     def serve(self, int timeout_ms):
         """Wait up to that long for news, then take all there is.
 
-        Gives (acknowledged, failures, errors): records delivered or failed by tag; (topic, KafkaError) of each record that failed; KafkaError of each trouble
-        with the brokers.
+        Gives (acknowledged, failures, errors): the count of records delivered by tag; (tag, topic, KafkaError) of each record that failed; KafkaError of
+        each trouble with the brokers. A record is in the first or in the second, never in both. # I1
         """
         cdef dict acknowledged = {}
         cdef list failures = [], errors = []
@@ -234,12 +236,13 @@ cdef class BatchProducer:
                                 if run:
                                     acknowledged[tag] = acknowledged.get(tag, 0) + run
                                 tag, run = <intptr_t>messages[index].opaque, 0
-                            run += 1
                             if api.detach_headers(messages[index], &headers) == 0 and headers != self.headers.handle:
                                 api.headers_destroy(headers)
-                            if messages[index].err != 0:
+                            if messages[index].err == 0:
+                                run += 1
+                            else:
                                 name = (<bytes>api.topic_name(messages[index].topic)).decode()
-                                failures.append((name, self._error(messages[index].err, api.err2str(messages[index].err))))
+                                failures.append((tag, name, self._error(messages[index].err, api.err2str(messages[index].err))))
                 elif kind == RK_EVENT_ERROR:
                     errors.append(self._error(api.event_error(event), api.event_error_string(event)))
             finally:
@@ -270,7 +273,7 @@ cdef class BatchProducer:
         if code == RK_FATAL:  # the producer's own: the true reason stands beside
             code = api.fatal_error(self.rk, reason, ERROR_SIZE)
             return KafkaError(code, reason.decode("utf-8", "replace"), True)
-        return KafkaError(code, text.decode("utf-8", "replace"))
+        return KafkaError(code, text.decode("utf-8", "replace"), False, code in RETRIABLE)
 
 
 QUEUE_FULL = RK_QUEUE_FULL

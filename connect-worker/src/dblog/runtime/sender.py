@@ -1,8 +1,8 @@
 """Hands batches to the Kafka producer and notes their acknowledgements. # I1
 
 Every record carries the number of its batch, and the producer counts acknowledgements by it: records of one batch go to several partitions, so no single
-record can speak for the others. The producer's own queue is the second bound after the task's queue: while it is full the sender takes
-acknowledgements and waits. # I6
+record can speak for the others. A record that Kafka refused acknowledges nothing, so the ledger never passes its batch, whenever the failure is
+noticed. The producer's own queue is the second bound after the task's queue: while it is full the sender takes acknowledgements and waits. # I6
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError
 from dblog.core.ledger import Entry
 from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer
+from dblog.kafka.retriable import RETRIABLE
 from dblog.model import Batch, Headers, Segment
 
 log = structlog.get_logger(__name__)
@@ -117,8 +118,8 @@ class Sender:
         acknowledged, failures, errors = self._producer.serve(int(timeout_s * 1000))
         for error in errors:
             self._on_error(error)
-        for topic, error in failures:
-            self._failed(error, topic)
+        for tag, topic, error in failures:
+            self._failed(error, topic, tag)
         for tag, records in acknowledged.items():
             self._acknowledge(tag, records)
         if self._error is not None:
@@ -180,21 +181,27 @@ class Sender:
                 "(and the topic's max.message.bytes)"
             )
             failure: DblogError = DefiniteError(message)
+        elif error.code() in RETRIABLE:
+            failure = TransientError(f"the producer refused a record for topic {topic}: {error.name()}")
         else:
             failure = DefiniteError(f"the producer refused a record for topic {topic}: {error.name()}")
-        if not self._tolerate:
+        if not self._tolerate or isinstance(failure, TransientError):
             raise failure
         self.failures_total += 1
         log.error("record skipped by errors.tolerance=all", topic=topic, reason=str(failure))
 
-    def _failed(self, error: KafkaError, topic: str) -> None:
-        if self._tolerate and not error.fatal():
+    def _failed(self, error: KafkaError, topic: str, tag: int) -> None:
+        """Kafka has not taken a record. What passes by itself, and the end of a producer, is answered by a new start from the stored offset."""
+        passes = error.retriable() or error.fatal()
+        if self._tolerate and not passes:
             self.failures_total += 1
             log.error("record skipped by errors.tolerance=all", topic=topic, reason=error.name())
+            self._acknowledge(tag, 1)
             return
-        if self._error is None:
+        if self._error is None or (isinstance(self._error, TransientError) and not passes):
             text = f"Kafka did not take a record for topic {topic}: {error.name()} ({error.str()})"
-            if error.retriable():
-                self._error = TransientError(text)
-            else:
-                self._error = DefiniteError(f"{text}; check the topic, its limits and the ACLs, then restart the task")
+            self._error = (
+                TransientError(text)
+                if passes
+                else DefiniteError(f"{text}; check the topic, its limits and the ACLs, then restart the task")
+            )

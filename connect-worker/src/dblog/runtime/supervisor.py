@@ -298,7 +298,12 @@ class Supervisor:
 
     def _last_commit_quietly(self, run: _Run) -> OffsetMap | None:
         try:
-            return self._last_commit(run)
+            run.sender.flush(5.0)
+        except DblogError as e:
+            log.warning("not all that was sent is acknowledged; a restart repeats some records", reason=str(e))
+        self._acknowledged(run)  # what stands in front of the first record that failed is committed all the same
+        try:
+            return self._commit(run) if run.moved else None
         except DblogError as e:
             log.warning("the last offsets could not be committed; a restart repeats some records", reason=str(e))
             return None
