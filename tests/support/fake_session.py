@@ -31,6 +31,7 @@ class FakeDatabase:
         self.marks: dict[str, str] = {}
         self.selects: list[tuple[str, tuple[Any, ...]]] = []
         self._on_commit = on_commit
+        self._hidden: tuple[TableId, Row] | None = None
 
     def create(self, table: Table) -> None:
         with self.lock:
@@ -55,8 +56,19 @@ class FakeDatabase:
             self.marks[name] = token
             self._committed(name, token)
 
+    def hide_from_next_snapshot(self, table: TableId, row: Row) -> None:
+        """Commit a row that the log has at once and the next snapshot of all does not show, nor any mark: visibility comes in the order of the log."""
+        with self.lock:
+            self.insert(table, row)
+            self._hidden = (table, row)
+
     def snapshot(self) -> tuple[dict[TableId, list[Row]], dict[str, str]]:
         with self.lock:
+            if self._hidden is not None:
+                (table, row), self._hidden = self._hidden, None
+                view = copy.deepcopy(self.rows)
+                view[table].remove(row)
+                return view, {}
             return copy.deepcopy(self.rows), dict(self.marks)
 
     def _committed(self, what: Any, value: Any) -> None:
@@ -72,6 +84,12 @@ class FakeSql:
 
     def max_key(self, table: Table) -> tuple[str, tuple[Any, ...]]:
         return f"max {table.id}", ()
+
+    def last_key(self, table: Table, after: Row | None, upto: Row | None, row_count: int) -> tuple[str, tuple[Any, ...]] | None:
+        return None
+
+    def key_lookup(self, table: Table, key: Row, after: Row | None) -> tuple[str, tuple[Any, ...]]:
+        return f"lookup {table.id}", (key, after)
 
     def full_scan(self, table: Table, rows_max: int) -> tuple[str, tuple[Any, ...]]:
         return f"scan {table.id}", (rows_max,)
@@ -149,8 +167,15 @@ class FakeDumpConnection:
         if verb == "scan":
             return rows[: parameters[0]]
         ordered = sorted(rows, key=lambda row: _key_of(table, row))
+        if verb == "constant":
+            return [tuple(parameters[0])]
         if verb == "max":
-            return ordered[-1:]
+            return [_key_of(table, row) for row in ordered[-1:]]
+        if verb == "lookup":
+            wanted_key, behind = parameters
+            return [
+                row for row in ordered if _key_of(table, row) == tuple(wanted_key) and (behind is None or tuple(wanted_key) > tuple(behind))
+            ]
         after, upto, rows_max = parameters
         wanted = [
             row

@@ -79,10 +79,25 @@ def test_a_chunk_names_every_column_in_order_and_is_ordered_by_the_key():
         (10,),
     )
     assert sql.max_key(table) == (
-        "SELECT `v`, `h`, `k`, `g`, `j` FROM `shop`.`order items` FORCE INDEX (PRIMARY) ORDER BY `k` DESC, `j` DESC LIMIT 1",
+        "SELECT `k`, `j` FROM `shop`.`order items` FORCE INDEX (PRIMARY) ORDER BY `k` DESC, `j` DESC LIMIT 1",
         (),
     )
     assert sql.key_indexes(table) == (2, 4)
+
+
+def test_the_last_key_of_a_chunk_is_asked_for_where_a_text_in_utf8_does_not_say_it():
+    text = Column(name="t", type="varchar", type_text="varchar(9)", nullable=False, charset="sjis", collation="sjis_bin")
+    number = Column(name="e", type="enum", type_text="enum('a')", nullable=False, charset="sjis", collation="sjis_bin", members=("a",))
+    table = a_table(integer("v"), text, number, integer("k"), key=("k", "t", "e"))
+
+    said = sql.last_key(table, None, (1, b"\xf0\x40", 1), 10)
+
+    assert sql.last_key(a_table(integer("k"), key=("k",)), None, (1,), 10) is None
+    assert said is not None
+    assert said[0].startswith(
+        "SELECT `k`, CAST(`t` AS BINARY), CAST(`e` AS UNSIGNED) FROM `shop`.`order items` FORCE INDEX (PRIMARY) WHERE "
+    )
+    assert (said[0][-33:], said[1][-2:]) == ("ORDER BY `k`, `t`, `e` LIMIT ? OFFSET ?"[-33:], (1, 9))
 
 
 def test_a_table_without_a_primary_key_has_no_index_to_force():

@@ -19,7 +19,7 @@ from dblog.errors import DefiniteError
 from dblog.model import TableId
 
 Key = tuple[Any, ...]
-"""Key column values as statement parameters, in key order."""
+"""Key column values as statement parameters, in key order; a text that UTF-8 might not hold is its own bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,13 @@ class TableDump:
     done: bool = False
     rows: int = 0
     chunks: int = 0
+    fault: str | None = None
+    """Why the table cannot be dumped. It is no part of the text: the next start tries again."""
+
+    @property
+    def ended(self) -> bool:
+        """Nothing is left to read, or the table cannot be read."""
+        return self.done or self.fault is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +55,16 @@ class Dump:
     def done(self) -> bool:
         """Every table has been read to its end."""
         return all(t.done for t in self.tables)
+
+    @property
+    def ended(self) -> bool:
+        """No table is left to read; some may have failed."""
+        return all(t.ended for t in self.tables)
+
+    @property
+    def failed(self) -> tuple[TableDump, ...]:
+        """The tables that could not be read."""
+        return tuple(t for t in self.tables if t.fault is not None)
 
     @property
     def rows(self) -> int:
@@ -65,6 +82,10 @@ class Dump:
     def advanced(self, table: TableId, *, after: Key | None, rows: int, done: bool) -> Dump:
         """A window of the table has closed: the frontier moves to ``after``."""
         return self._with(table, lambda t: replace(t, after=after, rows=t.rows + rows, chunks=t.chunks + 1, done=done))
+
+    def given_up(self, table: TableId, fault: str) -> Dump:
+        """The table cannot be read; the others go on."""
+        return self._with(table, lambda t: replace(t, fault=fault))
 
     def restarted(self, table: TableId) -> Dump:
         """The table must be read again from its beginning (its key has changed)."""

@@ -186,7 +186,7 @@ class BinlogTask:
             return
         self._dump_report_due_s = now_s + DUMP_REPORT_INTERVAL_S
         dump = None if self._interleaver is None else self._interleaver.dump
-        if dump is None or dump.done:
+        if dump is None or dump.ended:
             return
         done = sum(table.done for table in dump.tables)
         log.info("dump runs", tables_done=done, tables_total=len(dump.tables), rows=dump.rows)
@@ -208,8 +208,9 @@ class BinlogTask:
         if dump is not None:
             out["dump_tables_total"] = float(len(dump.tables))
             out["dump_tables_done"] = float(sum(t.done for t in dump.tables))
+            out["dump_tables_failed"] = float(len(dump.failed))
             out["dump_rows_total"] = float(dump.rows)
-            out["dump_running"] = float(not dump.done)
+            out["dump_running"] = float(not dump.ended)
         return out
 
     # ---- start
@@ -530,7 +531,7 @@ class BinlogTask:
     def _start_dump(self) -> None:
         assert self._interleaver is not None
         dump = self._interleaver.dump
-        if dump is None or dump.done:
+        if dump is None or dump.ended:
             self._dump_ended()
             return
         self._start_chunk_readers()
@@ -543,7 +544,7 @@ class BinlogTask:
         settings = settings_of(self._settings)
         dump = self._interleaver.dump
         with self._take_lock:
-            waiting = sum(not t.done and t.table not in self._taken for t in dump.tables) if dump is not None else 0
+            waiting = sum(not t.ended and t.table not in self._taken for t in dump.tables) if dump is not None else 0
             free = [n for n in range(self._settings.integer("dblog.dump.threads")) if n not in self._chunk_readers]
             for number in free[:waiting]:
                 reader = self._chunk_readers[number] = ChunkReader(
@@ -561,11 +562,15 @@ class BinlogTask:
         reader.run()
         assert self._interleaver is not None
         dump = self._interleaver.dump
-        if dump is not None and dump.done and not self._stopped.is_set():
-            log.info("dump done", rows=dump.rows, tables=len(dump.tables))
+        if dump is not None and dump.ended and not self._stopped.is_set():
+            log.info("dump done", rows=dump.rows, tables=len(dump.tables), failed=[str(t.table) for t in dump.failed])
             self._dump_ended()
 
     def _dump_ended(self) -> None:
+        dump = None if self._interleaver is None else self._interleaver.dump
+        if self._ends_after_dump and dump is not None and (failed := dump.failed):
+            message = f"snapshot.mode=initial_only, and {len(failed)} tables could not be dumped; the first: {failed[0].fault}"
+            raise DefiniteError(message)
         if self._ends_after_dump and self._stream is not None:
             log.info("the dump is done and snapshot.mode=initial_only: the log is not followed any further")
             self._stream.stop()
@@ -576,7 +581,7 @@ class BinlogTask:
         dump = self._interleaver.dump
         with self._take_lock:
             for progress in () if dump is None else dump.tables:
-                if not progress.done and progress.table not in self._taken:
+                if not progress.ended and progress.table not in self._taken:
                     self._taken.add(progress.table)
                     return progress.table
             self._chunk_readers.pop(number, None)
@@ -628,7 +633,7 @@ class BinlogTask:
         for table in self._dumped(t for t in rewritten if self._schemas.table(t) is not None):
             log.info("the table is dumped again", table=str(table), reason=rewritten[table])
             progress = self._interleaver.table_dump(table)
-            if progress is None or progress.done:
+            if progress is None or progress.ended:
                 with self._take_lock:
                     self._taken.discard(table)
             self._interleaver.read_again(
@@ -656,7 +661,7 @@ class BinlogTask:
     def _renamed(self, old: TableId, new: TableId) -> None:
         assert self._interleaver is not None
         progress = self._interleaver.table_dump(old)
-        unfinished = progress is not None and not progress.done
+        unfinished = progress is not None and not progress.ended
         self._interleaver.change_dump(lambda d: None if d is None else d.dropped(old))
         if unfinished and self._selection.includes(new):
             with self._take_lock:

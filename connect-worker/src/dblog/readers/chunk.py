@@ -13,28 +13,31 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import structlog
 
 from dblog.core.backoff import Backoff
-from dblog.core.dumps import Dump, Key, TableDump
+from dblog.core.dumps import Key, TableDump
 from dblog.core.governor import ChunkLimits, rows_after_overflow, rows_next
 from dblog.core.watermark import Ticket
-from dblog.errors import DefiniteError, TransientError
+from dblog.errors import TransientError
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows, DumpConnection
 from dblog.readers.interleaved import ChunkRead, Interleaver
-from dblog.readers.proof import read_behind_mark, snapshot
+from dblog.readers.proof import read_behind_mark
 
 log = structlog.get_logger(__name__)
 
 KEYLESS_TRIES_MAX = 10
-"""A table without a key fits one window or none: tried so often, then refused with a sentence."""
+"""A table without a key fits one window or none: tried so often, then its dump fails with a sentence."""
 
 KEYLESS_ROWS_MAX = 5_000_000
 
 Statement = tuple[str, Key]
+
+Found = TypeVar("Found")
 
 
 class ChunkSql(Protocol):
@@ -44,7 +47,13 @@ class ChunkSql(Protocol):
         """The first rows of the range (after, upto], in key order."""
 
     def max_key(self, table: Table) -> Statement:
-        """The row with the greatest key."""
+        """The greatest key, as the only columns."""
+
+    def last_key(self, table: Table, after: Key | None, upto: Key | None, row_count: int) -> Statement | None:
+        """The key of the last of these rows of a chunk, as the only columns; None where the row itself says it exactly."""
+
+    def key_lookup(self, table: Table, key: Key, after: Key | None) -> Statement:
+        """One row if the table has this key, and it is greater than ``after``."""
 
     def full_scan(self, table: Table, rows_max: int) -> Statement:
         """The whole of a table without a key."""
@@ -84,7 +93,7 @@ class ChunkReader:
         self._connection: DumpConnection | None = None
 
     def run(self) -> None:
-        """Read tables until none is left; raises DefiniteError when a table cannot be read, returns early when stopped."""
+        """Read tables until none is left; raises DefiniteError for what no table can be read with, returns early when stopped."""
         try:
             while not self._stop.is_set():
                 table = self._next_table()
@@ -106,7 +115,7 @@ class ChunkReader:
         while not self._stop.is_set():
             resets = self._interleaver.resets(table)
             progress = self._interleaver.table_dump(table)
-            if progress is None or progress.done:
+            if progress is None or progress.ended:
                 return
             version = self._table_of(table)
             if version is None:
@@ -139,15 +148,16 @@ class ChunkReader:
                 if keyless_tries >= KEYLESS_TRIES_MAX:
                     message = (
                         f"{table} has no key and changed during each of {keyless_tries} full scans, so its rows cannot be told apart from the "
-                        "changes; add a primary key, or leave the table out of snapshot.include.collection.list"
+                        "changes; add a primary key and restart the connector, or leave the table out of snapshot.include.collection.list"
                     )
-                    raise DefiniteError(message)
+                    self._interleaver.fail_dump(table, message)
+                    return
 
     def _report_table(self, table: TableId) -> None:
-        """The table has been read to its end."""
+        """The table has been read to its end, or its dump has failed, which is in the log already."""
         dump = self._interleaver.dump
         progress = None if dump is None else dump.table(table)
-        if dump is None or progress is None:
+        if dump is None or progress is None or not progress.done:
             return
         done = sum(other.done for other in dump.tables)
         log.info("table dumped", table=str(table), rows=progress.rows, tables_done=done, tables_total=len(dump.tables))
@@ -159,13 +169,7 @@ class ChunkReader:
         if not version.key:
             self._read_keyless(connection, version, resets)
             return rows_asked
-        upto = progress.upto
-        if not progress.started:
-            upto = found = self._greatest_key(connection, version)
-            self._interleaver.change_dump(lambda d: _started(d, version, found))
-            if upto is None:
-                return rows_asked
-        after = progress.after
+        after, upto, begins = progress.after, progress.upto, not progress.started
         while not self._stop.is_set():
             self._stop.wait(self._delay_s())
             ticket = self._interleaver.declare(table, keyed=True, resets=resets, windows_max=self._windows_max)
@@ -173,25 +177,21 @@ class ChunkReader:
                 return rows_asked
             started_s = time.monotonic()
             try:
-                chunk = self._select(connection, ticket, self._sql.chunk_select(version, after, upto, rows_asked), version, after)
-                cut_short = len(chunk.rows) > self._limits.bytes_max
-                final = chunk.last_key == upto or (chunk.row_count < rows_asked and not cut_short)
-                reached = upto if final else chunk.last_key
-                read = ChunkRead(table=version, rows=chunk.rows, row_count=chunk.row_count, after=after, upto=reached, final=final)
+                read = self._select_chunk(connection, ticket, version, _Range(after, upto, begins), rows_asked)
                 if not self._interleaver.hand_in(ticket, read):
                     return rows_asked
                 connection.write_mark(self._mark_name, ticket.high_token)
             except BaseException as e:
                 self._interleaver.give_up(ticket, f"its chunk could not be read: {type(e).__name__}")
                 raise
-            if final:
+            if read.final or read.fault is not None:
                 return rows_asked
-            after = reached
+            after, upto, begins = read.upto, read.greatest if begins else upto, False
             rows_asked = rows_next(
                 self._limits,
                 rows_asked=rows_asked,
-                rows_read=chunk.row_count,
-                bytes_read=len(chunk.rows),
+                rows_read=read.row_count,
+                bytes_read=len(read.rows),
                 elapsed_s=time.monotonic() - started_s,
             )
         return rows_asked
@@ -203,13 +203,19 @@ class ChunkReader:
         if ticket is None:
             return
         try:
-            chunk = self._select(connection, ticket, self._sql.full_scan(version, KEYLESS_ROWS_MAX + 1), version, None)
+            statement = self._sql.full_scan(version, KEYLESS_ROWS_MAX + 1)
+            chunk = self._behind_mark(
+                connection, ticket, lambda: self._select(connection, statement, version, None, bytes_max=self._keyless_bytes_max)
+            )
             if len(chunk.rows) > self._keyless_bytes_max or chunk.row_count > KEYLESS_ROWS_MAX:
                 message = (
                     f"{table} has no key and is too large to be dumped in one window ({self._keyless_bytes_max} bytes, {KEYLESS_ROWS_MAX} rows); "
-                    "add a primary key, or leave the table out with snapshot.include.collection.list (its changes are still followed)"
+                    "add a primary key and restart the connector, or leave the table out with snapshot.include.collection.list (its changes are "
+                    "still followed)"
                 )
-                raise DefiniteError(message)
+                self._interleaver.give_up(ticket, "the table does not fit one window")
+                self._interleaver.fail_dump(table, message)
+                return
             read = ChunkRead(table=version, rows=chunk.rows, row_count=chunk.row_count, after=None, upto=None, final=True)
             if self._interleaver.hand_in(ticket, read):
                 connection.write_mark(self._mark_name, ticket.high_token)
@@ -217,25 +223,87 @@ class ChunkReader:
             self._interleaver.give_up(ticket, f"its chunk could not be read: {type(e).__name__}")
             raise
 
-    def _select(self, connection: DumpConnection, ticket: Ticket, statement: Statement, version: Table, after: Key | None) -> ChunkRows:
-        """One SELECT in a snapshot that is proved to lie behind the low mark. # I2"""
+    def _select_chunk(self, connection: DumpConnection, ticket: Ticket, version: Table, wanted: _Range, rows_asked: int) -> ChunkRead:
+        """The first rows of the range, and of the table's first chunk also where the range ends. All in one proved snapshot: a row that the log has in
+        front of the low mark and a snapshot does not show yet must not stand behind the greatest key.
+        """
+        after = wanted.after
+
+        def read() -> ChunkRead:
+            upto = self._greatest_key(connection, version) if wanted.begins else wanted.upto
+            if upto is None:
+                return ChunkRead(table=version, rows=b"", row_count=0, after=after, upto=None, final=True, begins=wanted.begins)
+            statement = self._sql.chunk_select(version, after, upto, rows_asked)
+            chunk = self._select(connection, statement, version, after, bytes_max=self._limits.bytes_max)
+            last = self._last_key(connection, version, after, upto, chunk)
+            cut_short = len(chunk.rows) > self._limits.bytes_max
+            final = last == upto or (chunk.row_count < rows_asked and not cut_short)
+            return ChunkRead(
+                table=version,
+                rows=chunk.rows,
+                row_count=chunk.row_count,
+                after=after,
+                upto=upto if final else last,
+                final=final,
+                begins=wanted.begins,
+                greatest=upto,
+                fault=self._fault(connection, version, _Range(after, upto, wanted.begins), last, final=final),
+            )
+
+        return self._behind_mark(connection, ticket, read)
+
+    def _fault(self, connection: DumpConnection, version: Table, wanted: _Range, last: Key | None, *, final: bool) -> str | None:
+        """Why the server and we do not mean the same rows by the range: asked of the server in the chunk's snapshot, for it alone compares keys.
+
+        Every bound must be found again as the one row that it was taken from, and each chunk must end behind the one before. Then the ranges are the
+        table, whatever the key's type. A range that ends early must not be followed by the row that is its end.
+        """
+        after, upto = wanted.after, wanted.upto
+        assert upto is not None, "an empty table has no range"
+        if wanted.begins and self._found(connection, version, upto, None) != 1:
+            return _not_found(version, "its greatest key")
+        if final and last != upto and self._found(connection, version, upto, last or after) != 0:
+            return f"{version.id}: a chunk ended in front of the greatest key, which the table still has; {_REBUILD}"
+        if final or last is None:
+            return None
+        if all(type(value) is int for value in (*last, *(after or ()))):
+            follows = after is None or last > after
+        else:
+            follows = self._found(connection, version, last, after) == 1
+        return None if follows else _not_found(version, "the last key of a chunk, behind the one before,")
+
+    def _found(self, connection: DumpConnection, version: Table, key: Key, after: Key | None) -> int:
+        """How many rows the snapshot has of the key, if it is greater than ``after``: 1 or 0, or the key is none."""
+        text, parameters = self._sql.key_lookup(version, key, after)
+        return connection.select(text, parameters).row_count
+
+    def _select(self, connection: DumpConnection, statement: Statement, version: Table, after: Key | None, *, bytes_max: int) -> ChunkRows:
         text, parameters = statement
         key = self._sql.key_indexes(version) if version.key else ()
-        bytes_max = self._limits.bytes_max if version.key else self._keyless_bytes_max
+        return connection.settle(connection.select(text, parameters, bytes_max=bytes_max, key=key), version, after)
+
+    def _behind_mark(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
+        """What ``read`` gives in a snapshot that is proved to lie behind the low mark. # I2"""
         connection.write_mark(self._mark_name, ticket.low_token)
         return read_behind_mark(
             connection,
-            lambda: connection.settle(connection.select(text, parameters, bytes_max=bytes_max, key=key), version, after),
+            read,
             mark=self._mark_name,
             token=ticket.low_token,
             wanted_for=f"below a chunk of {ticket.table}",
             stopped=self._stop,
         )
 
+    def _last_key(self, connection: DumpConnection, version: Table, after: Key | None, upto: Key, chunk: ChunkRows) -> Key | None:
+        statement = self._sql.last_key(version, after, upto, chunk.row_count) if chunk.row_count else None
+        return chunk.last_key if statement is None else self._select_key(connection, version, statement)
+
     def _greatest_key(self, connection: DumpConnection, version: Table) -> Key | None:
-        text, parameters = self._sql.max_key(version)
-        with snapshot(connection):
-            return connection.select(text, parameters, key=self._sql.key_indexes(version)).last_key
+        return self._select_key(connection, version, self._sql.max_key(version))
+
+    def _select_key(self, connection: DumpConnection, version: Table, statement: Statement) -> Key | None:
+        text, parameters = statement
+        return connection.select(text, parameters, key=range(len(version.key))).last_key
 
     def _connected(self) -> DumpConnection:
         if self._connection is None:
@@ -248,5 +316,20 @@ class ChunkReader:
             connection.close()
 
 
-def _started(dump: Dump | None, table: Table, upto: Key | None) -> Dump | None:
-    return None if dump is None else dump.started(table.id, key=table.key, upto=upto)
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """The keys behind ``after`` up to ``upto``; the first range of a table ends at the greatest key, which is not known yet."""
+
+    after: Key | None
+    upto: Key | None
+    begins: bool
+
+
+_REBUILD = (
+    "so it cannot be read in ranges of its key without losing rows; rebuild the table (ALTER TABLE ... FORCE) or convert the key's text "
+    "columns to utf8mb4, then restart the connector"
+)
+
+
+def _not_found(version: Table, what: str) -> str:
+    return f"{version.id}: the server does not find {what} again by {', '.join(version.key)}, {_REBUILD}"

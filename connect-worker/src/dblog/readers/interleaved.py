@@ -51,6 +51,11 @@ class ChunkRead:
     upto: Key | None
     """The range is (after, upto]; ``upto`` is the last row's key, or the dump's greatest key when ``final``."""
     final: bool
+    begins: bool = False
+    """The table's first chunk: its snapshot has shown ``greatest``, the key up to which the table is dumped."""
+    greatest: Key | None = None
+    fault: str | None = None
+    """Why the range cannot be trusted. Only the log can tell whether the table was changed under the reader, so it counts when the window closes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,10 +159,15 @@ class Interleaver:
             return shrink
 
     def wait_done(self, table: TableId, *, resets: int) -> bool:
-        """Wait until the table's last window has closed. False: a window was discarded (or the task stops) and there is more to read."""
+        """Wait until the table's last window has closed, or its dump has failed. False: a window was discarded (or the task stops): more is to be read."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._resets.get(table, 0) != resets or self._is_done(table))
             return self._is_done(table)
+
+    def fail_dump(self, table: TableId, fault: str) -> None:
+        """The table cannot be dumped: its dump ends with an error, the others go on."""
+        log.error("the table cannot be dumped", table=str(table), reason=fault)
+        self.change_dump(lambda d: None if d is None else d.given_up(table, fault))
 
     def stop(self) -> None:
         """Wake every waiting thread for good."""
@@ -218,6 +228,9 @@ class Interleaver:
                 self._reset(closed.table, f"the columns of {closed.table} changed between its SELECT and its high mark")
                 self._discarded(self._windows.table_changed(closed.table, "an older window of the table was discarded"))
             return
+        if chunk.fault is not None:
+            self.fail_dump(closed.table, chunk.fault)
+            return
         now_us = self._clock.now_us()
         context = RowContext(
             file=closed.low.file,
@@ -261,6 +274,8 @@ class Interleaver:
         with self._changed:
             dump = self._dump
             if dump is not None and dump.table(closed.table) is not None:
+                if chunk.begins:
+                    dump = dump.started(closed.table, key=chunk.table.key, upto=chunk.greatest)
                 self._set_dump(dump.advanced(closed.table, after=chunk.upto, rows=chunk.row_count, done=chunk.final))
             self._changed.notify_all()
         segment_of_marker = self._marker_segment(marker)
@@ -295,7 +310,7 @@ class Interleaver:
 
     def _is_done(self, table: TableId) -> bool:
         progress = None if self._dump is None else self._dump.table(table)
-        return progress is None or progress.done
+        return progress is None or progress.ended
 
 
 def _tells_rows_apart(encoder: RowEncoder, table: Table) -> bool:

@@ -30,7 +30,7 @@ Doubtful = Callable[[bytes, bytes], list[tuple[int, int]]]
 
 _RECV_BYTES = 256 * 1024
 _STATEMENTS_MAX = 16
-"""Prepared statements kept for reuse: a table's chunks need three."""
+"""Prepared statements kept for reuse: a table's chunks need seven."""
 
 
 class DumpConnection:

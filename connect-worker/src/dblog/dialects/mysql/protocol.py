@@ -245,7 +245,8 @@ def join_row(rows: bytes | memoryview, at: int) -> bytes:
 def row_values(payload: bytes, columns: Sequence[ResultColumn], wanted: Sequence[int]) -> tuple[Any, ...]:
     """The wanted columns of one binary row as Python values that can be bound again with the same meaning.
 
-    A date or time that Python's types cannot hold (zero dates, day 0) comes as the server's text, which compares the same.
+    A date or time that Python's types cannot hold (zero dates, day 0) comes as the server's text, which compares the same; a text that is no UTF-8
+    comes as its bytes.
     """
     out: dict[int, Any] = {}
     bits = (len(columns) + 9) // 8
@@ -285,7 +286,14 @@ def _value(data: bytes, at: int, column: ResultColumn) -> tuple[Any, int]:
         return Decimal(body.decode()), at
     if code == 16:  # noqa: PLR2004 - BIT: its number, since a text would be compared as text
         return int.from_bytes(body, "big"), at
-    return (bytes(body) if column.collation == BINARY_COLLATION else body.decode()), at
+    return (bytes(body) if column.collation == BINARY_COLLATION else _text(body)), at
+
+
+def _text(body: bytes) -> str | bytes:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return bytes(body)
 
 
 def _date_time(body: bytes, *, date_only: bool) -> dt.date | dt.datetime | str:

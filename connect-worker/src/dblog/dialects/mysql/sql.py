@@ -1,6 +1,7 @@
 """Every statement that is sent to a MySQL or MariaDB server about tables of the source, as text and parameters.
 
-Bounds of a chunk are compared by the database only: collations, PAD SPACE and ENUM order are its business (D5). A bound on a composite key
+Bounds of a chunk are compared by the database only: collations, PAD SPACE and ENUM order are its business (D5). A bound on a text is the column's
+own bytes, for not every character of the server's sets has a place in Unicode. A bound on a composite key
 is the expanded ladder ``a > x OR (a = x AND b > y)``: the range optimizer turns it into index ranges on every version, which it does not
 do for the row constructor ``(a, b) > (x, y)`` (MySQL manual, Range Optimization of Row Constructor Expressions; Debezium DBZ-5071).
 """
@@ -74,7 +75,7 @@ def _chunk(table: Table, wanted: str, after: Sequence[Any] | None, upto: Sequenc
             conditions.append(text)
             parameters += values
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    order = ", ".join(quote(column.name) for column in key)
+    order = ", ".join(_ordered(column) for column in key)
     return f"SELECT {wanted} FROM {_indexed(table)}{where} ORDER BY {order} LIMIT ?", (*parameters, rows_max)
 
 
@@ -106,9 +107,30 @@ def _by_key(table: Table, wanted: str, keys: Sequence[Sequence[Any]]) -> Stateme
 
 
 def max_key(table: Table) -> Statement:
-    """The row with the greatest key, with the full select list so that one decoder serves both; no row when the table is empty."""
-    order = ", ".join(f"{quote(column.name)} DESC" for column in _key_columns(table))
-    return f"SELECT {select_list(table)} FROM {_indexed(table)} ORDER BY {order} LIMIT 1", ()
+    """The greatest key, as a bound; no row when the table is empty."""
+    order = ", ".join(f"{_ordered(column)} DESC" for column in _key_columns(table))
+    return f"SELECT {_bound_list(table)} FROM {_indexed(table)} ORDER BY {order} LIMIT 1", ()
+
+
+def last_key(table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, row_count: int) -> Statement | None:
+    """The key of the last of these rows of a chunk, as a bound; None where the row itself has it, as a result set in utf8mb4 gives it."""
+    if all(column.charset in _OWN_BYTES for column in _key_columns(table)):
+        return None
+    text, parameters = _chunk(table, _bound_list(table), after, upto, 1)
+    return f"{text} OFFSET ?", (*parameters, row_count - 1)
+
+
+def key_lookup(table: Table, key: Sequence[Any], after: Sequence[Any] | None) -> Statement:
+    """One row if the table has this key, and it is greater than ``after``."""
+    columns = _key_columns(table)
+    terms = [_term(column, "=", _value(table.id, column, value)) for column, value in zip(columns, key, strict=True)]
+    conditions = [text for text, _ in terms]
+    parameters = [value for _, added in terms for value in added]
+    if after is not None:
+        text, values = _ladder(table.id, columns, after, ">")
+        conditions.append(text)
+        parameters += values
+    return f"SELECT 1 FROM {_indexed(table)} WHERE {' AND '.join(conditions)} LIMIT 2", tuple(parameters)
 
 
 def full_scan(table: Table, rows_max: int) -> Statement:
@@ -204,6 +226,22 @@ def _key_columns(table: Table) -> tuple[Column, ...]:
     return tuple(table.columns[i] for i in key_indexes(table))
 
 
+_OWN_BYTES = frozenset({None, "binary", "utf8", "utf8mb3", "utf8mb4"})
+"""Charsets of columns whose values a result set in utf8mb4 shows as they are."""
+
+
+def _bound_list(table: Table) -> str:
+    """The key columns as bounds: a text by its bytes, an ENUM or SET by its number where its text is in doubt."""
+    return ", ".join(_bound(column) for column in _key_columns(table))
+
+
+def _bound(column: Column) -> str:
+    name = quote(column.name)
+    if column.charset in _OWN_BYTES:
+        return name
+    return f"CAST({name} AS {'UNSIGNED' if column.type in ('enum', 'set') else 'BINARY'})"
+
+
 def _indexed(table: Table) -> str:
     """The table with its key's index forced where its name is known: stale statistics make the optimizer scan and sort for each chunk."""
     name = quote_table(table.id)
@@ -248,23 +286,37 @@ def _term(column: Column, operator: str, value: Any) -> tuple[str, list[Any]]:
     name = quote(column.name)
     if column.type == "enum" and value > 0:
         members = column.members
-        if operator == "=":
-            return f"{name} = {_mark(column)}", [members[value - 1]]
         behind = members[value:]
         if operator == ">" and not behind:
             return "", []
+        if any("?" in member for member in members):  # the catalog's question mark may stand for a character that Unicode lacks
+            return f"{name} {operator} ?", [value]
+        if operator == "=":
+            return f"{name} = {_mark(column)}", [members[value - 1]]
         if operator == ">" and len(behind) <= ENUM_MEMBERS_LISTED_MAX:
             return f"{name} IN ({', '.join([_mark(column)] * len(behind))})", list(behind)
     if column.type in ("enum", "set"):
         return f"{name} {operator} ?", [value]
-    return f"{name} {operator} {_mark(column)}", [value]
+    return f"{name if operator == '=' else _ordered(column)} {operator} {_mark(column)}", [value]
+
+
+def _ordered(column: Column) -> str:
+    """The column as it is ordered and compared.
+
+    An index orders a CHAR with its blanks, a comparison looks at it without them. Where blanks count (NO PAD) a character may sort in front of a blank, and
+    tis620_thai_ci moves marks to a text's end: there the two orders differ, rows between them would be lost, and only a text that is computed is ordered as it
+    is compared (measured on MariaDB 10.11 and MySQL 9.7: no other collation of theirs differs). That reads the whole table for each chunk.
+    """
+    name = quote(column.name)
+    collation = column.collation or ""
+    return f"CONCAT({name})" if column.type == "char" and ("nopad" in collation or collation.startswith("tis620_thai")) else name
 
 
 def _mark(column: Column) -> str:
     """The place of a bound's value.
 
-    Our parameters are utf8mb4. Compared with a column of another charset, the server would convert the column, row by row and without the
-    index; so the value is converted, and takes the column's own collation.
+    A text is a parameter in utf8mb4, bytes are one without a charset. Compared with a column of another charset, the server would convert the column,
+    row by row and without the index; so the value is converted, which leaves bytes as they are, and takes the column's own collation.
     """
     if column.type not in _TEXT_TYPES or column.charset is None or column.charset == "binary":
         return "?"
