@@ -390,6 +390,16 @@ def test_mark_rows_are_the_after_images(version_2):
     assert events.mark_rows(delete, head + b"\3" + one, MARKS) == []
 
 
+@pytest.mark.parametrize("options", [b"\0", b"\1"])
+def test_a_mark_is_read_from_an_update_that_may_hold_differences_of_json(options):
+    head = (1).to_bytes(6, "little") + b"\1\0" + b"\2\0" + b"\x02"
+    one, two = mark_row("a", "1"), mark_row("a", "2")
+    name, token = b"\0" + struct.pack("<H", 1) + b"a", b"\0\x012"
+
+    assert events.mark_rows(39, head + b"\3\3" + one + options + two + two + options + one, MARKS) == [("a", "2"), ("a", "1")]
+    assert events.mark_rows(39, head + b"\1\2" + name + options + token, MARKS) == [("a", "2")]
+
+
 def test_a_watermark_table_that_was_altered_is_refused_by_name():
     altered = events.TableMap(table_id=1, flags=1, table=MARKS.table, columns=MARKS.columns[:1], key=None)
 

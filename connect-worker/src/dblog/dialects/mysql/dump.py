@@ -16,7 +16,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dblog.dialects.mysql import json_kinds, protocol, sql
-from dblog.dialects.mysql.connect import STATEMENT_TIMEOUT_S, ConnectSettings, ReadOnlyError, TableChangedError, Wire, meaning, open_wire
+from dblog.dialects.mysql.connect import (
+    STATEMENT_TIMEOUT_S,
+    ConnectSettings,
+    PrivilegeError,
+    ReadOnlyError,
+    TableChangedError,
+    Wire,
+    meaning,
+    open_wire,
+)
 from dblog.dialects.mysql.protocol import ResultColumn
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import Table, TableId
@@ -57,6 +66,12 @@ class DumpConnection:
             marking = open_wire(settings, again=True)
         except BaseException:
             snapshot.close()
+            raise
+        try:
+            _log_rows(marking)
+        except BaseException:
+            snapshot.close()
+            marking.close()
             raise
         return cls(snapshot, marking, marks, *_compiled())
 
@@ -224,6 +239,21 @@ class _Answer:
             message = f"the server at {self._settings.address} ended the connection while a chunk was read"
             raise TransientError(message)
         self._data += data
+
+
+def _log_rows(marking: Wire) -> None:
+    """Have the session log its marks as rows: a new session starts with the server's present format, which may have changed since the connector began."""
+    rows = marking.query("SHOW SESSION VARIABLES LIKE 'binlog_format'", doing="asking how marks are logged")
+    if not rows or rows[0][1] == "ROW":
+        return
+    try:
+        marking.query("SET SESSION binlog_format = 'ROW'", doing="having marks logged as rows")
+    except PrivilegeError as e:
+        message = (
+            f"new sessions at {marking.settings.address} log with binlog_format={rows[0][1]}, so watermarks would not be logged as rows, and no chunk can be "
+            f"read; run there: SET GLOBAL binlog_format = 'ROW'; the dump waits for it"
+        )
+        raise TransientError(message) from e
 
 
 def _compiled() -> tuple[Walk, Doubtful]:

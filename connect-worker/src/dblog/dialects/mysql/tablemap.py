@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from dblog.dialects.mysql.eventtypes import DELETE_TYPES, ROWS_V2_TYPES, UPDATE_TYPES
+from dblog.dialects.mysql.eventtypes import DELETE_TYPES, ROWS_V2_TYPES, UPDATE_TYPES, EventType
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 
@@ -306,13 +306,16 @@ def mark_rows(type_code: int, body: bytes, table_map: TableMap) -> list[tuple[st
         at += int.from_bytes(body[8:10], "little")
     width, at = packed(body, at)
     bitmap_bytes = (width + 7) // 8
+    partial = type_code == EventType.PARTIAL_UPDATE_ROWS
     images = 2 if type_code in UPDATE_TYPES else 1
     there = body[at : at + bitmap_bytes * images]
     at += bitmap_bytes * images
     out = []
     while at < len(body):
         row = [b"", b""]  # with binlog_row_image=MINIMAL the name stands in the image before, the token in the one after
-        for bits in there:
+        for image, bits in enumerate(there):
+            if partial and image:  # the image after has options in front, and a bit for each JSON column, of which there is none
+                _, at = packed(body, at)
             nulls = body[at]
             at += bitmap_bytes
             place = 0
