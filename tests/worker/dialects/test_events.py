@@ -12,6 +12,7 @@ from dblog.dialects.mysql.events import EventType, WireType
 from dblog.dialects.mysql.position import GtidSet
 from dblog.errors import DefiniteError
 from dblog.model import TableId
+from support.mysql_log import table_map_body
 
 LOGGED = json.loads(Path(__file__).with_name("logged_events.json").read_text())
 FLAVORS = ("mariadb", "mysql")
@@ -405,3 +406,11 @@ def test_a_watermark_table_that_was_altered_is_refused_by_name():
 
     with pytest.raises(DefiniteError, match=r"dblog\.watermark has been altered"):
         events.mark_rows(30, b"", altered)
+
+
+@pytest.mark.parametrize("optional", [b"\x02\x00", b"\x02\x03\x2d\x05\x21", b"\x0a\x03\x2d\x05\x21", b"\x09\x01\x00", b"\x02\xfc"])
+def test_a_table_map_that_contradicts_itself_is_refused_with_a_sentence(optional: bytes) -> None:
+    body = table_map_body(7, "shop", "t", bytes([WireType.LONG, WireType.VARCHAR]), b"\x09\x00", optional=optional)
+
+    with pytest.raises(DefiniteError, match="table map of the log contradicts itself"):
+        events.read_table_map(body)

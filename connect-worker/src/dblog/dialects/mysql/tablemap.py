@@ -122,7 +122,15 @@ def read_table_name(body: bytes) -> tuple[int, TableId]:
 
 
 def read_table_map(body: bytes) -> TableMap:
-    """TABLE_MAP's body (post-header of 8 bytes, as every server since 5.1.4 writes it)."""
+    """TABLE_MAP's body (post-header of 8 bytes, as every server since 5.1.4 writes it). DefiniteError when it contradicts itself."""
+    try:
+        return _table_map(body)
+    except (IndexError, ValueError) as error:
+        message = "a table map of the log contradicts itself: it is damaged, or of a server that this version of dblog does not know"
+        raise DefiniteError(message) from error
+
+
+def _table_map(body: bytes) -> TableMap:
     table_id, table = read_table_name(body)
     flags = int.from_bytes(body[6:8], "little")
     at = 8
