@@ -501,3 +501,14 @@ def test_the_digest_is_the_sum_of_the_rows_checksums(encoder_of) -> None:
     assert digest == zlib.crc32(b"\x02\x02\x02a") + zlib.crc32(b"\x04\x00")
     assert dropped == 1
     assert len(keys) == 1
+
+
+def test_an_impossible_date_of_a_dump_is_not_taken_for_a_date_of_the_log(encoder_of) -> None:
+    """DATE 0900-01-01 of the log and 2081-07-00 of a result set are the same number: 900 << 9 | 1 << 5 | 1 and 2081 | 7 << 16."""
+    encoder = encoder_of(plan_of([Column(name="d", type="date", type_text="date", nullable=True)], key=()))
+
+    _, logged, _ = encoder.encode_rows("c", rows_body(WRITE, 5, 1, b"\0" + (900 << 9 | 1 << 5 | 1).to_bytes(3, "little")), CONTEXT)
+    _, dumped, _, _ = encoder.encode_chunk(result_row([b"\x04" + (2081).to_bytes(2, "little") + b"\x07\0"]), CONTEXT, frozenset())
+
+    assert decoded(encoder.plan, logged[0])["after"]["d"] == (dt.date(900, 1, 1) - dt.date(1970, 1, 1)).days
+    assert decoded(encoder.plan, dumped[0])["after"]["d"] is None

@@ -71,10 +71,12 @@ cdef struct Col:
     Py_ssize_t* member_len
     Py_ssize_t members_count
     # the date met last, for rows near each other often have the same one
-    int64_t date          # as the source writes it (a result set's are all 2^24 and more, the log's less); -1: none yet
+    int64_t date          # as the source writes it, a result set's with FROM_RESULT, for the numbers overlap; -1: none yet
     int64_t date_days
     uint8_t date_text[11]
     bint adjust_years
+
+cdef int64_t FROM_RESULT = 1 << 40
 
 cdef struct Ctx:
     const char* file
@@ -710,7 +712,7 @@ cdef class FastPlan:
                 micros = <int64_t>little(p + 7, 4)
             if year > 9999 or seconds >= 100 * 3600 or micros > 999999:
                 self.refuse_time(index)
-            if not remember_date(c, <int64_t>little(p, 4), year, p[2], p[3]):
+            if not remember_date(c, <int64_t>little(p, 4) | FROM_RESULT, year, p[2], p[3]):
                 return 0
             if op == OP_RESULT_DAYS:
                 w = put_long(w, c.date_days)
