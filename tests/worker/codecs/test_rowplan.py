@@ -512,3 +512,12 @@ def test_an_impossible_date_of_a_dump_is_not_taken_for_a_date_of_the_log(encoder
 
     assert decoded(encoder.plan, logged[0])["after"]["d"] == (dt.date(900, 1, 1) - dt.date(1970, 1, 1)).days
     assert decoded(encoder.plan, dumped[0])["after"]["d"] is None
+
+
+def test_a_binary_of_no_bytes_is_empty(encoder_of) -> None:
+    plan = plan_of([Column(name="b", type="binary", type_text="binary(0)", length=0, nullable=True)], key=())
+
+    _, logged, _ = encoder_of(plan).encode_rows("c", rows_body(WRITE, 5, 1, b"\0\0"), CONTEXT)
+    _, dumped, _, _ = encoder_of(plan).encode_chunk(result_row([b"\0"]), CONTEXT, frozenset())
+
+    assert [decoded(plan, value)["after"]["b"] for value in (logged[0], dumped[0])] == [b"", b""]

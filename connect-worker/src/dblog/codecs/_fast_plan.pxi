@@ -233,7 +233,9 @@ cdef class FastPlan:
             return
         declared = plan.table.columns[at]
         c.trim = declared.type.lower() in _CHARS
-        c.pad = (declared.length or 1) if column.source == Source.BINARY and declared.type.lower() == "binary" else 0
+        c.pad = 0
+        if column.source == Source.BINARY and declared.type.lower() == "binary":
+            c.pad = 1 if declared.length is None else declared.length
         c.log_op = OP_CALL if column.rewrite is not None else self._log_op(c, column, at)
         c.result_op = OP_CALL if column.rewrite is not None else _result_op(column)
         self.fixed_max += 48

@@ -243,8 +243,10 @@ def inflate(raw: bytes, where: str) -> bytes:
 
 
 def padded_width(declared: Column) -> int:
-    """N of BINARY(n), whose values lose their trailing zero bytes in the log; 0 for the kinds that are not padded."""
-    return (declared.length or 1) if canonical_type(declared) == "binary" else 0
+    """N of BINARY(n), whose values lose their trailing zero bytes in the log; 0 for the kinds that are not padded, and for BINARY(0)."""
+    if canonical_type(declared) != "binary":
+        return 0
+    return 1 if declared.length is None else declared.length
 
 
 # --- forms -----------------------------------------------------------------------------------------------------------
