@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
+from dblog.model import TableId
+from pymysql.cursors import Cursor
+from pymysql.err import MySQLError
 from stack.database import Database
 from support.ddl_truth import Follower as Statements
 from support.follower import Follower
@@ -15,6 +21,8 @@ BINARY_DEFAULTS = (
     ("BINARY(4)", "x'00ff'", "00FF"),
     ("BINARY(4)", "x'80'", "80"),
     ("BINARY(4)", "'ab'", "6162"),
+    ("VARBINARY(4) NOT NULL", "x'00ff'", "00FF"),
+    ("VARBINARY(9) NOT NULL", "'a''b\\\\c\\0'", "6127625C6300"),
 )
 
 
@@ -45,5 +53,140 @@ def test_a_binary_default_is_read_byte_by_byte(source: Database) -> None:
         cursor.execute("DROP DATABASE binary_defaults")
 
     expected = ["0x" + digits for _, _, digits in BINARY_DEFAULTS]
+    assert [column.default for column in truth.columns] == expected
+    assert [column.default for column in ours.columns] == expected
+
+
+def _each(types: str, *literals: str) -> list[str]:
+    return [f"{type_} DEFAULT {literal}" for type_ in types.split("|") for literal in literals]
+
+
+NUMBERS = (
+    "5", "'6'", "-7", "+8", "0", "'0'", "1.4", "2.5", "1e1", "'1e1'", "0x10", "b'101'", "TRUE", "'  7'", "-0.0", "'-0'", "007", "''", ".5", "'1.49999'",
+    "'abc'", "'12abc'",
+)  # fmt: skip
+FLOATS = (
+    "16777217", "123456789", "1e7", "1e14", "1e15", "1e20", "1e38", "1e-5", "-1.5e-7", "0.1", "3.14159265358979", "12345678.9", "1.00000001",
+    "123456789012345678", "'1.7976931348623157e308'", "2.2250738585072014e-308", "0.1234567890123456789",
+)  # fmt: skip
+MOMENTS = (
+    "'2024-01-02 03:04:05'", "'2024-01-02 03:04:05.9999999'", "'2024-01-02 03:04:05.5'", "'2024-12-31 23:59:59.96'", "'2024-01-02 03:04:05.0005'",
+    "'2024-01-02 03:04:05.1234565'", "'2024-01-02'", "20240102030405", "20240102030405.6", "'20240102030405.6'", "20240102", "240102030405", "'24-1-2 3:4:5'",
+    "'2024-01-02T03:04:05'", "'2024-01-02 03:04'", "'2024-01-02 03'", "'2024-02-28 23:59:59.9999999'", "'2024-01-02 03:04:05.'", "TIMESTAMP'2024-01-02 03:04:05.678'",
+    "0", "'0000-00-00 00:00:00'", "NOW()", "NULL",
+)  # fmt: skip
+TIMES = (
+    "'10:11:12'", "'10:11'", "'10:11:12.4999999'", "'10:11:59.9999999'", "'-100:00:00'", "101112", "'1 10:11:12'", "'34 22:59:59'", "'838:59:59'", "12", "'1:2:3'",
+    "'-10:11:12.9999999'", "101112.7", "'1 10'", "'2024-01-02 10:11:12'", "''", "'0'", "'-00:00:01'",
+)  # fmt: skip
+TEXTS = (
+    "'x'", "''", "'it''s'", r"'c\\d'", r"'e\nf'", r"'g\0h'", "5", "-5", "1.50", "1e3", "'NULL'", "'ab   '", "0x4142", "x'43'", "b'01000001'", "TRUE", "'é'", "'日?'",
+    "N'n'", "_latin1 x'e9'", "x'c3a9'", "'a' 'b'", "00012", "-0", ".5", "1.",
+)  # fmt: skip
+BYTES = (
+    "'x'",
+    "''",
+    "x'00ff'",
+    "x'00'",
+    "x''",
+    "0x1",
+    "x'ff'",
+    "'a\\0b'",
+    "5",
+    "'é'",
+    "x'6100'",
+    "_binary x'00ff'",
+    "'a\\\\b'",
+    "1.5",
+    "TRUE",
+    "x'41202020'",
+)
+MEMBERS = ("'a'", "'A'", "'b'", "''", "1", "'1'", "'é'", "'É'", "'a '", "'a''b'", "x'61'", "0x62", "'c,a'", "'a,a'", "'x y'")
+EXPRESSIONS = ("(1)", "(1+1)", "('a')", "(uuid())", "(x'00ff')", "(-1)", "(NULL)", "(_latin1'a')", "(b'1')", "(TRUE)", "(curdate())")
+DEFINITIONS = (
+    _each("TINYINT|INT(5) ZEROFILL|BIGINT UNSIGNED|BOOL", *NUMBERS)
+    + _each("BIGINT UNSIGNED", "18446744073709551615", "0xFFFFFFFFFFFFFFFF", "1.8e19")
+    + _each("YEAR", "0", "'0'", "'00'", "'000'", "'0000'", "1", "'70'", "69", "1901", "2000.5", "'99.6'", "0x7CF", "TRUE")
+    + _each(
+        "DECIMAL(5,2)|DECIMAL(10,0)|DECIMAL(8,2) ZEROFILL|DECIMAL(65,30)",
+        *NUMBERS,
+        "1.005",
+        "-0.005",
+        "0.125",
+        "'1.2e2'",
+        "1e-3",
+        "123.456789",
+    )
+    + _each("FLOAT|DOUBLE|FLOAT(7,3)|DOUBLE(10,3)|REAL", *NUMBERS, *FLOATS)
+    + _each("FLOAT ZEROFILL", "5", "1.25", *FLOATS)
+    + _each("BIT(1)|BIT(8)|BIT(64)", "0", "1", "b'101'", "0x0F", "5", "'1'", "'a'", "TRUE", "b''", "1.5")
+    + _each("DATE", *MOMENTS, "101", "240102", "'1-1-1'", "'2024/01/02'", "DATE'2024-01-02'")
+    + _each("DATETIME|DATETIME(1)|DATETIME(3)|DATETIME(6)|TIMESTAMP NULL|TIMESTAMP(3) NOT NULL", *MOMENTS)
+    + _each("TIME|TIME(3)|TIME(6)", *TIMES)
+    + _each(
+        "VARCHAR(20)|CHAR(20) NOT NULL|VARCHAR(20) CHARACTER SET latin1|VARCHAR(20) CHARACTER SET utf16|VARCHAR(9) CHARACTER SET gbk",
+        *TEXTS,
+    )
+    + _each("TEXT|MEDIUMTEXT CHARACTER SET latin1", *TEXTS)
+    + _each("BINARY(4)|VARBINARY(4)|VARBINARY(20)|BINARY(0)|CHAR(4) CHARACTER SET binary|BLOB|LONGBLOB", *BYTES)
+    + _each("ENUM('a','b')|ENUM('A','b','')|ENUM('é','x y')|ENUM('a''b','1','2')|SET('a','b','c')|SET('A','é')|SET('1','2','4')", *MEMBERS)
+    + _each("INET6", "'::1'", "'2001:DB8::1'", "x'00000000000000000000000000000001'", "'::ffff:1.2.3.4'")
+    + _each("INET4", "'1.2.3.4'", "x'01020304'")
+    + _each("UUID", "'AAAAAAAA-BBBB-CCCC-DDDD-EEEEEEEEEEEE'", "'aaaaaaaabbbbccccddddeeeeeeeeeeee'", "UUID()")
+    + _each("VARCHAR(20) COMPRESSED|BLOB COMPRESSED", "'x'", "''", "x'00ff'")
+    + _each("INT|VARCHAR(40)|VARBINARY(20)|BLOB|TEXT|DOUBLE|YEAR", *EXPRESSIONS)
+)
+COLUMNS_A_TABLE = 120
+
+
+def _accepted(cursor: Cursor) -> Iterator[str]:
+    """The definitions that this server takes at all."""
+    for definition in dict.fromkeys(DEFINITIONS):
+        try:
+            cursor.execute(f"CREATE TEMPORARY TABLE probe (c {definition})")
+        except MySQLError:
+            continue
+        cursor.execute("DROP TEMPORARY TABLE probe")
+        yield definition
+
+
+def test_a_default_is_the_same_by_statement_and_by_catalog(source: Database) -> None:
+    wrong, columns_total = [], 0
+    with connected(source) as connection, connection.cursor() as cursor:
+        cursor.execute("DROP DATABASE IF EXISTS every_default")
+        follower = Statements(cursor, source.flavor, "every_default")
+        cursor.execute("SET SESSION sql_mode = '', time_zone = '+00:00'")
+        definitions = list(_accepted(cursor))
+        for at in range(0, len(definitions), COLUMNS_A_TABLE):
+            some = definitions[at : at + COLUMNS_A_TABLE]
+            follower.run(f"CREATE TABLE t{at} ({', '.join(f'c{n} {definition}' for n, definition in enumerate(some))})")
+            altered = ", ".join(
+                f"ALTER COLUMN c{n} SET DEFAULT {definition.split(' DEFAULT ')[1]}" for n, definition in enumerate(some) if n % 7 == 0
+            )
+            with contextlib.suppress(MySQLError):  # an expression cannot be set so by MySQL
+                follower.run(f"ALTER TABLE t{at} {altered}")
+            truth, ours = (tables[TableId("every_default", f"t{at}")] for tables in (follower.truth(), follower.ours()))
+            columns_total += len(truth.columns)
+            wrong += [(d, t.default, o.default) for d, t, o in zip(some, truth.columns, ours.columns, strict=True) if t != o]
+        cursor.execute("DROP DATABASE every_default")
+
+    assert wrong == []
+    assert columns_total > 700
+
+
+def test_a_timestamps_default_is_a_moment_whatever_the_time_zone_of_its_statement(source: Database) -> None:
+    with connected(source) as connection, connection.cursor() as cursor:
+        cursor.execute("DROP DATABASE IF EXISTS zones")
+        follower = Statements(cursor, source.flavor, "zones")
+        follower.time_zone = "+05:30"
+        cursor.execute("SET SESSION time_zone = '+05:30', sql_mode = ''")
+        follower.run(
+            "CREATE TABLE t (a TIMESTAMP(2) NOT NULL DEFAULT '2024-01-02 03:04:05.67', b TIMESTAMP NOT NULL DEFAULT '0000-00-00', c DATETIME DEFAULT '2024-01-02')"
+        )
+        cursor.execute("SET SESSION time_zone = '+00:00'")
+        (truth,), (ours,) = follower.truth().values(), follower.ours().values()
+        cursor.execute("DROP DATABASE zones")
+
+    expected = ["2024-01-01 21:34:05.67", "0000-00-00 00:00:00", "2024-01-02 00:00:00"]
     assert [column.default for column in truth.columns] == expected
     assert [column.default for column in ours.columns] == expected

@@ -40,6 +40,7 @@ class Follower:
         version = tuple(int(part) for part in re.findall(r"\d+", str(self.ask("SELECT VERSION()")[0][0]))[:3])
         self.flavor = (mariadb_flavor if self.mariadb else mysql_flavor)(version)
         self.explicit_timestamps: bool | None = None
+        self.time_zone: str | None = None
         self.sql_mode = 0
         self._session(database, sql_mode)
         self.server = self.ask("SELECT @@character_set_server, @@collation_server")[0]
@@ -59,7 +60,9 @@ class Follower:
             self.sql_mode = SQL_MODES.get(sql_mode, 0)
 
     def ask(self, sql: str, parameters: tuple[str, ...] = ()) -> list[tuple[object, ...]]:
+        self.cursor.connection.use_unicode = not sql.startswith("SHOW CREATE")
         self.cursor.execute(sql, parameters or None)
+        self.cursor.connection.use_unicode = True
         return list(self.cursor.fetchall())
 
     def run(self, statement: str) -> tuple[Change, ...]:
@@ -84,6 +87,7 @@ class Follower:
             default_database=self.database,
             sql_mode=self.sql_mode,
             explicit_timestamps=self.explicit_timestamps,
+            time_zone=self.time_zone,
             database_charset=self._database_charset,
             server_charset=str(self.server[0]),
             server_collation=str(self.server[1]),

@@ -53,7 +53,6 @@ def test_the_zero_of_every_required_column_is_a_value_of_its_schema(properties):
 
 
 OTHERWISE_ON_PURPOSE = {
-    "`c` year DEFAULT '0'": "the server stores 0000; Debezium makes it 2000",
     "`c` varchar(10) CHARACTER SET utf8mb4 DEFAULT 'quo\"te\\tab\t'": "the server reads the backslash as an escape; Debezium keeps it",
 }
 

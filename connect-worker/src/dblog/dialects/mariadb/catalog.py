@@ -22,17 +22,11 @@ def mariadb_default(text: str | None, nullable: bool, type_: str, extra: str) ->
     if text.upper() == "NULL":
         return DefaultText(True, None, False)
     if len(text) > 1 and text[0] == "'" and text[-1] == "'":
-        literal = unquote(text)
+        literal = catalog.unquote(text)
         raw = literal.encode("utf-8", "surrogateescape")
         return DefaultText(True, catalog.binary_default(raw, type_) if type_ in catalog.BINARIES else literal, False)
     plain = re.fullmatch(r"[-+]?\d*\.?\d+(e[-+]?\d+)?|b'[01]*'|x'[0-9a-f]*'|0x[0-9a-f]+|true|false", text, re.IGNORECASE)
     return DefaultText(True, text, plain is None, text if catalog.MOMENT.fullmatch(text) else None)
-
-
-def unquote(text: str) -> str:
-    """``'it''s'`` -> ``it's``. Backslashes come escaped as the server's own append_unescaped writes them."""
-    body = text[1:-1].replace("''", "'")
-    return re.sub(r"\\(.)", lambda m: {"n": "\n", "r": "\r", "0": "\0", "Z": "\x1a"}.get(m[1], m[1]), body, flags=re.DOTALL)
 
 
 def read_databases(execute: Execute) -> list[DatabaseDefaults]:

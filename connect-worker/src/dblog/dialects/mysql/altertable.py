@@ -24,7 +24,7 @@ from dblog.dialects.mysql.coltypes import (
 )
 from dblog.dialects.mysql.columndefs import ColumnSpec, parse_column
 from dblog.dialects.mysql.context import Context
-from dblog.dialects.mysql.defaults import DefaultSpec, normal_default, parse_default
+from dblog.dialects.mysql.defaults import DefaultSpec, normal_default, parse_default, stored_default
 from dblog.dialects.mysql.keys import PRIMARY
 from dblog.dialects.mysql.lexer import Cursor, NotUnderstood
 from dblog.dialects.mysql.tabledefs import (
@@ -483,6 +483,7 @@ def _with_default(column: Column, default: DefaultSpec | None, context: Context)
     if column.generated:
         return column
     length = column.length if column.written is None else column.written.length
+    default = stored_default(default, column.type, mariadb=context.flavor.mariadb)
     written = Written(length, None if default is None else default.written)
     if default is None or default.null:
         return replace(column, has_default=column.nullable, default=None, default_is_expression=False, written=written)

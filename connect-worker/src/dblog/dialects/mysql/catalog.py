@@ -9,10 +9,13 @@ says.
 from __future__ import annotations
 
 import re
+import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation, localcontext
 
+from dblog.dialects.mysql.charsets import decoder
 from dblog.dialects.mysql.keys import PRIMARY, choose_key
 from dblog.dialects.mysql.versioning import IMPLICIT, ROW_END
 from dblog.errors import DefiniteError
@@ -51,8 +54,8 @@ INDEXES_SQL = (
 SHOW_INDEX_SQL = "SHOW INDEX FROM {table}"
 """In the server's order, which STATISTICS does not promise; asked only where that order decides the key."""
 
-DEFAULTS_SQL = "SELECT {values} FROM (SELECT 1 AS one) AS one LEFT JOIN {table} AS t ON FALSE"
-"""Default values as the columns store them, also of an empty table: DEFAULT() reads no row."""
+SHOW_CREATE_SQL = "SHOW CREATE TABLE {table}"
+"""Asked for defaults that COLUMN_DEFAULT may have spoilt. MariaDB's answer has a binary default byte by byte: it must come as bytes, not as text."""
 
 ONE_TABLE = " AND TABLE_NAME = %s"
 
@@ -156,37 +159,60 @@ def _read_database(execute: Execute, database: str, include: Callable[[TableId],
 
 
 def _exact_defaults(execute: Execute, id_: TableId, columns: list[Column]) -> list[Column]:
-    """The columns with the defaults that COLUMN_DEFAULT may have spoilt, as the server stores them.
+    """The columns with the defaults that COLUMN_DEFAULT may have spoilt, as SHOW CREATE TABLE has them.
 
     COLUMN_DEFAULT is utf8mb3 text: MySQL ends a binary default at its first NUL, MariaDB writes ? for bytes that are no text, and both do for characters
-    beyond the basic plane. A table that the account may not read keeps that text: its rows are never read.
+    beyond the basic plane (MariaDB in SHOW CREATE TABLE too). MySQL has a TIMESTAMP in the time zone of the session that wrote it. Of a table that the account
+    may not read, that text is kept: its rows are never read.
     """
-    asked = [index for index, column in enumerate(columns) if _in_doubt(column)]
-    if not asked:
+    if not any(_in_doubt(column) for column in columns):
         return columns
-    values = ", ".join(_default_bytes(columns[index]) for index in asked)
     try:
-        (row,) = execute(DEFAULTS_SQL.format(values=values, table=quote(id_)), ())
+        rows = execute(SHOW_CREATE_SQL.format(table=quote(id_)), ())
     except DefiniteError:
         return columns
-    exact = list(columns)
-    for index, value in zip(asked, row, strict=True):
-        if value is not None:
-            raw, type_ = bytes.fromhex(_text(value)), columns[index].type
-            text = binary_default(raw, type_) if type_ in BINARIES else raw.decode("utf-8", "replace")
-            exact[index] = replace(columns[index], default=text)
-    return exact
+    written = dict(_written_defaults(_text(rows[0][1])))
+    return [
+        replace(column, default=_exact(written[column.name], column)) if _in_doubt(column) and column.name in written else column
+        for column in columns
+    ]
 
 
 def _in_doubt(column: Column) -> bool:
     if column.default is None or column.default_is_expression or column.generated:
         return False
+    if column.type == "timestamp":
+        return bool(column.default.strip("0-: ."))
     return column.type in BINARIES or column.type in LARGE_TEXTS or (column.charset is not None and "?" in column.default)
 
 
-def _default_bytes(column: Column) -> str:
-    name = "`" + column.name.replace("`", "``") + "`"
-    return f"HEX(DEFAULT(t.{name}))" if column.type in BINARIES else f"HEX(CONVERT(DEFAULT(t.{name}) USING utf8mb4))"
+_WRITTEN = re.compile(
+    r"^  `((?:[^`]|``)*)` (?:[^'\n]|'(?:[^'\\]|\\.|'')*')*? DEFAULT ('(?:[^'\\]|\\.|'')*'|0x[0-9A-Fa-f]*|[xX]'[0-9A-Fa-f]*'|[-+.\dEe]+)(?=[ ,\n])",
+    re.MULTILINE | re.DOTALL,
+)
+"""A column of SHOW CREATE TABLE whose default is a literal; newlines inside of quotes are written as escapes."""
+
+
+def _written_defaults(statement: str) -> Iterable[tuple[str, str]]:
+    return ((name.replace("``", "`"), literal) for name, literal in _WRITTEN.findall(statement))
+
+
+def _exact(literal: str, column: Column) -> str:
+    """The default's one form from a literal of SHOW CREATE TABLE. Digits are of the column's own character set."""
+    digits = re.fullmatch(r"0x([0-9A-Fa-f]*)|[xX]'([0-9A-Fa-f]*)'", literal)
+    if digits is not None:
+        raw = bytes.fromhex(digits[1] or digits[2] or "")
+        if column.type in BINARIES:
+            return binary_default(raw, column.type)
+        return decoder(column.charset, where="a default")(raw)
+    text = unquote(literal) if literal.startswith("'") else number_default(literal)
+    return binary_default(text.encode("utf-8", "surrogateescape"), column.type) if column.type in BINARIES else text
+
+
+def unquote(literal: str) -> str:
+    """``'it''s'`` -> ``it's``. Backslashes come escaped as the server's own append_unescaped writes them."""
+    body = literal[1:-1].replace("''", "'")
+    return re.sub(r"\\(.)", lambda m: {"n": "\n", "r": "\r", "0": "\0", "Z": "\x1a"}.get(m[1], m[1]), body, flags=re.DOTALL)
 
 
 def _ask(execute: Execute, sql: str, database: str, facts: dict[str, tuple[str | None, str | None]]) -> list[Sequence[object]]:
@@ -275,7 +301,7 @@ def column_of(row: Sequence[object], default_of: DefaultReader) -> Column:
         collation=canonical_collation(collation) if collation else None,
         members=members_of(type_text) if type_ in {"enum", "set"} else (),
         has_default=default.has_default,
-        default=default.default,
+        default=_one_form(default, type_, length, scale),
         default_is_expression=default.is_expression,
         auto_increment="auto_increment" in extra.lower(),
         generated=generated,
@@ -283,6 +309,15 @@ def column_of(row: Sequence[object], default_of: DefaultReader) -> Column:
         comment=_text_or_none(row[13]) or None,
         written=None if default.written is None else Written(length, default.written),
     )
+
+
+def _one_form(default: DefaultText, type_: str, length: int | None, scale: int | None) -> str | None:
+    if default.default is None or default.is_expression or type_ not in FLOATS:
+        return default.default
+    try:
+        return float_default(default.default, type_, length=length, scale=scale)
+    except InvalidOperation:
+        return default.default
 
 
 FIXED_TEXT = frozenset({"char", "varchar", "binary", "varbinary"})
@@ -332,6 +367,35 @@ def members_text(members: Iterable[str]) -> str:
 def binary_default(raw: bytes, type_: str) -> str:
     """A default of a binary type, one form for all servers: hexadecimal, as MySQL 8 prints it; the zeros that fill a BINARY(n) left out."""
     return "0x" + (raw.rstrip(b"\0") if type_ == "binary" else raw).hex().upper()
+
+
+def float_default(text: str, type_: str, *, length: int | None, scale: int | None) -> str:
+    """A default of FLOAT or DOUBLE, one form for all servers, which print an exponent here and none there.
+
+    Of a FLOAT the server prints six digits; the value itself nobody can ask for, and a FLOAT(m, d) stops at its greatest.
+    """
+    number = Decimal(text)
+    with localcontext() as precise:
+        precise.prec = 400
+        if scale is not None:
+            most = Decimal(10) ** ((length or scale) - scale) - Decimal(1).scaleb(-scale)
+            return f"{max(-most, min(number, most)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_EVEN) + 0:f}"
+    if type_ == "float":
+        largest = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
+        single = struct.unpack("<f", struct.pack("<f", max(-largest, min(float(number), largest))))[0]
+        number = Decimal(f"{single:.6g}")
+    value = float(number)
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)  # noqa: PLR2004 - no long rows of zeros
+
+
+def number_default(literal: str) -> str:
+    """The text that a number without quotes becomes."""
+    if "e" in literal.lower():
+        return float_default(literal, "double", length=None, scale=None)
+    sign, number = ("-", literal[1:]) if literal.startswith("-") else ("", literal)
+    whole, point, fraction = number.partition(".")
+    number = (whole.lstrip("0") or "0") + (point + fraction if fraction else "")
+    return sign + number if number.strip("0.") else number
 
 
 LARGE_TEXTS = frozenset({"tinytext", "text", "mediumtext", "longtext"})

@@ -20,7 +20,7 @@ from dblog.dialects.mysql.coltypes import (
     text_attribute,
 )
 from dblog.dialects.mysql.context import Context
-from dblog.dialects.mysql.defaults import DefaultSpec, normal_default, parse_default, parse_now
+from dblog.dialects.mysql.defaults import DefaultSpec, normal_default, parse_default, parse_now, stored_default
 from dblog.dialects.mysql.lexer import Cursor, Kind, NotUnderstood
 from dblog.model import Column, Written
 
@@ -171,9 +171,10 @@ def make_column(spec: ColumnSpec, base: Charset, context: Context, *, first_time
     if spec.generated or spec.row_version or spec.auto_increment:
         default = None
     elif spec.type.compressed and default is None and not nullable:
-        default = DefaultSpec()  # MariaDB gives a compressed column that cannot be NULL the default ''
-    value = normal_default(default, finished, zerofill=spec.type.zerofill, context=context) if default is not None else None
+        default = DefaultSpec(quoted=True)  # MariaDB gives a compressed column that cannot be NULL the default ''
+    default = stored_default(default, finished.type, mariadb=context.flavor.mariadb)
     null = default is None or default.null
+    value = None if default is None or null else normal_default(default, finished, zerofill=spec.type.zerofill, context=context)
     return Column(
         name=spec.name,
         type=finished.type,
@@ -217,4 +218,4 @@ def _implicit_timestamp(spec: ColumnSpec, *, first_timestamp: bool) -> tuple[Def
 
 def _zero_timestamp(spec: ColumnSpec) -> DefaultSpec:
     fsp = spec.type.length or 0
-    return DefaultSpec(text="0000-00-00 00:00:00" + ("." + "0" * fsp if fsp else ""))
+    return DefaultSpec(text="0000-00-00 00:00:00" + ("." + "0" * fsp if fsp else ""), quoted=True)

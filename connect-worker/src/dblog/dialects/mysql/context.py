@@ -22,7 +22,7 @@ class Context:
     """One statement's surroundings.
 
     ``database_charset`` answers (charset, collation) of a database, each None if not known. ``lower_case_names``: the server's lower_case_table_names is 1.
-    ``explicit_timestamps``: the session's explicit_defaults_for_timestamp, None if not known.
+    ``explicit_timestamps``: the session's explicit_defaults_for_timestamp, None if not known. ``time_zone``: that of the session, None for UTC.
     """
 
     flavor: Flavor
@@ -31,6 +31,7 @@ class Context:
     sql_mode: int = 0
     lower_case_names: bool = False
     explicit_timestamps: bool | None = None
+    time_zone: str | None = None
     database_charset: Callable[[str], tuple[str | None, str | None]] = lambda _: (None, None)
     server_charset: str | None = None
     server_collation: str | None = None

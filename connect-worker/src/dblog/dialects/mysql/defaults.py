@@ -1,21 +1,30 @@
-"""DEFAULT clauses: read, and brought into the form in which information_schema prints them.
+"""DEFAULT clauses: read, and brought into the one form that a default has, whoever tells of it.
 
 The server stores a literal default in the column's own format and prints it from there, so ``DECIMAL(5,2) DEFAULT 1`` prints ``1.00`` and
 ``DATE DEFAULT 20240101`` prints ``2024-01-01``. A record's schema default comes from this text, so the form matters: a table read from
-the server and the same table built from DDL must give the same schema. The text of an expression is kept as written; only that it is one
-matters for a row.
+the server and the same table built from DDL must give the same schema. So the form is the server's print; where that differs by version or
+cannot hold the value (floats, bytes) catalog.py brings it into a form that both sides make: ``float_default``, ``binary_default``. The text of an
+expression is kept as written; only that it is one matters for a row.
+
+A literal that is stored as nothing here can tell (a time zone inside it, a rounding of a day that does not exist) is ``NotUnderstood``: the table is read
+from the server. What sql_mode lets through in non-strict sessions becomes what the server makes of it. Rule sources: Field_*::store in sql/field.cc,
+str_to_datetime, number_to_datetime and str_to_time in mysys/my_time.cc (sql-common/my_time.c in MariaDB); tests/integration/test_defaults.py asks servers.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from ipaddress import IPv4Address, IPv6Address
 
-from dblog.dialects.mysql.catalog import MOMENT, binary_default
+from dblog.dialects.mysql import charsets
+from dblog.dialects.mysql.catalog import BINARIES, LARGE_TEXTS, MOMENT, binary_default, float_default, number_default
 from dblog.dialects.mysql.coltypes import FinishedType, bits_bytes, bits_text
 from dblog.dialects.mysql.context import Context
 from dblog.dialects.mysql.lexer import Cursor, Kind, NotUnderstood
+from dblog.dialects.mysql.values import inet6_text
 
 NOW_WORDS = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 
@@ -32,6 +41,10 @@ class DefaultSpec:
     digits: str = ""
     """Of a hex or bit literal."""
     digits_base: int = 0
+    quoted: bool = False
+    """A literal in quotes."""
+    introducer: str | None = None
+    """The character set named before a literal, in lower case: ``_latin1'a'``."""
     written: str | None = None
     """The statement's word where Debezium repeats it: a literal without quotes, ``curdate()``; None: as the server says it."""
 
@@ -66,7 +79,9 @@ def _group(cursor: Cursor, *, literals: bool) -> DefaultSpec:
     inner = None
     if cursor.is_any(*NOW_WORDS):
         inner = parse_now(cursor)
-    elif cursor.next.kind in (Kind.STRING, Kind.NUMBER) or cursor.is_op("-"):
+    elif literals and cursor.take("NULL"):
+        inner = DefaultSpec(null=True)
+    elif literals or cursor.next.kind in (Kind.STRING, Kind.NUMBER) or cursor.is_op("-"):
         inner = _literal(cursor)
     whole = inner is not None and cursor.at == end - 1
     cursor.at = end
@@ -92,14 +107,15 @@ def _literal(cursor: Cursor) -> DefaultSpec | None:
     token = cursor.next
     if token.kind is Kind.STRING:
         text = cursor.string()
-        return DefaultSpec(text=text, written=text)
+        return DefaultSpec(text=text, written=text, quoted=True)
     if (
         token.kind is Kind.WORD
         and cursor.ahead(1).kind in (Kind.STRING, Kind.HEX, Kind.BITS)
         and (token.text.startswith("_") or token.upper in ("DATE", "TIME", "TIMESTAMP"))
     ):
         cursor.at += 1
-        return _literal(cursor)
+        literal = _literal(cursor)
+        return literal and replace(literal, introducer=token.text[1:].lower()) if token.text.startswith("_") else literal
     if token.kind in (Kind.HEX, Kind.BITS):
         base = 16 if token.kind is Kind.HEX else 2
         return DefaultSpec(
@@ -141,122 +157,270 @@ def _operand(cursor: Cursor) -> None:
         cursor.skip_group()
 
 
+def stored_default(default: DefaultSpec | None, type_: str, *, mariadb: bool) -> DefaultSpec | None:
+    """The default that the column gets: None where the server drops it, an expression where it keeps one.
+
+    MySQL drops a literal of a large object in sessions that are not strict. MariaDB keeps the default of one as it was written, and what stands behind a
+    character set's name there is none of the literals that it can store.
+    """
+    if default is None or default.null or default.expression:
+        return default
+    if not mariadb and type_ in LARGE_OBJECTS:
+        return None
+    if mariadb and default.introducer is not None and type_ in LARGE_OBJECTS:
+        return replace(default, expression=True)
+    return default
+
+
+LARGE_OBJECTS = LARGE_TEXTS | frozenset({"tinyblob", "blob", "mediumblob", "longblob", "json", "geometry"})
+
+
 def normal_default(default: DefaultSpec, type_: FinishedType, *, zerofill: bool, context: Context) -> str:
-    """The text information_schema prints for a default that is not NULL."""
+    """The form of a default that is not NULL."""
     if default.now:
         if context.flavor.mariadb:
             return f"current_timestamp({default.fsp or ''})"
         return default.text
     if default.expression:
         return default.text
-    text = default.text
+    form = _form(default, type_, zerofill=zerofill, context=context)
+    if context.flavor.mariadb and type_.charset is not None and type_.type not in LARGE_TEXTS:
+        return _BEYOND_PLANE.sub("?", form)
+    return form
+
+
+_BEYOND_PLANE = re.compile("[\U00010000-\U0010ffff]")
+"""MariaDB prints such a character as a question mark wherever it prints a default; nobody can ask for it."""
+
+
+def _form(default: DefaultSpec, type_: FinishedType, *, zerofill: bool, context: Context) -> str:
     match type_.type:
-        case "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "year":
-            return _integer(default, type_, zerofill=zerofill)
+        case "tinyint" | "smallint" | "mediumint" | "int" | "bigint":
+            number = str(_whole(default))
+            return number.zfill(type_.length or 0) if zerofill else number
+        case "year":
+            return _year(default)
         case "decimal":
-            return _decimal(text if not default.digits else str(int(default.digits, default.digits_base)), type_.scale or 0)
+            return _decimal(_number(default), type_, zerofill=zerofill)
         case "float" | "double":
-            return _float(text, type_, single=type_.type == "float")
+            return float_default(f"{_number(default):E}", type_.type, length=type_.length, scale=type_.scale)
         case "bit":
-            number = int(default.digits, default.digits_base) if default.digits else _whole(text)
-            return f"b'{number:b}'"
+            return f"b'{_bits(default):b}'"
         case "date":
-            return _date(text)
-        case "datetime" | "timestamp":
-            return _datetime(text, type_.length or 0)
+            return _datetime(default, 0, context)[:10]
+        case "datetime":
+            return _datetime(default, type_.length or 0, context)
+        case "timestamp":
+            return _in_utc(default, _datetime(default, type_.length or 0, context), context)
         case "time":
-            return _time(text, type_.length or 0)
-        case "char":
-            return text.rstrip(" ")
-        case "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob":
-            return binary_default(
-                bits_bytes(default.digits, default.digits_base) if default.digits_base else text.encode("utf-8", "surrogateescape"),
-                type_.type,
-            )
+            return _time(default, type_.length or 0, context)
+        case kind if kind in BINARIES:
+            return binary_default(_bytes(default), kind)
         case "enum":
+            text = _text(default, type_.charset)
+            if context.flavor.mariadb and not default.quoted and text.isdecimal() and 0 < int(text) <= len(type_.members):
+                return type_.members[int(text) - 1]
             return next((member for member in type_.members if member.lower() == text.rstrip(" ").lower()), text)
         case "set":
-            chosen = {part.lower() for part in text.split(",")}
+            chosen = {part.rstrip(" ").lower() for part in _text(default, type_.charset).split(",")}
             return ",".join(member for member in type_.members if member.lower() in chosen)
+        case "char":
+            return _text(default, type_.charset).rstrip(" ")
+        case "uuid":
+            digits = (_bytes(default).hex() if default.digits_base else default.text.replace("-", "")).lower()
+            return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        case "inet4" | "inet6":
+            return _address(default, 4 if type_.type == "inet4" else 6)
         case _:
-            return text
+            return _text(default, type_.charset)
 
 
-def _whole(text: str) -> int:
+WIDE_BYTES = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
+"""A literal of fewer bytes than a character has is filled with zeros in front."""
+
+
+def _uncertain(default: DefaultSpec) -> NotUnderstood:
+    return NotUnderstood(f"how the server stores the default {default.text!r} cannot be told")
+
+
+_NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
+
+
+def _number(default: DefaultSpec) -> Decimal:
+    """The number, as far as the text begins with one."""
+    if default.digits_base:
+        return Decimal(int(default.digits or "0", default.digits_base))
+    found = _NUMBER.match(default.text)
+    with localcontext() as precise:
+        precise.prec = 130
+        return Decimal(found[1]) if found else Decimal(0)
+
+
+def _whole(default: DefaultSpec) -> int:
+    with localcontext() as precise:
+        precise.prec = 400
+        return int(_number(default).quantize(Decimal(1), ROUND_HALF_UP))
+
+
+def _decimal(number: Decimal, type_: FinishedType, *, zerofill: bool) -> str:
+    scale = type_.scale or 0
+    with localcontext() as precise:
+        precise.prec = 130
+        text = f"{number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP) + 0:f}"  # + 0: there is no zero below zero
+    return text.zfill((type_.length or 10) + (scale > 0)) if zerofill else text
+
+
+def _year(default: DefaultSpec) -> str:
+    number = _whole(default)
+    if 1 <= number < 100:  # noqa: PLR2004 - YEAR's two-digit rule
+        number += 2000 if number < 70 else 1900  # noqa: PLR2004
+    if number == 0 and default.quoted and len(default.text) < 4:  # noqa: PLR2004 - '0' is 2000, '0000' and 0 are the zero year
+        number = 2000
+    return f"{number:04d}"
+
+
+def _bits(default: DefaultSpec) -> int:
+    """A text is its bytes here, not the number that it shows."""
+    if default.quoted and not default.digits_base:
+        return int.from_bytes(_bytes(default), "big")
+    return _whole(default)
+
+
+def _bytes(default: DefaultSpec) -> bytes:
+    if default.digits_base:
+        return bits_bytes(default.digits, default.digits_base)
+    return _shown(default).encode("utf-8", "surrogateescape")
+
+
+def _text(default: DefaultSpec, charset: str | None) -> str:
+    """Bytes given by their digits are of the named character set, else of the column's own."""
+    if default.digits_base:
+        raw, unit = _bytes(default), WIDE_BYTES.get(charset or "", 1)
+        if default.introducer is None and len(raw) % unit:
+            raw = raw.rjust(len(raw) + unit - len(raw) % unit, b"\0")
+        return charsets.decoder(default.introducer or charset or "utf8mb4", where="a default")(raw)
+    return _shown(default)
+
+
+def _shown(default: DefaultSpec) -> str:
+    """A number that becomes text is what the server prints of it."""
+    if default.quoted or not _NUMBER.fullmatch(default.text):
+        return default.text
+    return number_default(default.text)
+
+
+def _address(default: DefaultSpec, kind: int) -> str:
     try:
-        with localcontext() as precise:
-            precise.prec = 80
-            return int(Decimal(text.strip()).quantize(Decimal(1), ROUND_HALF_UP))
-    except (InvalidOperation, ValueError):
-        return 0
+        if kind == 4:  # noqa: PLR2004 - INET4
+            return str(IPv4Address(_bytes(default) if default.digits_base else default.text))
+        address = IPv6Address(_bytes(default) if default.digits_base else default.text)
+    except ValueError as error:
+        raise _uncertain(default) from error
+    return inet6_text(address.packed)
 
 
-def _integer(default: DefaultSpec, type_: FinishedType, *, zerofill: bool) -> str:
-    number = int(default.digits, default.digits_base) if default.digits else _whole(default.text)
-    if type_.type == "year":
-        if 1 <= number < 100:  # noqa: PLR2004 - YEAR's two-digit rule
-            number += 2000 if number < 70 else 1900  # noqa: PLR2004
-        return f"{number:04d}"
-    return str(number).zfill(type_.length or 0) if zerofill else str(number)
+# -- moments ----------------------------------------------------------------------------------------------------------------------------
+
+_TRUNCATES, _ROUNDS = 1 << 32, 1 << 34
+"""sql_mode: MySQL's TIME_TRUNCATE_FRACTIONAL, MariaDB's TIME_ROUND_FRACTIONAL."""
+
+_CALENDAR = re.compile(
+    r"\s*(\d{1,4})[^\d\s](\d{1,2})[^\d\s](\d{1,2})(?:(?:T|\s+)(\d{1,2})(?:[^\d\s](\d{1,2})(?:[^\d\s](\d{1,2})(?:\.(\d*))?)?)?)?\s*"
+)
+_RUN = re.compile(r"\s*(\d{6}|\d{8}|\d{12}|\d{14})(?:\.(\d*))?\s*")
+_CLOCK = re.compile(r"\s*(-?)(?:(\d+)\s+)?(\d+)(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?\s*")
+_SECONDS = re.compile(r"\s*(-?)(\d{1,7})(?:\.(\d*))?\s*")
 
 
-def _decimal(text: str, scale: int) -> str:
+def _micros(default: DefaultSpec, fraction: str | None, fsp: int, context: Context) -> int:
+    """The fraction of a second as the column keeps it, a million where it is rounded up to a whole one."""
+    digits = fraction or ""
+    unit = int("1".ljust(7 - fsp, "0"))
+    micros = int((digits + "000000")[:6])
+    if context.flavor.mariadb:
+        if context.sql_mode & _ROUNDS and digits[fsp:].strip("0"):
+            raise _uncertain(default)
+        return micros // unit * unit
+    if context.sql_mode & _TRUNCATES:
+        return micros // unit * unit
+    micros += digits[6:7] >= "5"  # first to microseconds, then to what the column has
+    return (micros + unit // 2) // unit * unit
+
+
+def _fraction(micros: int, fsp: int) -> str:
+    return f".{micros:06d}"[: fsp + 1] if fsp else ""
+
+
+def _datetime(default: DefaultSpec, fsp: int, context: Context) -> str:
+    """``YYYY-MM-DD hh:mm:ss``, with as many digits of a second as the column has."""
+    if found := _CALENDAR.fullmatch(default.text):
+        year, rest, fraction = found[1], [int(part or 0) for part in found.groups()[1:6]], found[7]
+    elif found := _RUN.fullmatch(_numbered(default)):
+        width = 4 if len(found[1]) in (8, 14) else 2
+        year, run, fraction = found[1][:width], found[1][width:].ljust(10, "0"), found[2]
+        rest = [int(run[at : at + 2]) for at in range(0, 10, 2)]
+    elif not default.text.strip(" 0-:.") and default.text.strip():
+        year, rest, fraction = "0000", [0] * 5, None
+    else:
+        raise _uncertain(default)
+    full_year = int(year) + ((2000 if int(year) < 70 else 1900) if len(year) == 2 else 0)  # noqa: PLR2004 - the two-digit rule
+    if len(year) == 2 and not (int(year) or any(rest)):  # noqa: PLR2004
+        full_year = 0
+    month, day, hour, minute, second = rest
+    micros = _micros(default, fraction, fsp, context)
+    if micros == 1_000_000:  # noqa: PLR2004
+        try:
+            later = datetime(full_year, month, day, hour, minute, second) + timedelta(seconds=1)  # noqa: DTZ001 - a wall clock's
+        except (ValueError, OverflowError) as error:
+            raise _uncertain(default) from error
+        return f"{later.year:04d}-{later:%m-%d %H:%M:%S}" + _fraction(0, fsp)
+    return f"{full_year:04d}-{month:02d}-{day:02d} {hour:02d}:{minute:02d}:{second:02d}" + _fraction(micros, fsp)
+
+
+def _in_utc(default: DefaultSpec, local: str, context: Context) -> str:
+    """A TIMESTAMP is a moment: the text is what a session in UTC sees, which ours is."""
+    zone = context.time_zone
+    if zone is None or zone in ("UTC", "GMT") or not local.strip("0-: ."):
+        return local
+    offset = re.fullmatch(r"([+-])(\d{1,2}):(\d{2})", zone)
+    if offset is None:
+        raise _uncertain(default)
+    away = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
     try:
-        with localcontext() as precise:
-            precise.prec = 130
-            return f"{Decimal(text.strip()).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP):f}"
-    except InvalidOperation:
-        return text
+        moment = datetime.strptime(local[:19], "%Y-%m-%d %H:%M:%S")  # noqa: DTZ007 - the zone is taken away below
+    except ValueError as error:
+        raise _uncertain(default) from error
+    return f"{moment - away if offset[1] == '+' else moment + away:%Y-%m-%d %H:%M:%S}{local[19:]}"
 
 
-def _float(text: str, type_: FinishedType, *, single: bool) -> str:
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    if type_.scale is not None:
-        return f"{number:.{type_.scale}f}"
-    if number == int(number) and abs(number) < 1e15:  # noqa: PLR2004 - beyond, the server prints an exponent
-        return str(int(number))
-    if single:
-        return f"{number:.6g}"
-    return repr(number)
+def _numbered(default: DefaultSpec) -> str:
+    """A number brought to the digits of a date or of a date and time (number_to_datetime); a text as it is."""
+    whole, point, fraction = default.text.partition(".")
+    if default.quoted or not whole.isdecimal():
+        return default.text
+    number = int(whole)
+    if 0 < number <= 99_991_231:  # noqa: PLR2004 - the last date
+        number += (20_000_000 if number <= 691_231 else 19_000_000) if number <= 991_231 else 0  # noqa: PLR2004 - the two-digit rule
+        return f"{number:08d}"
+    if number <= 991_231_235_959:  # noqa: PLR2004 - the last moment of 1999
+        return f"{number:012d}{point}{fraction}"
+    return f"{number:014d}{point}{fraction}"
 
 
-def _fraction(digits: str | None, fsp: int) -> str:
-    return "." + ((digits or "") + "000000")[:fsp] if fsp else ""
-
-
-def _date(text: str) -> str:
-    found = re.match(r"\s*(\d{4})(\d{2})(\d{2})(?:\d{6})?\s*$", text) or re.match(r"\s*(\d{2,4})\D+(\d{1,2})\D+(\d{1,2})", text)
-    if found is None:
-        return "0000-00-00" if _whole(text) == 0 else text
-    return f"{_year(found[1])}-{found[2]:0>2}-{found[3]:0>2}"
-
-
-def _year(text: str) -> str:
-    if len(text) > 2:  # noqa: PLR2004
-        return text.zfill(4)
-    return ("20" if int(text) < 70 else "19") + text.zfill(2)  # noqa: PLR2004 - the two-digit rule
-
-
-def _datetime(text: str, fsp: int) -> str:
-    found = re.match(r"\s*(\d{4})(\d{2})(\d{2})(?:(\d{2})(\d{2})(\d{2}))?(?:\.(\d+))?\s*$", text) or re.match(
-        r"\s*(\d{2,4})\D(\d{1,2})\D(\d{1,2})(?:[T\s]+(\d{1,2})\D(\d{1,2})(?:\D(\d{1,2}))?(?:\.(\d+))?)?\s*$", text
-    )
-    if found is None:
-        return "0000-00-00 00:00:00" + _fraction(None, fsp) if _whole(text) == 0 else text
-    year, month, day, hour, minute, second, fraction = found.groups()
-    return f"{_year(year)}-{month:0>2}-{day:0>2} {hour or 0:0>2}:{minute or 0:0>2}:{second or 0:0>2}" + _fraction(fraction, fsp)
-
-
-def _time(text: str, fsp: int) -> str:
-    found = re.match(r"\s*(-?)(?:(\d+)\s+)?(\d+):(\d{1,2})(?::(\d{1,2}))?(?:\.(\d+))?\s*$", text)
-    if found:
-        sign, days, hour, minute, second, fraction = found.groups()
-        return f"{sign}{int(days or 0) * 24 + int(hour):02d}:{minute:0>2}:{second or 0:0>2}" + _fraction(fraction, fsp)
-    found = re.match(r"\s*(-?)(\d+)(?:\.(\d+))?\s*$", text)
-    if found is None:
-        return text
-    number = found[2].zfill(6)
-    return f"{found[1]}{number[:-4]}:{number[-4:-2]}:{number[-2:]}" + _fraction(found[3], fsp)
+def _time(default: DefaultSpec, fsp: int, context: Context) -> str:
+    if (found := _CALENDAR.fullmatch(default.text)) and found[4] is not None:
+        return _time(replace(default, text=default.text.strip()[len(found[0].strip().split()[0]) :].strip()), fsp, context)
+    if (found := _CLOCK.fullmatch(default.text)) and (found[2] is not None or found[4] is not None):
+        sign, days, hours, minutes, seconds, fraction = found.groups()
+        total = ((int(days or 0) * 24 + int(hours)) * 60 + int(minutes or 0)) * 60 + int(seconds or 0)
+    elif found := _SECONDS.fullmatch(default.text):
+        sign, run, fraction = found[1], found[2].zfill(6), found[3]
+        total = (int(run[:-4]) * 60 + int(run[-4:-2])) * 60 + int(run[-2:])
+    else:
+        raise _uncertain(default)
+    micros = _micros(default, fraction, fsp, context)
+    total, micros = total + micros // 1_000_000, micros % 1_000_000
+    if total >= 839 * 3600:
+        raise _uncertain(default)
+    sign = sign if total or micros else ""
+    return f"{sign}{total // 3600:02d}:{total // 60 % 60:02d}:{total % 60:02d}" + _fraction(micros, fsp)

@@ -26,7 +26,7 @@ _VARIABLES = (
     "log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "binlog_row_value_options", "binlog_transaction_compression",
     "binlog_order_commits", "binlog_checksum", "log_bin_compress", "log_slave_updates", "log_replica_updates", "gtid_mode",
     "server_id", "server_uuid", "lower_case_table_names", "sql_mode", "character_set_server", "collation_server", "version",
-    "version_comment", "innodb_native_foreign_keys", "read_only", "super_read_only",
+    "version_comment", "innodb_native_foreign_keys", "read_only", "super_read_only", "system_time_zone",
 )  # fmt: skip
 
 
@@ -51,6 +51,8 @@ class ServerFacts:
     sql_mode: str
     charset: str
     collation: str
+    system_time_zone: str
+    """What a session's time_zone=SYSTEM means, in the words of the operating system: UTC, CEST."""
     partial_json: bool
     compressed: bool
     """binlog_transaction_compression (MySQL) or log_bin_compress (MariaDB): for sessions that do not choose otherwise."""
@@ -218,6 +220,8 @@ class Session:
 
     def execute(self, statement: str, arguments: tuple[str, ...]) -> list[tuple[Any, ...]]:
         """A statement of catalog.py."""
+        if statement.startswith("SHOW CREATE"):
+            return self._wire.query_bytes(statement, doing="reading the catalog")
         return self.query(statement, arguments, doing="reading the catalog")
 
     def read_catalog(self, include: Callable[[TableId], bool]) -> list[Table]:
@@ -378,6 +382,7 @@ def read_facts(variables: dict[str, str]) -> ServerFacts:
         sql_mode=variables.get("sql_mode", ""),
         charset=variables.get("character_set_server", ""),
         collation=variables.get("collation_server", ""),
+        system_time_zone=variables.get("system_time_zone", ""),
         partial_json="PARTIAL_JSON" in variables.get("binlog_row_value_options", "").upper(),
         compressed=on("binlog_transaction_compression", "OFF") or on("log_bin_compress", "OFF"),
         ordered_commits=on("binlog_order_commits", "ON"),
