@@ -1,7 +1,7 @@
 """A task program without a source: it obeys the control channel and does what its configuration asks for.
 
 ``dummy.echo``: file that gets the start message. ``dummy.behaviour``: run (default), fail, exit, deaf (never stops), silent (never says
-RUNNING).
+RUNNING), waiting (says what it waits for, and writes librdkafka's lines).
 """
 
 import ctypes
@@ -42,6 +42,10 @@ def main() -> int:
         say({"type": "topic", "topic": f"{config['topic.prefix']}.shop.orders"})
         say({"type": "metrics", "values": {"records_sent_total": 42, "lag_ms": 7, "dump_running": 1}})
         say({"type": "state", "state": "PAUSED" if start["target"] == "PAUSED" else "RUNNING", "trace": None})
+    if behaviour == "waiting":
+        say({"type": "state", "state": "RUNNING", "trace": f"no broker answers at b:9092 for {config.get('database.password')}"})
+        line = "%3|1795398377.947|FAIL|rdkafka#producer-1| [thrd:b:9092/bootstrap]: b:9092/bootstrap: Connect to b failed: refused (after 1ms in state CONNECT)"
+        print(*([line] * 100), "a line of its own", sep="\n", file=sys.stderr, flush=True)
     for line in lines:
         message = json.loads(line)
         match message["type"]:

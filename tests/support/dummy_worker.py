@@ -6,7 +6,9 @@ from pathlib import Path
 
 from dblog.cli import start_worker
 from dblog.config.options import Settings
+from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
+from dblog.readers import reachable
 
 
 def check_database(flavor: str, settings: Settings) -> None:
@@ -22,9 +24,18 @@ def check_database(flavor: str, settings: Settings) -> None:
             raise ConfigError({"database.user": ["the user lacks REPLICATION SLAVE; run: GRANT REPLICATION SLAVE ON *.* TO u"]})
 
 
+def check_reachable(settings: Settings, worker: WorkerConfig, limit_s: float) -> None:
+    """The real check, where a configuration asks for it: most name brokers that are nowhere."""
+    if settings.originals.get("dummy.reachable") == "true":
+        reachable.check_reachable(settings, worker, limit_s=limit_s)
+
+
 if __name__ == "__main__":
     raise SystemExit(
         start_worker(
-            Path(sys.argv[1]), task_command=[sys.executable, str(Path(__file__).with_name("dummy_task.py"))], check_database=check_database
+            Path(sys.argv[1]),
+            task_command=[sys.executable, str(Path(__file__).with_name("dummy_task.py"))],
+            check_database=check_database,
+            check_reachable=check_reachable,
         )
     )

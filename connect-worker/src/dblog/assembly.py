@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from dblog.clock import SystemClock
 from dblog.cluster.herder import Herder
 from dblog.cluster.program import TaskProgram
-from dblog.cluster.validation import DatabaseCheck, Validator
+from dblog.cluster.validation import DatabaseCheck, ReachableCheck, Validator
 from dblog.config.options import Settings
 from dblog.config.plugins import find_connector
 from dblog.config.providers import build_providers
@@ -53,6 +53,7 @@ def assemble(
     commit: str,
     on_fatal: Callable[[BaseException], None],
     check_database: DatabaseCheck | None = None,
+    check_reachable: ReachableCheck | None = None,
 ) -> Worker:
     """Every object of the herder process."""
     settings = worker.settings
@@ -100,7 +101,10 @@ def assemble(
         properties=texts,
     )
     validator = Validator(
-        providers=providers, check_database=check_database, override_policy=settings.text("connector.client.config.override.policy")
+        providers=providers,
+        check_database=check_database,
+        check_reachable=None if check_reachable is None else lambda asked, limit_s: check_reachable(asked, worker, limit_s),
+        override_policy=settings.text("connector.client.config.override.policy"),
     )
     services = Services(
         worker=worker,

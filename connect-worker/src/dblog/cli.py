@@ -24,7 +24,7 @@ from dblog.task import FORMAT_VARIABLE, LEVEL_VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dblog.cluster.validation import DatabaseCheck
+    from dblog.cluster.validation import DatabaseCheck, ReachableCheck
     from dblog.config.options import Settings
     from dblog.config.worker import WorkerConfig
 
@@ -76,7 +76,14 @@ def print_options(of: Annotated[str, typer.Argument(help="worker, mysql, mariadb
 @app.command("worker")
 def run_worker(properties: Annotated[Path, typer.Argument(help="A Kafka Connect worker properties file.")]) -> None:
     """Run a worker until it gets SIGTERM or SIGINT."""
-    raise typer.Exit(start_worker(properties, task_command=[sys.executable, "-m", "dblog", "task"], check_database=_check_database))
+    raise typer.Exit(
+        start_worker(
+            properties,
+            task_command=[sys.executable, "-m", "dblog", "task"],
+            check_database=_check_database,
+            check_reachable=_check_reachable,
+        )
+    )
 
 
 @ddl_app.command("explain")
@@ -98,7 +105,9 @@ def explain_ddl(
     typer.echo(json.dumps(answer, ensure_ascii=False, indent=2) if as_json else "\n".join(lines_of(answer)))
 
 
-def start_worker(properties: Path, *, task_command: Sequence[str], check_database: DatabaseCheck | None) -> int:
+def start_worker(
+    properties: Path, *, task_command: Sequence[str], check_database: DatabaseCheck | None, check_reachable: ReachableCheck | None = None
+) -> int:
     """Read the file, listen, and serve until the end; the exit status. Tests hand in a task program of their own."""
     # Imported here so that a task process does not pay for the server.
     from dblog.config.properties import read_properties  # noqa: PLC0415
@@ -116,7 +125,7 @@ def start_worker(properties: Path, *, task_command: Sequence[str], check_databas
     except DblogError as e:
         typer.echo(f"dblog cannot start with {properties}: {e}", err=True)
         return 1
-    return _serve(worker, texts, listener, task_command, check_database)
+    return _serve(worker, texts, listener, task_command, check_database, check_reachable)
 
 
 def own_version() -> str:
@@ -132,6 +141,13 @@ def _check_database(flavor: str, settings: Settings) -> None:
     from dblog.readers.validation import check_database  # noqa: PLC0415
 
     check_database(flavor, settings)
+
+
+def _check_reachable(settings: Settings, worker: WorkerConfig, limit_s: float) -> None:
+    """What validation asks brokers and registry; imported late for the same reason."""
+    from dblog.readers.reachable import check_reachable  # noqa: PLC0415
+
+    check_reachable(settings, worker, limit_s=limit_s)
 
 
 def _listen(worker: WorkerConfig) -> socket.socket:
@@ -152,7 +168,12 @@ def _listen(worker: WorkerConfig) -> socket.socket:
 
 
 def _serve(
-    worker: WorkerConfig, texts: dict[str, str], listener: socket.socket, task_command: Sequence[str], check_database: DatabaseCheck | None
+    worker: WorkerConfig,
+    texts: dict[str, str],
+    listener: socket.socket,
+    task_command: Sequence[str],
+    check_database: DatabaseCheck | None,
+    check_reachable: ReachableCheck | None,
 ) -> int:
     """Build everything and serve until a signal or a fatal error; the exit status."""
     from dblog.cluster.program import TaskProgram  # noqa: PLC0415
@@ -199,6 +220,7 @@ def _serve(
         commit=f"dblog-{own_version()}",
         on_fatal=on_fatal,
         check_database=check_database,
+        check_reachable=check_reachable,
     )
     server = Server(
         uvicorn.Config(

@@ -162,3 +162,16 @@ def test_validate_names_unknown_keys_without_calling_the_configuration_invalid(w
     assert entries["databse.include.list"]["value"]["recommended_values"] == ["database.include.list"]
     assert entries["databas.password"]["value"]["recommended_values"] == ["database.password"]
     assert "canary" not in answer.text
+
+
+def test_brokers_of_the_history_that_do_not_answer_are_found_before_the_connector_is_made_beside_what_the_database_says(worker, name):
+    away = {"schema.history.internal.kafka.bootstrap.servers": "127.0.0.1:9", "dummy.reachable": "true", "database.hostname": "strict"}
+
+    refused = worker.client.post("/connectors", json={"name": name, "config": connector_config() | away})
+    errors = errors_of(validate(worker, connector_config(name=name) | away))
+
+    assert refused.status_code == 400
+    assert "No broker of the schema history answers at 127.0.0.1:9" in refused.json()["message"]
+    assert "GRANT REPLICATION SLAVE" in refused.json()["message"]
+    assert set(errors) == {"schema.history.internal.kafka.bootstrap.servers", "database.user"}
+    assert worker.client.get(f"/connectors/{name}").status_code == 404

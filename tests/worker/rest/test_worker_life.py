@@ -63,6 +63,26 @@ def test_a_killed_worker_goes_on_with_the_same_connectors(own_worker, own_folder
     assert len({start["generation"] for start in starts(echo)}) == 2
 
 
+def test_what_a_task_waits_for_is_in_its_status_and_once_in_the_log(own_worker):
+    own_worker.create("a", dummy_behaviour="waiting", database_password="sesame-open")
+
+    def waits():
+        status = own_worker.wait_for("a", "RUNNING", "RUNNING")
+        return "trace" in status["tasks"][0] and status
+
+    status = until(waits)
+    assert status["tasks"][0]["trace"] == "no broker answers at b:9092 for [hidden]"
+    assert own_worker.client.get("/connectors/a/tasks/0/status").json() == status["tasks"][0]
+    log = until(lambda: (text := own_worker.log.read_text()) and "a line of its own" in text and text)
+    assert log.count("no broker answers at b:9092") == 1
+    lines = [line for line in log.splitlines() if "refused (after" in line]
+    assert len(lines) == 1
+    assert "kafka client client=task a-0 reason=b:9092/bootstrap: Connect to b failed: refused" in lines[0]
+
+    own_worker.client.put("/connectors/a/pause")
+    assert "trace" not in own_worker.wait_for("a", "PAUSED", "PAUSED")["tasks"][0]
+
+
 def test_a_killed_task_is_started_again_by_itself_and_its_status_says_so(own_worker, own_folder):
     echo = own_folder / "echo"
     own_worker.create("a", dummy_echo=str(echo))

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
@@ -131,6 +131,8 @@ class _Task:
     hide: Callable[[str], str] = str
     state: State = State.UNASSIGNED
     metrics: dict[str, float] = field(default_factory=dict)
+    waits: str | None = None
+    """What it waits for while it is not FAILED, as it reported last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +268,7 @@ class Herder:
         """STATUS from the views, None when nothing is known."""
         view = self.configs.view(name)
         connector = self.statuses.connector(name)
-        tasks = self.statuses.tasks(name)
+        tasks = {number: self._with_reason(TaskId(name, number), status) for number, status in self.statuses.tasks(name).items()}
         if view is None and connector is None:
             return None
         if connector is None:
@@ -274,6 +276,18 @@ class Herder:
             connector = unassigned(self.worker.worker_id, self.generation)
         metrics = {task.id.task: task.metrics for task in list(self._tasks.values()) if task.id.connector == name}
         return status_answer(name, connector, tasks, connector_type(view.config if view is not None else None), metrics)
+
+    def task_status(self, task: TaskId) -> Status | None:
+        """The newest status of a task, None when nothing is known."""
+        status = self.statuses.task(task)
+        return None if status is None else self._with_reason(task, status)
+
+    def _with_reason(self, task: TaskId, status: Status) -> Status:
+        """With what a task of this worker waits for: when that is Kafka, the status topic does not get it."""
+        unit = self._tasks.get(task)
+        if unit is None or not unit.waits or unit.state is not status.state:
+            return status
+        return replace(status, trace=unit.waits)
 
     def snapshot(self) -> Snapshot:
         """What runs here, copied without waiting for the herder's thread."""
@@ -815,11 +829,14 @@ class Herder:
 
     def _on_state(self, unit: _Task, state: str, trace: object) -> None:
         match state:
-            case "RUNNING" | "PAUSED":
-                if unit.state is State.UNASSIGNED:
+            case "RUNNING" | "PAUSED" | "UNASSIGNED":
+                waits = unit.hide(trace) if isinstance(trace, str) and trace else None
+                if (State(state), waits) == (unit.state, unit.waits):
+                    return
+                if unit.state is State.UNASSIGNED and state != "UNASSIGNED":
                     self._counts["task-startup-success"] += 1
-                unit.state = State(state)
-                self._say_task(unit.id, unit.state)
+                unit.state, unit.waits = State(state), waits
+                self._say_task(unit.id, unit.state, waits)
             case "FAILED":
                 self._fail(
                     unit, trace if isinstance(trace, str) and trace else "The task failed without giving a reason; see the worker's log."
@@ -835,6 +852,7 @@ class Herder:
         self._check_lead()
         unit.run = None
         unit.metrics = {}
+        unit.waits = None
         match unit.phase:
             case Phase.STOPPING:
                 self._tasks.pop(unit.id, None)
@@ -889,7 +907,9 @@ class Herder:
         status = self._status(state, trace, plugin.version if plugin is not None else None)
         if self.leads and may_write(status, self.statuses.task(task)):
             self.statuses.write_task(task, status)
-        _log.info("task state", task=str(task), state=state.value)
+        # A trace of FAILED has been logged by whoever found it.
+        reason = {"reason": trace} if trace and state is not State.FAILED else {}
+        _log.info("task state", task=str(task), state=state.value, **reason)
 
     def _status(self, state: State, trace: str | None, version: str | None) -> Status:
         return Status(state=state, worker_id=self.worker.worker_id, generation=self.generation, trace=trace, version=version)

@@ -27,6 +27,7 @@ import structlog
 from dblog.clock import lease_clock_s
 from dblog.cluster.program import Begun, TaskProgram
 from dblog.cluster.records import TaskId
+from dblog.kafka.clientlog import ClientLog, is_client_line
 
 _log = structlog.get_logger("dblog.cluster.processes")
 
@@ -70,9 +71,13 @@ class _Child:
     outgoing: bytearray = field(default_factory=bytearray)
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
     error_rest: bytearray = field(default_factory=bytearray)
+    client_log: ClientLog = field(init=False)
     control_open: bool = True
     kill_at_s: float | None = None
     forced: bool = False
+
+    def __post_init__(self) -> None:
+        self.client_log = ClientLog(f"task {self.task}")
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
@@ -312,12 +317,22 @@ class ProcessTable:
                 self._selector.unregister(stream)
                 stream.close()
                 break
-            with contextlib.suppress(OSError):
-                os.write(2, data)
             child.error_rest += data
             *lines, rest = child.error_rest.split(b"\n")
             child.error_rest = bytearray(rest[-_READ_BYTES:])
-            child.last_lines.extend(line.decode(errors="replace") for line in lines)
+            self._pass_on(child, [line.decode(errors="replace") for line in lines])
+
+    @staticmethod
+    def _pass_on(child: _Child, lines: list[str]) -> None:
+        """A trace goes out as it is; what librdkafka repeats many times a second becomes a line of the log, now and then."""
+        own = [line for line in lines if not is_client_line(line)]
+        for line in lines:
+            if is_client_line(line):
+                child.client_log.line(line)
+        child.last_lines.extend(own)
+        if own:
+            with contextlib.suppress(OSError):
+                os.write(2, "".join(f"{line}\n" for line in own).encode())
 
     def _reap(self) -> None:
         now_s = time.monotonic()
@@ -342,7 +357,7 @@ class ProcessTable:
             del self._children[child.run]
             self._mark_empty()
             if child.error_rest:
-                child.last_lines.append(child.error_rest.decode(errors="replace"))
+                self._pass_on(child, [child.error_rest.decode(errors="replace")])
             _log.info("task process ended", task=str(child.task), pid=child.process.pid, code=code)
             self._on_event(
                 Died(

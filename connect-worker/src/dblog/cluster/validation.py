@@ -17,11 +17,17 @@ from dblog.config.infos import config_infos
 from dblog.config.options import HIDDEN, Kind, Properties, Settings
 from dblog.config.plugins import CONNECTORS, Plugin, find_connector
 from dblog.config.providers import Provider, Resolution, resolve
+from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
 
 DatabaseCheck = Callable[[str, Settings], None]
 """Given the flavor and the settings, connects and checks; raises ``ConfigError`` to name keys, else ``DefiniteError`` or
 ``TransientError``."""
+
+ReachableCheck = Callable[[Settings, WorkerConfig, float], None]
+"""Given the settings, the worker's and a limit in seconds, asks brokers and registry; raises ``ConfigError`` to name the keys of what does not answer."""
+
+_REACHABLE_LIMIT_S = 10.0
 
 _DATABASE_KEY = "database.hostname"
 """Where Debezium reports what the database says."""
@@ -38,9 +44,17 @@ class Validation:
 class Validator:
     """Validates configurations against this worker's plugins and providers."""
 
-    def __init__(self, *, providers: Mapping[str, Provider], check_database: DatabaseCheck | None, override_policy: str = "All") -> None:
+    def __init__(
+        self,
+        *,
+        providers: Mapping[str, Provider],
+        check_database: DatabaseCheck | None,
+        check_reachable: Callable[[Settings, float], None] | None = None,
+        override_policy: str = "All",
+    ) -> None:
         self._providers = providers
         self._check_database = check_database
+        self._check_reachable = check_reachable
         self._override_policy = override_policy
 
     def validate(self, properties: Properties) -> Validation:
@@ -56,8 +70,8 @@ class Validator:
         for name in properties:
             if (text := self._override_error(name)) is not None:
                 errors.setdefault(name, []).append(text)
-        if not errors and self._check_database is not None:
-            errors = self._database_errors(self._check_database, plugin, Settings(checked.values, resolution.values))
+        if not errors:
+            errors = self._errors_outside(plugin, Settings(checked.values, resolution.values))
         hide = hider(resolution, properties, plugin)
         errors = {name: [hide(text) for text in texts] for name, texts in errors.items()}
         infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, properties, errors)
@@ -90,6 +104,37 @@ class Validator:
         if self._override_policy == "Principal" and key in ("sasl.jaas.config", "sasl.mechanism", "security.protocol"):
             return None
         return f"The '{self._override_policy}' policy does not allow '{key}' to be overridden in the connector configuration."
+
+    def _errors_outside(self, plugin: Plugin, settings: Settings) -> dict[str, list[str]]:
+        """What database, brokers and registry say, asked side by side: one answer has all of it."""
+        found: list[dict[str, list[str]]] = []
+        raised: list[BaseException] = []
+
+        def ask() -> None:
+            try:
+                found.append(self._reachable_errors(settings))
+            except BaseException as e:  # noqa: BLE001  raised again by the request's thread
+                raised.append(e)
+
+        asking = threading.Thread(target=ask, name="reachable", daemon=True)
+        asking.start()
+        errors = {} if self._check_database is None else self._database_errors(self._check_database, plugin, settings)
+        asking.join()
+        if raised:
+            raise raised[0]
+        for more in found:
+            for name, texts in more.items():
+                errors.setdefault(name, []).extend(texts)
+        return errors
+
+    def _reachable_errors(self, settings: Settings) -> dict[str, list[str]]:
+        if self._check_reachable is None:
+            return {}
+        try:
+            self._check_reachable(settings, min(_REACHABLE_LIMIT_S, settings.integer("connection.validation.timeout.ms") / 1000))
+        except ConfigError as e:
+            return {name: list(texts) for name, texts in e.errors.items()}
+        return {}
 
     @staticmethod
     def _database_errors(check: DatabaseCheck, plugin: Plugin, settings: Settings) -> dict[str, list[str]]:

@@ -11,8 +11,16 @@ import structlog
 _log = structlog.get_logger("dblog.kafka")
 
 _SAID_AGAIN_S = 60.0
+_RAW = re.compile(r"^%\d\|[\d.]+\|[A-Z_]+\|[^|]*\|\s*(?:\[thrd:[^]]*\]: )?")
+"""As librdkafka writes to standard error by itself: level, time, facility, client, thread."""
 _PREFIX = re.compile(r"^[A-Z_]+ \[[^]]*\] (?:\[thrd:[^]]*\]: )?")
+"""As confluent-kafka hands it to a logger."""
 _CHANGING = re.compile(r"\d+(?:\.\d+)?(?= ?ms\b)|after \d+|\d+ identical|, \d+ ")
+
+
+def is_client_line(line: str) -> bool:
+    """Whether librdkafka wrote it to standard error by itself."""
+    return _RAW.match(line) is not None
 
 
 class ClientLog:
@@ -29,7 +37,7 @@ class ClientLog:
 
     def line(self, line: str) -> None:
         """The same, in one piece."""
-        reason = _PREFIX.sub("", line)
+        reason = _PREFIX.sub("", _RAW.sub("", line, count=1), count=1)
         kind = _CHANGING.sub("#", reason)
         now_s = time.monotonic()
         with self._lock:

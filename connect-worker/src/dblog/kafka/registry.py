@@ -125,6 +125,27 @@ class RegistryClient:
         """Give up the connections."""
         self._client.close()
 
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Where it is, without logins."""
+        return tuple(self._urls)
+
+    def ask_whether_there(self, *, limit_s: float) -> None:
+        """One small question to each URL until one answers; TransientError when none does, DefiniteError when the login is refused."""
+        reasons = []
+        for url in self._urls:
+            try:
+                response = self._client.get(f"{url}/schemas/types", timeout=limit_s)
+            except httpx.HTTPError as e:
+                reasons.append(f"{url}: {type(e).__name__}")
+                continue
+            if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                raise DefiniteError(f"the schema registry {url} refuses the login of this converter (HTTP {response.status_code})")
+            if response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+                return
+            reasons.append(f"{url}: HTTP {response.status_code}")
+        raise TransientError(f"no schema registry answers ({'; '.join(reasons)})")
+
     def register(self, subject: str, text: str, *, normalize: bool = False) -> int:
         """The id of the schema under ``subject``, registered if it is new. 409 (not compatible) and 422 (not valid) are DefiniteErrors."""
         return self._id("POST", f"/subjects/{_segment(subject)}/versions", subject, text, normalize=normalize)

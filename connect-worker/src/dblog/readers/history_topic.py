@@ -15,6 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from dblog.errors import DefiniteError, TransientError
+from dblog.kafka.clientlog import ClientLog
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +58,7 @@ class KafkaHistoryLog:
 
     def ensure_topic(self) -> bool:
         """Make the topic if it is not there (replication factor: the broker's default); True if it was made now."""
-        admin = AdminClient(self._client)
+        admin = AdminClient({"log_level": 2, **self._client})
         partitions = self._partitions(admin)
         if partitions is None:
             topic = NewTopic(self._topic, num_partitions=1, replication_factor=-1, config=TOPIC_SETTINGS)
@@ -91,7 +92,8 @@ class KafkaHistoryLog:
                 "isolation.level": "read_committed",
                 "fetch.message.max.bytes": VALUE_BYTES_MAX // 4,
                 "receive.message.max.bytes": VALUE_BYTES_MAX * 2,
-            }
+            },
+            logger=ClientLog(f"topic {self._topic}"),
         )
         try:
             if self._partitions(consumer) is None:
@@ -162,7 +164,8 @@ class KafkaHistoryLog:
                     "linger.ms": 0,
                     "message.max.bytes": VALUE_BYTES_MAX,
                     "message.timeout.ms": int(self._request_timeout_s * 1000),
-                }
+                },
+                logger=ClientLog(f"topic {self._topic}"),
             )
         return producer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -13,7 +13,7 @@ from dblog.config.connector import parse_connector
 from dblog.config.options import Option, Settings
 from dblog.config.plugins import CONNECTORS, find_connector
 from dblog.config.unknown_keys import describe_unknown, unknown_keys
-from dblog.config.worker import read_worker_config, to_librdkafka
+from dblog.config.worker import read_worker_config
 from dblog.errors import DefiniteError
 from dblog.kafka.converters import converters_of
 from dblog.readers.binlog_dialect import DIALECTS, BinlogDialect
@@ -21,6 +21,7 @@ from dblog.readers.binlog_task import BinlogTask
 from dblog.readers.encoders import Encoders
 from dblog.readers.history import SchemaHistory
 from dblog.readers.history_topic import KafkaHistoryLog
+from dblog.readers.reachable import history_client
 
 log = structlog.get_logger(__name__)
 
@@ -77,16 +78,11 @@ def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *,
         clock=clock,
         task=task,
     )
-    history_client: dict[str, Any] = {
-        **worker.client_settings("producer"),
-        **to_librdkafka(settings.under("schema.history.internal.producer.")),
-        "bootstrap.servers": settings.text_or_none("schema.history.internal.kafka.bootstrap.servers")
-        or worker_properties["bootstrap.servers"],
-    }
+    client = history_client(settings, worker)
     history_topic = settings.text_or_none("schema.history.internal.kafka.topic") or f"{settings.text('topic.prefix')}.dblog.history"
 
     def history_of() -> SchemaHistory:
-        log = KafkaHistoryLog(history_client, history_topic)
+        log = KafkaHistoryLog(client, history_topic)
         log.ensure_topic()
         return SchemaHistory(log, server=settings.text("topic.prefix"))
 

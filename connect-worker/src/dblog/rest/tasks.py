@@ -28,7 +28,7 @@ async def task_status(request: HttpRequest) -> Response:
     """One task's status."""
     found = await ready(request)
     task = TaskId(segment(request, "connector"), request.path_params["task"])
-    status = found.herder.statuses.task(task)
+    status = found.herder.task_status(task)
     if status is None:
         view = found.herder.configs.view(task.connector)
         if view is None or task.task >= len(view.tasks):

@@ -1,0 +1,116 @@
+"""Asks whether the brokers of the schema history and the schema registry of a configuration answer, before the connector is created.
+
+A task would wait for them, and for a long time, since a broker that is away comes back; an address that was mistyped does not. So the request that names
+it is refused with the option and the address. What is the worker's own (its brokers, its registry) is not asked: the worker would not run without.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from dblog.config.options import Settings
+from dblog.config.worker import WorkerConfig, to_librdkafka
+from dblog.errors import ConfigError, DefiniteError, TransientError
+from dblog.kafka.converters import AvroConverter, converter_of
+
+_ASK_S = 1.0
+_REFUSED_S = 2.0
+"""A broker that restarts refuses connections for a moment: so long it is asked again."""
+
+_BOOTSTRAP = "schema.history.internal.kafka.bootstrap.servers"
+
+
+def check_reachable(settings: Settings, worker: WorkerConfig, *, limit_s: float) -> None:
+    """Raise ConfigError with every address that does not answer within the limit, by the key that names it."""
+    errors: dict[str, list[str]] = {}
+
+    def note(check: Callable[[Settings, WorkerConfig, float], dict[str, str]]) -> None:
+        try:
+            found = check(settings, worker, limit_s)
+        except ConfigError as e:
+            found = {name: "; ".join(texts) for name, texts in e.errors.items()}
+        for key, text in found.items():
+            errors.setdefault(key, []).append(text)
+
+    threads = [threading.Thread(target=note, args=(check,), name="reachable", daemon=True) for check in (_brokers, _registries)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise ConfigError(errors)
+
+
+def history_client(settings: Settings, worker: WorkerConfig) -> dict[str, Any]:
+    """The connection of the schema history, in librdkafka's words."""
+    return {
+        **worker.client_settings("producer"),
+        **to_librdkafka(settings.under("schema.history.internal.producer.")),
+        "bootstrap.servers": settings.text_or_none(_BOOTSTRAP) or worker.client_settings("producer")["bootstrap.servers"],
+    }
+
+
+def _brokers(settings: Settings, worker: WorkerConfig, limit_s: float) -> dict[str, str]:
+    client = history_client(settings, worker)
+    if client == worker.client_settings("producer"):
+        return {}
+    down: list[str] = []
+
+    def on_error(error: KafkaError) -> None:
+        down.append(error.str())
+
+    connection: dict[str, Any] = {**client, "error_cb": on_error, "log_level": "2"}
+    began_s = time.monotonic()
+    try:
+        admin = AdminClient(connection)
+    except KafkaException as e:
+        return {_BOOTSTRAP: f"The connection of the schema history cannot be made: {e.args[0].str()}"}
+    while True:
+        try:
+            admin.list_topics(timeout=_ASK_S)
+        except KafkaException as e:
+            admin.poll(0)  # calls on_error
+            waited_s = time.monotonic() - began_s
+            if waited_s >= limit_s or (down and waited_s >= _REFUSED_S):
+                reason = down[-1] if down else e.args[0].str()
+                return {
+                    _BOOTSTRAP: f"No broker of the schema history answers at {client['bootstrap.servers']}: {reason}. "
+                    f"Check {_BOOTSTRAP}, and schema.history.internal.producer.* where the brokers want a login or TLS"
+                }
+        else:
+            return {}
+
+
+def _registries(settings: Settings, worker: WorkerConfig, limit_s: float) -> dict[str, str]:
+    errors: dict[str, str] = {}
+    asked: dict[tuple[str, ...], str | None] = {}
+    for is_key, part in ((True, "key"), (False, "value")):
+        try:
+            converter = converter_of(worker.settings.originals, settings.originals, is_key=is_key, own_registry_url=worker.advertised_url)
+        except ConfigError as e:
+            errors |= {name: "; ".join(texts) for name, texts in e.errors.items()}
+            continue
+        if not isinstance(converter, AvroConverter) or converter.registry.urls == (worker.advertised_url,):
+            continue
+        urls = converter.registry.urls
+        if urls not in asked:
+            asked[urls] = _registry_error(converter, limit_s)
+        if (text := asked[urls]) is not None:
+            errors[f"{part}.converter.schema.registry.url"] = text
+    return errors
+
+
+def _registry_error(converter: AvroConverter, limit_s: float) -> str | None:
+    try:
+        converter.registry.ask_whether_there(limit_s=limit_s)
+    except (DefiniteError, TransientError) as e:
+        return f"{e}. Check the schema.registry.url of the converter, here or in the worker's properties"
+    finally:
+        converter.registry.close()
+    return None

@@ -1,0 +1,79 @@
+"""Brokers of the history and registries that do not answer are named before a connector is made."""
+
+import time
+
+from dblog.config.connector import MYSQL_OPTIONS, parse_connector
+from dblog.config.worker import read_worker_config
+from dblog.errors import ConfigError
+from dblog.readers.reachable import check_reachable
+from stack.process import free_port
+from support.registry_server import RegistryServer
+from support.worker import connector_config
+
+BOOTSTRAP = "schema.history.internal.kafka.bootstrap.servers"
+AVRO = "io.confluent.connect.avro.AvroConverter"
+
+
+def errors_of(kafka, *, worker=None, **config):
+    properties = {
+        "bootstrap.servers": kafka.bootstrap,
+        "group.id": "g",
+        "key.converter": AVRO,
+        "value.converter": AVRO,
+        **{f"{kind}.storage.topic": kind for kind in ("config", "offset", "status")},
+        **(worker or {}),
+    }
+    settings = parse_connector(MYSQL_OPTIONS, connector_config(name="c") | {BOOTSTRAP: kafka.bootstrap} | config)
+    try:
+        check_reachable(settings, read_worker_config(properties), limit_s=4)
+    except ConfigError as e:
+        return {name: "; ".join(texts) for name, texts in e.errors.items()}
+    return {}
+
+
+def test_what_answers_is_no_error(kafka):
+    with RegistryServer() as registry:
+        assert errors_of(kafka) == {}
+        assert errors_of(kafka, **{BOOTSTRAP: f"127.0.0.1:{free_port()},{kafka.bootstrap}"}) == {}
+        assert errors_of(kafka, worker={"value.converter.schema.registry.url": registry.url}) == {}
+        two = f"http://127.0.0.1:{free_port()},{registry.url}"
+        assert errors_of(kafka, worker={"value.converter.schema.registry.url": two}) == {}
+
+
+def test_brokers_and_registry_that_are_away_are_named_together_with_their_keys(kafka):
+    away, began_s = f"127.0.0.1:{free_port()}", time.monotonic()
+    url = f"http://127.0.0.1:{free_port()}"
+
+    errors = errors_of(kafka, **{BOOTSTRAP: away, "value.converter": AVRO, "value.converter.schema.registry.url": url})
+
+    assert time.monotonic() - began_s < 10
+    assert set(errors) == {BOOTSTRAP, "value.converter.schema.registry.url"}
+    assert away in errors[BOOTSTRAP]
+    assert "No broker of the schema history answers" in errors[BOOTSTRAP]
+    assert url in errors["value.converter.schema.registry.url"]
+
+
+def test_a_registry_of_the_worker_and_a_refused_login_are_named_too(kafka):
+    with RegistryServer(auth="u:p") as registry:
+        errors = errors_of(kafka, worker={"key.converter.schema.registry.url": registry.url})
+        assert set(errors) == {"key.converter.schema.registry.url"}
+        assert "refuses the login" in errors["key.converter.schema.registry.url"]
+        right = {"key.converter.schema.registry.url": registry.url.replace("//", "//u:p@")}
+        assert errors_of(kafka, worker=right) == {}
+
+
+def test_a_wrong_login_of_the_brokers_is_an_answer_in_time_without_the_password(kafka):
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="canary-word";'
+    prefix = "schema.history.internal.producer."
+    config = {f"{prefix}security.protocol": "SASL_PLAINTEXT", f"{prefix}sasl.mechanism": "PLAIN", f"{prefix}sasl.jaas.config": login}
+
+    errors = errors_of(kafka, **config)
+
+    assert set(errors) == {BOOTSTRAP}
+    assert "canary-word" not in errors[BOOTSTRAP]
+
+
+def test_a_store_that_cannot_be_read_is_named_by_its_key(kafka):
+    errors = errors_of(kafka, **{"schema.history.internal.producer.ssl.truststore.location": "/x.jks"})
+
+    assert any("truststore" in name for name in errors)
