@@ -1,7 +1,7 @@
 """Include and exclude lists."""
 
 import pytest
-from dblog.core.selection import Selection, key_rules, message_key, name_matcher, split_list
+from dblog.core.selection import Selection, key_rules, message_key, name_matcher, named_parts, split_list
 from dblog.errors import ConfigError
 from dblog.model import Column, Table, TableId
 
@@ -89,3 +89,20 @@ def test_message_key_columns_come_in_table_order_and_replace_the_key():
 def test_a_part_without_the_form_is_refused(text):
     with pytest.raises(ConfigError, match=r"message\.key\.columns"):
         key_rules(text)
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        ({}, ((None, None),)),
+        ({"database.include.list": "shop, b_2"}, (("shop", None), ("b_2", None))),
+        ({"database.include.list": "shop.*"}, ((None, None),)),
+        (
+            {"table.include.list": r"shop.orders,shop\.items,shop\..*,(a|b)\.t"},
+            (("shop", "orders"), ("shop", "items"), ("shop", None), (None, None)),
+        ),
+        ({"database.include.list": "shop", "table.include.list": "shop.orders"}, (("shop", "orders"),)),
+    ],
+)
+def test_what_the_include_lists_name_without_a_pattern(settings, parts) -> None:
+    assert named_parts(settings) == parts

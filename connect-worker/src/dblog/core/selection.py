@@ -46,6 +46,23 @@ def name_matcher(text: str | None, *, option: str) -> Callable[[str], bool] | No
     return lambda name: any(p.fullmatch(name) for p in patterns)
 
 
+_PLAIN_NAME = re.compile(r"[\w$-]+")
+_FIRST_NAME = re.compile(r"([\w$-]+)\\?\.(.*)", re.DOTALL)
+
+
+def named_parts(settings: Mapping[str, Any]) -> tuple[tuple[str | None, str | None], ...]:
+    """(database, table) for each member of the include lists, as far as it is a name and no pattern: None is any. Without a list, any of any."""
+    parts: dict[tuple[str | None, str | None], None] = {}
+    tables, databases = split_list(settings.get("table.include.list")), split_list(settings.get("database.include.list"))
+    for member in tables:
+        found = _FIRST_NAME.fullmatch(member)
+        database = found[1] if found else None
+        parts[database, found[2] if found and _PLAIN_NAME.fullmatch(found[2]) else None] = None
+    for member in databases if not tables else ():
+        parts[member if _PLAIN_NAME.fullmatch(member) else None, None] = None
+    return tuple(parts) or ((None, None),)
+
+
 def _everything(_name: str) -> bool:
     return True
 

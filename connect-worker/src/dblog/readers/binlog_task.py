@@ -22,7 +22,7 @@ from dblog.config.options import Settings
 from dblog.core.changes import AlterTable, Change, DropTable, RenameTable, TruncateTable
 from dblog.core.dumps import Dump, dump_of, dump_to_text
 from dblog.core.governor import ChunkLimits
-from dblog.core.selection import BUILTIN_DATABASES, Selection, name_matcher
+from dblog.core.selection import BUILTIN_DATABASES, Selection, name_matcher, named_parts
 from dblog.core.timeline import JOINED, Database, Parked, Position, Timeline
 from dblog.core.watermark import Windows
 from dblog.dialects.mysql import sql
@@ -218,7 +218,8 @@ class BinlogTask:
     def _check(self, session: Session, *, marks: TableId | None) -> None:
         tables = session.read_catalog(self._selection.includes)
         server_id = self._settings.integer("database.server.id")
-        for warning in session.check(server_id=server_id, tables=tables, marks=marks, rereads=rereads(self._settings)):
+        named = named_parts(self._settings.originals)
+        for warning in session.check(server_id=server_id, tables=tables, marks=marks, rereads=rereads(self._settings), named=named):
             log.warning("server setting", warning=warning)
 
     def _fresh(self, session: Session, history: SchemaHistory, plan: StartPlan, *, epoch_above: int) -> tuple[LogProgress, Timeline]:
@@ -510,6 +511,7 @@ class BinlogTask:
         for _ in range(CATALOG_TRIES_MAX):
             session = self._catalog_session()
             before = session.read_catalog(lambda other: other == table)
+            session.require_readable(table)
             file, pos, _ = session.current_position()
             end = sequence_of(epoch=position[0] >> 32, file=file, pos=pos)
             touched = ahead.touches(table, place, position, end)

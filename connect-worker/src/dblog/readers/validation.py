@@ -6,17 +6,28 @@ Nothing is created or changed here; the watermark table is made when the task st
 from __future__ import annotations
 
 from dblog.config.options import Settings
-from dblog.core.selection import Selection
+from dblog.core.selection import Selection, named_parts
+from dblog.dialects.mysql import sql
 from dblog.dialects.mysql.session import settings_of
 from dblog.readers.binlog_dialect import DIALECTS, rereads
+from dblog.readers.start import dumps_at_all
 
 
 def check_database(flavor: str, settings: Settings) -> None:
     """Raise what makes the connector's start pointless; ``flavor`` is the connector plugin's."""
-    selection = Selection.from_settings(settings.originals)
+    marks = sql.parse_table_name(settings.text("dblog.watermark.table"))
+    selection = Selection.from_settings(settings.originals, never=frozenset({marks}))
+    reads = dumps_at_all(settings.text("snapshot.mode")) or rereads(settings)
     session = DIALECTS[flavor].connect(settings_of(settings))
     try:
         tables = session.read_catalog(selection.includes)
-        session.check(server_id=settings.integer("database.server.id"), tables=tables, marks=None, rereads=rereads(settings))
+        session.check(
+            server_id=settings.integer("database.server.id"),
+            tables=tables,
+            marks=marks if reads else None,
+            rereads=rereads(settings),
+            named=named_parts(settings.originals),
+            make=False,
+        )
     finally:
         session.close()

@@ -24,8 +24,22 @@ TABLES_NAMED_MAX = 20
 """A message names so many tables; the rest is counted."""
 
 
-def check(session: Session, *, server_id: int, tables: Sequence[Table], marks: TableId | None, rereads: bool = False) -> list[str]:
-    """DefiniteError for what makes a start pointless; the warnings otherwise. ``marks``: the watermark table, None where nothing is read from tables;
+Parts = Sequence[tuple[str | None, str | None]]
+"""Databases and tables that the configuration names; None is any (``core.selection.named_parts``)."""
+
+
+def check(
+    session: Session,
+    *,
+    server_id: int,
+    tables: Sequence[Table],
+    marks: TableId | None,
+    rereads: bool = False,
+    named: Parts = (),
+    make: bool = True,
+) -> list[str]:
+    """DefiniteError for what makes a start pointless; the warnings otherwise. ``tables``: the captured tables that the account sees; ``named``: what the
+    configuration names, which it may not see. ``marks``: the watermark table, None where nothing is read from tables; ``make`` False changes nothing.
     ``rereads``: rows that lack columns are read again.
     """
     address = session.settings.address
@@ -36,11 +50,17 @@ def check(session: Session, *, server_id: int, tables: Sequence[Table], marks: T
     lacking: list[str] = []
     lacking += _log_privileges(session, user, server_id)
     lacking += _select_privileges(session, user, tables)
+    lacking += _unseen_privileges(session, user, named, [table.id for table in tables])
+    lacks_marks = marks is not None and not _may_use_marks(session, marks)
+    if marks is not None and lacks_marks:
+        lacking.append(sql.grant_marks(marks, user))
     if lacking:
-        message = f"the account {user} at {address} lacks privileges; run there: {' '.join(lacking)}"
+        message = f"the account {user} at {address} lacks privileges; run there: {' '.join(dict.fromkeys(lacking))}"
+        if marks is not None and lacks_marks:
+            message += f" The last one lets it make the watermark table {marks}; grant that, or create it for the connector: {sql.setup_marks(marks, user)}"
         raise DefiniteError(message)
     _check_filters(session, [t.id for t in tables], marks)
-    if marks is not None:
+    if marks is not None and make:
         ensure_marks(session, marks, user)
     return [*warnings(session.facts, address), *_replica_warnings(session), *_table_warnings(session, {t.id for t in tables})]
 
@@ -183,6 +203,50 @@ def _select_privileges(session: Session, user: str, tables: Iterable[Table]) -> 
     return lacking
 
 
+def _unseen_privileges(session: Session, user: str, named: Parts, seen: Sequence[TableId]) -> list[str]:
+    """The catalog hides what the account may not read. So what the configuration names, and the account sees nothing of, is tried."""
+    names = {(table.database.lower(), table.name.lower()) for table in seen}
+    databases = {database for database, _ in names}
+    lacking = []
+    for database, table in named:
+        if database is None:
+            hidden = not names
+        elif table is None:
+            hidden = database.lower() not in databases
+        else:
+            hidden = (database.lower(), table.lower()) not in names
+        if hidden and _denied(session, TableId(database or sql.NO_SUCH_NAME, table or sql.NO_SUCH_NAME)):
+            if database is None:
+                lacking.append(sql.grant_global("SELECT", user))
+            elif table is None:
+                lacking.append(sql.grant_database(database, user))
+            else:
+                lacking.append(sql.grant_select(TableId(database, table), user))
+    return lacking
+
+
+def _denied(session: Session, table: TableId) -> bool:
+    """Privileges are looked at before the table is looked for, so this is told also of a table that does not exist."""
+    try:
+        session.query(sql.probe(table), doing=f"looking at {table}")
+    except PrivilegeError:
+        return True
+    except TableChangedError:
+        return False
+    return False
+
+
+def require_readable(session: Session, table: TableId) -> None:
+    """DefiniteError with the GRANT for a table of the log that the account may not read: its rows from before could never be dumped. # I3"""
+    if _denied(session, table):
+        user = session.current_user()
+        message = (
+            f"the log of {session.settings.address} names {table}, which the account {user} may not read, so its rows would come in part only; run there: "
+            f"{sql.grant_select(table, user)} and restart the connector, or leave the table out with table.exclude.list"
+        )
+        raise DefiniteError(message)
+
+
 def _check_filters(session: Session, tables: Iterable[TableId], marks: TableId | None) -> None:
     """Databases that the server keeps out of its log (binlog-do-db, binlog-ignore-db) can never be followed."""
     status = session.log_status()
@@ -199,6 +263,17 @@ def _check_filters(session: Session, tables: Iterable[TableId], marks: TableId |
 
 
 # -- the watermark table ----------------------------------------------------------------------------------------------------------------
+
+
+def _may_use_marks(session: Session, marks: TableId) -> bool:
+    """Whether the account may create (if it has to), read and write the watermark table; tried without doing it."""
+    try:
+        for statement in sql.probe_marks(marks, there=_marks_exist(session, marks)):
+            with contextlib.suppress(TableChangedError):
+                session.query(statement, doing=f"looking at the watermark table {marks}")
+    except PrivilegeError:
+        return False
+    return True
 
 
 def ensure_marks(session: Session, marks: TableId, user: str) -> None:

@@ -207,9 +207,22 @@ class Session:
 
     # -- start-up checks ------------------------------------------------------------------------------------------------------------
 
-    def check(self, *, server_id: int, tables: Sequence[Table] = (), marks: TableId | None = None, rereads: bool = False) -> list[str]:
-        """Everything that the server must offer; DefiniteError names what it lacks and the statement to run. Returns warnings."""
-        return check.check(self, server_id=server_id, tables=tables, marks=marks, rereads=rereads)
+    def check(
+        self,
+        *,
+        server_id: int,
+        tables: Sequence[Table] = (),
+        marks: TableId | None = None,
+        rereads: bool = False,
+        named: check.Parts = (),
+        make: bool = True,
+    ) -> list[str]:
+        """Everything that the server must offer; DefiniteError names what it lacks and the statement to run. Returns warnings. See ``check.check``."""
+        return check.check(self, server_id=server_id, tables=tables, marks=marks, rereads=rereads, named=named, make=make)
+
+    def require_readable(self, table: TableId) -> None:
+        """DefiniteError with the GRANT to run for a table that the account may not read; nothing for one that is gone."""
+        check.require_readable(self, table)
 
     # -- catalog --------------------------------------------------------------------------------------------------------------------
 

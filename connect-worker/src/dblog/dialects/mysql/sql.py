@@ -186,6 +186,24 @@ def read_mark(marks: TableId) -> str:
     return f"SELECT token FROM {quote_table(marks)} WHERE id = ?"
 
 
+def probe_marks(marks: TableId, *, there: bool) -> tuple[str, ...]:
+    """Statements that need what the watermark table needs, and change nothing: they write no row, and name a table to copy that is none."""
+    name, none = quote_table(marks), quote_table(TableId(marks.database, NO_SUCH_NAME))
+    create = () if there else (f"CREATE TABLE {name} LIKE {none}",)
+    write = (
+        f"INSERT INTO {name} (id, token) SELECT 'check', '0' FROM (SELECT 1 AS one) AS one WHERE FALSE ON DUPLICATE KEY UPDATE token = '0'"
+    )
+    return (*create, f"SELECT id, token FROM {name} LIMIT 0", write)
+
+
+NO_SUCH_NAME = "dblog_no_such_name"
+
+
+def probe(table: TableId) -> str:
+    """A statement that fails for want of privileges, or of the table; it reads no row."""
+    return f"SELECT * FROM {quote_table(table)} LIMIT 0"
+
+
 # -- privileges -------------------------------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +221,11 @@ def grant_global(privilege: str, current_user: str) -> str:
 def grant_select(table: TableId, current_user: str) -> str:
     """Reading one table."""
     return f"GRANT SELECT ON {quote_table(table)} TO {account(current_user)};"
+
+
+def grant_database(database: str, current_user: str) -> str:
+    """Reading every table of a database, also of one that is not there yet."""
+    return f"GRANT SELECT ON {quote(database)}.* TO {account(current_user)};"
 
 
 def grant_marks(marks: TableId, current_user: str) -> str:

@@ -1,0 +1,138 @@
+"""Privileges that an account lacks: one answer with every GRANT, the README's list, and never a table of which only some rows come."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dblog.config.connector import parse_connector
+from dblog.config.plugins import CONNECTORS
+from dblog.errors import DefiniteError
+from dblog.readers.validation import check_database
+from stack.database import Database
+from support.follower import Follower
+from support.servers import execute, new_database
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+@pytest.fixture
+def account(source: Database) -> Iterator[str]:
+    """A user without any privilege."""
+    name = f"u{uuid.uuid4().hex[:12]}"
+    execute(source, f"CREATE USER '{name}'@'{source.host}' IDENTIFIED BY 'secret'")
+    yield name
+    execute(source, f"DROP USER '{name}'@'{source.host}'")
+
+
+def validate(follower: Follower) -> None:
+    plugin = next(c for c in CONNECTORS if c.flavor == follower.source.flavor)
+    check_database(plugin.flavor, parse_connector(plugin.options, follower.config))
+
+
+def grants_in(text: str) -> list[str]:
+    return re.findall(r"GRANT [^;]+(?=;)", text)
+
+
+def refused(follower: Follower) -> str:
+    with pytest.raises(DefiniteError) as caught:
+        validate(follower)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("named", ["database", "table", "pattern", "nothing"])
+def test_every_privilege_that_is_missing_is_in_one_answer(source: Database, account: str, named: str) -> None:
+    database = new_database(source, "poor")
+    execute(source, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)", database=database)
+    marks = f"marks_{uuid.uuid4().hex[:8]}"
+    config = {"database.user": account, "database.password": "secret", "dblog.watermark.table": f"{marks}.watermark"}
+    config |= {
+        "database": {},
+        "table": {"table.include.list": rf"{database}\.t"},
+        "pattern": {"table.include.list": rf"{database}\..*"},
+        "nothing": {"database.include.list": ""},
+    }[named]
+    follower = Follower(source, database, **config)
+    if named in ("table", "pattern"):
+        follower.config.pop("database.include.list")
+
+    grants = grants_in(refused(follower).split(" The last one lets ")[0])
+
+    who = f"'{account}'@'{source.host}'"
+    select = {"database": f"`{database}`.*", "table": f"`{database}`.`t`", "pattern": f"`{database}`.*", "nothing": "*.*"}[named]
+    assert grants == [
+        f"GRANT {'BINLOG MONITOR' if source.flavor == 'mariadb' else 'REPLICATION CLIENT'} ON *.* TO {who}",
+        f"GRANT REPLICATION SLAVE ON *.* TO {who}",
+        f"GRANT SELECT ON {select} TO {who}",
+        f"GRANT CREATE, SELECT, INSERT, UPDATE ON `{marks}`.* TO {who}",
+    ]
+    for missing in grants:
+        execute(source, *(grant for grant in grants if grant != missing))
+        assert grants_in(refused(follower).split(" The last one lets ")[0]) == [missing]
+        execute(source, missing)
+        for grant in grants:
+            execute(source, grant.replace("GRANT", "REVOKE", 1).replace(" TO ", " FROM "))
+    execute(source, *grants)
+    validate(follower)
+    assert execute(source, f"SHOW DATABASES LIKE '{marks}'") == []
+    if named != "nothing":
+        follower.start()
+        follower.until_dumped()
+        follower.until_equal("t")
+        follower.task.stop()
+        execute(source, f"DROP DATABASE {marks}")
+
+
+def test_the_readme_lists_what_is_asked_for(source: Database, account: str) -> None:
+    database = new_database(source, "shop")
+    follower = Follower(
+        source, database, **{"database.user": account, "database.password": "secret", "dblog.watermark.table": "dblog_x.watermark"}
+    )
+
+    asked = [
+        grant.replace(f"'{account}'@'{source.host}'", "'dblog'@'%'")
+        for grant in grants_in(refused(follower).split(" The last one lets ")[0])
+    ]
+
+    told = grants_in(README.read_text(encoding="utf-8"))
+    other = "REPLICATION CLIENT" if source.flavor == "mariadb" else "BINLOG MONITOR"
+    shown = [grant.replace(f"`{database}`", "`inventory`").replace("`dblog_x`", "`dblog`") for grant in asked]
+    assert shown == [grant for grant in told if other not in grant]
+
+
+def test_a_table_of_the_log_that_may_not_be_read_is_an_error_with_its_grant(source: Database, account: str) -> None:
+    database = new_database(source, "part")
+    execute(
+        source,
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
+        "CREATE TABLE hidden (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO t VALUES (1, 1), (2, 2)",
+        "INSERT INTO hidden VALUES (1, 1), (2, 2)",
+        "FLUSH BINARY LOGS",
+        database=database,
+    )
+    who = f"'{account}'@'{source.host}'"
+    execute(source, f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {who}", f"GRANT SELECT ON {database}.t TO {who}")
+    execute(source, f"GRANT CREATE, SELECT, INSERT, UPDATE ON dblog.* TO {who}")
+    follower = Follower(source, database, **{"database.user": account, "database.password": "secret"})
+    validate(follower)
+    follower.start()
+    follower.until_dumped()
+    follower.sql("UPDATE hidden SET v = 3 WHERE id = 1")
+
+    with pytest.raises(DefiniteError, match=rf"names {database}\.hidden, which the account .* may not read") as caught:
+        follower.until(lambda: "hidden" in follower.rows)
+    follower.task.stop()
+    assert "hidden" not in follower.rows
+    assert grants_in(str(caught.value)) == [f"GRANT SELECT ON `{database}`.`hidden` TO {who}"]
+
+    execute(source, *grants_in(str(caught.value)))
+    follower.restart()
+    try:
+        follower.until_equal("hidden")
+        follower.until_equal("t")
+    finally:
+        follower.task.stop()
