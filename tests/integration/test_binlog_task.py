@@ -9,6 +9,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -16,11 +17,13 @@ import pytest
 from dblog.core.timeline import Timeline
 from dblog.dialects.mysql.session import PositionLostError
 from dblog.errors import DefiniteError, TransientError
+from dblog.model import TableId
 from dblog.readers.history import SchemaHistory
+from stack import MariaDb
 from stack.database import Database
 from support.follower import TIMEOUT_S, Follower, Row
 from support.history import FakeHistoryLog
-from support.servers import connected, execute, new_database
+from support.servers import connected, execute, new_database, started
 
 
 @pytest.fixture
@@ -292,6 +295,34 @@ def test_a_table_without_a_key_is_dumped_and_followed(shop: Any) -> None:
     follower.until_equal("plain")
 
 
+def test_a_prepared_transaction_that_nobody_ends_holds_up_its_own_table_and_no_other(shop: Any) -> None:
+    follower = shop(**{"dblog.chunk.rows": "50", "dblog.dump.threads": "1"})
+    fill(follower)
+    follower.start()
+    follower.until(lambda: bool(follower.rows.get("customers")))
+    with connected(follower.source, database=follower.database) as connection, connection.cursor() as cursor:
+        for statement in (
+            "XA START 'held'",
+            "UPDATE customers SET name = 'prepared' WHERE id = 3000",
+            "XA END 'held'",
+            "XA PREPARE 'held'",
+        ):
+            cursor.execute(statement)
+
+        follower.until_equal("items")
+        held = follower.task._interleaver
+        assert not held.table_dump(TableId(follower.database, "customers")).done
+        assert held.resets(TableId(follower.database, "customers")) <= 2
+        follower.restart()
+        follower.sql("INSERT INTO items VALUES (999, 9, 'a later one')")
+        follower.until_equal("items")
+        assert not follower.task._interleaver.table_dump(TableId(follower.database, "customers")).done
+        cursor.execute("XA COMMIT 'held'")
+
+    follower.until_dumped()
+    follower.until_equal("customers")
+
+
 def test_initial_only_ends_with_the_dump(shop: Any) -> None:
     follower = shop(**{"snapshot.mode": "initial_only"})
     fill(follower, 100)
@@ -369,3 +400,20 @@ def test_the_history_keeps_no_more_versions_than_a_restart_needs(shop: Any) -> N
     follower.restart()
     follower.sql("INSERT INTO customers (name) VALUES ('after recovery')")
     follower.until(lambda: len(follower.rows["customers"]) == 31)
+
+
+def test_a_watermark_table_in_upper_case_is_found_in_the_log_of_a_server_that_keeps_names_in_lower_case(
+    own_folder: Path, followers: list[Follower]
+) -> None:
+    with started(MariaDb(own_folder, options={"lower_case_table_names": 1}, durable=False)) as source:
+        database = new_database(source, "lower")
+        execute(source, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)", database=database)
+        follower = Follower(source, "", **{"dblog.watermark.table": "DBLog.WaterMark", "database.include.list": f"{database},dblog"})
+        followers.append(follower)
+
+        follower.start()
+        follower.until_dumped()
+        follower.task.stop()
+
+    assert {table for table, _ in follower.values} == {"t"}
+    assert sorted(row["id"] for row in follower.rows["t"].values()) == [1, 2, 3]

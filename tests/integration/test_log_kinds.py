@@ -14,9 +14,9 @@ from typing import Any
 
 import pymysql
 import pytest
-from dblog.dialects.mysql.check import ensure_marks
 from dblog.dialects.mysql.log import LogConnection
 from dblog.errors import DefiniteError
+from dblog.model import TableId
 from stack.database import Database
 from support.follower import Follower
 from support.servers import connected, execute, new_database
@@ -278,20 +278,13 @@ def test_a_dump_is_right_although_a_prepared_transaction_was_open_when_it_began(
             cursor.execute(statement)
     follower.until(lambda: len(follower.values) == 1)
 
-    # The prepared row has been sent; a mark of a window that would show the old row is met before the commit.
-    changed: list[str] = []
-    interleaver = follower.task._interleaver
-    original = interleaver.table_changed
-    interleaver.table_changed = lambda table, reason: (changed.append(reason), original(table, reason))[1]
-    with contextlib.closing(follower.task._session.open_dump(follower.task._marks)) as dump:
-        execute(source, "CREATE DATABASE IF NOT EXISTS dblog")
-        ensure_marks(follower.task._session, follower.task._marks, "root")
-        dump.write_mark(f"{follower.task._mark_name}/0", "w1/low")
-    follower.until(lambda: len(changed) >= 1)
+    # The prepared row has been sent, and a chunk would show the old one until the commit.
+    interleaver, table = follower.task._interleaver, TableId(database, "t")
+    follower.until(lambda: interleaver.is_held(table))
+    assert interleaver.declare(table, keyed=True, resets=interleaver.resets(table), windows_max=2) is None
     execute(source, f"XA COMMIT '{name}'")
-    follower.until(lambda: "was committed inside the window" in changed[-1])
-
-    assert "is prepared and has not ended" in changed[0]
+    follower.until(lambda: not interleaver.is_held(table))
+    assert interleaver.declare(table, keyed=True, resets=interleaver.resets(table), windows_max=2) is not None
 
 
 @pytest.mark.parametrize(

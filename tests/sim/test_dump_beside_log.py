@@ -292,6 +292,24 @@ def test_a_table_without_a_key_that_never_rests_fails_its_own_dump_and_no_other(
     assert [(m.rows_read, m.final) for m in world.markers if m.table == ITEMS] == [(1, True)]
 
 
+def test_each_dump_thread_reads_ahead_by_two_windows_of_its_own_table() -> None:
+    world = World(rows_max=1)
+    for id_ in range(9):
+        world.database.insert(ORDERS, (id_, 1))
+        world.database.insert(ITEMS, (id_, 1))
+
+    def high_marks() -> int:
+        return sum(isinstance(what, str) and token.endswith("/high") for what, token in world.log)
+
+    world.start(threads=2)
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while high_marks() < 4 and time.monotonic() < deadline_s:
+        threading.Event().wait(0.01)
+    world.stop()
+
+    assert high_marks() == 4
+
+
 def fault_of(world: World, table: TableId) -> str:
     """Why the table's dump has failed; empty when it is done."""
     progress = world.interleaver.table_dump(table)

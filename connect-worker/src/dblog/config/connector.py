@@ -1124,7 +1124,7 @@ _OUR_OPTIONS = (
     ),
     _int(
         name="dblog.dump.threads",
-        doc="Connections that dump at once.",
+        doc="Connections that dump at once, each a table of its own; each keeps up to two chunks in memory.",
         default="1",
         group=OURS,
         label="Dump threads",

@@ -98,6 +98,10 @@ class Windows(Generic[Rows]):
         """Windows declared and neither closed nor discarded."""
         return len(self._windows)
 
+    def open_of(self, table: TableId) -> int:
+        """The same of one table."""
+        return len(self._by_table.get(table, ()))
+
     def declare(self, table: TableId, *, keyed: bool) -> Ticket:
         """Announce a window, before its low mark is written. ``keyed`` False: any event of the table spoils the window."""
         window: _Window[Rows] = _Window(self._next_number, table, keyed)

@@ -20,7 +20,7 @@ from dblog.codecs.logitems import LogEvent, LogOffset
 from dblog.codecs.rowplan import RowEncoder
 from dblog.config.options import Settings
 from dblog.core.changes import AlterTable, Change, DropTable, RenameTable, TruncateTable
-from dblog.core.dumps import Dump, dump_of, dump_to_text
+from dblog.core.dumps import Dump, TableDump, dump_of, dump_to_text
 from dblog.core.governor import ChunkLimits
 from dblog.core.selection import BUILTIN_DATABASES, Selection, name_matcher, named_parts
 from dblog.core.timeline import JOINED, Database, Parked, Position, Timeline
@@ -121,6 +121,7 @@ class BinlogTask:
     def start(self, offset: OffsetMap | None) -> None:
         """Connect, check, recover, run. Raises what the database, Kafka or the configuration make impossible."""
         session = self._session = self._dialect.connect(settings_of(self._settings), again=offset is not None)
+        self._name_marks(session)
         history = self._history = self._history_of()
         plan = start_plan(self._mode, offset)
         dumps = plan.new_dump or plan.dumps_new_tables or (plan.dump is not None and not plan.dump.done)
@@ -214,6 +215,12 @@ class BinlogTask:
         return out
 
     # ---- start
+
+    def _name_marks(self, session: Session) -> None:
+        """The watermark table by the name that the log has: a server that keeps names in lower case logs it so, however the option has it."""
+        if session.facts.lower_case_table_names == 1:
+            self._marks = TableId(self._marks.database.lower(), self._marks.name.lower())
+            self._selection = Selection.from_settings(self._settings.originals, never=frozenset({self._marks}))
 
     def _check(self, session: Session, *, marks: TableId | None) -> None:
         tables = session.read_catalog(self._selection.includes)
@@ -462,6 +469,7 @@ class BinlogTask:
             on_tables_changed=self._tables_changed,
             dump_again=self._must_dump_again,
             reread=self._new_reread(patience) if rereads(self._settings) else None,
+            tables_released=self._start_chunk_readers,
             first=(patience(lambda change=change: self._encoders.first_schema(began, change)) for change in self._found),  # type: ignore[misc]
             skips_bad_events=self._settings.text("event.processing.failure.handling.mode") != "fail",
             skips_unreadable=self._settings.text("event.deserialization.failure.handling.mode") != "fail",
@@ -546,7 +554,7 @@ class BinlogTask:
         settings = settings_of(self._settings)
         dump = self._interleaver.dump
         with self._take_lock:
-            waiting = sum(not t.ended and t.table not in self._taken for t in dump.tables) if dump is not None else 0
+            waiting = sum(self._waits(t) for t in dump.tables) if dump is not None else 0
             free = [n for n in range(self._settings.integer("dblog.dump.threads")) if n not in self._chunk_readers]
             for number in free[:waiting]:
                 reader = self._chunk_readers[number] = ChunkReader(
@@ -554,6 +562,7 @@ class BinlogTask:
                     sql=sql,
                     interleaver=self._interleaver,
                     next_table=lambda number=number: self._next_table(number),  # type: ignore[misc]
+                    put_back=self._put_back,
                     table_of=self._schemas.table,
                     mark_name=f"{self._mark_name}/{number}",
                     limits=limits,
@@ -577,13 +586,23 @@ class BinlogTask:
             log.info("the dump is done and snapshot.mode=initial_only: the log is not followed any further")
             self._stream.stop()
 
+    def _waits(self, progress: TableDump) -> bool:
+        """Whether a reader may take the table. The lock is held."""
+        assert self._interleaver is not None
+        return not (progress.ended or progress.table in self._taken or self._interleaver.is_held(progress.table))
+
+    def _put_back(self, table: TableId) -> None:
+        """A table that is held: who lets go of it starts a reader again."""
+        with self._take_lock:
+            self._taken.discard(table)
+
     def _next_table(self, number: int) -> TableId | None:
         """A table of the dump that no other thread has taken; without one the reader of that number is no more."""
         assert self._interleaver is not None
         dump = self._interleaver.dump
         with self._take_lock:
             for progress in () if dump is None else dump.tables:
-                if not progress.ended and progress.table not in self._taken:
+                if self._waits(progress):
                     self._taken.add(progress.table)
                     return progress.table
             self._chunk_readers.pop(number, None)

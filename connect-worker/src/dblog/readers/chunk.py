@@ -1,7 +1,7 @@
 """Reads tables in key ranges while the log flows: low mark, snapshot, proof, SELECT, high mark, next range.
 
 One ``ChunkReader`` is one thread with its own connection; it takes tables from the dump one after the other. It runs ahead of the log by at most
-``windows_max`` windows, so the database works on the next chunk while the last one waits for its high mark.
+``windows_max`` windows of the table, so the database works on the next chunk while the last one waits for its high mark.
 
 Each window proves itself: the mark row is selected inside the chunk's own snapshot and must show the low mark. A replica that lags, or a snapshot
 taken too early, shows another token, and the chunk is read again. # I2
@@ -63,7 +63,10 @@ class ChunkSql(Protocol):
 
 
 class ChunkReader:
-    """One dump thread. ``next_table`` hands out tables; ``table_of`` tells a table's version at the log's position."""
+    """One dump thread. ``next_table`` hands out tables, ``put_back`` takes one that cannot be read for now.
+
+    ``table_of`` tells a table's version at the log's position.
+    """
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class ChunkReader:
         sql: ChunkSql,
         interleaver: Interleaver,
         next_table: Callable[[], TableId | None],
+        put_back: Callable[[TableId], None] = lambda _: None,
         table_of: Callable[[TableId], Table | None],
         mark_name: str,
         limits: ChunkLimits,
@@ -83,6 +87,7 @@ class ChunkReader:
         self._sql = sql
         self._interleaver = interleaver
         self._next_table = next_table
+        self._put_back = put_back
         self._table_of = table_of
         self._mark_name = mark_name
         self._limits = limits
@@ -116,6 +121,9 @@ class ChunkReader:
             resets = self._interleaver.resets(table)
             progress = self._interleaver.table_dump(table)
             if progress is None or progress.ended:
+                return
+            if self._interleaver.is_held(table):
+                self._put_back(table)
                 return
             version = self._table_of(table)
             if version is None:

@@ -101,6 +101,7 @@ class Interleaver:
         self._places: list[Any] = []
         self._resets: dict[TableId, int] = {}
         self._shrink: set[TableId] = set()
+        self._held: frozenset[TableId] = frozenset()
 
     # ---- the dump's state
 
@@ -129,10 +130,14 @@ class Interleaver:
     # ---- chunk threads
 
     def declare(self, table: TableId, *, keyed: bool, resets: int, windows_max: int) -> Ticket | None:
-        """Announce a window, waiting while ``windows_max`` are open. None: stopping, or the table was reset since ``resets``."""
+        """Announce a window, waiting while ``windows_max`` of the table are open. None: stopping, or the table was reset since ``resets``, or is held."""
+
+        def refused() -> bool:
+            return self._stopping or self._resets.get(table, 0) != resets or table in self._held
+
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._resets.get(table, 0) != resets or self._windows.open_total < windows_max)
-            if self._stopping or self._resets.get(table, 0) != resets:
+            self._changed.wait_for(lambda: refused() or self._windows.open_of(table) < windows_max)
+            if refused():
                 return None
             return self._windows.declare(table, keyed=keyed)
 
@@ -151,6 +156,10 @@ class Interleaver:
         with self._changed:
             return self._resets.get(table, 0)
 
+    def is_held(self, table: TableId) -> bool:
+        """Whether no window of the table may be opened for now: its reader takes another table."""
+        return table in self._held
+
     def take_shrink(self, table: TableId) -> bool:
         """Whether a window overflowed since the last call: the next chunk should be smaller."""
         with self._changed:
@@ -161,7 +170,9 @@ class Interleaver:
     def wait_done(self, table: TableId, *, resets: int) -> bool:
         """Wait until the table's last window has closed, or its dump has failed. False: a window was discarded (or the task stops): more is to be read."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._resets.get(table, 0) != resets or self._is_done(table))
+            self._changed.wait_for(
+                lambda: self._stopping or self._resets.get(table, 0) != resets or table in self._held or self._is_done(table)
+            )
             return self._is_done(table)
 
     def fail_dump(self, table: TableId, fault: str) -> None:
@@ -199,6 +210,16 @@ class Interleaver:
         """DDL on a table, at the log's position: its windows are read again."""
         with self._changed:
             self._discarded(self._windows.table_changed(table, reason))
+
+    def hold(self, tables: frozenset[TableId], reason: str) -> bool:
+        """Open no window of these tables, and of no others but these, until the next call. True: some tables are held no longer."""
+        with self._changed:
+            before, self._held = self._held, tables
+            for table in tables - before:
+                log.info("the table's dump waits", table=str(table), reason=reason)
+                self._discarded(self._windows.table_changed(table, reason))
+            self._changed.notify_all()
+            return bool(before - tables)
 
     def read_again(self, table: TableId, reason: str, change: Callable[[Dump | None], Dump | None]) -> None:
         """The table's dump begins anew with the state that ``change`` gives; whoever reads it goes back to its beginning, between two windows too."""

@@ -4,7 +4,7 @@ The log has a transaction's rows at XA PREPARE, and only later whether it commit
 end nobody else can change the same rows (the prepared transaction holds their locks), so their order is right. Four things follow.
 
 - A chunk read in between shows the rows as they were before, although its low mark stands behind the prepared rows: a window of such a table
-  would send old values over new ones, so it is read again until the transaction has ended. # I2
+  would send old values over new ones, so none is opened until the transaction has ended; dump threads take other tables meanwhile. # I2
 - XA ROLLBACK takes back what was sent. If it touched captured tables the task stops with an error that says what to do. # I3 I5
 - What was prepared before the connector's first position has its rows before it, and no dump can see them: at its XA COMMIT every captured table is
   dumped again, for the log does not say which ones it changed. Its XA ROLLBACK means nothing: none of its rows was sent. # I3
@@ -39,9 +39,8 @@ class _Xa:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """An XA statement: the tables whose prepared rows are valid now, and what has to be dumped again, all captured tables if ``unknown``."""
+    """An XA statement, and what has to be dumped again: all captured tables if ``unknown``."""
 
-    tables: frozenset[TableId] = frozenset()
     unread: frozenset[TableId] = frozenset()
     unknown: str | None = None
     """The xid of a transaction that was prepared before the first position, and is committed now."""
@@ -138,7 +137,7 @@ class Prepared:
         known = self._prepared.pop(xid.lower(), None)
         self._changed = True
         if verb == "COMMIT":
-            return Ended(unknown=xid) if known is None else Ended(tables=frozenset(known.tables), unread=frozenset(known.unread))
+            return Ended(unknown=xid) if known is None else Ended(unread=frozenset(known.unread))
         if known.tables if known is not None else not self._complete:
             what = "of a transaction that was prepared before the connector began to read" if known is None else _named(known.tables)
             message = (

@@ -92,6 +92,7 @@ class LogStream:
         dump_again: Callable[[Iterable[TableId] | None, str], None],
         border_records: BorderRecords | None = None,
         reread: Reread | None = None,
+        tables_released: Callable[[], None] = lambda: None,
         first: Iterable[Segment] = (),
         skips_bad_events: bool = False,
         skips_unreadable: bool = False,
@@ -117,6 +118,7 @@ class LogStream:
         self._reread = reread
         self._dumped_again: dict[TableId, RowEncoder] = {}
         self._prepared = Prepared(progress.prepared, complete=progress.epoch > 0)
+        self._tables_released = tables_released
         self._damaged = 0
         self._damaged_at: tuple[str, int, int] | None = None
         self.skipped_total = 0
@@ -148,6 +150,7 @@ class LogStream:
         """Read until stopped; raises DefiniteError (or TransientError that only a restart of the task can cure)."""
         backoff, failures = Backoff(first_s=0.2, max_s=15.0), 0
         self._beat_at_s = self._moved_at_s = self._clock.monotonic_s()
+        self._hold_prepared()
         while not self._stop.is_set():
             connected_at_s = self._clock.monotonic_s()
             try:
@@ -368,6 +371,7 @@ class LogStream:
             self._marks(event)
         elif code == events.EventType.XA_PREPARE:
             self._xa_ended(self._prepared.prepare(event.body), f"{event.file}:{event.start_pos}")
+            self._hold_prepared()
         elif code < 0:
             raise self._end_of_log(code, event.body, f"{event.file}:{event.start_pos}")
         elif code not in {events.EventType.ROTATE, events.EventType.FORMAT_DESCRIPTION}:
@@ -381,8 +385,6 @@ class LogStream:
         at = MarkPosition(
             file=event.file, pos=event.start_pos, sequence_high=event.sequence_high, sequence_low=event.sequence_low, gtid=event.gtid
         )
-        for table in self._prepared.tables:
-            self._interleaver.table_changed(table, "an XA transaction that changed it is prepared and has not ended")
         for name, token in events.mark_rows(event.type_code, event.body, events.read_table_map(event.table)):
             if name.startswith(self._mark_name):
                 self._interleaver.mark(token, at)
@@ -424,13 +426,19 @@ class LogStream:
                 self._xa_ended(ended, where)
         except DefiniteError as e:
             self._skip(e)
-            return True
+            ended = Ended()
+        if ended is not None:
+            self._hold_prepared()
         return ended is not None
 
+    def _hold_prepared(self) -> None:
+        """A chunk of a table with prepared rows would show the rows as they were before: no window of it until the transaction has ended. # I2"""
+        reason = "an XA transaction that changed it is prepared (XA RECOVER names it); it is dumped once that has ended by XA COMMIT or XA ROLLBACK"
+        if self._interleaver.hold(self._prepared.tables, reason):
+            self._tables_released()
+
     def _xa_ended(self, ended: Ended, where: str) -> None:
-        """A prepared transaction that ends lets the windows of its tables be read; rows that nobody has sent come by a dump."""
-        for table in ended.tables:
-            self._interleaver.table_changed(table, "an XA transaction that changed it was committed inside the window")
+        """A prepared transaction that ends lets its tables be dumped again; rows that nobody has sent come by a dump."""
         if ended.unread:
             self._dump_again(ended.unread, f"an XA transaction was committed at {where} whose rows in the log lack columns")
         if ended.unknown is not None:
