@@ -70,3 +70,20 @@ def test_an_unknown_mode_is_named() -> None:
 
 def test_only_when_needed_and_always_may_start_over() -> None:
     assert [m for m in ("initial", "when_needed", "never", "always") if may_start_over(m)] == ["when_needed", "always"]
+
+
+@pytest.mark.parametrize("mode", ["initial", "no_data", "when_needed"])
+def test_the_offset_of_a_running_incremental_snapshot_is_refused(mode: str) -> None:
+    running = {
+        **PLAIN,
+        "incremental_snapshot_collections": '[{"incremental_snapshot_collections_id":"shop.a"}]',
+        "incremental_snapshot_maximum_key": "aced0005",
+        "incremental_snapshot_primary_key": "aced0005",
+    }
+
+    with pytest.raises(DefiniteError, match=r"has not ended \(incremental_snapshot_collections, .*let Debezium finish or stop"):
+        start_plan(mode, running)
+
+
+def test_a_null_that_a_patch_leaves_of_an_incremental_snapshot_is_nothing() -> None:
+    assert start_plan("initial", {**PLAIN, "incremental_snapshot_collections": None}).log_from is From.OFFSET
