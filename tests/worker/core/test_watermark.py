@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import pytest
-from dblog.core.watermark import MarkPosition, Windows
+from dblog.core.watermark import Closed, Discarded, MarkPosition, Windows
 from dblog.model import TableId
 
 TABLE = TableId("shop", "orders")
@@ -105,7 +105,7 @@ def play(initial: State, writes: tuple[Write, ...], gaps: tuple[int, ...], range
         assert windows.hand_in(ticket.number, {k: v for k, v in state.items() if k in keys})
         commit_writes_of_gap()
         closed = windows.mark(ticket.high_token, position(step))
-        assert closed is not None
+        assert isinstance(closed, Closed)
         output.records += [(k, v, True) for k, v in closed.rows.items() if k not in closed.struck]
     commit_writes_of_gap()
     assert not queue
@@ -164,8 +164,8 @@ def test_windows_that_overlap_in_the_log_strike_each_their_own_rows() -> None:
     windows.note(TABLE, [b"c"])
     closed_second = windows.mark(second.high_token, position(4))
 
-    assert closed_first is not None
-    assert closed_second is not None
+    assert isinstance(closed_first, Closed)
+    assert isinstance(closed_second, Closed)
     assert (closed_first.rows, closed_first.struck) == ("first", {b"a", b"b"})
     assert (closed_second.rows, closed_second.struck) == ("second", {b"b", b"c"})
     assert closed_first.low.pos == 1
@@ -180,7 +180,7 @@ def test_changes_of_another_table_strike_nothing() -> None:
     windows.hand_in(ticket.number, "rows")
     closed = windows.mark(ticket.high_token, position(2))
 
-    assert closed is not None
+    assert isinstance(closed, Closed)
     assert closed.struck == frozenset()
 
 
@@ -240,3 +240,62 @@ def test_a_high_mark_before_its_rows_is_a_bug_of_ours() -> None:
 
     with pytest.raises(AssertionError, match="high mark"):
         windows.mark(ticket.high_token, position(2))
+
+
+def test_a_younger_window_drops_keys_though_the_low_mark_of_an_older_one_is_lost() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=2)
+    lost, open_ = windows.declare(TABLE, keyed=True), windows.declare(TABLE, keyed=True)
+    windows.hand_in(lost.number, "lost")
+    windows.mark(open_.low_token, position(1))
+
+    assert windows.note(TABLE, [b"a", b"b"]) is None
+    discarded = windows.note(TABLE, [b"c"])
+
+    assert discarded is not None, "the younger window takes notes"
+    assert discarded.numbers == (open_.number,)
+
+
+@pytest.mark.parametrize("low_came", [False, True])
+def test_a_high_mark_ahead_of_an_older_window_shows_that_the_older_one_is_lost(low_came: bool) -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=100)
+    lost, younger = windows.declare(TABLE, keyed=True), windows.declare(TABLE, keyed=True)
+    other = windows.declare(OTHER, keyed=True)
+    windows.hand_in(lost.number, "lost")
+    if low_came:
+        windows.mark(lost.low_token, position(1))
+    windows.mark(younger.low_token, position(2))
+    windows.hand_in(younger.number, "younger")
+
+    discarded = windows.mark(younger.high_token, position(3))
+
+    assert isinstance(discarded, Discarded), "closing the younger one would pass over the range of the older"
+    assert discarded.numbers == (lost.number, younger.number)
+    assert windows.open_total == 1
+    assert windows.hand_in(other.number, "rows")
+
+
+def test_a_window_whose_low_mark_alone_is_lost_is_read_again() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=100)
+    ticket = windows.declare(TABLE, keyed=True)
+    windows.hand_in(ticket.number, "rows")
+
+    discarded = windows.mark(ticket.high_token, position(1))
+
+    assert isinstance(discarded, Discarded)
+    assert discarded.numbers == (ticket.number,)
+
+
+def test_windows_that_wait_too_long_for_their_high_mark_are_read_again_and_no_others() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=100)
+    late, sibling = windows.declare(TABLE, keyed=True), windows.declare(TABLE, keyed=True)
+    fresh, unread = windows.declare(OTHER, keyed=True), windows.declare(TableId("shop", "unread"), keyed=True)
+    windows.mark(late.low_token, position(1))
+    windows.hand_in(late.number, "late", now_s=10.0)
+    windows.hand_in(sibling.number, "sibling", now_s=11.0)
+    windows.hand_in(fresh.number, "fresh", now_s=70.0)
+
+    discarded = windows.overdue(handed_in_before_s=60.0)
+
+    assert [d.numbers for d in discarded] == [(late.number, sibling.number)]
+    assert windows.hand_in(fresh.number, "fresh")
+    assert windows.hand_in(unread.number, "a SELECT may take long")

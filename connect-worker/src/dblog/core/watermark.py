@@ -12,6 +12,9 @@ Source of the rule: "DBLog: A Watermark Based Change-Data-Capture Framework" (An
 
 Windows of one table are opened on consecutive key ranges and progress is a frontier; so a window that is thrown away takes its younger
 siblings of the same table with it.
+
+A mark may be lost: a server that takes over never got it, or a damaged event is passed over. High marks of one table come in the order of its windows, so
+one that comes ahead of an older sibling's proves that the older one is lost; where no younger one follows, the shell asks for those that are overdue.
 """
 
 from __future__ import annotations
@@ -76,6 +79,7 @@ class _Window(Generic[Rows]):
     keyed: bool
     low: MarkPosition | None = None
     rows: Rows | None = None
+    handed_in_s: float = 0.0
     struck: set[bytes] = field(default_factory=set)
 
 
@@ -115,12 +119,12 @@ class Windows(Generic[Rows]):
             high_token=f"{self._run}/{window.number}/high",
         )
 
-    def hand_in(self, number: int, rows: Rows) -> bool:
+    def hand_in(self, number: int, rows: Rows, *, now_s: float = 0.0) -> bool:
         """Give a window its rows, before its high mark is written. False: the window was discarded meanwhile, do not write the mark."""
         window = self._windows.get(number)
         if window is None:
             return False
-        window.rows = rows
+        window.rows, window.handed_in_s = rows, now_s
         return True
 
     def note(self, table: TableId, keys: Iterable[bytes | None]) -> Discarded | None:
@@ -130,7 +134,7 @@ class Windows(Generic[Rows]):
             return None
         for window in windows:
             if window.low is None:
-                break  # marks arrive in the order of the windows: younger siblings are not open either
+                continue  # not open yet, or its low mark is lost; a younger sibling may be open all the same
             if not window.keyed:
                 return self._discard(window, "a change of a table without a key came inside the window")
             window.struck.update(key for key in keys if key is not None)
@@ -138,8 +142,11 @@ class Windows(Generic[Rows]):
                 return self._discard(window, f"more than {self._keys_max} keys changed inside the window", smaller=True)
         return None
 
-    def mark(self, token: str, position: MarkPosition) -> Closed[Rows] | None:
-        """A mark has shown up in the log. Marks of other runs, and of windows discarded since, mean nothing."""
+    def mark(self, token: str, position: MarkPosition) -> Closed[Rows] | Discarded | None:
+        """A mark has shown up in the log. Marks of other runs, and of windows discarded since, mean nothing.
+
+        A high mark that shows another one to be lost closes no window: the range of the older one would be passed over.
+        """
         run, _, rest = token.rpartition("/")[0].rpartition("/")
         if run != self._run:
             return None
@@ -149,9 +156,14 @@ class Windows(Generic[Rows]):
         if token.endswith("/low"):
             window.low = position
             return None
-        if window.low is None or window.rows is None:
-            message = f"the high mark of window {window.number} of {window.table} came before its low mark or its rows"
+        if window.rows is None:
+            message = f"the high mark of window {window.number} of {window.table} came before its rows"
             raise AssertionError(message)
+        oldest = self._by_table[window.table][0]
+        if oldest is not window:
+            return self._discard(oldest, "the log has a younger window's high mark, and none of this one's")
+        if window.low is None:
+            return self._discard(window, "the log has its high mark, and no low mark")
         self._forget(window)
         return Closed(
             number=window.number,
@@ -166,6 +178,11 @@ class Windows(Generic[Rows]):
         """Throw one window away (and its younger siblings): its SELECT failed, or its rows do not fit the table any more."""
         window = self._windows.get(number)
         return None if window is None else self._discard(window, reason, smaller=smaller)
+
+    def overdue(self, handed_in_before_s: float) -> list[Discarded]:
+        """Throw away the windows whose rows were handed in before that moment: whoever asks has read a log that had their high marks long ago."""
+        late = [w for w in self._windows.values() if w.rows is not None and w.handed_in_s < handed_in_before_s]
+        return [self._discard(w, "the log does not have its high mark") for w in late if w.number in self._windows]
 
     def table_changed(self, table: TableId, reason: str) -> Discarded | None:
         """DDL on the table: nothing read so far can be trusted to fit it. Every window of the table goes, also those not open yet."""

@@ -144,7 +144,7 @@ class Interleaver:
     def hand_in(self, ticket: Ticket, chunk: ChunkRead) -> bool:
         """Give a window its rows. False: it was discarded meanwhile; its high mark need not be written."""
         with self._changed:
-            return self._windows.hand_in(ticket.number, chunk)
+            return self._windows.hand_in(ticket.number, chunk, now_s=self._clock.monotonic_s())
 
     def give_up(self, ticket: Ticket, reason: str) -> None:
         """The SELECT failed: throw the window away; the reader starts again at the frontier."""
@@ -232,8 +232,18 @@ class Interleaver:
         """A mark, at the log's position; a high mark sends the rows of its window."""
         with self._changed:
             closed = self._windows.mark(token, at)
+            if isinstance(closed, Discarded):
+                self._discarded(closed)
+                return
         if closed is not None:
             self._close(closed)
+
+    def read_overdue_again(self, *, handed_in_before_s: float) -> None:
+        """The log has been read to its end and lacks the marks of windows that were handed in before that moment: their ranges are read again."""
+        if self._windows.open_total:
+            with self._changed:
+                for discarded in self._windows.overdue(handed_in_before_s):
+                    self._discarded(discarded)
 
     def extra(self, segments: list[Segment]) -> None:
         """Records that are no rows (heartbeat, schema change), or none at all when only the place moves."""

@@ -48,6 +48,9 @@ POSITION_INTERVAL_S = 1.0
 DAMAGED_TRIES_MAX = 3
 """A damaged event is read again so often, from the last good place: a cable may be at fault. Then it is so at the source."""
 
+MARKS_OVERDUE_S = 60.0
+"""A log that is read to its end and has no high mark of a window after this time will never have it: a crash of the server or a failover has lost it."""
+
 RECOVERED_S = 60.0
 """A connection that has lasted so long ends a series of failures."""
 
@@ -125,6 +128,8 @@ class LogStream:
         self._stop = threading.Event()
         self._connection: LogSource | None = None
         self._decoder: Any = None
+        self._connected_at_s = 0.0
+        self._looked_for_marks_s = 0.0
         self._moved_at_s = 0.0
         self._beat_at_s = 0.0
         self._unsent = False
@@ -195,6 +200,7 @@ class LogStream:
         )
         self._resumes = True
         self.connected = True
+        self._connected_at_s = self._looked_for_marks_s = self._clock.monotonic_s()
         log.info(
             "reading the log", file=at.file, pos=at.pos, gtids=None if at.gtids is None else at.gtids.text(), skip_events=at.skip_events
         )
@@ -449,8 +455,11 @@ class LogStream:
             self._dump_again(None, why)
 
     def _duties(self) -> None:
-        """What is due by time: a heartbeat, and a quiet log's place."""
+        """What is due by time: windows whose marks are lost, a heartbeat, and a quiet log's place."""
         now_s = self._clock.monotonic_s()
+        if now_s - self._looked_for_marks_s >= POSITION_INTERVAL_S:
+            self._looked_for_marks_s = now_s
+            self._look_for_marks(now_s)
         if self._heartbeat is not None and now_s - self._beat_at_s >= self._heartbeat_interval_s:
             self._beat_at_s = now_s
             self._interleaver.extra([self._heartbeat()])
@@ -458,6 +467,11 @@ class LogStream:
         elif (self._unsent or self._interleaver.dump_moved) and now_s - self._moved_at_s >= POSITION_INTERVAL_S:
             self._interleaver.extra([])
             self._sent()
+
+    def _look_for_marks(self, now_s: float) -> None:
+        """Every wait for a watermark ends: with the mark, or here. A log that lags may have the mark ahead, and a new connection has not read anything."""
+        if now_s - self._connected_at_s > MARKS_OVERDUE_S and self.lag_ms() < MARKS_OVERDUE_S * 500:
+            self._interleaver.read_overdue_again(handed_in_before_s=now_s - MARKS_OVERDUE_S)
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
