@@ -48,7 +48,6 @@ def charsets(source: Database) -> Charsets:
 
 SEEN_OTHERWISE = {
     "long unique": ("t",),  # hash columns that only the log shows
-    "compressed": ("t",),  # the log's own types for compressed columns
 }
 
 EACH_ON_ITS_SERVERS = [

@@ -124,7 +124,7 @@ class Follower:
         while at < len(written):
             length = int.from_bytes(written[at + 9 : at + 13], "little")
             if written[at + 4] == EventType.TABLE_MAP:
-                maps.append(read_table_map(written[at + 19 : at + length - 4]))
+                maps.append(read_table_map(written[at + 19 : at + length - 4], mariadb=self.flavor.mariadb))
             at += length
         return [found for found in maps if found.table in self.ours()]
 

@@ -83,10 +83,9 @@ class BinlogDialect:
             widths={str(name): int(width) for name, width in session.query(WIDTHS_SQL, doing="reading the character sets")},
         )
 
-    @staticmethod
-    def read_table_map(body: bytes, charsets: Charsets) -> tuple[TableId, Seen, Merge]:
+    def read_table_map(self, body: bytes, charsets: Charsets) -> tuple[TableId, Seen, Merge]:
         """Name, columns, and how to bring them together with those we hold."""
-        table_map = events.read_table_map(body)
+        table_map = events.read_table_map(body, mariadb=self.name == "mariadb")
         signs_known = any(column.unsigned is not None for column in table_map.columns)
         return table_map.table, seen_of(table_map, charsets), merger(charsets, signs_known=signs_known)
 

@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from dblog.core.crosscheck import Seen
+from dblog.dialects.mysql.charsets import decoder
 from dblog.dialects.mysql.events import MapColumn, TableMap, WireType
+from dblog.errors import DefiniteError
 from dblog.model import Column, Table
 
 COLLATIONS_SQL = "SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLLATIONS WHERE ID IS NOT NULL AND CHARACTER_SET_NAME IS NOT NULL"
@@ -58,7 +60,12 @@ _PLAIN = {
 _TEMPORAL = {WireType.TIME2: "time", WireType.DATETIME2: "datetime", WireType.TIMESTAMP2: "timestamp"}
 _BLOBS = {1: ("tinyblob", "tinytext"), 2: ("blob", "text"), 3: ("mediumblob", "mediumtext"), 4: ("longblob", "longtext")}
 LOBS = frozenset(name for pair in _BLOBS.values() for name in pair)
-_STRINGS = {WireType.VARCHAR: ("varbinary", "varchar"), WireType.VAR_STRING: ("varbinary", "varchar"), WireType.STRING: ("binary", "char")}
+_STRINGS = {
+    WireType.VARCHAR: ("varbinary", "varchar"),
+    WireType.VAR_STRING: ("varbinary", "varchar"),
+    WireType.MARIADB_VARCHAR_COMPRESSED: ("varbinary", "varchar"),
+    WireType.STRING: ("binary", "char"),
+}
 
 GEOMETRIES = frozenset(
     {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection"}
@@ -123,15 +130,17 @@ def _column(column: MapColumn, charsets: Charsets) -> Column:
     elif code == WireType.BIT:
         type_, length = "bit", (meta >> 8) * 8 + (meta & 0xFF)
         text = f"bit({length})"
-    elif code == WireType.BLOB:
+    elif code in (WireType.BLOB, WireType.MARIADB_BLOB_COMPRESSED):
         type_ = text = _BLOBS[meta][charset is not None and charset != BINARY]
     elif code in _STRINGS:
         type_ = _STRINGS[WireType(code)][charset is not None and charset != BINARY]
-        length = meta // charsets.widths.get(charset or BINARY, 1)
+        # A compressed column has one byte more, for what says how it is compressed (Field_varstring_compressed).
+        stored = meta - 1 if code == WireType.MARIADB_VARCHAR_COMPRESSED else meta
+        length = stored // charsets.widths.get(charset or BINARY, 1)
         text = f"{type_}({length})"
     elif code in (WireType.ENUM, WireType.SET):
         type_ = "enum" if code == WireType.ENUM else "set"
-        members = tuple(_text(m, charset) for m in column.members or ())
+        members = _members(column, charset)
         text = f"{type_}({','.join(_quoted(m) for m in members)})"
     else:
         type_ = text = _PLAIN.get(WireType(code), f"wire type {code}") if code in WireType._value2member_map_ else f"wire type {code}"
@@ -152,9 +161,15 @@ def _column(column: MapColumn, charsets: Charsets) -> Column:
     )
 
 
-def _text(member: bytes, charset: str | None) -> str:
-    codec = {"latin1": "cp1252", "ucs2": "utf-16-be", "utf16": "utf-16-be", "utf32": "utf-32-be"}.get(charset or "", "utf-8")
-    return member.decode(codec, "replace")
+def _members(column: MapColumn, charset: str | None) -> tuple[str, ...]:
+    """ENUM's and SET's texts, which the log has in the column's own character set; none where that is not known."""
+    if not column.members or charset is None:
+        return ()
+    try:
+        decode = decoder(charset, where=f"members of {column.name}")
+    except DefiniteError:
+        return ()
+    return tuple(decode(member) for member in column.members)
 
 
 def _quoted(text: str) -> str:

@@ -7,6 +7,7 @@ libs/mysql/binlog/event/rows_event.h (``Table_map_event::Optional_metadata_field
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -66,9 +67,12 @@ _NUMERIC = frozenset(
 _CHARACTER = frozenset(
     {
         WireType.VARCHAR, WireType.VAR_STRING, WireType.STRING, WireType.BLOB, WireType.TINY_BLOB, WireType.MEDIUM_BLOB, WireType.LONG_BLOB,
-        WireType.MARIADB_BLOB_COMPRESSED, WireType.MARIADB_VARCHAR_COMPRESSED,
+        WireType.MARIADB_BLOB_COMPRESSED, WireType.MARIADB_VARCHAR_COMPRESSED, WireType.VECTOR,
     }
 )  # fmt: skip
+"""Whom the charset fields speak of. MySQL 9 counts VECTOR among them (``is_character_type``)."""
+_MARIADB_CHARACTER = _CHARACTER | {WireType.GEOMETRY}
+"""MariaDB counts every column that is stored as a string, with the binary charset for a geometry (``Field_geom`` is a ``Field_blob``)."""
 _ENUM_SET = frozenset({WireType.ENUM, WireType.SET})
 
 
@@ -121,16 +125,19 @@ def read_table_name(body: bytes) -> tuple[int, TableId]:
     return int.from_bytes(body[:6], "little"), TableId(database.decode("utf-8", "surrogateescape"), name.decode("utf-8", "surrogateescape"))
 
 
-def read_table_map(body: bytes) -> TableMap:
-    """TABLE_MAP's body (post-header of 8 bytes, as every server since 5.1.4 writes it). DefiniteError when it contradicts itself."""
+def read_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
+    """TABLE_MAP's body (post-header of 8 bytes, as every server since 5.1.4 writes it). DefiniteError when it contradicts itself.
+
+    ``mariadb``: who wrote it; the servers count character columns differently.
+    """
     try:
-        return _table_map(body)
+        return _table_map(body, _MARIADB_CHARACTER if mariadb else _CHARACTER)
     except (IndexError, ValueError) as error:
         message = "a table map of the log contradicts itself: it is damaged, or of a server that this version of dblog does not know"
         raise DefiniteError(message) from error
 
 
-def _table_map(body: bytes) -> TableMap:
+def _table_map(body: bytes, characters: AbstractSet[int]) -> TableMap:
     table_id, table = read_table_name(body)
     flags = int.from_bytes(body[6:8], "little")
     at = 8
@@ -144,7 +151,7 @@ def _table_map(body: bytes) -> TableMap:
     at += meta_bytes
     nulls = body[at : at + (count + 7) // 8]
     at += (count + 7) // 8
-    optional = _Optional.read(body[at:], [code for code, _ in real])
+    optional = _Optional.read(body[at:], [code for code, _ in real], characters=characters)
     columns = tuple(
         MapColumn(
             type_code=code,
@@ -212,12 +219,12 @@ class _Optional:
     key: tuple[tuple[int, int], ...] | None = None
 
     @classmethod
-    def read(cls, data: bytes, types: Sequence[int]) -> _Optional:
+    def read(cls, data: bytes, types: Sequence[int], *, characters: AbstractSet[int]) -> _Optional:
         """Fields of (type, length, value) up to the end; unknown fields are passed over, as the format intends."""
         out = cls({}, {}, [], {}, {}, {})
         # Signedness speaks of numeric columns, the charset fields of character (or ENUM and SET) columns: by their order among those.
         numeric = [i for i, code in enumerate(types) if code in _NUMERIC]
-        character = [i for i, code in enumerate(types) if code in _CHARACTER]
+        character = [i for i, code in enumerate(types) if code in characters]
         enum_set = [i for i, code in enumerate(types) if code in _ENUM_SET]
         at = 0
         while at < len(data):
