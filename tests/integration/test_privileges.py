@@ -86,6 +86,21 @@ def test_every_privilege_that_is_missing_is_in_one_answer(source: Database, acco
         execute(source, f"DROP DATABASE {marks}")
 
 
+def test_an_account_that_may_read_some_columns_only_is_refused(source: Database, account: str) -> None:
+    database = new_database(source, "columns")
+    who = f"'{account}'@'{source.host}'"
+    execute(
+        source,
+        f"CREATE TABLE {database}.t (id INT PRIMARY KEY, v INT)",
+        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {who}",
+        f"GRANT CREATE, SELECT, INSERT, UPDATE ON dblog.* TO {who}",
+        f"GRANT SELECT (id) ON {database}.t TO {who}",
+    )
+    follower = Follower(source, database, **{"database.user": account, "database.password": "secret"})
+
+    assert grants_in(refused(follower)) == [f"GRANT SELECT ON `{database}`.`t` TO {who}"]
+
+
 def test_the_readme_lists_what_is_asked_for(source: Database, account: str) -> None:
     database = new_database(source, "shop")
     follower = Follower(

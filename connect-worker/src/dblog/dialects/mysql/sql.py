@@ -143,8 +143,8 @@ def full_scan(table: Table, rows_max: int) -> Statement:
 
 
 def readable(table: Table) -> str:
-    """A statement that succeeds only if every column may be read; it reads no row."""
-    return f"SELECT {select_list(table)} FROM {quote_table(table.id)} LIMIT 0"
+    """A statement that succeeds only if every column may be read; it reads no row. The list lacks columns that the catalog hides, the star invisible ones."""
+    return f"SELECT *, {select_list(table)} FROM {quote_table(table.id)} LIMIT 0"
 
 
 # -- the watermark table ----------------------------------------------------------------------------------------------------------------
