@@ -13,6 +13,7 @@ from dblog.config.plugins import CONNECTORS
 from dblog.errors import DefiniteError
 from dblog.readers.validation import check_database
 from stack.database import Database
+from structlog.testing import capture_logs
 from support.follower import Follower
 from support.servers import execute, new_database
 
@@ -134,7 +135,11 @@ def test_a_table_of_the_log_that_may_not_be_read_is_an_error_with_its_grant(sour
     execute(source, f"GRANT CREATE, SELECT, INSERT, UPDATE ON dblog.* TO {who}")
     follower = Follower(source, database, **{"database.user": account, "database.password": "secret"})
     validate(follower)
-    follower.start()
+    with capture_logs() as lines:
+        follower.start()
+    assert [grants_in(line["warning"]) for line in lines if f"some tables of {database} only" in line.get("warning", "")] == [
+        [f"GRANT SELECT ON `{database}`.* TO {who}"]
+    ]
     follower.until_dumped()
     follower.sql("UPDATE hidden SET v = 3 WHERE id = 1")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dblog.dialects.mysql import sql
@@ -62,7 +62,12 @@ def check(
     _check_filters(session, [t.id for t in tables], marks)
     if marks is not None and make:
         ensure_marks(session, marks, user)
-    return [*warnings(session.facts, address), *_replica_warnings(session), *_table_warnings(session, {t.id for t in tables})]
+    return [
+        *warnings(session.facts, address),
+        *_replica_warnings(session),
+        *_hidden_warnings(session, user, named, {t.id.database for t in tables}),
+        *_table_warnings(session, {t.id for t in tables}),
+    ]
 
 
 def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int, rereads: bool = False) -> str | None:
@@ -223,6 +228,17 @@ def _unseen_privileges(session: Session, user: str, named: Parts, seen: Sequence
             else:
                 lacking.append(sql.grant_select(TableId(database, table), user))
     return lacking
+
+
+def _hidden_warnings(session: Session, user: str, named: Parts, databases: Collection[str]) -> list[str]:
+    """Databases that are captured as a whole, of which the account may read single tables: the others are hidden until the log names them."""
+    whole = {(database or "").lower() for database, table in named if table is None and database is not None}
+    return [
+        f"the account {user} may read some tables of {database} only, and sees no others; a table that the log names and it may not read will end the "
+        f"task; {sql.grant_database(database, user)} or name the tables in table.include.list"
+        for database in sorted(databases)
+        if database.lower() in whole and _denied(session, TableId(database, sql.NO_SUCH_NAME))
+    ]
 
 
 def _denied(session: Session, table: TableId) -> bool:
