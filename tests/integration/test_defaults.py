@@ -190,3 +190,39 @@ def test_a_timestamps_default_is_a_moment_whatever_the_time_zone_of_its_statemen
     expected = ["2024-01-01 21:34:05.67", "0000-00-00 00:00:00", "2024-01-02 00:00:00"]
     assert [column.default for column in truth.columns] == expected
     assert [column.default for column in ours.columns] == expected
+
+
+def test_the_bytes_of_a_statement_in_any_character_set_are_those_of_its_default(source: Database) -> None:
+    database = new_database(source, "clients")
+    execute(source, "CREATE TABLE t0 (id INT PRIMARY KEY)", database=database)
+    follower = Follower(source, database).start()
+    clients = {
+        "r": (
+            "utf8mb4",
+            b"x VARBINARY(9) DEFAULT '\xff\xfe', z VARBINARY(9) DEFAULT _binary'\xff\\0', y VARCHAR(9) DEFAULT '\xf0\x9f\x98\x80'",
+        ),
+        "l": ("latin1", b"x VARBINARY(9) DEFAULT '\xff\xfe', y VARCHAR(9) DEFAULT '\xe9'"),
+        "g": ("gbk", b"x BINARY(4) DEFAULT '\xc4\xe3', y VARCHAR(9) DEFAULT '\xc4\xe3'"),
+    }
+    try:
+        follower.until_dumped()
+        with connected(source, database=database) as connection, connection.cursor() as cursor:
+            cursor.execute("SET SESSION sql_mode = '', time_zone = '+03:00'")
+            for name, (charset, columns) in clients.items():
+                cursor.execute(f"SET NAMES {charset}")
+                cursor.execute(
+                    f"CREATE TABLE {name} (id INT PRIMARY KEY, ts TIMESTAMP NOT NULL DEFAULT '2024-01-02 03:04:05', ".encode()
+                    + columns
+                    + b")"
+                )
+                cursor.execute(f"INSERT INTO {name} (id) VALUES (1)")
+        follower.until(lambda: all(name in follower.rows for name in clients))
+        followed = {table.id: table for table in follower.task._schemas.timeline.captured_tables()}
+        read = follower.task._catalog_session().read_catalog(lambda table: table.database == database and table.name in clients)
+    finally:
+        follower.task.stop()
+
+    assert {table.id: [column.default for column in followed[table.id].columns] for table in read} == {
+        table.id: [column.default for column in table.columns] for table in read
+    }
+    assert [column.default for column in followed[TableId(database, "g")].columns] == [None, "2024-01-02 00:04:05", "0xC4E3", "你"]

@@ -114,6 +114,7 @@ class BinlogDialect:
                 context_of(query.database, position),
                 sql_mode=query.sql_mode or 0,
                 explicit_timestamps=_explicit_timestamps(query, self.flavor_of(facts.version)),
+                bytes_kept=text.encode("utf-8", "surrogatepass") == query.text,
                 time_zone=facts.system_time_zone if query.time_zone == "SYSTEM" else query.time_zone,
             )
             return ddl.parse(text, context)

@@ -23,6 +23,7 @@ class Context:
 
     ``database_charset`` answers (charset, collation) of a database, each None if not known. ``lower_case_names``: the server's lower_case_table_names is 1.
     ``explicit_timestamps``: the session's explicit_defaults_for_timestamp, None if not known. ``time_zone``: that of the session, None for UTC.
+    ``bytes_kept``: the text in UTF-8 is what the client sent, byte by byte, so that a text in it tells the bytes of a binary column.
     """
 
     flavor: Flavor
@@ -32,6 +33,7 @@ class Context:
     lower_case_names: bool = False
     explicit_timestamps: bool | None = None
     time_zone: str | None = None
+    bytes_kept: bool = True
     database_charset: Callable[[str], tuple[str | None, str | None]] = lambda _: (None, None)
     server_charset: str | None = None
     server_collation: str | None = None

@@ -194,6 +194,13 @@ _BEYOND_PLANE = re.compile("[\U00010000-\U0010ffff]")
 
 
 def _form(default: DefaultSpec, type_: FinishedType, *, zerofill: bool, context: Context) -> str:
+    if (
+        not context.bytes_kept
+        and (type_.type in BINARIES or type_.type == "bit")
+        and not default.text.isascii()
+        and not default.digits_base
+    ):
+        raise _uncertain(default)
     match type_.type:
         case "tinyint" | "smallint" | "mediumint" | "int" | "bigint":
             number = str(_whole(default))
