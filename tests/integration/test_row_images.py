@@ -276,3 +276,26 @@ def test_an_insert_that_names_no_column_has_its_defaults(follow: Make) -> None:
     assert [row["id"] for row in follower.rows["a"].values()] == [1, 2, 3]
     assert {row["f"] for row in follower.rows["a"].values()} == {1.5}
     assert set(follower.ops("n") + follower.ops("a") + follower.ops("w")) == {"c"}
+
+
+def test_a_row_whose_key_has_no_place_in_unicode_is_found_again(follow: Make) -> None:
+    tables = {
+        "greek": [b"\xff\x61", b"\xff\x62"],
+        "gb2312": [b"\xa8\xf5a", b"\xa8\xf5b"],
+        "ucs2": [b"\xe0\0\0a", b"\xe0\0\0b"],
+        "latin1": [b"a ", b"\xe9"],
+    }
+    statements = []
+    for charset, (one, two) in tables.items():
+        statements += [
+            f"CREATE TABLE {charset}_t (c VARCHAR(10) CHARACTER SET {charset}, n INT, v INT, PRIMARY KEY (c))",
+            f"INSERT INTO {charset}_t VALUES (x'{one.hex()}', 1, 1), (x'{two.hex()}', 2, 2)",
+        ]
+    follower = follow(*statements).start()
+    follower.until_dumped()
+
+    follower.sql(*(f"UPDATE {charset}_t SET v = 9 WHERE n = 2" for charset in tables))
+
+    follower.until(lambda: sum(record is not None and record["op"] == "u" for _, record in follower.values) == len(tables))
+    updated = {table: record["after"] for table, record in follower.values if record is not None and record["op"] == "u"}
+    assert {table: (after["n"], after["v"]) for table, after in updated.items()} == {f"{charset}_t": (2, 9) for charset in tables}

@@ -131,7 +131,7 @@ def log_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
 def statement_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
     """The reader of a key column's field in a row image, as the parameter of a statement that finds it (see ``protocol.execute``, ``sql``).
 
-    Text that the column's character set does not hold for certain would not be found again: DefiniteError.
+    A text is its bytes in the column's character set. DefiniteError for a type that no statement finds.
     """
     match column.source:
         case source if source in _INTEGERS:
@@ -158,8 +158,7 @@ def statement_value(column: ColumnPlan, declared: Column, *, where: str) -> Read
         case Source.TIMESTAMP_OLD:
             return lambda raw: _moment_text(_epoch(int.from_bytes(raw, "little"), 0))
         case Source.TEXT:
-            decode = charsets.decoder(column.charset, where=where)
-            return lambda raw: _certain(decode(raw), where)
+            return bytes  # not every character has a place in Unicode; sql.py has the server take them as the column's own
         case Source.BINARY:
             width = padded_width(declared)
             return lambda raw: raw.ljust(width, b"\x00")
@@ -172,13 +171,6 @@ def statement_value(column: ColumnPlan, declared: Column, *, where: str) -> Read
 
 def _moment_text(moment: Moment) -> str:
     return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d} {_clock(moment.micros, 6)}"
-
-
-def _certain(text: str, where: str) -> str:
-    if "\ufffd" in text:
-        message = f"{where}: a key whose bytes are no text of its character set cannot be looked up; run SET GLOBAL binlog_row_image=FULL on the source"
-        raise DefiniteError(message)
-    return text
 
 
 def result_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
