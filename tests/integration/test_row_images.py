@@ -251,6 +251,23 @@ def test_json_that_is_read_again_has_the_text_of_log_and_dump(mysql: Database) -
     assert texts["read again"] == texts["log"]
 
 
+def test_a_replace_that_names_no_column_is_read_again(follow: Make) -> None:
+    follower = follow(
+        "CREATE TABLE n (id INT NOT NULL DEFAULT 4, a INT DEFAULT 7, s VARCHAR(9) NOT NULL DEFAULT 'x', PRIMARY KEY (id))",
+        "CREATE TABLE u (a INT DEFAULT 3, k INT NOT NULL DEFAULT 1, UNIQUE KEY (k))",
+        **{"snapshot.mode": "no_data"},
+    )
+    follower.start()
+
+    follower.sql("INSERT INTO n () VALUES ()", "UPDATE n SET a = 8, s = 'y'", "REPLACE INTO n () VALUES ()")
+    follower.sql("INSERT INTO u () VALUES ()", "UPDATE u SET a = 8", "REPLACE INTO u () VALUES ()", "INSERT INTO u (k) VALUES (2)")
+
+    follower.until(lambda: len(follower.rows.get("u", {})) == 2)
+    follower.until_equal("n")
+    follower.until_equal("u")
+    assert follower.ops("n") == ["c", "u", "u"]
+
+
 def test_an_insert_that_names_no_column_has_its_defaults(follow: Make) -> None:
     follower = follow(
         "CREATE TABLE n (id INT NOT NULL DEFAULT 4, a INT DEFAULT 7, s VARCHAR(9) NOT NULL DEFAULT 'x', PRIMARY KEY (id))",

@@ -63,7 +63,7 @@ def read_minimal(plan: TablePlan, op: str, body: bytes, *, version: int) -> Mini
     read_moved: dict[Key, None] = {}
     moved_ends: list[int] = []
     rows = 0
-    for _ in reader.rows(after_there):
+    for _ in reader.rows(op, after_there):
         rows += 1
         before = _placed(reader.image(before_there), before_there, zeros) if op != "c" else zeros
         if op == "d":

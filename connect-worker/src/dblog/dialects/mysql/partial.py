@@ -12,6 +12,7 @@ The result is a plain rows event of version 2, so both row encoders read it as t
   refuses to log more of them in one event (error 1534), MariaDB logs whole rows of tables without a key, and one with a key has no second such row.
 - MINIMAL has only the key before an update or delete, and only what was set after it: MissingColumnsError, and minimal.py goes on from there
   where the rows may be read again.
+  MariaDB logs a REPLACE so as an update of a key with no column after it.
 - PARTIAL_JSON: differences are applied to the image before the update.
 
 Rule sources: MySQL manual "binlog_row_image", "binlog_row_value_options"; sql/rpl_record.cc (``unpack_row``); MariaDB sql/log_event_server.cc.
@@ -52,7 +53,7 @@ def whole_rows(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes,
     reader, before_there, after_there = opened(plan, layouts, op, body, version=version)
     fill = _fill(plan, layouts, op, before_there, after_there)
     out = bytearray(event_head(plan, body, images=2 if op == "u" else 1))
-    for _ in reader.rows(after_there):
+    for _ in reader.rows(op, after_there):
         before: Fields | None = None
         if op != "c":
             before = _filled(len(layouts), reader.image(before_there), before_there, fill, None)
@@ -78,7 +79,7 @@ def opened(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes, *, 
     before_there = after_there = reader.take(width)
     if op == "u":
         after_there = reader.take(width)
-    if op != "c" and (not any(before_there) or not any(after_there)):
+    if op != "c" and not any(before_there):
         raise partial_image(plan)
     return reader, before_there, after_there
 
@@ -184,9 +185,9 @@ class Reader:
         self._plan, self._layouts, self._body, self.at = plan, layouts, body, at
         self._json = [i for i, column in enumerate(plan.columns) if column.source is Source.JSON]
 
-    def rows(self, there: bytes) -> Iterator[None]:
-        """Once for each row that begins where the reader stands; ``there``: which columns a row's last image has."""
-        if not any(there):
+    def rows(self, op: str, after_there: bytes) -> Iterator[None]:
+        """Once for each row that begins where the reader stands; an insert that has no column at all is one row of no bytes."""
+        if op == "c" and not any(after_there):
             yield
         while self.at < len(self._body):
             yield
