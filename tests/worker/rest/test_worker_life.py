@@ -262,7 +262,8 @@ def test_what_a_worker_left_half_written_does_not_pause_a_new_connector(kafka, o
 
 
 def test_a_task_that_is_killed_while_the_brokers_are_away_runs_when_they_are_back(own_folder, group):
-    with started(Kafka(own_folder / "kafka")) as own, running_worker(own, own_folder, group) as worker:
+    times = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}
+    with started(Kafka(own_folder / "kafka")) as own, running_worker(own, own_folder, group, times) as worker:
         worker.create("a", dummy_echo=str(own_folder / "echo"))
         worker.wait_for("a", "RUNNING", "RUNNING")
         own.stop()

@@ -24,7 +24,11 @@ from dblog.kafka.clientlog import ClientLog
 _log = structlog.get_logger("dblog.kafka.group")
 
 _POLL_S = 0.1
+_JOINING_POLL_S = 0.01
+"""A poll goes on to its end after a callback, and joining is several of them."""
 _LOOK_S = 0.5
+_JOIN_SOON_S = 2.0
+"""Until then nobody is looked for: a group without other members is joined sooner than a coordinator that is just being found answers."""
 _LOOK_LIMIT_S = 1.0
 _REOPEN_S = 2.0
 _LEAVE_LIMIT_S = 3.0
@@ -94,7 +98,7 @@ class Membership:
         self._problem = ""
         self._sent: tuple[Claim, float] | None = None
         self._sent_at_s = 0.0
-        self._looked_at_s = 0.0
+        self._look_from_s = 0.0
 
     def start(self, *, on_change: Callable[[], None], on_lease: Callable[[float], None], on_revoked: Callable[[], None]) -> None:
         """Join. ``on_lease`` gets each new end of the lease, ``on_revoked`` returns when nothing runs any more, ``on_change`` follows a new standing."""
@@ -131,6 +135,7 @@ class Membership:
 
     def _live(self) -> None:
         shared = {**self._consumer_settings, "group.id": self.group, "group.protocol": "classic", "reconnect.backoff.max.ms": "2000"}
+        self._look_from_s = lease_clock_s() + _JOIN_SOON_S
         reader = Consumer({**shared, "enable.auto.commit": "false", "log_level": "2"})
         consumer = Consumer(
             {
@@ -148,11 +153,11 @@ class Membership:
         try:
             consumer.subscribe([self._place.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
             while not self._stopping.is_set():
-                message = consumer.poll(_POLL_S)
+                message = consumer.poll(_POLL_S if self._standing.known else _JOINING_POLL_S)
                 if message is not None and (error := message.error()) is not None:
                     self._on_error(error)
-                self._renew(consumer)
                 self._observe(reader)
+                self._renew(consumer)
                 self._publish()
             self._leave(consumer)
         finally:
@@ -168,6 +173,7 @@ class Membership:
             consumer.pause(ours)
             self._leadership.assign()
         self._problem = ""
+        self._look_from_s = 0.0
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if partitions and self._leadership.assigned:
@@ -221,7 +227,7 @@ class Membership:
     def _observe(self, reader: Consumer) -> None:
         """Read the group's claim now and then, while this worker does not lead."""
         now_s = lease_clock_s()
-        if self._leadership.leads(now_s) or self._sent is not None or now_s - self._looked_at_s < _LOOK_S:
+        if self._leadership.leads(now_s) or self._sent is not None or now_s < self._look_from_s:
             return
         try:
             place = reader.committed([self._place], timeout=_LOOK_LIMIT_S)[0]
@@ -232,7 +238,7 @@ class Membership:
                 claim = read_claim(place.offset, place.metadata)
                 # Nothing of this thread has come between: what is ours now was ours when it was asked.
                 self._leadership.observe(claim, asked_while_assigned=self._leadership.assigned, at_s=lease_clock_s())
-        self._looked_at_s = lease_clock_s()
+        self._look_from_s = lease_clock_s() + _LOOK_S
 
     def _publish(self) -> None:
         leadership, now_s = self._leadership, lease_clock_s()
