@@ -110,12 +110,18 @@ def start_worker(
 ) -> int:
     """Read the file, listen, and serve until the end; the exit status. Tests hand in a task program of their own."""
     # Imported here so that a task process does not pay for the server.
+    import structlog  # noqa: PLC0415
+
     from dblog.config.properties import read_properties  # noqa: PLC0415
+    from dblog.config.unknown_keys import misspelt_worker_keys  # noqa: PLC0415
     from dblog.config.worker import read_worker_config  # noqa: PLC0415
 
     try:
         texts = read_properties(properties)
         configure_logs(format=texts.get("dblog.log.format", "json"), level=texts.get("dblog.log.level", "INFO"))
+        # Before the check: a key that is missing may be one that is misspelt.
+        for key, nearest in misspelt_worker_keys(texts).items():
+            structlog.get_logger("dblog.cli").warning("unknown key in the worker's properties; it is ignored", key=key, meant=nearest)
         worker = read_worker_config(texts)
         listener = _listen(worker)
         # What tasks are told is what was bound: a port of 0 became a number.

@@ -2,7 +2,7 @@
 
 import pytest
 from dblog.config.connector import MYSQL_OPTIONS
-from dblog.config.unknown_keys import describe_unknown, unknown_keys
+from dblog.config.unknown_keys import describe_unknown, misspelt_worker_keys, unknown_keys
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,26 @@ def test_the_sentence_says_what_happens_and_what_may_be_meant():
     assert sentences == {
         "databse.include.list": "no such key; it is ignored. Is database.include.list meant?",
         "x": "no such key; it is ignored",
+    }
+
+
+def test_a_misspelt_key_of_a_worker_s_file_is_named_and_a_client_s_own_is_not():
+    names = [
+        "sesion.timeout.ms",
+        "offset.flush.intervall.ms",
+        "group.id",
+        "request.timeout.ms",
+        "retry.backoff.ms",
+        "metadata.max.age.ms",
+        "rest.port",
+        "producer.linger.ms",
+        "offset.storage.file.filename",
+        "internal.key.converter",
+        "connections.max.idle.ms",
+        "sasl.jaas.config",
+    ]
+
+    assert misspelt_worker_keys(names) == {
+        "sesion.timeout.ms": "session.timeout.ms",
+        "offset.flush.intervall.ms": "offset.flush.interval.ms",
     }

@@ -2,7 +2,7 @@
 
 Connect ignores such keys, and so does this worker, for a configuration often carries keys of other versions and tools. But a misspelt filter that is
 ignored dumps a whole server, so an unknown key is named: in the log at every start of the task, and in the validate answer, without making the
-configuration invalid.
+configuration invalid. A worker's file is looked at too, at its start.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 from dblog.config.framework import FRAMEWORK_OPTIONS
 from dblog.config.options import Option
+from dblog.config.worker import WORKER_OPTIONS
 
 _FAMILIES = (
     "admin.override.",
@@ -33,6 +34,25 @@ _FAMILIES = (
 )
 """Keys below these are clients', converters' and transforms' own, or are checked where their family is read."""
 
+_WORKER_FAMILIES = (
+    "admin.",
+    "config.providers.",
+    "config.storage.",
+    "consumer.",
+    "header.converter.",
+    "key.converter.",
+    "listeners.https.",
+    "offset.storage.",
+    "producer.",
+    "reconnect.",
+    "sasl.",
+    "socket.",
+    "ssl.",
+    "status.storage.",
+    "value.converter.",
+)
+"""The same of a worker's file: clients', converters', providers' and topics' own keys."""
+
 _ALIKE = 0.8
 """difflib's ratio from which a key counts as meant: one or two letters of a key's length."""
 
@@ -42,6 +62,13 @@ def unknown_keys(options: Iterable[Option], names: Iterable[str]) -> dict[str, s
     known = {name for option in (*FRAMEWORK_OPTIONS, *options) for name in (option.name, *option.aliases)}
     unknown = [name for name in names if name not in known and not name.startswith(_FAMILIES)]
     return {name: _nearest(name, known) for name in unknown}
+
+
+def misspelt_worker_keys(names: Iterable[str]) -> dict[str, str]:
+    """Keys of a worker's file that resemble a known one and are none, with the known one. Others are clients' or other tools' own, and not named."""
+    known = {option.name for option in WORKER_OPTIONS}
+    unknown = [name for name in names if name not in known and not name.startswith(_WORKER_FAMILIES)]
+    return {name: nearest for name in unknown if (nearest := _nearest(name, known)) is not None}
 
 
 def describe_unknown(unknown: Mapping[str, str | None]) -> dict[str, str]:
