@@ -251,6 +251,35 @@ def test_json_that_is_read_again_has_the_text_of_log_and_dump(mysql: Database) -
     assert texts["read again"] == texts["log"]
 
 
+def test_json_is_told_apart_behind_keys_that_unicode_lacks(mysql: Database) -> None:
+    """In the result set's utf8mb4 the keys x'ff', x'd2' and x'ae' are question marks."""
+    database = new_database(mysql, "images")
+    execute(mysql, "FLUSH BINARY LOGS")
+    keys = [f"(x'{text}', {n}, '{{}}', 0)" for text in ("ff", "d2", "ae") for n in range(3)]
+    execute(
+        mysql,
+        "CREATE TABLE j (c VARCHAR(9) CHARACTER SET greek COLLATE greek_bin, k INT, d JSON, n INT, PRIMARY KEY (c, k))",
+        f"INSERT INTO j VALUES {', '.join(keys)}",
+        *(f"UPDATE j SET d = {DOCUMENTS[n]} WHERE k = {n + 1}" for n in (0, 1)),
+        database=database,
+    )
+    follower = Follower(mysql, database, **REREAD).start()
+    texts = {}
+    try:
+        follower.until_dumped()
+        texts["dump"] = [record["after"]["d"] for _, record in follower.values]
+        for way, image in (("log", "FULL"), ("read again", "MINIMAL")):
+            follower.values.clear()
+            execute(mysql, f"SET SESSION binlog_row_image = '{image}'", "UPDATE j SET n = n + 1 ORDER BY c, k", database=database)
+            follower.until(lambda: len(follower.values) == len(keys))
+            texts[way] = [record["after"]["d"] for _, record in follower.values]
+    finally:
+        follower.task.stop()
+
+    assert texts["dump"] == texts["log"]
+    assert sorted(texts["read again"]) == sorted(texts["log"])
+
+
 def test_a_replace_that_names_no_column_is_read_again(follow: Make) -> None:
     follower = follow(
         "CREATE TABLE n (id INT NOT NULL DEFAULT 4, a INT DEFAULT 7, s VARCHAR(9) NOT NULL DEFAULT 'x', PRIMARY KEY (id))",

@@ -155,7 +155,8 @@ def settled_chunk(
     rows = [row for row in candidates if row.doubts]
     if not rows:
         return chunk
-    key = sql.key_indexes(table) if table.key else ()
+    # Without a key that can be bound again there is no range that begins in the middle: rows are counted from the chunk's own start.
+    key = sql.key_indexes(table) if table.key and sql.row_has_bound(table) else ()
 
     def key_before(number: int) -> Sequence[Any] | None:
         if number == 0:
@@ -170,7 +171,7 @@ def settled_chunk(
         if key:
             statement, parameters = sql.json_kinds(table, places, key_before(first), count)
         else:
-            statement, parameters = sql.json_kinds(table, places, None, first + count)
+            statement, parameters = sql.json_kinds(table, places, after, first + count)
         answer = select(statement, parameters)
         _take(answer, rows, places, first if key else 0, kinds)
     return _rewritten(chunk, rows, kinds)
@@ -185,7 +186,7 @@ def settled_by_key(
     doubtful: Callable[[bytes, bytes], list[tuple[int, int]]],
     select: Select,
 ) -> ChunkRows:
-    """The same for the rows of some keys (``sql.rows_by_key``), which come in no certain order: each is found again by its key."""
+    """The same for the rows of some keys (``sql.rows_by_key``)."""
     types = bytes(column.type_code for column in columns)
     if JSON_TYPE_CODE not in types:
         return chunk
@@ -193,21 +194,10 @@ def settled_by_key(
     rows = [row for row in candidates if row.doubts]
     if not rows:
         return chunk
-    key = sql.key_indexes(table)
-    asking = {protocol.row_values(row.payload, columns, key): row for row in rows}
     kinds: dict[int, dict[Place, str]] = {}
-    places = tuple(dict.fromkeys(place for row in rows for place in row.doubts))
-    for _, _, some in _cut(0, 0, places):
-        statement, parameters = sql.json_kinds_by_key(table, some, keys)
-        answer = select(statement, parameters)
-        answered = [_KIND] * len(some) + [columns[index] for index in key]
-        at = 0
-        while at < len(answer.rows):
-            named = protocol.row_values(protocol.join_row(answer.rows, at), answered, range(len(answered)))
-            row = asking.get(named[len(some) :])
-            if row is not None:
-                _note(row, some, named, kinds)
-            at = _row_end(answer.rows, at)
+    for _, _, places in _cut(0, 0, tuple(dict.fromkeys(place for row in rows for place in row.doubts))):
+        statement, parameters = sql.json_kinds_by_key(table, places, keys)
+        _take(select(statement, parameters), rows, places, 0, kinds)
     return _rewritten(chunk, rows, kinds)
 
 
@@ -235,22 +225,21 @@ def _take(answer: ChunkRows, rows: Sequence[_Row], places: Sequence[Place], firs
     """Note the kinds of the rows that asked for them."""
     asking = {row.number: row for row in rows}
     columns, number, at = [_KIND] * len(places), first, 0
+    index = {place: i for i, place in enumerate(places)}
     while at < len(answer.rows):
         row = asking.get(number)
         if row is not None:
-            _note(row, places, protocol.row_values(protocol.join_row(answer.rows, at), columns, range(len(places))), kinds)
+            named = protocol.row_values(protocol.join_row(answer.rows, at), columns, range(len(places)))
+            own = kinds.setdefault(number, {})
+            for place in row.doubts:
+                if place in index:
+                    kind = named[index[place]]
+                    if kind is None:
+                        message = "a JSON document has no value where its text has one: a chunk was not read twice alike"
+                        raise TransientError(message)
+                    own[place] = kind
         at = _row_end(answer.rows, at)
         number += 1
-
-
-def _note(row: _Row, places: Sequence[Place], named: Sequence[Any], kinds: dict[int, dict[Place, str]]) -> None:
-    own = kinds.setdefault(row.number, {})
-    for place, kind in zip(places, named, strict=False):
-        if place in row.doubts:
-            if kind is None:
-                message = "a JSON document has no value where its text has one: a chunk was not read twice alike"
-                raise TransientError(message)
-            own[place] = kind
 
 
 def _rewritten(chunk: ChunkRows, rows: Sequence[_Row], kinds: Mapping[int, Mapping[Place, str]]) -> ChunkRows:

@@ -84,14 +84,13 @@ def _kinds(table: Table, places: Sequence[tuple[int, str]]) -> str:
 
 
 def rows_by_key(table: Table, keys: Sequence[Sequence[Any]]) -> Statement:
-    """The rows of these keys, as far as there are any; the statement's text depends on their number, and on the members of an ENUM."""
+    """The rows of these keys in key order, as far as there are any; the statement's text depends on their number, and on the members of an ENUM."""
     return _by_key(table, select_list(table), keys)
 
 
 def json_kinds_by_key(table: Table, places: Sequence[tuple[int, str]], keys: Sequence[Sequence[Any]]) -> Statement:
-    """The kinds of JSON values in the rows of these keys, and behind them each row's key, for the rows come in no certain order."""
-    names = ", ".join(quote(column.name) for column in _key_columns(table))
-    text, parameters = _by_key(table, f"{_kinds(table, places)}, {names}", keys)
+    """The kinds of JSON values in the rows of these keys, in the same order as ``rows_by_key``."""
+    text, parameters = _by_key(table, _kinds(table, places), keys)
     return text, (*(path for _, path in places), *parameters)
 
 
@@ -103,7 +102,8 @@ def _by_key(table: Table, wanted: str, keys: Sequence[Sequence[Any]]) -> Stateme
         terms = [_term(column, "=", _value(table.id, column, value)) for column, value in zip(columns, key, strict=True)]
         rungs.append("(" + " AND ".join(text for text, _ in terms) + ")")
         parameters += [value for _, added in terms for value in added]
-    return f"SELECT {wanted} FROM {_indexed(table)} WHERE {' OR '.join(rungs)}", tuple(parameters)
+    order = ", ".join(_ordered(column) for column in columns)
+    return f"SELECT {wanted} FROM {_indexed(table)} WHERE {' OR '.join(rungs)} ORDER BY {order}", tuple(parameters)
 
 
 def max_key(table: Table) -> Statement:
@@ -112,9 +112,14 @@ def max_key(table: Table) -> Statement:
     return f"SELECT {_bound_list(table)} FROM {_indexed(table)} ORDER BY {order} LIMIT 1", ()
 
 
+def row_has_bound(table: Table) -> bool:
+    """Whether a row's key is fit for a bound as a result set in utf8mb4 gives it."""
+    return all(column.charset in _OWN_BYTES for column in _key_columns(table))
+
+
 def last_key(table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, row_count: int) -> Statement | None:
     """The key of the last of these rows of a chunk, as a bound; None where the row itself has it, as a result set in utf8mb4 gives it."""
-    if all(column.charset in _OWN_BYTES for column in _key_columns(table)):
+    if row_has_bound(table):
         return None
     text, parameters = _chunk(table, _bound_list(table), after, upto, 1)
     return f"{text} OFFSET ?", (*parameters, row_count - 1)
