@@ -21,6 +21,7 @@ from dblog.model import TableId
 from dblog.readers.history import SchemaHistory
 from stack import MariaDb
 from stack.database import Database
+from stack.process import wait_until
 from support.follower import TIMEOUT_S, Follower, Row
 from support.history import FakeHistoryLog
 from support.servers import connected, execute, new_database, started
@@ -417,3 +418,20 @@ def test_a_watermark_table_in_upper_case_is_found_in_the_log_of_a_server_that_ke
 
     assert {table for table, _ in follower.values} == {"t"}
     assert sorted(row["id"] for row in follower.rows["t"].values()) == [1, 2, 3]
+
+
+def test_a_row_that_nobody_takes_grows_old(shop: Any) -> None:
+    """As in a connector that is paused: the row waits in the queue, and its age is the lag."""
+    follower = shop(**{"snapshot.mode": "no_data"}).start()
+    task = follower.task
+
+    def lag_above(least_ms: float) -> bool:
+        return task.metrics()["lag_ms"] > least_ms
+
+    wait_until(lambda: task.metrics()["connected"] == 1.0, timeout_s=TIMEOUT_S, what="the log")
+    follower.sql("INSERT INTO customers (name) VALUES ('waits')")
+    wait_until(lambda: lag_above(2_500.0), timeout_s=TIMEOUT_S, what="the row to grow old")
+
+    follower.until_equal("customers")
+
+    wait_until(lambda: not lag_above(0.0), timeout_s=TIMEOUT_S, what="the lag to end")

@@ -6,7 +6,9 @@ Every privilege test runs the very statement that the error shows, and then expe
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import signal
 import socket
 import threading
 import time
@@ -447,6 +449,22 @@ def test_heartbeats_come_when_nothing_happens(session):
     log.close()
 
     assert events.read_heartbeat(seen[-1].type_code, seen[-1].body).file == file
+
+
+def test_a_connection_on_which_the_heartbeats_stop_is_dead(session, source):
+    """A host that is gone sends no packet that says so."""
+    file, pos, _ = session.current_position()
+    log = session.open_log(server_id=SERVER_ID, file=file, pos=pos, gtids=None, heartbeat_s=0.3)
+    LogReader(log).read_until(lambda event: event.type_code in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2))
+
+    os.kill(source.process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(TransientError, match="has sent nothing for 1 s, not even the heartbeats that were asked for every 0.3 s"):
+            receive_for_ever(log, 0.05)
+        assert log.is_silent
+    finally:
+        os.kill(source.process.pid, signal.SIGCONT)
+    log.close()
 
 
 def test_recv_returns_nothing_when_nothing_comes_within_the_timeout(session):

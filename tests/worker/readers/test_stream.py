@@ -13,7 +13,7 @@ from dblog.codecs._fast import LogDecoder
 from dblog.codecs.logitems import LogEvent, LogOffset
 from dblog.dialects.mysql.offset import LogProgress
 from dblog.errors import DefiniteError
-from dblog.readers.stream import LogStream
+from dblog.readers.stream import RECV_FULL_BYTES, LogStream
 from support.mysql_log import Stream
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -105,3 +105,68 @@ def test_the_beginning_of_encryption_is_passed_over() -> None:
     (begun,) = events_of(START_ENCRYPTION, b"\1" + bytes(16))
 
     stream_at(gtids=None)._event(begun)
+
+
+class BusyLog:
+    """A connection that has more to give at every read, and a decoder that makes nothing of it; the clock goes on by itself."""
+
+    def __init__(self, reads: int) -> None:
+        self.reads = reads
+        self.stream: LogStream | None = None
+        self.now_s = 100.0
+        self.held = False
+        self.is_silent = False
+        self.sent: list[list[Any]] = []
+        self.dump_moved = True
+        self.open_total = 0
+
+    def recv(self, _timeout_s: float) -> bytes:
+        self.reads -= 1
+        if not self.reads:
+            assert self.stream is not None
+            self.stream.stop()
+        return bytes(RECV_FULL_BYTES)
+
+    def monotonic_s(self) -> float:
+        self.now_s += 0.01
+        return self.now_s
+
+    def extra(self, segments: list[Any]) -> None:
+        self.sent.append(segments)
+
+    def feed(self, _data: bytes) -> list[Any]:
+        return []
+
+    def flush(self) -> list[Any]:
+        return []
+
+    def __getattr__(self, _name: str) -> Any:
+        return lambda *_args, **_more: None
+
+
+def test_heartbeats_and_places_go_out_while_there_is_always_more_to_read() -> None:
+    """A catch-up may last for hours: without them a consumer takes the source for dead, and a restart begins where the catch-up began."""
+    nothing: Any = sentinel.unused
+    busy: Any = BusyLog(reads=400)
+    stream = busy.stream = LogStream(
+        open_log=lambda _at: busy,
+        new_decoder=lambda: busy,
+        end_of_log=nothing,
+        progress=LogProgress(flavor="mysql", file="binlog.000002", pos=500, gtids=None),
+        schemas=nothing,
+        interleaver=busy,
+        mark_name="m",
+        statement_records=nothing,
+        heartbeat=lambda: "heartbeat",  # type: ignore[arg-type,return-value]
+        heartbeat_interval_s=3.0,
+        clock=busy,
+        on_tables_changed=nothing,
+        dump_again=nothing,
+    )
+
+    stream.run()
+
+    beats = sum(segments == ["heartbeat"] for segments in busy.sent)
+    places = sum(segments == [] for segments in busy.sent)
+    assert beats >= 2
+    assert places >= 4

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import random
+import signal
 import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +23,7 @@ from dblog.model import Batch, Headers, OffsetMap, Segment
 from dblog.runtime.control import Control
 from dblog.runtime.supervisor import StartOrder, Supervisor
 from stack import Kafka
+from support.servers import started
 
 TIMEOUT_S = 60.0
 
@@ -72,7 +76,7 @@ class CountingTask:
         self.next += 1
         value = random.randbytes(5000) if n == self.world.large_at else None if n % 5 == 0 else b"v%d" % n
         segment = Segment(self.world.topic, [b"k%d" % n], [value])
-        return [Batch([segment], n, 1, 2)]
+        return [Batch([segment], n, 1, 2, self.world.source_ts_us)]
 
     def commit(self, offset: OffsetMap) -> None:
         self.committed.append(offset)
@@ -82,6 +86,9 @@ class CountingTask:
 
     def metrics(self) -> dict[str, float]:
         return {"next": float(self.next)}
+
+    def waits_for(self) -> str | None:
+        return self.world.waits
 
 
 class World:
@@ -94,6 +101,8 @@ class World:
         self.offset_topic = f"offsets-{name}"
         self.upto = 20
         self.large_at: int | None = None
+        self.waits: str | None = None
+        self.source_ts_us: int | None = None
         self.starts: list[OffsetMap | None] = []
         self.start_errors: list[Exception] = []
         self.poll_errors: dict[int, Exception] = {}
@@ -141,6 +150,14 @@ class World:
             message = self.told.get(timeout=max(0.01, deadline_s - time.monotonic()))
             if message["type"] == "state" and message["state"] == state:
                 return message
+
+    def wait_lag(self, *, above_ms: float) -> float:
+        """The next lag above that."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:
+            message = self.told.get(timeout=max(0.01, deadline_s - time.monotonic()))
+            if message["type"] == "metrics" and message["values"].get("lag_ms", 0.0) > above_ms:
+                return float(message["values"]["lag_ms"])
 
     def stop(self) -> None:
         if self.exit_code is None:
@@ -268,6 +285,48 @@ def test_trying_again_ends_after_the_retry_timeout(world: World) -> None:
     assert "gave up after" in failed["trace"]
     assert "the registry is away" in failed["trace"]
     assert len(world.starts) >= 2
+
+
+def test_what_is_waited_for_is_reported_beside_the_state_and_never_given_up(world: World) -> None:
+    """More failures than any default limit in time would allow come here at once; the state says UNASSIGNED until the task has run."""
+    world.start_errors = [
+        TransientError("the registry is away"),
+        TransientError("the registry is away"),
+        TransientError("the database is away"),
+    ]
+    world.start()
+
+    assert world.wait_state("UNASSIGNED")["trace"] == "trying again: the registry is away"
+    assert world.wait_state("UNASSIGNED")["trace"] == "trying again: the database is away"
+    assert world.wait_state("RUNNING")["trace"] is None
+
+    world.waits = "the log is not read: the database is away"
+    assert world.wait_state("RUNNING")["trace"] == world.waits
+    world.waits = None
+    assert world.wait_state("RUNNING")["trace"] is None
+    assert len(world.tasks) == 4
+
+
+def test_lag_is_the_age_of_the_oldest_change_that_kafka_has_not_acknowledged(own_folder: Path) -> None:
+    """Of a frozen broker nothing is heard: what was handed over before grows old."""
+    with started(Kafka(own_folder)) as broker:
+        world = World(broker)
+        world.upto = 1
+        world.source_ts_us = time.time_ns() // 1000 - 3_000_000
+        world.start()
+        world.wait_state("RUNNING")
+        until(lambda: world.tasks[0].committed[-1:] == [{"n": 1}])
+        assert broker.process is not None
+        assert broker.process.pid is not None
+        os.kill(broker.process.pid, signal.SIGSTOP)
+        try:
+            world.upto = 2
+            first = world.wait_lag(above_ms=3_000)
+            world.wait_lag(above_ms=first + 1_500)
+        finally:
+            os.kill(broker.process.pid, signal.SIGCONT)
+        until(lambda: world.tasks[0].committed[-1:] == [{"n": 2}])
+        world.stop()
 
 
 def test_a_paused_task_sends_nothing_until_it_is_resumed(world: World) -> None:

@@ -108,6 +108,12 @@ def _placeholder(value: Value, _all: Mapping[str, Value]) -> str | None:
     return None
 
 
+def _retry_timeout(value: Value, _all: Mapping[str, Value]) -> str | None:
+    return (
+        "A positive number of milliseconds is expected, or -1 for ever" if isinstance(value, int) and value <= 0 and value != -1 else None
+    )
+
+
 def _history_topic(value: Value, everything: Mapping[str, Value]) -> str | None:
     # Debezium's check: both streams in one topic would feed DDL events to the history reader.
     if value == everything.get("topic.prefix"):
@@ -1141,12 +1147,12 @@ _OUR_OPTIONS = (
     ),
     _long(
         name="dblog.retry.timeout.ms",
-        doc="How long a lost database or broker is waited for before the task is FAILED.",
-        default="300000",
+        doc="How long a lost database, broker or registry is waited for before the task is FAILED; -1: for ever, with the reason in its status.",
+        default="-1",
         unit="ms",
         group=OURS,
         label="Retry timeout",
-        check=positive_long,
+        check=_retry_timeout,
     ),
     _opt(
         name="dblog.ddl.redump",

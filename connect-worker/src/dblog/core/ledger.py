@@ -12,11 +12,12 @@ from collections import deque
 class Entry:
     """One batch under way: how many of its records are still out."""
 
-    __slots__ = ("outstanding", "step")
+    __slots__ = ("outstanding", "source_ts_us", "step")
 
-    def __init__(self, step: object, outstanding: int) -> None:
+    def __init__(self, step: object, outstanding: int, source_ts_us: int | None = None) -> None:
         self.step = step
         self.outstanding = outstanding
+        self.source_ts_us = source_ts_us
 
     def acknowledge(self, records: int = 1) -> None:
         """That many of the batch's records are safely stored (or lawfully dropped)."""
@@ -37,9 +38,14 @@ class Ledger:
         """Batches entered whose step has not been taken."""
         return len(self._entries)
 
-    def enter(self, step: object, records: int) -> Entry:
+    @property
+    def oldest_source_ts_us(self) -> int | None:
+        """When the oldest change was made that is not acknowledged; None without one. Rows of a dump have no such time."""
+        return next((entry.source_ts_us for entry in self._entries if entry.source_ts_us is not None and entry.outstanding), None)
+
+    def enter(self, step: object, records: int, source_ts_us: int | None = None) -> Entry:
         """Note a batch before its first record is sent; an empty batch is acknowledged as it stands."""
-        entry = Entry(step, records)
+        entry = Entry(step, records, source_ts_us)
         self._entries.append(entry)
         return entry
 

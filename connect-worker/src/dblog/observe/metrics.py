@@ -39,6 +39,29 @@ class WorkerNumbers:
     startup_counts: Mapping[str, int]
 
 
+TASK_DOCS = {
+    "lag_ms": "Age of the oldest change that Kafka has not acknowledged, or that may be unread while the log is not heard of; 0 when there is none.",
+    "connected": "1 while the log connection is open.",
+    "log_pos": "Offset in the log file that has been read up to.",
+    "log_reconnects_total": "Log connections that were lost.",
+    "log_records_total": "Records made from the log.",
+    "log_events_skipped_total": "Events left out because an option says so, or because their table is parked.",
+    "tables_parked": "Tables whose rows are passed over because their columns are not known.",
+    "queue_records": "Records between the readers and the sender.",
+    "queue_bytes": "Bytes of their keys and values.",
+    "dump_tables_total": "Tables of the dump.",
+    "dump_tables_done": "Tables of the dump that have been read to their end.",
+    "dump_tables_failed": "Tables of the dump that could not be read; the log has the reason.",
+    "dump_rows_total": "Rows that the dump has read.",
+    "dump_running": "1 while tables of the dump are left.",
+    "records_sent_total": "Records handed to the producer.",
+    "bytes_sent_total": "Bytes of their keys and values.",
+    "records_outstanding": "Records handed to the producer that Kafka has not acknowledged.",
+    "send_failures_total": "Records that Kafka refused and errors.tolerance=all left out.",
+    "paused": "1 while the task is paused.",
+}
+"""What a task reports, in a sentence each. A name that is not here is shown all the same, and a test misses it."""
+
 _CONNECT_NAMES = {
     "records_sent_total": "source_task_source_record_write_total",
     "records_polled_total": "source_task_source_record_poll_total",
@@ -62,6 +85,8 @@ _DEBEZIUM_NAMES = {
     "dump_running": ("snapshot", "SnapshotRunning"),
 }
 """What a task reports, as Debezium's attribute in its context."""
+
+UNDESCRIBED = "As the task reports it."
 
 _TASK_STATES = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
 
@@ -129,7 +154,7 @@ def _task_families(now: WorkerNumbers) -> Iterable[Metric]:
         add("kafka_connect_connector_task_status", "1 for the state a task is in.", [*labels, "status"], [*who, task.state], 1)
         add("dblog_task_kills_in_a_row", "Times its process was killed without a quiet minute between.", labels, who, task.kills)
         for name, number in task.values.items():
-            add(f"dblog_task_{_clean(name)}", "As the task reports it.", labels, who, number)
+            add(f"dblog_task_{_clean(name)}", TASK_DOCS.get(name, UNDESCRIBED), labels, who, number)
             if name in _CONNECT_NAMES:
                 add(f"kafka_connect_{_CONNECT_NAMES[name]}", "Kafka Connect's metric of the task.", labels, who, number)
             if name in _DEBEZIUM_NAMES:

@@ -99,6 +99,7 @@ class BinlogTask:
         self._history: SchemaHistory | None = None
         self._schemas: Schemas | None = None
         self._stream: LogStream | None = None
+        self._patience: Patience | None = None
         self._interleaver: Interleaver | None = None
         self._chunk_readers: dict[int, ChunkReader] = {}
         self._threads: list[threading.Thread] = []
@@ -192,6 +193,14 @@ class BinlogTask:
         done = sum(table.done for table in dump.tables)
         log.info("dump runs", tables_done=done, tables_total=len(dump.tables), rows=dump.rows)
 
+    def waits_for(self) -> str | None:
+        """What keeps the log from being read, None while nothing does."""
+        patience, stream = self._patience, self._stream
+        return (patience.waits if patience is not None else None) or (stream.waits if stream is not None else None)
+
+    def _age_ms(self, source_ts_us: int | None) -> float:
+        return 0.0 if source_ts_us is None else max(0.0, (self._clock.now_us() - source_ts_us) / 1000)
+
     def metrics(self) -> dict[str, float]:
         """Numbers for the herder: the log's place, lag, queue, and the dump's progress."""
         out: dict[str, float] = {"queue_records": float(self._queue.records_total), "queue_bytes": float(self._queue.bytes_total)}
@@ -202,7 +211,7 @@ class BinlogTask:
             out["log_reconnects_total"] = float(stream.reconnects_total)
             out["log_records_total"] = float(stream.records_total)
             out["log_events_skipped_total"] = float(stream.skipped_total + (self._schemas.passed_over_total if self._schemas else 0))
-            out["lag_ms"] = stream.lag_ms()
+            out["lag_ms"] = max(stream.lag_ms(), self._age_ms(self._queue.oldest_source_ts_us))
         if self._schemas is not None:
             out["tables_parked"] = float(len(self._schemas.parked))
         dump = None if interleaver is None else interleaver.dump
@@ -388,8 +397,8 @@ class BinlogTask:
         dump_is_news: bool,
     ) -> None:
         charsets = self._dialect.charsets(session)
-        limit_s = int(self._settings.originals.get("dblog.retry.timeout.ms") or 300_000) / 1000
-        patience = Patience(stopped=self._stopped, limit_s=limit_s, clock=self._clock)
+        limit_ms = self._settings.integer("dblog.retry.timeout.ms")
+        patience = self._patience = Patience(stopped=self._stopped, limit_s=None if limit_ms < 0 else limit_ms / 1000, clock=self._clock)
         parse = self._dialect.statement_parser(session.facts, timeline)
 
         def text_of(query: Query) -> str:

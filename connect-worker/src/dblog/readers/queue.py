@@ -39,6 +39,12 @@ class BlockingQueue:
         """Bytes of keys and values waiting."""
         return self._bytes
 
+    @property
+    def oldest_source_ts_us(self) -> int | None:
+        """When the oldest change was made that waits here; None without one."""
+        with self._changed:
+            return next((batch.source_ts_us for batch in self._batches if batch.source_ts_us is not None), None)
+
     def put(self, batch: Batch) -> None:
         """Append, waiting while the queue is full; QueueClosedError when the task stops meanwhile."""
         with self._changed:

@@ -51,6 +51,9 @@ DAMAGED_TRIES_MAX = 3
 MARKS_OVERDUE_S = 60.0
 """A log that is read to its end and has no high mark of a window after this time will never have it: a crash of the server or a failover has lost it."""
 
+UNHEARD_S = 5.0
+"""When nothing has been heard of the log for so long, what it holds by now is not known, and counts as lag."""
+
 RECOVERED_S = 60.0
 """A connection that has lasted so long ends a series of failures."""
 
@@ -60,6 +63,10 @@ class LogSource(Protocol):
 
     def recv(self, timeout_s: float) -> bytes:
         """Bytes, b"" when none came in time; TransientError when the connection is lost."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the server's heartbeats are overdue."""
 
     def close(self) -> None:
         """Give up the connection, also from another thread."""
@@ -135,7 +142,10 @@ class LogStream:
         self._unsent = False
         self._caught_up = False
         self._resumes = True
+        self._heard_at_s = clock.monotonic_s()
         self.connected = False
+        self.waits: str | None = None
+        """Why the log is not read, while it is not."""
         self.reconnects_total = 0
         self.records_total = 0
         self.source_ts_us: int | None = None
@@ -146,10 +156,15 @@ class LogStream:
         return self._at.file, self._at.pos
 
     def lag_ms(self) -> float:
-        """How old the newest row was when it was read; 0 once the log has nothing more."""
+        """How far the reading is behind the source: the age of the newest row that was read, 0 once the log has nothing more.
+
+        While nothing is heard of the log (no connection, heartbeats overdue, a full queue) it is at least as long as that lasts.
+        """
+        unheard_s = self._clock.monotonic_s() - self._heard_at_s
+        least_ms = unheard_s * 1000 if unheard_s > UNHEARD_S else 0.0
         if self._caught_up or self.source_ts_us is None:
-            return 0.0
-        return max(0.0, (self._clock.now_us() - self.source_ts_us) / 1000)
+            return least_ms
+        return max(least_ms, (self._clock.now_us() - self.source_ts_us) / 1000)
 
     def run(self) -> None:
         """Read until stopped; raises DefiniteError (or TransientError that only a restart of the task can cure)."""
@@ -174,6 +189,7 @@ class LogStream:
                 failures += 1
                 self.reconnects_total += 1
                 delay_s = backoff.delay_s(failures, chance=random.random())  # noqa: S311 - jitter, no secret
+                self.waits = f"the log is not read: {e}"
                 log.warning("log connection lost, connecting again", reason=str(e), delay_s=round(delay_s, 2), failures=failures)
                 self._stop.wait(delay_s)
             finally:
@@ -211,13 +227,17 @@ class LogStream:
                 self._stop.wait(rest_s)
             data = connection.recv(RECV_TIMEOUT_S)
             self._caught_up = not data
+            if data or not connection.is_silent:
+                self._heard_at_s = self._clock.monotonic_s()
             if data:
+                self.waits = None
                 if self._reread is not None:
                     self._reread.received()
                 self._feed(data)
                 while decoder.held:  # it stops behind an event that may change how the next ones are read
                     self._feed(b"")
-            if len(data) < RECV_FULL_BYTES:
+            # A catch-up lasts for hours, and heartbeats and offsets are due in it as well.
+            if len(data) < RECV_FULL_BYTES or self._duties_are_due():
                 self._take(decoder.flush())
                 self._duties()
                 if data:
@@ -453,6 +473,12 @@ class LogStream:
                 "with rows that no dump could see"
             )
             self._dump_again(None, why)
+
+    def _duties_are_due(self) -> bool:
+        """Whether something has waited for as long as it may, in a log that has more and more to read."""
+        now_s = self._clock.monotonic_s()
+        beats = self._heartbeat is not None and now_s - self._beat_at_s >= self._heartbeat_interval_s
+        return beats or now_s - self._moved_at_s >= POSITION_INTERVAL_S
 
     def _duties(self) -> None:
         """What is due by time: windows whose marks are lost, a heartbeat, and a quiet log's place."""

@@ -1,8 +1,8 @@
 """The life of one task process: start, poll and send, commit, pause, stop, fail.
 
 One thread (this one) polls the task's queue, produces, serves delivery callbacks and commits offsets, so the ledger needs no lock. Transient errors
-start the task again from its committed offset, with backoff, until they have lasted longer than ``dblog.retry.timeout.ms``; definite ones end it with
-FAILED and a trace.
+start the task again from its committed offset, with backoff, for ever or until they have lasted longer than ``dblog.retry.timeout.ms``; definite ones end
+it with FAILED and a trace. What is waited for is reported beside the state.
 
 An offset is committed at the start, on every ``offset.flush.interval.ms``, when a dump has moved (at most once a second, so that a kill repeats
 little), on pause, on stop, and when the task fails; always only the acknowledged prefix. # I1
@@ -50,6 +50,10 @@ POLL_BYTES_MAX = 512 * 1024
 """Of large rows: what is polled and what the sender has gathered before it fit into one request to Kafka."""
 
 METRICS_INTERVAL_S = 1.0
+
+AWAY_REPORTED_S = 3.0
+"""A broker that is chosen anew is away for a moment; that is not worth a status."""
+
 DUMP_FLUSH_INTERVAL_S = 1.0
 
 
@@ -94,7 +98,10 @@ class SourceTask(Protocol):
         """End the readers; may be called from any state, also twice."""
 
     def metrics(self) -> dict[str, float]:
-        """Numbers for the herder."""
+        """Numbers for the herder; ``lag_ms`` speaks of what has not been polled yet."""
+
+    def waits_for(self) -> str | None:
+        """What keeps the readers from going on, in a sentence; None while nothing does."""
 
 
 TaskFactory = Callable[[StartOrder], SourceTask]
@@ -125,6 +132,8 @@ class Supervisor:
         self._metrics_at_s = 0.0
         self._brokers_away: str | None = None
         self._current: SourceTask | None = None
+        self._has_run = False
+        self._reported: tuple[str, str | None] | None = None
 
     def run(self) -> int:
         """Exit status 0 after an orderly stop, 1 after FAILED."""
@@ -153,7 +162,7 @@ class Supervisor:
 
     def _run_with_retries(self, order: StartOrder) -> None:
         backoff, failures, first_failure_s = Backoff(), 0, 0.0
-        retry_timeout_s = _milliseconds(order.config, "dblog.retry.timeout.ms", 300_000) / 1000
+        retry_timeout_s = _retry_timeout_s(order)
         offset = _own_offset(order)
         while not self._stopping:
             started_s = time.monotonic()
@@ -162,15 +171,16 @@ class Supervisor:
             except _RestartError as e:
                 offset, error = e.offset, e.error
                 now_s = time.monotonic()
-                if now_s - started_s > max(60.0, retry_timeout_s / 2):
+                if now_s - started_s > max(60.0, (retry_timeout_s or 0.0) / 2):
                     failures = 0  # it ran well for a while: a new trouble, not the old one
                 if failures == 0:
                     first_failure_s = now_s
                 failures += 1
-                if now_s - first_failure_s > retry_timeout_s:
+                if retry_timeout_s is not None and now_s - first_failure_s > retry_timeout_s:
                     raise gave_up(error, tries=failures, waited_s=now_s - first_failure_s) from error
                 delay_s = backoff.delay_s(failures, chance=random.random())  # noqa: S311 - jitter, no secret
                 log.warning("task tries again", reason=str(error), failures=failures, delay_s=round(delay_s, 2))
+                self._say_state(f"trying again: {error}")
                 self._wait(delay_s)
             else:
                 return
@@ -185,12 +195,13 @@ class Supervisor:
             run = self._open(order, task)
             task.start(offset)
             stored = self._store_start(run, offset)
-            self._state("PAUSED" if self._paused else "RUNNING")
+            self._has_run = True
+            self._say_state(None)
             run.flushed_at_s = run.acknowledged_at_s = time.monotonic()
             _calm_the_collector()
             flush_interval_s = _milliseconds(order.worker, "offset.flush.interval.ms", 60_000) / 1000
             records_max = int(order.config.get("max.batch.size") or 2048)
-            away_max_s = _milliseconds(order.config, "dblog.retry.timeout.ms", 300_000) / 1000
+            away_max_s = _retry_timeout_s(order)
             while not self._stopping:
                 self._orders(run)
                 if self._paused or run.sender.busy:
@@ -198,7 +209,9 @@ class Supervisor:
                 else:
                     timeout_s = 0.0 if run.sender.waits else POLL_TIMEOUT_S
                     polled = task.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=POLL_BYTES_MAX)
-                    run.sender.send_all([(batch, run.ledger.enter(batch.step, batch.records_total)) for batch in polled])
+                    run.sender.send_all(
+                        [(batch, run.ledger.enter(batch.step, batch.records_total, batch.source_ts_us)) for batch in polled]
+                    )
                     if not polled:
                         run.sender.serve(POLL_TIMEOUT_S if run.sender.waits else 0)
                 self._acknowledged(run)
@@ -210,6 +223,7 @@ class Supervisor:
                 if now_s - self._metrics_at_s >= METRICS_INTERVAL_S:
                     self._metrics_at_s = now_s
                     self._send_metrics(run)
+                    self._say_state(self._away(run) or task.waits_for())
             stored = self._last_commit(run) or stored
         except Exception as e:
             if run is not None:
@@ -308,12 +322,18 @@ class Supervisor:
             log.warning("the last offsets could not be committed; a restart repeats some records", reason=str(e))
             return None
 
-    def _check_brokers(self, run: _Run, away_max_s: float) -> None:
+    def _away(self, run: _Run) -> str | None:
+        """That the brokers have acknowledged nothing for a while, if they should have."""
+        if self._brokers_away is None or not run.ledger.batches_total or time.monotonic() - run.acknowledged_at_s < AWAY_REPORTED_S:
+            return None
+        return f"Kafka acknowledges nothing ({self._brokers_away}); records wait, and no offset moves"
+
+    def _check_brokers(self, run: _Run, away_max_s: float | None) -> None:
         if not run.ledger.batches_total:
             run.acknowledged_at_s = time.monotonic()
             return
         waited_s = time.monotonic() - run.acknowledged_at_s
-        if waited_s > away_max_s and self._brokers_away is not None:
+        if away_max_s is not None and waited_s > away_max_s and self._brokers_away is not None:
             message = (
                 f"Kafka has acknowledged nothing for {waited_s:.0f} s ({self._brokers_away}); {run.sender.outstanding} records wait; "
                 "check bootstrap.servers and the brokers, then restart the task: it goes on from its committed offset"
@@ -328,10 +348,10 @@ class Supervisor:
                 case "pause" if not self._paused:
                     self._paused = True
                     self._last_commit_quietly(run)
-                    self._state("PAUSED")
+                    self._say_state(None)
                 case "resume" if self._paused:
                     self._paused = False
-                    self._state("RUNNING")
+                    self._say_state(None)
                 case _:
                     pass
 
@@ -343,10 +363,9 @@ class Supervisor:
             match message and message.get("type"):
                 case "stop":
                     self._stopping = True
-                case "pause":
-                    self._paused = True
-                case "resume":
-                    self._paused = False
+                case "pause" | "resume" as order:
+                    self._paused = order == "pause"
+                    self._say_state(self._reported[1] if self._reported is not None else None)
                 case _:
                     pass
 
@@ -357,8 +376,12 @@ class Supervisor:
             self._brokers_away = error.str()
 
     def _send_metrics(self, run: _Run) -> None:
+        numbers = run.task.metrics()
+        oldest_us = run.ledger.oldest_source_ts_us
+        if oldest_us is not None:
+            numbers["lag_ms"] = max(numbers.get("lag_ms", 0.0), (time.time_ns() // 1000 - oldest_us) / 1000)
         values = {
-            **run.task.metrics(),
+            **numbers,
             "records_sent_total": float(run.sender.records_total),
             "bytes_sent_total": float(run.sender.bytes_total),
             "records_outstanding": float(run.sender.outstanding),
@@ -366,6 +389,13 @@ class Supervisor:
             "paused": float(self._paused),
         }
         self._control.send({"type": "metrics", "values": values})
+
+    def _say_state(self, waits: str | None) -> None:
+        """The state of a task that lives, with what it waits for, when either is another than was said last."""
+        state = "PAUSED" if self._paused else "RUNNING" if self._has_run else "UNASSIGNED"
+        if (state, waits) != self._reported:
+            self._reported = state, waits
+            self._state(state, waits)
 
     def _state(self, state: str, trace: str | None = None) -> None:
         self._control.send({"type": "state", "state": state, "trace": trace})
@@ -394,6 +424,12 @@ def _own_offset(order: StartOrder) -> OffsetMap | None:
             offset: OffsetMap = entry["offset"]
             return offset
     return None
+
+
+def _retry_timeout_s(order: StartOrder) -> float | None:
+    """How long trouble may last, None for ever."""
+    limit_ms = _milliseconds(order.config, "dblog.retry.timeout.ms", -1)
+    return None if limit_ms < 0 else limit_ms / 1000
 
 
 def _prefixed(properties: Mapping[str, str], prefix: str) -> dict[str, str]:

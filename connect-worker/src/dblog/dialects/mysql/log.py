@@ -10,6 +10,7 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import time
 
 from dblog.dialects.mysql import protocol
 from dblog.dialects.mysql.connect import DENIED, ConnectSettings, PositionLostError, PrivilegeError, Wire, meaning
@@ -18,14 +19,21 @@ from dblog.errors import DblogError, TransientError
 RECV_BYTES_MAX = 256 * 1024
 """Larger socket reads gained nothing (reference, local-servers.md)."""
 
+HEARTBEATS_MISSED_MAX = 3
+"""A connection on which so many heartbeats in a row are missing is dead: no packet tells of a cable that is cut or of a host that is gone."""
+
+HEARTBEAT_OVERDUE = 1.5
+
 _WRONG_POSITION = 1236
 
 
 class LogConnection:
     """The server's log as it comes. One thread receives; ``close`` may be called from another."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, *, heartbeat_s: float) -> None:
         self._wire = wire
+        self._heartbeat_s = heartbeat_s
+        self._heard_at_s = time.monotonic()
         self._socket = wire.socket
         self._socket.setblocking(False)
         self._buffer = memoryview(bytearray(RECV_BYTES_MAX))
@@ -56,7 +64,25 @@ class LogConnection:
                 "by another reader)"
             )
             raise TransientError(message)
+        if data is not None:
+            self._heard_at_s = time.monotonic()
+        elif self.silence_s > self._heartbeat_s * HEARTBEATS_MISSED_MAX:
+            message = (
+                f"the server at {self.settings.address} has sent nothing for {self.silence_s:.0f} s, not even the heartbeats that were asked for every "
+                f"{self._heartbeat_s:g} s; the connection counts as dead"
+            )
+            raise TransientError(message)
         return data or b""
+
+    @property
+    def silence_s(self) -> float:
+        """How long the server has sent nothing."""
+        return time.monotonic() - self._heard_at_s
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether a heartbeat is overdue: what the server has logged since is not known here."""
+        return self.silence_s > self._heartbeat_s * HEARTBEAT_OVERDUE
 
     def _read(self) -> bytes | None:
         """None when nothing is there, b"" at the end.

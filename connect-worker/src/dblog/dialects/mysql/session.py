@@ -277,7 +277,7 @@ class Session:
             announce(wire, server_id=server_id, hostname=socket.gethostname())
             command = self._dump_command(server_id=server_id, file=file, pos=pos, gtids=gtids, statements=statements)
             wire.socket.sendall(protocol.packets(command))
-            return LogConnection(wire)
+            return LogConnection(wire, heartbeat_s=heartbeat_s)
         except BaseException:
             wire.close()
             raise
