@@ -65,7 +65,8 @@ def test_rows_are_selected_by_exactly_their_keys(width):
 
     for some in ([keys[0]], keys[1::2], [*keys[:2], keys[1]]):
         statement, parameters = sql.rows_by_key(table, some)
-        condition = statement.partition(" WHERE ")[2]
+        condition, _, order = statement.partition(" WHERE ")[2].partition(" ORDER BY ")
+        assert order == ", ".join(f"`{name}`" for name in names)
         assert [key for key in keys if selects(condition, parameters, dict(zip(names, key, strict=True)))] == sorted({*some})
 
 
