@@ -83,6 +83,19 @@ def test_a_leader_that_fell_silent_is_waited_for_and_one_that_said_goodbye_is_no
     assert new.may_claim(4.0)
 
 
+def test_a_claim_that_moves_is_of_a_worker_that_lives_and_one_that_stands_may_be_left_behind():
+    old, new = worker("old"), worker("new")
+    new.observe(lead(old, at_s=0), asked_while_assigned=False, at_s=0)
+    assert new.other is not None
+    assert not new.other_lives
+
+    new.observe(old.next_claim(), asked_while_assigned=False, at_s=1)
+
+    assert new.other_lives
+    new.observe(old.next_claim(release=True), asked_while_assigned=False, at_s=2)
+    assert not new.other_lives
+
+
 def test_a_lease_that_is_renewed_keeps_its_term_and_one_that_lapsed_begins_another():
     one = worker("a")
     lead(one, at_s=0)

@@ -104,6 +104,22 @@ def test_what_is_put_later_arrives(log):
     until(lambda: log.get(b"a") == b"1")
 
 
+def test_what_is_abandoned_before_the_brokers_took_it_never_arrives(kafka, topic):
+    slow = log_of(kafka, topic, **{"linger.ms": "20000"})
+    slow.start(limit_s=30)
+    try:
+        slow.put_later(b"untrue", b"1")
+        slow.abandon()
+        slow.put_later(b"true", b"2")
+        slow.flush(limit_s=30)
+
+        until(lambda: slow.get(b"true"))
+        slow.read_to_end(limit_s=30)
+        assert slow.items() == {b"true": b"2"}
+    finally:
+        slow.stop()
+
+
 def test_a_topic_that_does_not_exist_cannot_be_opened_and_can_be_tried_again(kafka, admin, own_folder):
     missing = log_of(kafka, f"{own_folder.name}-missing")
 

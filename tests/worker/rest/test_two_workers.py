@@ -62,6 +62,16 @@ def taken_over(echo, count, *, old_pid):
     return starts(echo)[count - 1]
 
 
+def running_on(worker):
+    """The status is of the new leader once it has been read back; until then the one before stands in it."""
+
+    def parts():
+        status = worker.status("c")
+        return {(part["state"], part["worker_id"]) for part in (status["connector"], *status["tasks"])}
+
+    until(lambda: parts() == {("RUNNING", worker.id)}, what=lambda: f"{worker.id} to run it, not {worker.status('c')}")
+
+
 def living(echo):
     return [start["pid"] for start in starts(echo) if alive(start["pid"])]
 
@@ -106,8 +116,7 @@ def test_the_second_worker_refuses_says_why_and_takes_over_after_a_clean_stop_an
     new = taken_over(echo, 2, old_pid=old["pid"])
     assert time.monotonic() - began_s < 10, "a worker that stops in order is not waited for"
     assert new["generation"] > old["generation"]
-    second.wait_for("c", "RUNNING", "RUNNING")
-    assert second.status("c")["tasks"][0]["worker_id"] == second.id
+    running_on(second)
     assert health(second)[:2] == (200, "healthy")
 
     # The other way round, and without a goodbye.
@@ -115,8 +124,7 @@ def test_the_second_worker_refuses_says_why_and_takes_over_after_a_clean_stop_an
     assert health(first)[:2] == (503, "standby")
     second.process.kill()
     taken_over(echo, 3, old_pid=new["pid"])
-    first.wait_for("c", "RUNNING", "RUNNING")
-    assert first.status("c")["tasks"][0]["worker_id"] == first.id
+    running_on(first)
     assert living(echo) == [starts(echo)[2]["pid"]]
 
 
@@ -134,15 +142,25 @@ def test_what_was_paused_for_longer_than_its_session_runs_nothing_when_it_goes_o
     os.kill(first.process.pid, signal.SIGSTOP)
     # The zombie's task has ended before the other one starts: it cannot send a byte when it goes on.
     new = taken_over(echo, 2, old_pid=old["pid"])
-    second.wait_for("c", "RUNNING", "RUNNING")
+    running_on(second)
     os.kill(first.process.pid, signal.SIGCONT)
 
     until(lambda: health(first)[1] == "standby" and second.url in health(first)[2], what=lambda: f"{health(first)}")
     assert first.client.delete("/connectors/c").status_code == 409
     assert living(echo) == [new["pid"]]
     assert len(starts(echo)) == 2
-    assert second.status("c")["tasks"][0] == {**second.status("c")["tasks"][0], "state": "RUNNING", "worker_id": second.id}
+    running_on(second)
     assert first.status("c") == second.status("c")
+
+
+def test_two_workers_that_advertise_one_address_are_told_apart(kafka, own_folder, group):
+    same = {**TIMES, **FEW, "rest.advertised.host.name": "same.example", "rest.advertised.port": "8083"}
+    first, second = (Worker(kafka, own_folder, group, name=f"{group}-{name}", **same) for name in "ab")
+    second.process._ready = lambda: health(second)[1] == "standby"
+    with first, second:
+        assert "http://same.example:8083 runs the connectors" in health(second)[2]
+        assert "rest.advertised.host.name" in health(second)[2]
+        assert health(first)[:2] == (200, "healthy")
 
 
 def test_groups_of_other_names_do_not_disturb_each_other(kafka, own_folder, group):

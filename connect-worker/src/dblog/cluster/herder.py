@@ -253,10 +253,11 @@ class Herder:
         if standing.problem:
             return f"This worker cannot join the group {group} (group.id): {standing.problem}. {_remedy_of(standing.problem)}"
         if standing.leader:
+            same = standing.leader == self.worker.advertised_url
             return (
                 f"This worker is a standby: {standing.leader} runs the connectors of the group {group} (group.id). It takes over when that "
                 f"worker has stopped, or has been silent for {standing.silence_s:g} s (session.timeout.ms)."
-            )
+            ) + (" Both workers advertise the same address: give each its own rest.advertised.host.name." if same else "")
         if standing.term:
             return (
                 f"This worker has lost the lead of the group {group} (group.id) and has stopped its tasks, for no broker has heard of it in "
@@ -418,6 +419,8 @@ class Herder:
     def _step_down(self) -> None:
         """Forget what ran here. The lease has ended its processes, or does so now; what became of the tasks is said by the next leader."""
         self._term = None
+        # What the brokers have not taken yet would arrive behind the words of the next leader.
+        self.statuses.log.abandon()
         self._connectors.clear()
         self._restarting.clear()
         self._waiting_for_offsets.clear()

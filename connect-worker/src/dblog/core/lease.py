@@ -59,6 +59,8 @@ class Leadership:
         self._looked = False
         self._seen: Claim | None = None
         self._seen_at_s = 0.0
+        self._renewing = ""
+        """The incarnation whose claim was seen to move: it lives."""
         self.until_s = 0.0
         """End of the lease; 0 when there is none."""
         self.term = 0
@@ -78,6 +80,8 @@ class Leadership:
     def observe(self, claim: Claim | None, *, asked_while_assigned: bool, at_s: float) -> None:
         """The group's last claim, as of an answer that came now."""
         if claim != self._seen:
+            if claim is not None and self._seen is not None and claim.incarnation == self._seen.incarnation:
+                self._renewing = claim.incarnation
             self._seen, self._seen_at_s = claim, at_s
         self._looked = self._looked or (asked_while_assigned and self.assigned)
 
@@ -86,6 +90,12 @@ class Leadership:
         """The claim of another worker that has not stopped in order."""
         claim = self._seen
         return None if claim is None or not claim.leader or claim.incarnation == self._incarnation else claim
+
+    @property
+    def other_lives(self) -> bool:
+        """Whether that worker was seen to renew its claim; else it may be what an earlier run of this one left behind."""
+        other = self.other
+        return other is not None and other.incarnation == self._renewing
 
     def may_claim(self, now_s: float) -> bool:
         """Whether nobody else can still run under a lease."""

@@ -246,8 +246,8 @@ class Membership:
             standing = Standing(leads=True, term=leadership.term, leader=self._url)
         else:
             other = leadership.other
-            # An earlier run of this worker is waited for as a start is: there is nobody else to send a request to.
-            leader = other.leader if other is not None and other.leader != self._url else ""
+            # An earlier run of this worker is waited for as a start is: there is nobody else to send a request to. One that renews its claim is another.
+            leader = other.leader if other is not None and (other.leader != self._url or leadership.other_lives) else ""
             silence_s = other.silence_s if other is not None else 0.0
             standing = Standing(term=leadership.term, leader=leader, silence_s=silence_s, problem=self._problem)
         if standing != self._standing:

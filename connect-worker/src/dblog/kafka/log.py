@@ -236,6 +236,16 @@ class CompactedLog:
             if self._newest_put.get(key) == number:
                 self._send_later(key, value, number)
 
+    def abandon(self) -> None:
+        """Drop what was put without waiting and is not acknowledged: it may have become untrue. A request that is under way may still succeed."""
+        with self._moved:
+            self._newest_put.clear()
+            self._again.clear()
+        producer = self._producer
+        if producer is not None:
+            producer.purge()
+            producer.poll(0)
+
     def flush(self, *, limit_s: float) -> None:
         """Wait until what was put has been acknowledged."""
         if self._producer is not None:
