@@ -102,8 +102,6 @@ class Replay:
         for id_, table in tables.items():
             if any(column.type in GEOMETRIES and not column.nullable for column in table.columns):
                 continue  # IGNORE makes an empty value of it, which is no geometry
-            if any("COMPRESSED" in column.type_text for column in table.columns):
-                continue  # such a table is parked where the log does not name its columns
             name = catalog.quote(id_)
             before = self.place() if temporary else None
             with contextlib.suppress(MySQLError):

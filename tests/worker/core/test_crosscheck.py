@@ -41,23 +41,37 @@ def test_a_table_that_is_as_the_log_says_is_used_as_it_is() -> None:
         ((("id", "int"), ("v", "text")), ["id", "v"], "column v is text"),
     ],
 )
-def test_names_in_the_log_put_a_table_right(columns, names: list[str], reason: str) -> None:
+def test_a_log_with_names_contradicts_and_overrules_nothing(columns, names: list[str], reason: str) -> None:
     verdict = check(Seen(columns=bare(*columns), named=True))
 
-    assert isinstance(verdict, Repaired)
-    assert [column.name for column in verdict.table.columns] == names
-    assert reason in "; ".join(verdict.reasons)
-    assert verdict.table.column("id") == COLUMNS[0]
+    assert isinstance(verdict, Mismatch)
+    assert verdict.reason.startswith("the log contradicts the schema of d.t")
+    assert reason in verdict.reason
+    assert verdict.in_log is not None
+    assert [column.name for column in verdict.in_log.columns] == names
+    assert verdict.in_log.column("id") == COLUMNS[0]
 
 
-def test_the_key_of_the_log_counts_and_a_lost_key_column_ends_the_key() -> None:
+def test_another_key_in_the_log_is_a_contradiction_too() -> None:
     other = check(Seen(columns=bare(("id", "int"), ("v", "varchar")), named=True, key=("v",)))
     lost = check(Seen(columns=bare(("v", "varchar")), named=True))
 
-    assert isinstance(other, Repaired)
-    assert isinstance(lost, Repaired)
-    assert other.table.key == ("v",)
-    assert lost.table.key == ()
+    assert isinstance(other, Mismatch)
+    assert isinstance(lost, Mismatch)
+    assert (other.in_log, lost.in_log) != (None, None)
+    assert other.in_log.key == ("v",)
+    assert lost.in_log.key == ()
+
+
+def test_columns_that_nobody_declared_are_filled_in_by_the_log() -> None:
+    hidden = Column(name="DB_ROW_HASH_1", type="bigint", type_text="bigint", nullable=True, hidden=True)
+
+    filled = check(Seen(columns=(*COLUMNS, hidden), named=True))
+    assert isinstance(filled, Repaired)
+    assert filled.table.columns == (*COLUMNS, hidden)
+    assert cross_check(filled.table, Seen(columns=(*COLUMNS, hidden), named=True), merge) == Agreed()
+    assert cross_check(filled.table, Seen(columns=COLUMNS, named=True), merge) == Repaired(TABLE, ("column DB_ROW_HASH_1 is gone",))
+    assert isinstance(check(Seen(columns=(*reversed(COLUMNS), hidden), named=True)), Mismatch)
 
 
 @pytest.mark.parametrize("columns", [(("", "int"),), (("", "int"), ("", "date")), (("", "int"), ("", "varchar"), ("", "int"))])

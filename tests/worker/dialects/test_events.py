@@ -414,3 +414,15 @@ def test_a_table_map_that_contradicts_itself_is_refused_with_a_sentence(optional
 
     with pytest.raises(DefiniteError, match="table map of the log contradicts itself"):
         events.read_table_map(body)
+
+
+@pytest.mark.parametrize("optional", [b"\x03\x01\x21", b"\x03\x03\x21\x21\x21", b"\x04\x02\x01a"])
+def test_metadata_that_counts_other_columns_than_we_do_is_not_believed_of_any(optional: bytes) -> None:
+    body = table_map_body(
+        7, "shop", "t", bytes([WireType.LONG, WireType.VARCHAR, WireType.VARCHAR]), b"\x09\x00" * 2, optional=b"\x01\x01\x80" + optional
+    )
+
+    found = events.read_table_map(body)
+
+    assert {(c.name, c.collation, c.unsigned) for c in found.columns} == {(None, None, None)}
+    assert [c.type_code for c in found.columns] == [WireType.LONG, WireType.VARCHAR, WireType.VARCHAR]

@@ -167,3 +167,43 @@ def test_statements_that_change_captured_rows_are_refused() -> None:
 
     with pytest.raises(DefiniteError, match="binlog_format"):
         World().statement(schemas, (1, 5), "UPDATE t SET one = 1")
+
+
+def named(*columns: Column, complete: bool = True) -> Seen:
+    return Seen(columns=columns, named=True, complete=complete)
+
+
+def test_a_log_that_contradicts_has_the_table_read_and_the_server_believed() -> None:
+    other = Column(name="id", type="date", type_text="date", nullable=True, comment="of the server")
+    world = World(
+        now={T: Table(id=T, columns=(other,), key=())}, seen=named(Column(name="id", type="date", type_text="date", nullable=True))
+    )
+    schemas = world.schemas(known(table(T, "id")))
+
+    encoder = schemas.resolve(b"t", (1, 50), PLACE)
+
+    assert (encoder.plan.table.columns, world.readings) == ((other,), 1)
+    assert schemas.resolve(b"t", (1, 60), PLACE) is encoder
+    assert world.readings == 1
+
+
+def test_a_log_that_contradicts_statements_and_server_parks_its_table_alone() -> None:
+    world = World(now={T: table(T, "id")}, seen=named(Column(name="id", type="date", type_text="date", nullable=True)))
+    schemas = world.schemas(known(table(T, "id")))
+
+    assert schemas.resolve(b"t", (1, 50), PLACE) is None
+    assert "d.t: column id is date" in schemas.parked[T]
+    assert schemas.resolve(b"t", (1, 60), PLACE) is None
+    assert world.readings == 1
+    with pytest.raises(DefiniteError, match="the log contradicts the schema of d.t"):
+        world.schemas(known(table(T, "id")), may_park=False).resolve(b"t", (1, 50), PLACE)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_where_nobody_else_can_say_any_more_the_log_stands_alone_if_it_tells_all(gone: bool) -> None:
+    columns = (Column(name="id", type="date", type_text="date", nullable=True),)
+    for complete in (True, False):
+        world = World(now={} if gone else {T: table(T, "later")}, touched=True, seen=named(*columns, complete=complete))
+        schemas = world.schemas(known(table(T, "id")))
+
+        assert columns_of(schemas.resolve(b"t", (1, 50), PLACE)) == (["id"] if complete else None)

@@ -1,8 +1,9 @@
 """Does the schema we would decode with agree with what the log says of the table at this event? (D8, I4)
 
-Every rows event follows a table map. With full metadata it carries names, signedness, charsets, members and the primary key, so a schema
-that disagrees can be put right on the spot; without, it carries types and a count, which is enough to notice most disagreements, and then
-the schema is read again. A table is never decoded with columns that do not fit.
+Every rows event follows a table map. With full metadata it carries names, signedness, charsets, members and the primary key; without, types and a
+count, which is enough to notice most disagreements. Either way a disagreement is reported and nothing is put right here: the schema comes from the
+server or from the statements that made it, the log's metadata is counted otherwise by each server, and which of them is wrong the caller finds out.
+The log fills in only what neither of the others can know: columns that nobody declared. A table is never decoded with columns that do not fit.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class Seen:
     key: tuple[str, ...] | None = None
     is_table: bool = True
     """False: the log shows something else as rows (MariaDB logs a sequence's state so)."""
+    complete: bool = True
+    """With ``named``: the log says of every column how its bytes are read, so a table could be made of it alone."""
     hidden_behind: Callable[[Table], int] = lambda _: 0
     """How many columns that nobody declared the log carries behind a table's own; asked where they have no names."""
 
@@ -36,7 +39,7 @@ class Agreed:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """Decode with this table, and keep it; ``reasons`` tell what was different."""
+    """Decode with this table, and keep it: the one we hold with the hidden columns that only the log shows; ``reasons`` tell which."""
 
     table: Table
     reasons: tuple[str, ...]
@@ -44,9 +47,13 @@ class Repaired:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The table must not be used; the log does not say enough to put it right."""
+    """The table must not be used as it is: the log contradicts it.
+
+    ``in_log``: the table as the log tells it, completed by what the log cannot say; None where the log names no columns.
+    """
 
     reason: str
+    in_log: Table | None = None
 
 
 Verdict = Agreed | Repaired | Mismatch
@@ -61,12 +68,13 @@ def cross_check(table: Table, seen: Seen, merge: Callable[[Column, Column], Colu
     if not seen.named:
         return _by_position(table, seen, merge)
     reasons: list[str] = []
+    hidden: list[str] = []
     columns: list[Column] = []
     known = {column.name.lower(): column for column in table.columns}
     for found in seen.columns:
         column = known.get(found.name.lower())
         if column is None:
-            reasons.append(f"column {found.name} is new")
+            (hidden if found.hidden else reasons).append(f"column {found.name} is new")
             columns.append(found)
             continue
         merged = merge(column, found)
@@ -74,10 +82,11 @@ def cross_check(table: Table, seen: Seen, merge: Callable[[Column, Column], Colu
             reasons.append(f"column {column.name} is {merged.type_text}{'' if merged.nullable else ' NOT NULL'}, not {column.type_text}")
         columns.append(merged)
     names = [column.name for column in columns]
-    gone = [column.name for column in table.columns if column.name not in names]
-    if gone:
-        reasons.append(f"column {', '.join(gone)} is gone")
-    elif not reasons and names != [column.name for column in table.columns]:
+    declared = [column.name for column in table.columns if not column.hidden]
+    gone = [column for column in table.columns if column.name not in names]
+    for column in gone:
+        (hidden if column.hidden else reasons).append(f"column {column.name} is gone")
+    if not reasons and not hidden and names != [column.name for column in table.columns]:
         reasons.append("the columns are in another order")
     key, primary = table.key, table.primary_key
     if seen.key is not None and seen.key != key:
@@ -86,9 +95,12 @@ def cross_check(table: Table, seen: Seen, merge: Callable[[Column, Column], Colu
     elif not set(key) <= set(names):
         reasons.append("a key column is gone")
         key, primary = (), False
-    if not reasons:
+    if not reasons and not hidden:
         return Agreed()
-    return Repaired(replace(table, columns=tuple(columns), key=key, primary_key=primary), tuple(reasons))
+    in_log = replace(table, columns=tuple(columns), key=key, primary_key=primary)
+    if not reasons and [name for name in names if name in declared] == declared:
+        return Repaired(in_log, tuple(hidden))
+    return Mismatch(f"the log contradicts the schema of {table.id}: {'; '.join((*reasons, *hidden))}", in_log)
 
 
 def _with_tail(verdict: Verdict, table: Table, tail: tuple[Column, ...]) -> Verdict:

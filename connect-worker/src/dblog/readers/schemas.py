@@ -1,7 +1,8 @@
 """Gives the log reader the encoder that fits a table at the log's position, and keeps timeline and history in step with the log. # I4
 
-``resolve`` answers a table map: the table valid there, checked against what the table map says; repaired where full metadata tells how, read again from
-the server where it does not. ``statement`` takes a DDL statement: the timeline is changed and the history written before the log goes on.
+``resolve`` answers a table map: the table valid there, checked against what the table map says, and read again from the server where the two disagree.
+If the server agrees with the log, its schema is taken; if it disagrees too, the table is parked: the log's metadata fills in, and overrules nobody.
+``statement`` takes a DDL statement: the timeline is changed and the history written before the log goes on.
 
 What the server says of a table is true at the server's end of the log, not where we are: it is taken only if no statement in between touches the table
 (``Reading.touched``). If one does, the table is parked from here to that end: its rows are passed over, every other table goes on, and at the end the
@@ -326,7 +327,7 @@ class Schemas:
             case Agreed():
                 return self._encoder_of(table)
             case Repaired(repaired, reasons):
-                log.info("table schema corrected by the log's metadata", table=str(table.id), reasons=list(reasons))
+                log.info("hidden columns taken from the log's metadata", table=str(table.id), reasons=list(reasons))
                 self._timeline.repair(repaired, position, note={})
                 self._save(table.id)
                 return self._encoder_of(repaired)
@@ -336,11 +337,13 @@ class Schemas:
     def _refreshed(
         self, table_id: TableId, last: Table | None, seen: Seen, merge: Merge, position: Position, place: LogOffset, why: str
     ) -> RowEncoder | None:
-        """Read the table from the server, and take it if it fits the log; a log with full metadata says the rest itself, without it the table must be
-        the one of this place, or it is parked. # I4
+        """Read the table from the server, and take it if the log agrees. If not, the table is parked: what the log implies overrules nobody. # I4
+
+        Except where nobody is left to say better: the table is gone or was altered since, and the log names its columns and tells all of each.
         """
         reading = self._read(table_id, position, place, why)
         if seen.named:
+            in_log: Table | None = None
             for candidate in (reading.table, last):
                 if candidate is not None:
                     match cross_check(candidate, seen, merge):
@@ -348,10 +351,19 @@ class Schemas:
                             return self._accepted(candidate, position)
                         case Repaired(repaired, _):
                             return self._accepted(repaired, position)
-                        case _:
-                            pass
-            key = seen.key or ()
-            return self._accepted(Table(id=table_id, columns=tuple(seen.columns), key=key, primary_key=bool(key)), position)
+                        case Mismatch(reason, table):
+                            if candidate is reading.table:
+                                why = reason
+                            in_log = in_log or table
+            if seen.complete and (reading.table is None or reading.touched):
+                key = seen.key or ()
+                log.warning(
+                    "only the log tells a table's columns: the server has it otherwise by now",
+                    table=str(table_id),
+                    reason=why,
+                    columns=[f"{column.name} {column.type_text}" for column in (in_log.columns if in_log else seen.columns)],
+                )
+                return self._accepted(in_log or Table(id=table_id, columns=tuple(seen.columns), key=key, primary_key=bool(key)), position)
         if reading.table is None:
             return None  # gone by now, with all its rows, or never a table: MariaDB logs the state of a sequence as a row
         if not reading.touched:
@@ -368,6 +380,11 @@ class Schemas:
         if reading.touched:
             self._park(table_id, position, f"{why}, and it was altered again before it could be read; {advice}", reading)
         else:
+            if seen.named:
+                advice = (
+                    "catalog and log of the server disagree, as after an ALTER with sql_log_bin=0: reset the connector's offsets to dump anew, or leave "
+                    "the table out with table.exclude.list"
+                )
             self._park(table_id, position, f"{why}, though the server has it so; {advice}", None)
         self._save(table_id)
         return None

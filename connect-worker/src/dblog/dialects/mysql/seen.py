@@ -1,8 +1,9 @@
 """What a table map says of a table's columns, and whether the schema we hold agrees with it (D8).
 
 Every table map gives types, lengths and nullability; MINIMAL metadata adds signedness and charsets, FULL adds names, members and the key. Where the two
-disagree on something that decides how bytes are read or what the record says, the log is right. What the log cannot say (defaults, comments, a UUID that is
-stored as 16 bytes) is taken from the schema we hold.
+disagree on something that decides how bytes are read or what the record says, one of them is wrong, and the server is asked again (readers/schemas.py).
+Only where nobody can say better does the log stand alone; what it cannot say (defaults, comments, a UUID that is stored as 16 bytes) is then taken from
+the schema that comes nearest.
 
 Collations come as numbers: which they are is asked of the server once (``Charsets``).
 """
@@ -66,6 +67,13 @@ _STRINGS = {
     WireType.MARIADB_VARCHAR_COMPRESSED: ("varbinary", "varchar"),
     WireType.STRING: ("binary", "char"),
 }
+_LOBS = frozenset({WireType.BLOB, WireType.MARIADB_BLOB_COMPRESSED})
+_COMPRESSED = frozenset({WireType.MARIADB_BLOB_COMPRESSED, WireType.MARIADB_VARCHAR_COMPRESSED})
+COMPRESSED = " /*M!100301 COMPRESSED*/"
+"""As MariaDB writes it behind a type."""
+_MEMBERS = frozenset({WireType.ENUM, WireType.SET})
+_WITH_CHARSET = _STRINGS.keys() | _LOBS
+_WITHOUT_CHARSET = _PLAIN.keys() | _TEMPORAL.keys() | {WireType.NEWDECIMAL, WireType.BIT}
 
 GEOMETRIES = frozenset(
     {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection"}
@@ -105,8 +113,23 @@ def seen_of(table_map: TableMap, charsets: Charsets) -> Seen:
         key = tuple(columns[index].name for index, _ in table_map.key)
     elif table_map.named:
         key = ()
+    complete = table_map.named and all(
+        _is_told(in_map, column, charsets) for in_map, column in zip(table_map.columns, columns, strict=True)
+    )
     is_sequence = tuple(column.name for column in columns) == SEQUENCE_COLUMNS
-    return Seen(columns=columns, named=table_map.named, key=key or None, is_table=not is_sequence, hidden_behind=hash_columns)
+    return Seen(
+        columns=columns, named=table_map.named, key=key or None, is_table=not is_sequence, hidden_behind=hash_columns, complete=complete
+    )
+
+
+def _is_told(in_map: MapColumn, column: Column, charsets: Charsets) -> bool:
+    """Whether the log alone says how the column's bytes are read."""
+    code = in_map.type_code
+    if code in _MEMBERS:
+        return bool(column.members)
+    if code in _WITH_CHARSET:
+        return charsets.charset(in_map.collation) is not None
+    return code in _WITHOUT_CHARSET and (code not in _INTEGERS or in_map.unsigned is not None)
 
 
 def hash_columns(table: Table) -> int:
@@ -130,7 +153,7 @@ def _column(column: MapColumn, charsets: Charsets) -> Column:
     elif code == WireType.BIT:
         type_, length = "bit", (meta >> 8) * 8 + (meta & 0xFF)
         text = f"bit({length})"
-    elif code in (WireType.BLOB, WireType.MARIADB_BLOB_COMPRESSED):
+    elif code in _LOBS:
         type_ = text = _BLOBS[meta][charset is not None and charset != BINARY]
     elif code in _STRINGS:
         type_ = _STRINGS[WireType(code)][charset is not None and charset != BINARY]
@@ -138,7 +161,7 @@ def _column(column: MapColumn, charsets: Charsets) -> Column:
         stored = meta - 1 if code == WireType.MARIADB_VARCHAR_COMPRESSED else meta
         length = stored // charsets.widths.get(charset or BINARY, 1)
         text = f"{type_}({length})"
-    elif code in (WireType.ENUM, WireType.SET):
+    elif code in _MEMBERS:
         type_ = "enum" if code == WireType.ENUM else "set"
         members = _members(column, charset)
         text = f"{type_}({','.join(_quoted(m) for m in members)})"
@@ -147,6 +170,8 @@ def _column(column: MapColumn, charsets: Charsets) -> Column:
     unsigned = bool(column.unsigned)
     if unsigned and (code in _INTEGERS or type_ in {"decimal", "float", "double"}):
         text += " unsigned"
+    if code in _COMPRESSED:
+        text += COMPRESSED
     return Column(
         name=column.name or "",
         type=type_,
@@ -200,8 +225,14 @@ def _charset(name: str) -> str:
     return "utf8mb3" if name == "utf8" else name
 
 
+def _is_compressed(column: Column) -> bool:
+    return column.type not in {"enum", "set"} and COMPRESSED in column.type_text
+
+
 def _same_storage(known: Column, seen: Column, charsets: Charsets) -> bool:
     """Whether the bytes of both are read alike, signs apart."""
+    if _is_compressed(known) != _is_compressed(seen):
+        return False
     known_type = SAME_WIRE.get(known.type, known.type)
     if known_type in STORED_AS_BINARY:
         return seen.type in {"binary", "char"} and seen.length is not None

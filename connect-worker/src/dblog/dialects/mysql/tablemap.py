@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeVar
 
 from dblog.dialects.mysql.eventtypes import DELETE_TYPES, ROWS_V2_TYPES, UPDATE_TYPES, EventType
 from dblog.errors import DefiniteError
@@ -220,7 +221,18 @@ class _Optional:
 
     @classmethod
     def read(cls, data: bytes, types: Sequence[int], *, characters: AbstractSet[int]) -> _Optional:
-        """Fields of (type, length, value) up to the end; unknown fields are passed over, as the format intends."""
+        """Fields of (type, length, value) up to the end; unknown fields are passed over, as the format intends.
+
+        A field that speaks of more or fewer columns than there are of its kind was counted by a rule that we do not know: what it says of one column
+        may be meant of another, so nothing of the metadata is believed then. Types and widths, which stand before it, are checked all the same.
+        """
+        try:
+            return cls._read(data, types, characters)
+        except _OtherCountError:
+            return cls({}, {}, [], {}, {}, {})
+
+    @classmethod
+    def _read(cls, data: bytes, types: Sequence[int], characters: AbstractSet[int]) -> _Optional:
         out = cls({}, {}, [], {}, {}, {})
         # Signedness speaks of numeric columns, the charset fields of character (or ENUM and SET) columns: by their order among those.
         numeric = [i for i, code in enumerate(types) if code in _NUMERIC]
@@ -233,18 +245,19 @@ class _Optional:
             value = data[at : at + length]
             at += length
             if field == _SIGNEDNESS:
-                out.unsigned = dict(zip(numeric, _bits(value, len(numeric)), strict=False))
+                out.unsigned = _each(numeric, _bits(value, len(numeric)))
             elif field == _DEFAULT_CHARSET:
                 out.collations |= _default_collations(value, character)
             elif field == _COLUMN_CHARSET:
-                out.collations |= dict(zip(character, _numbers(value), strict=False))
+                out.collations |= _each(character, _numbers(value))
             elif field == _NAMES:
-                out.names = [text.decode("utf-8", "surrogateescape") for text in _texts(value)]
+                names = _each(range(len(types)), _texts(value))
+                out.names = [text.decode("utf-8", "surrogateescape") for text in names.values()]
             elif field in (_SET_MEMBERS, _ENUM_MEMBERS):
                 wanted = WireType.SET if field == _SET_MEMBERS else WireType.ENUM
-                out.members |= dict(zip([i for i in enum_set if types[i] == wanted], _member_lists(value), strict=False))
+                out.members |= _each([i for i in enum_set if types[i] == wanted], _member_lists(value))
             elif field == _GEOMETRY:
-                out.geometries = dict(zip([i for i, code in enumerate(types) if code == WireType.GEOMETRY], _numbers(value), strict=False))
+                out.geometries = _each([i for i, code in enumerate(types) if code == WireType.GEOMETRY], _numbers(value))
             elif field == _KEY:
                 out.key = tuple((i, 0) for i in _numbers(value))
             elif field == _PREFIX_KEY:
@@ -253,10 +266,24 @@ class _Optional:
             elif field == _ENUM_SET_DEFAULT_CHARSET:
                 out.collations |= _default_collations(value, enum_set)
             elif field == _ENUM_SET_CHARSET:
-                out.collations |= dict(zip(enum_set, _numbers(value), strict=False))
+                out.collations |= _each(enum_set, _numbers(value))
             elif field == _VISIBILITY:
                 out.visible = dict(enumerate(_bits(value, len(types))))
         return out
+
+
+class _OtherCountError(Exception):
+    """A metadata field has another number of entries than there are columns of its kind."""
+
+
+_T = TypeVar("_T")
+
+
+def _each(columns: Sequence[int], entries: Iterable[_T]) -> dict[int, _T]:
+    listed = list(entries)
+    if len(listed) != len(columns):
+        raise _OtherCountError
+    return dict(zip(columns, listed, strict=True))
 
 
 def _bits(data: bytes, count: int) -> Iterable[bool]:
