@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from dblog.codecs._fast import FastPlan, LogDecoder, crc32
 from dblog.codecs.logdecoder import SlowLogDecoder
-from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, LogEvent, LogRows
+from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, IGNORED_FOR_NOW, LogEvent, LogRows
 from dblog.codecs.rowplan import SlowPlan
 from dblog.dialects.mysql import image as mysql_image
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
@@ -319,6 +319,17 @@ def test_ddl_comes_out_and_holds_back_what_follows(make) -> None:
     rest = made.feed(b"")
     assert not made.held
     assert rows_of(rest + made.flush()) == [2]
+
+
+def test_a_table_that_is_ignored_for_now_is_asked_about_at_each_table_map_and_its_rows_come_from_the_answer_on(make) -> None:
+    answers = [IGNORED_FOR_NOW, IGNORED_FOR_NOW, FAST]
+    stream = Stream().hello()
+    for number in (1, 2, 3, 4):
+        transaction(stream, [number], number=number)
+    made = make(resolve=lambda *_: answers.pop(0))
+
+    assert rows_of(drain(made, stream.bytes())) == [3, 4]
+    assert answers == []
 
 
 def test_tables_are_resolved_once_until_they_are_forgotten(make) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import BinaryIO, Literal
 
-from dblog.codecs.logitems import LogEvent, LogOffset, LogRows
+from dblog.codecs.logitems import IgnoredForNow, LogEvent, LogOffset, LogRows
 from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.rowplan import Chunk, Image, Op, ReadOp, Records, RowEncoder
 from dblog.codecs.transactions import TransactionCounts
@@ -28,7 +28,8 @@ class LogDecoder:
     """Bytes of a binlog connection to finished records and the events that need a decision. Pure: it never blocks and does no I/O.
 
     ``resolve(table map body, place)`` gives the encoder of a table's rows, None for a table that is not captured; asked once for each table
-    map's bytes until ``forget_tables``. ``pass_through`` names (database, table) whose rows events come out as LogEvents. ``keep_query`` puts
+    map's bytes until ``forget_tables``, and each time again where the answer is IGNORED_FOR_NOW.
+    ``pass_through`` names (database, table) whose rows events come out as LogEvents. ``keep_query`` puts
     the statement's text (ROWS_QUERY, ANNOTATE_ROWS) into ``source.query``. ``gtid_included`` says of a UUID (MariaDB: domain-server) whether rows
     of its transactions are wanted; those of the passed-through tables always are. ``gives_partial``: a rows event without all columns, which no encoder
     can make whole, comes out as a LogEvent with its encoder, for the reader to read the rows again.
@@ -40,7 +41,7 @@ class LogDecoder:
         self,
         *,
         flavor: Literal["mysql", "mariadb"],
-        resolve: Callable[[bytes, LogOffset], RowEncoder | None],
+        resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | None],
         checksum: bool = True,
         records_max: int = 1000,
         bytes_max: int = ...,

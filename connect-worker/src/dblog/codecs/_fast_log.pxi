@@ -6,7 +6,7 @@
 # a caller may try again (a registry that was away) or give up. # I4 I5
 
 from dblog.codecs import unpacking
-from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, LogEvent, LogOffset, LogRows
+from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, IGNORED_FOR_NOW, LogEvent, LogOffset, LogRows
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionPlace
 
 cdef enum:
@@ -1178,7 +1178,8 @@ cdef class LogDecoder:
         table = self.tables.get(key)
         if table is None:
             table = self.new_table(e, key)
-            self.tables[key] = table
+            if PyBytes_GET_SIZE(table.body):
+                self.tables[key] = table
         other = <_Table>self.slots[slot]
         if other is not None and self.slot_ids[slot] != table_id:
             self.by_id[self.slot_ids[slot]] = other
@@ -1207,6 +1208,10 @@ cdef class LogDecoder:
         body = PyBytes_FromStringAndSize(<char*>e.body, e.n)
         try:
             encoder = self.resolve(body, self.offset(0))
+            if encoder is IGNORED_FOR_NOW:
+                table.kind = TABLE_IGNORED
+                table.body = b""  # no table map equals it, so the next one asks again
+                return table
             if encoder is None:
                 table.kind = TABLE_IGNORED
                 return table

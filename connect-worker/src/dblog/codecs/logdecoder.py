@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Literal, TypeVar
 from zlib import crc32
 
 from dblog.codecs import unpacking
-from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, LogEvent, LogOffset, LogRows
+from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, IgnoredForNow, LogEvent, LogOffset, LogRows
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import MissingColumnsError, Op, RowEncoder
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionPlace
@@ -73,6 +73,8 @@ class _Table:
     body: bytes
     passed: bool = False
     encoder: RowEncoder | None = None
+    kept: bool = True
+    """False: the next table map of the same bytes is asked about again."""
 
 
 @dataclass(slots=True)
@@ -101,7 +103,7 @@ class SlowLogDecoder:
         self,
         *,
         flavor: Literal["mysql", "mariadb"],
-        resolve: Callable[[bytes, LogOffset], RowEncoder | None],
+        resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | None],
         checksum: bool = True,
         records_max: int = 1000,
         bytes_max: int = 1 << 20,
@@ -661,7 +663,9 @@ class SlowLogDecoder:
         key = e.body[6:]
         table = self._tables.get(key)
         if table is None:
-            table = self._tables[key] = self._new_table(e, key)
+            table = self._new_table(e, key)
+            if table.kept:
+                self._tables[key] = table
         self._by_id[_int(e.body[:6])] = table
 
     def _new_table(self, e: _Event, key: bytes) -> _Table:
@@ -675,6 +679,8 @@ class SlowLogDecoder:
             return _Table(key, passed=True)
         try:
             encoder = self._resolve(e.body, self._offset())
+            if isinstance(encoder, IgnoredForNow):
+                return _Table(key, kept=False)
             if encoder is not None:
                 encoder.check_table_map(e.body)
         except DefiniteError as error:

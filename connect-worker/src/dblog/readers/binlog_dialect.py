@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from dblog.codecs._fast import LogDecoder
-from dblog.codecs.logitems import LogOffset
+from dblog.codecs.logitems import IgnoredForNow, LogOffset
 from dblog.codecs.rowplan import RowEncoder
 from dblog.config.options import Settings
 from dblog.core.changes import Change
@@ -58,7 +58,12 @@ class BinlogDialect:
     sql: ModuleType = sql
 
     def decoder(
-        self, resolve: Callable[[bytes, LogOffset], RowEncoder | None], marks: TableId, settings: Settings, *, transactions: bool = False
+        self,
+        resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | None],
+        marks: TableId,
+        settings: Settings,
+        *,
+        transactions: bool = False,
     ) -> LogDecoder:
         """A log decoder that has not been started; rows of the watermark table pass through it. ``transactions``: it counts and tells them."""
         return LogDecoder(

@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from dblog.clock import Clock
-from dblog.codecs.logitems import LogEvent, LogOffset
+from dblog.codecs.logitems import IgnoredForNow, LogEvent, LogOffset
 from dblog.codecs.rowplan import RowEncoder
 from dblog.config.options import Settings
 from dblog.core.changes import AlterTable, Change, DropTable, RenameTable, TruncateTable
@@ -111,7 +111,8 @@ class BinlogTask:
         self._passes_over = not dumps_at_all(self._mode) and settings.text("inconsistent.schema.handling.mode") != "fail"
         self._redumps = settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(self._mode)
         self._stopped = threading.Event()
-        self._joined: dict[TableId, tuple[int, int]] = {}
+        self._joined: dict[TableId, Position] = {}
+        self._expected: list[tuple[Table, Position]] = []
         self._dump_report_due_s = clock.monotonic_s() + DUMP_REPORT_INTERVAL_S
         self.partition: Mapping[str, str] = {"server": self._prefix}
         self.fold = BinlogOffset(LogProgress(flavor=dialect.name, file="", pos=4, gtids=None), dump=None, dump_done=False)
@@ -318,8 +319,11 @@ class BinlogTask:
         now, file, pos, _ = self._positioned_catalog(session)
         joined = self._progress(session, file=file, pos=pos, gtids=None, epoch=progress.epoch).sequence
         new_tables, parked = [], timeline.in_state(Parked)
+        dumped = set(self._dumped(table.id for table in now)) if dumps_at_all(self._mode) else set()
         for table in now:
-            if not timeline.versions(table.id):
+            if not timeline.versions(table.id) and table.id not in dumped:
+                self._expected.append((table, joined))  # followed from the stored offset, not from here: nothing else brings its rows
+            elif not timeline.versions(table.id):
                 timeline.put(table, joined, note={"file": file, "pos": pos, JOINED: True})
                 new_tables.append(table.id)
             elif table.id in parked:
@@ -435,11 +439,13 @@ class BinlogTask:
         )
         schemas.resume_parkings(progress.sequence)
 
-        def resolve(table_map: bytes, place: LogOffset) -> RowEncoder | None:
+        def resolve(table_map: bytes, place: LogOffset) -> RowEncoder | IgnoredForNow | None:
             return schemas.resolve(table_map, schema_position(epoch=progress.epoch, place=place), place)
 
         for table, position in self._joined.items():
             schemas.ignore_before(table, position)
+        for expected, position in self._expected:
+            schemas.expect(expected, position)
         windows: Windows[ChunkRead] = Windows(run=self._run, keys_max=self._settings.integer("dblog.window.keys.max"))
         interleaver = self._interleaver = Interleaver(
             windows=windows,

@@ -23,7 +23,7 @@ from typing import Any
 
 import structlog
 
-from dblog.codecs.logitems import LogOffset
+from dblog.codecs.logitems import IGNORED_FOR_NOW, IgnoredForNow, LogOffset
 from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.rowplan import Chunk, Op, ReadOp, Records, RowEncoder
 from dblog.core.changes import Change, Ignored, TruncateTable, Unknown, tables_of
@@ -147,6 +147,7 @@ class Schemas:
         self._ends: list[tuple[Position, TableId]] = []
         self._encoders: dict[TableId, RowEncoder] = {}
         self._ignored_before: dict[TableId, Position] = {}
+        self._expected: dict[TableId, tuple[Position, Table]] = {}
         self._lock = threading.RLock()
 
     @property
@@ -171,6 +172,12 @@ class Schemas:
     def ignore_before(self, table: TableId, position: Position) -> None:
         """The table joined the connector at ``position``: older rows are not its business (it is dumped, or followed from there)."""
         self._ignored_before[table] = position
+
+    def expect(self, table: Table, position: Position) -> None:
+        """The table joined the connector at ``position``, where the server had it so, and no dump brings its rows: those in front of that position are
+        followed, too, with the columns that the log tells. What the log leaves open is so from ``position`` on. # I4
+        """
+        self._expected[table.id] = position, table
 
     @property
     def parked(self) -> Mapping[TableId, str]:
@@ -199,9 +206,13 @@ class Schemas:
         """A statement's text."""
         return self._dialect.text_of(query)
 
-    def resolve(self, table_map: bytes, position: Position, place: LogOffset) -> RowEncoder | None:
-        """The encoder for rows behind this table map; None when the table is not captured, or parked."""
+    def resolve(self, table_map: bytes, position: Position, place: LogOffset) -> RowEncoder | IgnoredForNow | None:
+        """The encoder for rows behind this table map; None when the table is not captured, or parked until a statement or a position that the reader
+        watches for; IGNORED_FOR_NOW in front of the position where it joined: no cache may keep that answer. # I3
+        """
         with self._lock:
+            if self._expected:
+                self._arrive(position)
             encoder = self._resolve(table_map, position, place)
             if encoder is None and self._passes_over and (table := self._dialect.read_table_map(table_map)[0]) in self._parked:
                 return PassedOver(table, self._count_passed_over)
@@ -210,12 +221,21 @@ class Schemas:
     def _count_passed_over(self) -> None:
         self.passed_over_total += 1
 
-    def _resolve(self, table_map: bytes, position: Position, place: LogOffset) -> RowEncoder | None:
+    def _arrive(self, position: Position) -> None:
+        """The tables that were expected at a position up to here and that the log has not told of: they are as the server had them."""
+        arrived = [table for at, table in self._expected.values() if at <= position]
+        for table in arrived:
+            at, _ = self._expected.pop(table.id)
+            if not isinstance(self._timeline.current(table.id), Known):
+                self._timeline.put(table, at)
+                self._save(table.id)
+
+    def _resolve(self, table_map: bytes, position: Position, place: LogOffset) -> RowEncoder | IgnoredForNow | None:
         table_id, seen, merge = self._dialect.read_table_map(table_map)
         if not self._includes(table_id) or not seen.is_table:
             return None
         if position < self._ignored_before.get(table_id, (0, 0)):
-            return None
+            return IGNORED_FOR_NOW
         match self._timeline.state_at(table_id, position):
             case Known(table):
                 return self._checked(table, seen, merge, position, place)
@@ -237,10 +257,14 @@ class Schemas:
             filtered = self._filtered(text)
             if not filtered:
                 self._refuse_row_changes(text)
+            if self._expected:
+                self._arrive((position[0], position[1] - 1))
             changes = tuple(self._named(change, text) for change in self._dialect.parse_statement(query, text, position))
             if all(isinstance(change, Ignored) for change in changes):
                 return StatementDone(changes=changes)
-            rewritten = self._dialect.rewritten(changes, self._timeline.lookup_before(position))
+            rewritten = self._dialect.rewritten(
+                changes, self._timeline.lookup_before(position)
+            )
             before = dict(self._timeline.databases)
             changed = self._timeline.apply(changes, position, ddl=None if filtered else text, note=note)
             after = self._timeline.databases
@@ -250,6 +274,8 @@ class Schemas:
                 self._encoders.pop(table, None)
                 if self._parked.pop(table, None) is not None and isinstance(self._timeline.current(table), Known):
                     unparked[table] = "it was parked and a statement tells its columns again"
+                if table in self._expected:
+                    continue  # its first row asks for its columns, or the place where it joined tells them
                 if self._includes(table) and isinstance(state := self._timeline.current(table), Stale):
                     self._reread(table, position, place, state.reason)
             if changed or databases:

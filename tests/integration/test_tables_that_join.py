@@ -1,0 +1,88 @@
+"""Tables that join a running connector, change silently or swap their names: no row is lost, whatever dumps them or not. # I3 I4"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from stack.database import Database
+from support.follower import Follower
+from support.servers import execute, new_database
+
+
+@pytest.fixture
+def shop(source: Database) -> Iterator[Any]:
+    """Makes followers of a database with two tables."""
+    database = new_database(source, "join")
+    execute(
+        source,
+        "CREATE TABLE customers (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(40) NOT NULL DEFAULT 'x', note TEXT)",
+        "CREATE TABLE items (id INT PRIMARY KEY, sku VARCHAR(20), a INT)",
+        database=database,
+    )
+    made: list[Follower] = []
+
+    def make(**config: str) -> Follower:
+        made.append(Follower(source, database, **config))
+        return made[-1]
+
+    yield make
+    for follower in made:
+        follower.task.stop()
+
+
+def without_items(shop: Any, **config: str) -> Follower:
+    """A follower that has run for a while without one of the tables; it is down now."""
+    follower: Follower = shop(**{"table.exclude.list": r".*\.items", **config})
+    follower.start()
+    follower.sql("INSERT INTO customers (name) VALUES ('a')")
+    follower.until_equal("customers")
+    follower.task.stop()
+    return follower
+
+
+def test_a_table_that_joins_is_followed_though_rows_of_it_lie_before_the_place_where_it_joined(shop: Any) -> None:
+    follower = without_items(shop)
+    follower.sql("INSERT INTO items VALUES (1, 'before', 1)", "INSERT INTO items VALUES (2, 'before', 2)")
+
+    del follower.config["table.exclude.list"]
+    follower.restart()
+    follower.until(lambda: "r" in follower.ops("items"))
+    follower.sql(
+        "UPDATE items SET sku = 'after' WHERE id = 1", "INSERT INTO items VALUES (3, 'after', 3)", "DELETE FROM items WHERE id = 2"
+    )
+
+    follower.until_equal("items")
+
+
+@pytest.mark.parametrize("selection", [{"snapshot.mode": "no_data"}, {"snapshot.include.collection.list": r".*\.customers"}])
+def test_where_nothing_dumps_a_table_its_rows_come_from_the_stored_offset_on(shop: Any, selection: dict[str, str]) -> None:
+    follower = without_items(shop, **selection)
+    follower.sql(
+        "INSERT INTO items VALUES (1, 'before', 1)",
+        "CREATE TABLE made (id INT PRIMARY KEY, old INT)",
+        "INSERT INTO made VALUES (1, 10)",
+        "ALTER TABLE made ADD COLUMN b INT",
+        "INSERT INTO made VALUES (2, 20, 2)",
+        "ALTER TABLE made DROP COLUMN old",
+        "INSERT INTO made VALUES (3, 3)",
+    )
+
+    del follower.config["table.exclude.list"]
+    follower.restart()
+    follower.sql(
+        "UPDATE items SET sku = 'after' WHERE id = 1", "ALTER TABLE items ADD COLUMN c INT", "INSERT INTO items VALUES (3, 'after', 3, 4)"
+    )
+    follower.sql("INSERT INTO made VALUES (4, 4)")
+    follower.until_equal_by_name("items")
+    follower.until_equal_by_name("made")
+    follower.restart()
+    follower.sql("INSERT INTO items VALUES (5, 'again', 5, 5)", "INSERT INTO made VALUES (5, 5)")
+
+    follower.until_equal_by_name("items")
+    follower.until_equal_by_name("made")
+    assert (follower.ops("items"), follower.ops("made")) == (["c", "u", "c", "c"], ["c"] * 5)
+    by_name = {row["id"]: row for row in follower.rows["made"].values()}
+    assert by_name[1] == {"id": 1, "old": 10}
+    assert by_name[2] == {"id": 2, "old": 20, "b": 2}
