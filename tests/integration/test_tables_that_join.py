@@ -86,3 +86,29 @@ def test_where_nothing_dumps_a_table_its_rows_come_from_the_stored_offset_on(sho
     by_name = {row["id"]: row for row in follower.rows["made"].values()}
     assert by_name[1] == {"id": 1, "old": 10}
     assert by_name[2] == {"id": 2, "old": 20, "b": 2}
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("ALTER TABLE items DROP COLUMN a, ADD COLUMN a INT",),
+        ("ALTER TABLE items DROP COLUMN a", "ALTER TABLE items ADD COLUMN a INT"),
+        ("ALTER TABLE items CHANGE a b INT", "ALTER TABLE items ADD COLUMN a INT"),
+        ("ALTER TABLE items DROP COLUMN a", "RENAME TABLE items TO other, other TO items", "ALTER TABLE items ADD COLUMN A INT"),
+    ],
+)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_column_that_comes_back_under_its_name_has_its_table_dumped_again(shop: Any, statements: tuple[str, ...], restarts: bool) -> None:
+    follower = shop()
+    follower.sql("INSERT INTO items VALUES (1, 'one', 1), (2, 'two', 2)")
+    follower.start()
+    follower.until_dumped()
+
+    for statement in statements:
+        follower.sql(statement)
+        if restarts:
+            follower.sql("INSERT INTO customers (name) VALUES ('mark')")
+            follower.until_equal("customers")
+            follower.restart()
+
+    follower.until_equal_by_name("items")

@@ -92,6 +92,8 @@ class Version:
     ddl: str | None = None
     note: Mapping[str, object] = field(default_factory=dict)
     used: bool = False
+    former: frozenset[str] = frozenset()
+    """In lower case, the columns that the table has had and has no longer: records of old rows may hold values under these names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,19 @@ class Timeline:
             return version.state.table if version is not None and isinstance(version.state, Known) else None
 
         return lookup
+
+    def returned(self, changes: Iterable[Change], position: Position) -> dict[TableId, str]:
+        """Tables to which the statement at ``position`` gives a column under a name that an earlier one has taken away: the records of old rows still
+        hold the values of then, and the rows hold none of them.
+        """
+        found = {}
+        for change in changes:
+            if isinstance(change, AlterTable):
+                version = self._version_at(change.id, _just_before(position))
+                names = frozenset() if version is None else version.former & _names(Known(change.table))
+                if names:
+                    found[change.table.id] = f"column {min(names)} had been dropped before it was added"
+        return found
 
     def tables(self) -> list[TableId]:
         """Every table with a version, captured or tracked."""
@@ -231,6 +246,14 @@ class Timeline:
         ``note`` goes into the history record beside the position (file, pos, gtids: for people, and for taking over).
         """
         after: dict[TableId, State] = {}
+        had: dict[TableId, frozenset[str]] = {}
+        """Every name that a column of the table has had, now and before."""
+
+        def names(id_: TableId) -> frozenset[str]:
+            if id_ not in had:
+                version = self._version_at(id_, _just_before(position))
+                had[id_] = frozenset() if version is None else version.former | _names(version.state)
+            return had[id_]
 
         def state(id_: TableId) -> State:
             if id_ in after:
@@ -243,16 +266,20 @@ class Timeline:
                 case CreateTable(table, only_if_absent):
                     if not (only_if_absent and isinstance(state(table.id), Known)):
                         after[table.id] = Known(table)
+                        had[table.id] = frozenset()
                 case AlterTable(id_, table):
+                    names_before = names(id_)
                     if table.id != id_:
-                        after[id_] = Absent()
+                        after[id_], had[id_] = Absent(), frozenset()
                     after[table.id] = Known(table)
+                    had[table.id] = names_before | _names(Known(table))
                 case DropTable(ids):
                     after.update(dict.fromkeys(ids, Absent()))
+                    had.update(dict.fromkeys(ids, frozenset()))
                 case RenameTable(pairs):
                     for old, new in pairs:
-                        after[new] = _renamed(state(old), old, new)
-                        after[old] = Absent()
+                        after[new], had[new] = _renamed(state(old), old, new), names(old)
+                        after[old], had[old] = Absent(), frozenset()
                 case DropDatabase(name):
                     self.databases.pop(name, None)
                     after.update({id_: Absent() for id_ in (*self._versions, *after) if id_.database == name})
@@ -274,7 +301,8 @@ class Timeline:
                 continue  # a replay: applied to this table before
             if new_state == (versions[-1].state if versions else Absent()):
                 continue
-            if self._append(id_, Version(position, new_state, ddl, note or {})):
+            former = frozenset() if isinstance(new_state, Absent) else names(id_) - _names(new_state)
+            if self._append(id_, Version(position, new_state, ddl, note or {}, former=former)):
                 changed.append(id_)
         return tuple(changed)
 
@@ -345,6 +373,10 @@ class Timeline:
         versions = self._versions.setdefault(table, [])
         if versions and versions[-1].position > version.position:
             return False  # a replay of what is known already
+        if versions and version.ddl is None and not isinstance(version.state, Absent):
+            version.former |= (versions[-1].former | _names(versions[-1].state)) - _names(
+                version.state
+            )  # no statement took them away, or none that we read
         if versions and versions[-1].position == version.position:
             version.used |= versions.pop().used
         versions.append(version)
@@ -395,6 +427,15 @@ def _just_before(position: Position) -> Position:
     return position[0], position[1] - 1
 
 
+def _names(state: State) -> frozenset[str]:
+    """The columns of a state as far as they are known, in lower case."""
+    match state:
+        case Known(table) | Stale(_, table) if table is not None:
+            return frozenset(column.name.lower() for column in table.columns if not column.hidden)
+        case _:
+            return frozenset()
+
+
 def _renamed(state: State, old: TableId, new: TableId) -> State:
     match state:
         case Known(table):
@@ -416,6 +457,8 @@ def _version_record(version: Version) -> dict[str, object]:
     record: dict[str, object] = {"position": {"sequence": list(version.position), **version.note}}
     if version.ddl is not None:
         record["ddl"] = version.ddl
+    if version.former:
+        record["former"] = sorted(version.former)
     match version.state:
         case Known(table):
             record["table"] = table_record(table)
@@ -444,4 +487,4 @@ def _version_of(id_: TableId, record: Mapping[str, Any]) -> Version:
     else:
         assert table is not None
         state = Known(table)
-    return Version((int(high), int(low)), state, record.get("ddl"), note, used=True)
+    return Version((int(high), int(low)), state, record.get("ddl"), note, used=True, former=frozenset(record.get("former", ())))

@@ -262,7 +262,7 @@ class Schemas:
             changes = tuple(self._named(change, text) for change in self._dialect.parse_statement(query, text, position))
             if all(isinstance(change, Ignored) for change in changes):
                 return StatementDone(changes=changes)
-            rewritten = self._dialect.rewritten(
+            rewritten = self._timeline.returned(changes, position) | self._dialect.rewritten(
                 changes, self._timeline.lookup_before(position)
             )
             before = dict(self._timeline.databases)

@@ -381,6 +381,10 @@ def _recomputed(alteration: Alteration, after: Table) -> str | None:
     for old, new in {**{old: spec.name for old, spec in alteration.changed.items()}, **alteration.renamed}.items():
         if old != new.lower() and after.column(new) is not None:
             return f"column {new} was {old}"
+    changed = {id(spec) for spec in alteration.changed.values()}
+    for spec in alteration.definition.columns:
+        if id(spec) not in changed and spec.name.lower() in alteration.dropped and after.column(spec.name) is not None:
+            return f"column {spec.name} is another one under the name of one that is dropped"
     for spec in alteration.changed.values():
         column = after.column(spec.name)
         if column is not None and column.generated:

@@ -2,7 +2,9 @@
 
 ALTER TABLE rebuilds a table below the log: an added column's default, a conversion, a dropped partition reach every old row and no row event. The rule
 errs on the side of a dump: it is left out only where every old row reads the same afterwards (NULL in a new column that is NULL by default, a wider
-integer, a longer text, a charset that holds every character of the old one).
+integer, a longer text, a charset that holds every character of the old one). A column that comes back under the name of one that was dropped is empty in
+every old row, while the records of these rows have the values of the one before: within one statement dialects/mysql/altertable.py says so, across
+statements core/timeline.py, which remembers the names.
 
 Renames count: the rows of the new name have never been sent under it. So does a swap, which is what gh-ost and pt-online-schema-change end with: the
 table of the real name has the ghost's columns from there on.
@@ -86,6 +88,8 @@ def _added(column: Column) -> str | None:
 
 def _converted(old: Column, new: Column) -> str | None:
     """An old column under its name: does each of its values read as before?"""
+    if old.name != new.name:
+        return f"column {new.name} was {old.name}"  # another field of the record
     if old.generated != new.generated:
         return f"column {new.name} is{'' if new.generated else ' no longer'} computed"
     if old.nullable and not new.nullable:
