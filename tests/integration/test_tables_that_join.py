@@ -112,3 +112,22 @@ def test_a_column_that_comes_back_under_its_name_has_its_table_dumped_again(shop
             follower.restart()
 
     follower.until_equal_by_name("items")
+
+
+def test_tables_swapped_during_a_dump_are_read_to_their_ends_though_nothing_is_dumped_again(shop: Any) -> None:
+    follower = shop(**{"dblog.chunk.rows": "50", "dblog.ddl.redump": "never", "max.queue.size": "60", "max.batch.size": "20"})
+    names = ",".join(f"('n{i}', 'é{i}')" for i in range(3000))
+    follower.sql(f"INSERT INTO customers (name, note) VALUES {names}")
+    follower.start()
+    follower.until(lambda: bool(follower.rows.get("customers")))
+
+    follower.sql(
+        "CREATE TABLE _customers_gho LIKE customers",
+        "ALTER TABLE _customers_gho ADD COLUMN level INT",
+        "INSERT INTO _customers_gho (id, name, note) SELECT id, name, note FROM customers",
+        "RENAME TABLE customers TO _customers_del, _customers_gho TO customers",
+        "DROP TABLE _customers_del",
+    )
+    follower.until_dumped()
+
+    follower.until_equal_by_name("customers")

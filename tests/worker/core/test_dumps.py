@@ -81,3 +81,40 @@ def test_a_text_that_is_no_dump_names_the_offset_field(text: str) -> None:
 
 def test_decimals_keep_their_scale() -> None:
     assert str((key_from_json(key_to_json((Decimal("1.50"),))) or ())[0]) == "1.50"
+
+
+def half_read(*tables: TableId) -> Dump:
+    dump = dump_of("d", tables)
+    for table in tables:
+        dump = dump.started(table, key=("id",), upto=(9,)).advanced(table, after=(5,), rows=5, done=False)
+    return dump
+
+
+def test_a_swap_leaves_neither_table_half_read() -> None:
+    ghost, old, third = TableId("shop", "_a_gho"), TableId("shop", "_a_del"), TableId("shop", "tmp")
+
+    swapped, again = half_read(A).renamed([(A, old), (ghost, A)], lambda _: True)
+    of_three, both = half_read(A, B).renamed([(A, third), (B, A), (third, B)], lambda _: True)
+
+    assert again == (old, A)
+    assert [(t.table, t.started, t.ended) for t in swapped.tables if not t.done] == [(A, False, False), (old, False, False)]
+    assert set(both) == {A, B}
+    assert all(not t.started and not t.done for t in of_three.tables)
+
+
+def test_a_name_that_is_empty_between_two_statements_is_read_once_it_is_taken_again() -> None:
+    ghost, old = TableId("shop", "_a_gho"), TableId("shop", "_a_del")
+
+    moved, _ = half_read(A).renamed([(A, old)], lambda table: table != old)
+    back, again = dump_from_text(dump_to_text(moved)).renamed([(ghost, A)], lambda _: True)
+    made, none = moved.created(A).renamed([(ghost, A)], lambda _: True)
+
+    assert moved.done
+    assert (again, back.done) == ((A,), False)
+    assert (none, made.done) == ((), True)
+
+
+def test_a_finished_table_that_is_renamed_is_not_read_again() -> None:
+    done = half_read(A).advanced(A, after=(9,), rows=4, done=True)
+
+    assert done.renamed([(A, B)], lambda _: True)[1] == ()

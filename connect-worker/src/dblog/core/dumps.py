@@ -35,6 +35,8 @@ class TableDump:
     done: bool = False
     rows: int = 0
     chunks: int = 0
+    cut_short: bool = False
+    """The table went away before its end was reached. Should another take its name, that one is read from its beginning."""
     fault: str | None = None
     """Why the table cannot be dumped. It is no part of the text: the next start tries again."""
 
@@ -93,7 +95,30 @@ class Dump:
 
     def dropped(self, table: TableId) -> Dump:
         """The table is gone from the source: there is nothing left to read."""
-        return self._with(table, lambda t: replace(t, done=True))
+        return self._with(table, lambda t: replace(t, done=True, cut_short=t.cut_short or not t.done))
+
+    def created(self, table: TableId) -> Dump:
+        """An empty table of that name was made: the log brings all its rows."""
+        return self._with(table, lambda t: replace(t, cut_short=False))
+
+    def renamed(self, pairs: Iterable[tuple[TableId, TableId]], wanted: Callable[[TableId], bool]) -> tuple[Dump, tuple[TableId, ...]]:
+        """One statement's renames, from left to right, and the tables that are to be read from their beginning now: what took the name of an unfinished
+        table, and an unfinished table under its new name. So a swap leaves neither of the two half read.
+        """
+        pending: dict[TableId, bool] = {}
+
+        def is_pending(table: TableId) -> bool:
+            known = self.table(table)
+            return known is not None and (not known.done or known.cut_short)
+
+        for old, new in pairs:
+            pending[new] = pending.get(old, is_pending(old)) or is_pending(new)
+            pending[old] = False
+        again = tuple(table for table, waits in pending.items() if waits and wanted(table))
+        dump = self.with_tables(again)
+        for table in pending:
+            dump = dump.restarted(table) if table in again else dump.dropped(table)
+        return dump, again
 
     def with_tables(self, tables: Iterable[TableId]) -> Dump:
         """The same dump with more tables at its end; those it has already are left alone."""
@@ -132,6 +157,8 @@ def _table_to_json(t: TableDump) -> dict[str, Any]:
     out: dict[str, Any] = {"table": [t.table.database, t.table.name], "rows": t.rows, "chunks": t.chunks}
     if t.done:
         out["done"] = True
+        if t.cut_short:
+            out["cut_short"] = True
     elif t.started:
         out["key"] = list(t.key)
         out["upto"] = key_to_json(t.upto)
@@ -148,6 +175,7 @@ def _table_from_json(value: dict[str, Any]) -> TableDump:
         after=key_from_json(value.get("after")),
         upto=key_from_json(value.get("upto")),
         done=value.get("done", False),
+        cut_short=value.get("cut_short", False),
         rows=value["rows"],
         chunks=value["chunks"],
     )

@@ -19,7 +19,7 @@ from dblog.clock import Clock
 from dblog.codecs.logitems import IgnoredForNow, LogEvent, LogOffset
 from dblog.codecs.rowplan import RowEncoder
 from dblog.config.options import Settings
-from dblog.core.changes import AlterTable, Change, DropTable, RenameTable, TruncateTable
+from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable
 from dblog.core.dumps import Dump, TableDump, dump_of, dump_to_text
 from dblog.core.governor import ChunkLimits
 from dblog.core.selection import BUILTIN_DATABASES, Selection, name_matcher, named_parts
@@ -686,23 +686,36 @@ class BinlogTask:
                 case DropTable(ids):
                     for table in ids:
                         self._interleaver.change_dump(lambda d, t=table: None if d is None else d.dropped(t))  # type: ignore[misc]
+                case CreateTable(table) if not change.with_rows:
+                    self._interleaver.change_dump(lambda d, t=table.id: None if d is None else d.created(t))  # type: ignore[misc]
                 case RenameTable(pairs):
-                    for old, new in pairs:
-                        self._renamed(old, new)
+                    self._renamed(pairs)
                 case AlterTable(old, table) if table.id != old:
-                    self._renamed(old, table.id)
+                    self._renamed(((old, table.id),))
                 case _:
                     pass
 
-    def _renamed(self, old: TableId, new: TableId) -> None:
+    def _renamed(self, pairs: Iterable[tuple[TableId, TableId]]) -> None:
+        """Whatever dblog.ddl.redump says: a dump that has begun is brought to its end, under the names that the tables have now."""
         assert self._interleaver is not None
-        progress = self._interleaver.table_dump(old)
-        unfinished = progress is not None and not progress.ended
-        self._interleaver.change_dump(lambda d: None if d is None else d.dropped(old))
-        if unfinished and self._selection.includes(new):
-            with self._take_lock:
-                self._taken.discard(new)
-            self._interleaver.change_dump(lambda d: None if d is None else d.with_tables([new]).restarted(new))
+        dump = self._interleaver.dump
+        if dump is None:
+            return
+        pairs = tuple(pairs)
+        _, again = dump.renamed(pairs, self._is_dumped)
+        for table in again:
+            progress = dump.table(table)
+            if progress is None or progress.ended:
+                with self._take_lock:
+                    self._taken.discard(table)
+        self._interleaver.change_dump(lambda d: None if d is None else d.renamed(pairs, self._is_dumped)[0])
+        for table in again:
+            self._interleaver.read_again(table, "another table has its name", lambda d, t=table: None if d is None else d.restarted(t))  # type: ignore[misc]
+        if again:
+            self._start_chunk_readers()
+
+    def _is_dumped(self, table: TableId) -> bool:
+        return self._selection.includes(table) and bool(self._dumped([table]))
 
     def _thread(self, name: str, work: Callable[[], None]) -> None:
         def guarded() -> None:
