@@ -95,12 +95,12 @@ def chunks(dump: DumpConnection, table: Table, rows_max: int) -> list[tuple[obje
     while after != upto:
         chunk = dump.select(*sql.chunk_select(table, after, upto, rows_max), key=key)
         for n in range(1, chunk.row_count + 1):
-            asked = sql.last_key(table, after, upto, n)
-            if asked is None:
-                asked = sql.chunk_select(table, after, upto, n)
-                out.append(dump.select(*asked, key=key).last_key or ())
-            else:
-                out.append(dump.select(*asked, key=bounds).last_key or ())
+            said = dump.select(*sql.last_key(table, after, upto, n), key=bounds).last_key
+            shown = dump.select(*sql.chunk_select(table, after, upto, n), key=key).last_key
+            assert said is not None
+            assert shown is not None
+            assert sql.exact_key(table, shown) in (None, said)
+            out.append(said)
         assert chunk.row_count
         assert dump.select(*sql.key_lookup(table, out[-1], after)).row_count == 1
         after = out[-1]

@@ -85,8 +85,11 @@ class FakeSql:
     def max_key(self, table: Table) -> tuple[str, tuple[Any, ...]]:
         return f"max {table.id}", ()
 
-    def last_key(self, table: Table, after: Row | None, upto: Row | None, row_count: int) -> tuple[str, tuple[Any, ...]] | None:
-        return None
+    def exact_key(self, table: Table, shown: Row) -> Row | None:
+        return shown
+
+    def last_key(self, table: Table, after: Row | None, upto: Row | None, row_count: int) -> tuple[str, tuple[Any, ...]]:
+        raise AssertionError("every key is exact here")
 
     def key_lookup(self, table: Table, key: Row, after: Row | None) -> tuple[str, tuple[Any, ...]]:
         return f"lookup {table.id}", (key, after)

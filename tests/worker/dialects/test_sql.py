@@ -93,8 +93,10 @@ def test_the_last_key_of_a_chunk_is_asked_for_where_a_text_in_utf8_does_not_say_
 
     said = sql.last_key(table, None, (1, b"\xf0\x40", 1), 10)
 
-    assert sql.last_key(a_table(integer("k"), key=("k",)), None, (1,), 10) is None
-    assert said is not None
+    one_byte = Column(name="t", type="varchar", type_text="varchar(9)", nullable=False, charset="latin1", collation="latin1_bin")
+    assert sql.exact_key(a_table(integer("k"), one_byte, key=("t", "k")), ("é€", 1)) == (b"\xe9\x80", 1)
+    assert sql.exact_key(a_table(integer("k"), one_byte, key=("t", "k")), ("?", 1)) is None
+    assert sql.exact_key(table, (1, "a", "a")) is None
     assert said[0].startswith(
         "SELECT `k`, CAST(`t` AS BINARY), CAST(`e` AS UNSIGNED) FROM `shop`.`order items` FORCE INDEX (PRIMARY) WHERE "
     )

@@ -49,8 +49,11 @@ class ChunkSql(Protocol):
     def max_key(self, table: Table) -> Statement:
         """The greatest key, as the only columns."""
 
-    def last_key(self, table: Table, after: Key | None, upto: Key | None, row_count: int) -> Statement | None:
-        """The key of the last of these rows of a chunk, as the only columns; None where the row itself says it exactly."""
+    def exact_key(self, table: Table, shown: Key) -> Key | None:
+        """The key that a chunk's row shows, as a bound; None where the row may not show all of it."""
+
+    def last_key(self, table: Table, after: Key | None, upto: Key | None, row_count: int) -> Statement:
+        """The key of the last of these rows of a chunk, as the only columns: for a row that does not show it."""
 
     def key_lookup(self, table: Table, key: Key, after: Key | None) -> Statement:
         """One row if the table has this key, and it is greater than ``after``."""
@@ -303,8 +306,10 @@ class ChunkReader:
         )
 
     def _last_key(self, connection: DumpConnection, version: Table, after: Key | None, upto: Key, chunk: ChunkRows) -> Key | None:
-        statement = self._sql.last_key(version, after, upto, chunk.row_count) if chunk.row_count else None
-        return chunk.last_key if statement is None else self._select_key(connection, version, statement)
+        if chunk.last_key is None:
+            return None
+        exact = self._sql.exact_key(version, chunk.last_key)
+        return self._select_key(connection, version, self._sql.last_key(version, after, upto, chunk.row_count)) if exact is None else exact
 
     def _greatest_key(self, connection: DumpConnection, version: Table) -> Key | None:
         return self._select_key(connection, version, self._sql.max_key(version))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from dblog.dialects.mysql.charset_tables import FRAMES, LOWER, MANY_BYTE_EXCEPTIONS, ONE_BYTE_EXCEPTIONS, UPPER_HALVES
@@ -157,6 +157,15 @@ def single_byte_table(charset: str | None) -> tuple[str, ...] | None:
     for byte, char in (LOWER.get(name, {}) | ONE_BYTE_EXCEPTIONS.get(name, {})).items():
         table[byte] = char
     return tuple(table)
+
+
+@cache
+def certain_bytes(charset: str | None) -> Mapping[str, int] | None:
+    """The byte of each character of a one-byte set that has a place in Unicode of its own; None for the other sets."""
+    table = single_byte_table(charset)
+    if table is None:
+        return None
+    return {char: byte for byte, char in enumerate(table) if char != "?" and table.count(char) == 1}
 
 
 class _Characters(dict[bytes, str]):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dblog.dialects.mysql import charsets
 from dblog.errors import DefiniteError
 from dblog.model import Column, Table, TableId
 
@@ -117,10 +118,22 @@ def row_has_bound(table: Table) -> bool:
     return all(column.charset in _OWN_BYTES for column in _key_columns(table))
 
 
-def last_key(table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, row_count: int) -> Statement | None:
-    """The key of the last of these rows of a chunk, as a bound; None where the row itself has it, as a result set in utf8mb4 gives it."""
-    if row_has_bound(table):
-        return None
+def exact_key(table: Table, shown: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The key that a row of a result set in utf8mb4 shows, as a bound; None where the row may not show all of it."""
+    out = []
+    for column, value in zip(_key_columns(table), shown, strict=True):
+        if column.charset in _OWN_BYTES:
+            out.append(value)
+            continue
+        known = None if column.type in ("enum", "set") else charsets.certain_bytes(column.charset)
+        if known is None or not isinstance(value, str) or not all(char in known for char in value):
+            return None
+        out.append(bytes([known[char] for char in value]))
+    return tuple(out)
+
+
+def last_key(table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, row_count: int) -> Statement:
+    """The key of the last of these rows of a chunk, as a bound: for a row that does not show it. It passes all the rows once more."""
     text, parameters = _chunk(table, _bound_list(table), after, upto, 1)
     return f"{text} OFFSET ?", (*parameters, row_count - 1)
 
