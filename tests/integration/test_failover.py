@@ -8,6 +8,7 @@ from pathlib import Path
 import pymysql
 import pytest
 from dblog.dialects.mysql.session import PositionLostError
+from dblog.errors import TransientError
 from stack import MariaDb, MySql
 from stack.database import Database
 from support.follower import Follower
@@ -104,6 +105,138 @@ def test_purged_transactions_of_sources_that_are_not_wanted_do_not_stop_a_restar
             assert other.split("-", maxsplit=1)[0] in follower.offset["gtids"], "they count as read"
         finally:
             follower.task.stop()
+
+
+@pytest.mark.parametrize("made", [MySql, MariaDb])
+def test_another_server_behind_the_same_address_is_followed_while_the_task_runs(made: type[Database], own_folder: Path) -> None:
+    """The replica has the same file names as the primary, lower file numbers, and a DDL that the connector has not committed an offset behind."""
+    primary = made(own_folder / "primary", durable=False)
+    replica = made(own_folder / "replica", durable=False, options={"server_id": 2})
+    same_password(replica, primary)
+    with started(primary), started(replica):
+        follow_primary(replica, primary)
+        execute(primary, *["FLUSH BINARY LOGS"] * 5)
+        database = new_database(primary, "failover")
+        execute(
+            primary, "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)", "INSERT INTO t VALUES (1, 1, 10), (2, 2, 20)", database=database
+        )
+        follower = Follower(primary, database, **{"include.schema.changes": "true", "dblog.ddl.redump": "never"})
+        try:
+            follower.start()
+            follower.until_dumped()
+            follower.sql("UPDATE t SET v = 3 WHERE id = 1")
+            follower.until_equal("t")
+            before = dict(follower.offset or {})
+            follower.sql(
+                "INSERT INTO t VALUES (3, 3, 30)",  # in front of the DDL, and read again from the other server's log
+                "ALTER TABLE t RENAME COLUMN v TO x, RENAME COLUMN w TO v",
+                "INSERT INTO t VALUES (4, 4, 40)",
+            )
+            follower.until(lambda: "4" in str(list(follower.rows.get("t", {}))))
+            wanted = follower._selected("t")
+            source, follower.source = follower.source, replica
+            follower.until(lambda: same_rows(follower, wanted))
+            follower.source = source
+            execute(replica, "STOP REPLICA" if replica.flavor == "mysql" else "STOP SLAVE")
+            primary.kill()
+            replica.stop()
+            replica.port = primary.port
+            replica.start()
+            execute(replica, "INSERT INTO t VALUES (5, 5, 50)", database=database)
+            execute(replica, "ALTER TABLE t ADD COLUMN y INT", database=database)
+            execute(replica, "INSERT INTO t VALUES (6, 6, 60, 600)", database=database)
+            follower.source = replica
+            with pytest.raises(TransientError, match="another server answers"):
+                follower.until(lambda: False)
+            follower.offset = before  # the last rows were sent, and no offset was stored behind them
+            sent, told = len(follower.values), len(follower.told)
+            follower.restart()
+            follower.until(lambda: len([r for _, r in follower.values[sent:] if r is not None]) >= 4)
+
+            records = [record for _, record in follower.values[sent:] if record is not None]
+            assert [record["after"] for record in records] == [
+                {"id": 3, "v": 3, "w": 30},
+                {"id": 4, "x": 4, "v": 40},
+                {"id": 5, "x": 5, "v": 50},
+                {"id": 6, "x": 6, "v": 60, "y": 600},
+            ]
+            sequences = [
+                tuple(map(int, r["source"]["sequence"].strip("[]").replace('"', "").split(",")))
+                for _, r in follower.values
+                if r is not None
+            ]
+            assert sequences == sorted(sequences), "no step back although the file number has fallen"
+            assert [c["ddl"].split()[0:4] for c in follower.told[told:] if "ddl" in c] == [
+                ["ALTER", "TABLE", "t", "RENAME"],
+                ["ALTER", "TABLE", "t", "ADD"],
+            ]
+            assert follower.offset is not None
+            follower.restart()
+            follower.sql("INSERT INTO t VALUES (7, 7, 70, 700)")
+            follower.until(lambda: follower.values[-1][1] is not None and follower.values[-1][1]["after"]["id"] == 7)
+            assert follower.values[-1][1] is not None
+            assert follower.values[-1][1]["after"] == {"id": 7, "x": 7, "v": 70, "y": 700}
+        finally:
+            follower.task.stop()
+
+
+@pytest.mark.parametrize("made", [MySql, MariaDb])
+def test_an_independent_server_behind_the_same_address_is_never_read(made: type[Database], own_folder: Path) -> None:
+    """Same file names, a longer log, and for MariaDB the same server_id: the file and position exist there, and mean something else."""
+    options = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"} if made is MySql else {}
+    first = made(own_folder / "first", durable=False, options=options)
+    other = made(own_folder / "other", durable=False, options=options)
+    same_password(other, first)
+    with started(first):
+        database = new_database(first, "failover")
+        execute(first, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)", database=database)
+        follower = Follower(first, database).start()
+        try:
+            follower.until_dumped()
+            follower.sql("INSERT INTO t VALUES (2)")
+            follower.until_equal("t")
+            sent = len(follower.values)
+            first.kill()
+            other.port = first.port
+            with started(other):
+                execute(other, f"CREATE DATABASE `{database}`")
+                execute(
+                    other,
+                    "CREATE TABLE t (id INT PRIMARY KEY)",
+                    *[f"INSERT INTO t VALUES ({n})" for n in range(100, 300)],
+                    database=database,
+                )
+                execute(other, "FLUSH BINARY LOGS")
+                with pytest.raises(TransientError, match="another server answers"):
+                    follower.until(lambda: False)
+                follower.task.stop()
+                follower.task = follower._new_task()
+                if made is MySql:
+                    with pytest.raises(
+                        PositionLostError, match="only GTIDs would tell where to go on: the offset has no GTIDs; point the connector"
+                    ):
+                        follower.task.start(follower.offset)
+                    assert len(follower.values) == sent, "nothing of a foreign log"
+                    follower.task.stop()
+                    follower.config["snapshot.mode"] = "when_needed"
+                    follower.restart()
+                    follower.source = other
+                    follower.until(lambda: len(follower.values) >= sent + 200)
+                    assert high(follower.values[-1][1]["source"]) > high(follower.values[0][1]["source"])  # type: ignore[index]
+                else:
+                    with contextlib.suppress(PositionLostError):
+                        follower.task.start(follower.offset)
+                    # by GTIDs the independent server counts as one of the domain: what matters is that file and position are not used
+                    assert follower.task.fold.offset().get("pos") in (None, 4)
+        finally:
+            follower.task.stop()
+
+
+def same_password(server: Database, of: Database) -> None:
+    """Both take one login: the connector knows an address, not a server."""
+    server.folder.mkdir(parents=True, exist_ok=True)
+    (server.folder / "password").write_text(of.password)
+    (server.folder / "password").chmod(0o600)
 
 
 def purged(server: Database, newest: str) -> bool:

@@ -16,6 +16,12 @@ class TransientError(DblogError):
     """Trying again may help: a connection lost, a broker or registry away, a lock wait timed out."""
 
 
+class ServerChangedError(TransientError):
+    """Another server answers, or the server has begun its log again. What is held of the log read so far means nothing there: the task has to start again
+    from its offset, which decides whether and where it can go on.
+    """
+
+
 class DefiniteError(DblogError):
     """Trying again cannot help: the message says what is wrong, where, and what to do."""
 

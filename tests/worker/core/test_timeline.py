@@ -308,3 +308,24 @@ def test_a_table_that_becomes_captured_joins_anew_and_one_that_is_left_out_is_fo
     assert again.tables() == []
     assert again.prune(START) == (T,)
     assert restarted(timeline, captured=lambda id_: id_ == T).tables() == [T, U]
+
+
+def test_versions_behind_the_committed_offset_are_taken_back_for_another_server() -> None:
+    timeline = Timeline(captured=lambda id_: id_ != TMP)
+    timeline.put(table(T, "id"), (1, 100))
+    timeline.put(table(TMP, "id"), (1, 100))
+    timeline.apply([altered(timeline, T, "id", "a")], (1, 500))
+    timeline.apply([CreateTable(table(U, "id"))], (1, 600))
+    timeline.apply([CreateTable(table(TableId("d", "ghost"), "id")), DropTable((TMP,))], (1, 700))
+    timeline.put(table(TableId("d", "joined"), "id"), (1, 800), note={"joined": True})
+
+    changed = timeline.forget_behind((1, 499))
+    again = restarted(timeline, captured=lambda id_: id_ != TMP)
+
+    assert set(changed) == {T, U, TMP, TableId("d", "ghost")}
+    assert names(again.table_at(T, (2, 4))) == ["id"]
+    assert isinstance(again.state_at(U, (2, 4)), Absent)
+    assert again.versions(U), "it is made by a statement that comes, and does not join as if it had been there"
+    assert names(again.current_table(TMP)) == ["id"]
+    assert names(again.current_table(TableId("d", "joined"))) == ["id"]
+    assert again.apply([altered(again, T, "id", "a")], (2, 300)) == (T,), "no replay"

@@ -324,6 +324,30 @@ class Timeline:
         self._evicted.clear()
         return tuple(gone)
 
+    def forget_behind(self, committed: Position) -> tuple[TableId, ...]:
+        """Take back every version behind the committed offset: another server's log has its statements again, at places that sort behind all of these.
+
+        Returns the tables that have changed. A table that joined the connector behind the offset keeps its first version: no statement would bring it.
+        """
+        changed = []
+        for id_, versions in list(self._versions.items()):
+            kept = [version for version in versions if version.position <= committed]
+            if not kept and versions[0].note.get(JOINED):
+                kept = versions[:1]
+            if len(kept) == len(versions):
+                continue
+            changed.append(id_)
+            if kept:
+                self._versions[id_] = kept
+            elif self._captured(id_):
+                self._versions[id_] = [
+                    Version(committed, Absent())
+                ]  # it is made by a statement that comes: it does not join, so no row of it is passed over
+            else:
+                del self._versions[id_]
+                self._foreign.pop(id_, None)
+        return tuple(changed)
+
     # -- records ------------------------------------------------------------------------------------------------------------------------
 
     def to_record(self, table: TableId) -> dict[str, object] | None:

@@ -152,10 +152,6 @@ class BinlogDialect:
 
         return context
 
-    def identity(self, session: Session) -> str:
-        """Which server the file names of an offset belong to: MySQL's UUID; MariaDB has only its id."""
-        return session.facts.server_uuid or f"server_id {session.facts.server_id}"
-
 
 def _explicit_timestamps(query: events.Query, flavor: Flavor) -> bool | None:
     """The session's explicit_defaults_for_timestamp as the event has it; MariaDB before 10.8 does not write its bit (log_event.h)."""

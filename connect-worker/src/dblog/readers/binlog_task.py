@@ -29,11 +29,12 @@ from dblog.dialects.mysql import sql
 from dblog.dialects.mysql.catalog import read_databases, read_table
 from dblog.dialects.mysql.dump import DumpConnection
 from dblog.dialects.mysql.events import Query
+from dblog.dialects.mysql.identity import FILE_BEGIN, KnownLog
 from dblog.dialects.mysql.log import end_of_log
 from dblog.dialects.mysql.offset import LogProgress, schema_position, sequence_of
 from dblog.dialects.mysql.session import PositionLostError, Session, settings_of
 from dblog.dialects.mysql.tablechanges import SchemaChange, initial_changes, schema_changes
-from dblog.errors import DefiniteError, TransientError
+from dblog.errors import DefiniteError, ServerChangedError, TransientError
 from dblog.model import Batch, Headers, OffsetMap, Segment, Table, TableId
 from dblog.readers.binlog_dialect import BinlogDialect, gtid_filter, rereads
 from dblog.readers.chunk import ChunkReader
@@ -305,7 +306,8 @@ class BinlogTask:
         has changed them since is in the log, and told behind them.
         """
         progress = LogProgress.of_offset(offset, flavor=self._dialect.name)
-        self._follow_server(session, progress)
+        committed = progress.sequence
+        followed = self._follow_server(session, progress)
         self._pass_over_unwanted(session, progress)
         session.check_position(file=progress.file, pos=progress.pos, gtids=None if progress.gtids is None else progress.gtids.text())
         timeline = self._new_timeline()
@@ -316,6 +318,9 @@ class BinlogTask:
                 "the stored offset cannot be decoded safely; restore the topic, or reset the connector's offsets to dump anew"
             )
             raise PositionLostError(message)
+        if followed:
+            # The new server's log has the statements behind the offset once more, at places of its own; rows in front of them come with the schema of before.
+            history.save(timeline, timeline.forget_behind(committed))
         now, file, pos, _ = self._positioned_catalog(session)
         joined = self._progress(session, file=file, pos=pos, gtids=None, epoch=progress.epoch).sequence
         new_tables, parked = [], timeline.in_state(Parked)
@@ -346,22 +351,42 @@ class BinlogTask:
             log.info("Debezium's schema history taken over", records=taken, tables=len(timeline.tables()))
         return taken
 
-    def _follow_server(self, session: Session, progress: LogProgress) -> None:
-        """Another server than the one that wrote the offset's file names: only GTIDs carry over, and the epoch rises (D7)."""
-        identity = self._dialect.identity(session)
-        if progress.server is not None and progress.server != identity:
-            if progress.gtids is None or not progress.gtids:
+    def _follow_server(self, session: Session, progress: LogProgress) -> bool:
+        """Another server's log than the one that the offset's file names belong to: only GTIDs carry over, and the epoch rises (D7). Whether it is so.
+
+        The place is then the begin of the new log, in front of every row that can come, whatever of it the GTIDs have behind them.
+        """
+        by_gtids = bool(progress.gtids) and session.facts.uses_gtids
+        other_server = progress.server is not None and progress.server != session.identity
+        reason = (
+            session.why_other_log(self._known(progress)) if by_gtids or other_server else None
+        )  # else the check of the file says it better
+        if reason is not None:
+            if not by_gtids:
+                lacks = "it does not use them (gtid_mode)" if progress.gtids else "the offset has no GTIDs"
                 message = (
-                    f"the server at {session.settings.address} is not the one that wrote the stored offset, and the offset has no GTIDs; "
-                    "point the connector at the old server, or reset its offsets to dump anew"
+                    f"the server at {session.settings.address} is not the one that wrote the stored offset ({reason}), and only GTIDs would tell where to go "
+                    f"on: {lacks}; point the connector at the old server, or reset its offsets to dump anew"
                 )
                 raise PositionLostError(message)
-            log.warning("another server answers; going on by GTIDs", was=progress.server, now=identity)
-            file, pos, _ = session.current_position()
+            log.warning("another server answers; going on by GTIDs", was=progress.server, now=session.identity, reason=reason)
             progress.epoch += 1
-            progress.file, progress.pos, progress.event, progress.packed_event, progress.row = file, pos, 0, 0, 0
+            progress.file, progress.pos = session.log_files()[0].name, FILE_BEGIN
+            progress.event = progress.packed_event = progress.row = 0
             progress.transaction = None
-        progress.server = identity
+        progress.server = session.identity
+        return reason is not None
+
+    def _known(self, at: LogProgress) -> KnownLog:
+        """The log that a place belongs to. MariaDB is asked for our place's GTIDs; those of an offset that does not name its server may be of anywhere."""
+        compares = self._dialect.name == "mariadb" and at.server is not None and bool(at.gtids)
+        return KnownLog(
+            server=at.server,
+            file=at.file,
+            pos=at.pos,
+            gtids=at.gtids.text() if compares and at.gtids is not None else None,
+            all_sources=gtid_filter(self._settings) is None,
+        )
 
     def _pass_over_unwanted(self, session: Session, progress: LogProgress) -> None:
         """Purged transactions of sources that are not wanted count as read: the server refuses a reader that lacks any purged one."""
@@ -376,7 +401,7 @@ class BinlogTask:
             file=file,
             pos=pos,
             gtids=gtids if session.facts.uses_gtids else None,
-            server=self._dialect.identity(session),
+            server=session.identity,
             epoch=epoch,
         )
 
@@ -522,12 +547,14 @@ class BinlogTask:
             file=at.file,
             pos=at.pos,
             gtids=None if at.gtids is None else at.gtids.text(),
+            known=self._known(at),
         )
 
     def _open_second_log(self, session: Session, file: str, pos: int) -> Any:
         """Beside the task's own log connection, so with another server id: the server ends the older of two with one id."""
         server_id = self._settings.integer("database.server.id") ^ SECOND_READER
-        return session.open_log(server_id=server_id, file=file, pos=pos, gtids=None)
+        known = KnownLog(server=session.identity, file=file, pos=pos)
+        return session.open_log(server_id=server_id, file=file, pos=pos, gtids=None, known=known)
 
     def _read_table(self, table: TableId, position: Position, place: LogOffset, ahead: LookAhead) -> Reading:
         """The table as the server has it now, with the log between there and now looked through; read before and after, as at the start."""
@@ -549,8 +576,12 @@ class BinlogTask:
         try:
             self._session.query("SELECT 1")
         except TransientError:
+            server = self._session.identity
             self._session.close()
             self._session = self._dialect.connect(settings_of(self._settings), again=True)
+            if self._session.identity != server:
+                message = f"another server answers at {self._session.settings.address} now; the connector starts again"
+                raise ServerChangedError(message) from None
         return self._session
 
     def _start_dump(self) -> None:
@@ -566,14 +597,15 @@ class BinlogTask:
         assert self._interleaver is not None
         assert self._schemas is not None
         limits = ChunkLimits(rows_max=self._settings.integer("dblog.chunk.rows"), bytes_max=self._settings.integer("dblog.chunk.bytes.max"))
-        settings = settings_of(self._settings)
+        assert self._session is not None, "the readers run beside the log"
+        settings, server = settings_of(self._settings), self._session.identity
         dump = self._interleaver.dump
         with self._take_lock:
             waiting = sum(self._waits(t) for t in dump.tables) if dump is not None else 0
             free = [n for n in range(self._settings.integer("dblog.dump.threads")) if n not in self._chunk_readers]
             for number in free[:waiting]:
                 reader = self._chunk_readers[number] = ChunkReader(
-                    connect=lambda: DumpConnection.open(settings, self._marks),
+                    connect=lambda: DumpConnection.open(settings, self._marks, server=server),
                     sql=sql,
                     interleaver=self._interleaver,
                     next_table=lambda number=number: self._next_table(number),  # type: ignore[misc]
@@ -636,9 +668,10 @@ class BinlogTask:
             self._dump_again(rewritten)
 
     def _new_reread(self, patience: Patience) -> Reread:
-        settings = settings_of(self._settings)
+        assert self._session is not None, "made once the task is connected"
+        settings, server = settings_of(self._settings), self._session.identity
         return Reread(
-            connect=lambda: DumpConnection.open(settings, self._marks),
+            connect=lambda: DumpConnection.open(settings, self._marks, server=server),
             table_now=lambda table: read_table(self._catalog_session().execute, table),
             patience=patience,
             mark_name=self._mark_name,

@@ -22,7 +22,7 @@ from dblog.core.backoff import Backoff
 from dblog.core.dumps import Key, TableDump
 from dblog.core.governor import ChunkLimits, rows_after_overflow, rows_next
 from dblog.core.watermark import Ticket
-from dblog.errors import TransientError
+from dblog.errors import ServerChangedError, TransientError
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows, DumpConnection
 from dblog.readers.interleaved import ChunkRead, Interleaver
@@ -140,6 +140,10 @@ class ChunkReader:
             try:
                 rows_asked = self._read_from_frontier(version, progress, resets, rows_asked)
                 failures = 0
+            except ServerChangedError:
+                if self._stop.is_set():
+                    return
+                raise
             except TransientError as e:
                 if self._stop.is_set():
                     return

@@ -15,7 +15,7 @@ import structlog
 
 from dblog.clock import Clock
 from dblog.core.backoff import Backoff
-from dblog.errors import DefiniteError, TransientError
+from dblog.errors import DefiniteError, ServerChangedError, TransientError
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +39,8 @@ class Patience:
         while True:
             try:
                 result = call()
+            except ServerChangedError:
+                raise
             except TransientError as e:
                 failures += 1
                 waited_s = self._clock.monotonic_s() - started_s

@@ -2,7 +2,8 @@
 
 One thread. The decoder hands out rows that are finished already and, in their place in the order, every event it does not deal with by itself; here each of
 those is known by name or stops the task: nothing is skipped in silence. A lost connection is opened again at the place of the last item, inside a
-transaction too, so nothing is lost or sent twice by a reconnect. # I4 I5
+transaction too, so nothing is lost or sent twice by a reconnect; unless another server's log answers, where no place of the old one means anything: then
+the task ends, to start again from its offset. # I4 I5
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dblog.core.watermark import MarkPosition
 from dblog.dialects.mysql import events
 from dblog.dialects.mysql.connect import TableChangedError
 from dblog.dialects.mysql.offset import POSITION_BITS, LogProgress, schema_position, sequence_of
-from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
+from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, ServerChangedError, TransientError
 from dblog.model import Segment, TableId
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.prepared import Ended, Prepared
@@ -167,7 +168,7 @@ class LogStream:
         return max(least_ms, (self._clock.now_us() - self.source_ts_us) / 1000)
 
     def run(self) -> None:
-        """Read until stopped; raises DefiniteError (or TransientError that only a restart of the task can cure)."""
+        """Read until stopped; raises DefiniteError, or ServerChangedError, which only a restart of the task can cure."""
         backoff, failures = Backoff(first_s=0.2, max_s=15.0), 0
         self._beat_at_s = self._moved_at_s = self._clock.monotonic_s()
         self._hold_prepared()
@@ -179,6 +180,10 @@ class LogStream:
                 self._read()
             except QueueClosedError:
                 return
+            except ServerChangedError:
+                if self._stop.is_set():
+                    return
+                raise
             except (TransientError, DamagedLogError) as e:
                 if self._stop.is_set():
                     return

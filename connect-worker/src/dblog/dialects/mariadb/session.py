@@ -12,6 +12,8 @@ from dblog.dialects.mariadb import catalog
 from dblog.dialects.mariadb.position import GtidPosition
 from dblog.dialects.mysql import protocol
 from dblog.dialects.mysql.connect import ConnectSettings, PositionLostError, TableChangedError, Wire, open_wire, settings_of
+from dblog.dialects.mysql.identity import KnownLog, why_other_gtids
+from dblog.dialects.mysql.position import file_index
 from dblog.dialects.mysql.session import LOST_REMEDY, ServerFacts, Session
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import Table, TableId
@@ -49,14 +51,25 @@ class MariaDbSession(Session):
         file, pos = status["file"], int(status["position"])
         return file, pos, self._gtids_at(file, pos)
 
-    def _gtids_at(self, file: str, pos: int) -> str:
+    def why_other_log(self, known: KnownLog) -> str | None:
+        """Also by the GTID position at the known place: independent servers often have one server_id."""
+        reason = super().why_other_log(known)
+        if reason is not None or known.gtids is None or file_index(known.file) < file_index(self.log_files()[0].name):
+            return reason
+        return why_other_gtids(known, self._gtids_if_any(known.file, known.pos))
+
+    def _gtids_if_any(self, file: str, pos: int) -> str | None:
         found = self.query("SELECT BINLOG_GTID_POS(%s, %s)", (file, pos), doing="reading the GTID position")[0][0]
+        return None if found is None else str(found)
+
+    def _gtids_at(self, file: str, pos: int) -> str:
+        found = self._gtids_if_any(file, pos)
         if found is None:
             message = (
                 f"the server at {self.settings.address} does not know the GTID position at {file}:{pos}; was the file purged just now?"
             )
             raise TransientError(message)
-        return GtidPosition.parse(str(found)).text()
+        return GtidPosition.parse(found).text()
 
     def purged_gtids(self) -> str:
         """Where each domain stood at the beginning of the oldest file: what came before is gone."""

@@ -21,7 +21,7 @@ import pymysql
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
 from dblog.dialects.mysql import sql
-from dblog.errors import DblogError, DefiniteError, TransientError
+from dblog.errors import DblogError, DefiniteError, ServerChangedError, TransientError
 
 SSL_MODES = {
     "disabled": "disabled", "preferred": "preferred", "required": "required", "verify_ca": "verify_ca",
@@ -156,6 +156,23 @@ class Wire:
         if sock is not None:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
+
+
+def identity(uuid: str | None, server_id: int | str) -> str:
+    """What a server calls itself in offsets: MySQL its UUID; MariaDB has only its id."""
+    return uuid or f"server_id {server_id}"
+
+
+def check_identity(wire: Wire, wanted: str | None) -> None:
+    """ServerChangedError when the connection has reached another server than the wanted one."""
+    if wanted is None:
+        return
+    rows = wire.query("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id', 'server_uuid')", doing="asking which server it is")
+    facts = {str(name).lower(): str(value) for name, value in rows}
+    found = identity(facts.get("server_uuid"), facts["server_id"])
+    if found != wanted:
+        message = f"another server answers at {wire.settings.address} now: it is {found}, the log is read from {wanted}; the connector starts again"
+        raise ServerChangedError(message)
 
 
 def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:

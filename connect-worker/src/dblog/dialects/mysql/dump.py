@@ -23,6 +23,7 @@ from dblog.dialects.mysql.connect import (
     ReadOnlyError,
     TableChangedError,
     Wire,
+    check_identity,
     meaning,
     open_wire,
 )
@@ -58,16 +59,18 @@ class DumpConnection:
         """Column definitions of the last result set: their types are those of the table in the snapshot."""
 
     @classmethod
-    def open(cls, settings: ConnectSettings, marks: TableId) -> DumpConnection:
-        """Open both connections."""
+    def open(cls, settings: ConnectSettings, marks: TableId, *, server: str | None = None) -> DumpConnection:
+        """Open both connections. ``server``: whose log is read; ServerChangedError when either has reached another one."""
         snapshot = open_wire(settings, again=True)
         try:
+            check_identity(snapshot, server)
             snapshot.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", doing="preparing the dump")
             marking = open_wire(settings, again=True)
         except BaseException:
             snapshot.close()
             raise
         try:
+            check_identity(marking, server)
             _log_rows(marking)
         except BaseException:
             snapshot.close()

@@ -13,11 +13,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from dblog.dialects.mysql import catalog, check, protocol, sql
-from dblog.dialects.mysql.connect import ConnectSettings, PositionLostError, PrivilegeError, TableChangedError, Wire, open_wire, settings_of
+from dblog.dialects.mysql.connect import (
+    ConnectSettings,
+    PositionLostError,
+    PrivilegeError,
+    TableChangedError,
+    Wire,
+    identity,
+    open_wire,
+    settings_of,
+)
 from dblog.dialects.mysql.dump import DumpConnection
+from dblog.dialects.mysql.identity import KnownLog, LogEnd, why_other_log
 from dblog.dialects.mysql.log import LogConnection, announce
 from dblog.dialects.mysql.position import GtidSet, file_index
-from dblog.errors import DefiniteError
+from dblog.errors import DefiniteError, ServerChangedError
 from dblog.model import Table, TableId
 
 __all__ = ["ConnectSettings", "PositionLostError", "ServerFacts", "Session", "TableChangedError", "connect", "settings_of"]
@@ -149,6 +159,18 @@ class Session:
         gtids = GtidSet.parse(status.get("executed_gtid_set", "")).text() if self.facts.uses_gtids else ""
         return status["file"], int(status["position"]), gtids
 
+    @property
+    def identity(self) -> str:
+        """Which server the file names of an offset belong to."""
+        return identity(self.facts.server_uuid, self.facts.server_id)
+
+    def why_other_log(self, known: KnownLog) -> str | None:
+        """What shows that this server's log is not the one that was read so far; None when nothing does (identity.py)."""
+        if self.facts.flavor != self.flavor:
+            return f"the server is a {self.facts.flavor} ({self.facts.version_text})"
+        status = self.log_status()
+        return why_other_log(known, LogEnd(server=self.identity, file=status["file"], pos=int(status["position"])))
+
     def log_files(self) -> tuple[LogFile, ...]:
         """The log's files, oldest first."""
         rows = self.query("SHOW BINARY LOGS", doing="listing the log's files")
@@ -264,15 +286,30 @@ class Session:
     # -- connections ----------------------------------------------------------------------------------------------------------------
 
     def open_log(
-        self, *, server_id: int, file: str | None, pos: int | None, gtids: str | None, heartbeat_s: float = 30.0, statements: bool = False
+        self,
+        *,
+        server_id: int,
+        file: str | None,
+        pos: int | None,
+        gtids: str | None,
+        heartbeat_s: float = 30.0,
+        statements: bool = False,
+        known: KnownLog | None = None,
     ) -> LogConnection:
         """The log from a position: after the GTIDs where they are given and the server uses them, else from file and offset.
 
         A position that is not to be had may show only in the stream, as an ERR packet (``log.end_of_log``); ``check_position`` asks first.
         ``statements``: also the texts of the statements behind row changes, where the server has to be asked for them (include.query).
+        ``known``: the log that was read so far; ServerChangedError when this very connection has reached another one.
         """
         wire = open_wire(self.settings, again=True)
         try:
+            reason = None if known is None else type(self)(wire).why_other_log(known)
+            if reason is not None:
+                message = (
+                    f"another server answers at {self.settings.address}, or its log has begun again: {reason}; the connector starts again"
+                )
+                raise ServerChangedError(message)
             self._prepare_log(wire, heartbeat_s=heartbeat_s, gtids=gtids)
             announce(wire, server_id=server_id, hostname=socket.gethostname())
             command = self._dump_command(server_id=server_id, file=file, pos=pos, gtids=gtids, statements=statements)
@@ -323,8 +360,8 @@ class Session:
         return protocol.binlog_dump(server_id=server_id, file=file, pos=offset, flags=flags)
 
     def open_dump(self, marks: TableId) -> DumpConnection:
-        """Connections for chunks and marks; ``marks`` is the watermark table."""
-        return DumpConnection.open(self.settings, marks)
+        """Connections for chunks and marks; ``marks`` is the watermark table. They reach this session's server, or it is an error."""
+        return DumpConnection.open(self.settings, marks, server=self.identity)
 
     def close(self) -> None:
         """Close the session's own connection; logs and dumps have theirs."""
