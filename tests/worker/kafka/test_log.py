@@ -7,7 +7,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.admin import TopicWanted, ensure_topics, wait_for_brokers
-from dblog.kafka.log import CompactedLog, Write
+from dblog.kafka.fenced import Write
+from dblog.kafka.log import CompactedLog
 from stack import Kafka
 from support.servers import started
 from support.worker import until

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from dblog.kafka import registry_store
+from dblog.errors import TransientError
+from dblog.kafka import fenced, registry_store
 from dblog.kafka.log import CompactedLog
 from dblog.kafka.registry_store import Reference, RegistryStore
 
 
 @pytest.fixture
-def store(kafka, own_folder) -> Iterator[RegistryStore]:
+def another_store(kafka, own_folder) -> Iterator[Callable[[], RegistryStore]]:
+    """Makes stores of one topic, as workers of several groups have them."""
     client = {"bootstrap.servers": kafka.bootstrap}
     new = NewTopic(own_folder.name, 1, 1, config={"cleanup.policy": "compact"})
     admin = AdminClient(client)
@@ -22,11 +28,60 @@ def store(kafka, own_folder) -> Iterator[RegistryStore]:
     def make_log(topic, take) -> CompactedLog:
         return CompactedLog(topic=topic, consumer_settings=client, producer_settings=client, admin_settings=client, on_record=take)
 
-    made = RegistryStore(own_folder.name, make_log)
-    made.start()
+    with contextlib.ExitStack() as opened:
+
+        def make() -> RegistryStore:
+            made = RegistryStore(own_folder.name, make_log)
+            made.start()
+            opened.callback(made.stop)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def store(another_store) -> RegistryStore:
+    made = another_store()
     made.set_level(None, "NONE")
-    yield made
-    made.stop()
+    return made
+
+
+class LateProducer(Producer):
+    """While ``held``, what is written does not leave; ``land`` sends it, as a network does that was slow."""
+
+    held = False
+    made: ClassVar[list[Any]] = []
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.kept: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+        self.made.append(self)
+
+    def produce(self, *args: Any, **more: Any) -> None:
+        if self.held:
+            self.kept.append((args, more))
+        else:
+            super().produce(*args, **more)
+
+    def commit_transaction(self, *args: Any) -> None:
+        if self.held:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        super().commit_transaction(*args)
+
+    def land(self) -> None:
+        kept, self.kept = self.kept, []
+        for args, more in kept:
+            super().produce(*args, **{**more, "on_delivery": None})
+        super().flush(10)
+        super().commit_transaction(10)
+
+
+@pytest.fixture
+def late(monkeypatch) -> type[LateProducer]:
+    monkeypatch.setattr(fenced, "Producer", LateProducer)
+    monkeypatch.setattr(registry_store, "_WRITE_LIMIT_S", 3.0)
+    monkeypatch.setattr(LateProducer, "made", [])
+    return LateProducer
 
 
 def schema(number: int) -> str:
@@ -62,3 +117,80 @@ def test_each_text_is_read_a_few_times_however_many_schemas_there_are(store, mon
         store.register(f"s{number}", schema(number))
 
     assert len(read) <= 3 * 100
+
+
+def test_stores_of_two_groups_give_each_id_to_one_schema(store, another_store) -> None:
+    stores = [store, another_store()]
+
+    def register(number: int) -> tuple[int, str]:
+        # Every third schema is one that both register, half of the subjects are shared.
+        text = schema(number // 2) if number % 3 == 0 else schema(1000 + number)
+        return stores[number % 2].register(f"s{number % 7}" if number % 4 < 2 else f"own{number}", text).id, text
+
+    with ThreadPoolExecutor(4) as pool:
+        given = list(pool.map(register, range(60)))
+
+    fresh = another_store()
+    texts = {schema_id: fresh.schema(schema_id).schema for schema_id, _ in given}
+    assert [(i, json.loads(texts[i])) for i, _ in given] == [(i, json.loads(text)) for i, text in given]
+    assert len(texts) == len({text for _, text in given})
+    # No version was lost to another store's.
+    for subject in fresh.subjects():
+        assert [entry.version for entry in fresh.versions(subject)] == list(range(1, len(fresh.versions(subject)) + 1))
+
+
+def test_a_decision_is_made_anew_when_another_store_has_written_meanwhile(store, another_store, monkeypatch) -> None:
+    other = another_store()
+    store.register("s", schema(1))
+    check = registry_store.check_level
+    between = iter([lambda: other.register("s", schema(2))])
+
+    def check_beside_another(*args: Any, **more: Any) -> list[str]:
+        next(between, lambda: None)()
+        return check(*args, **more)
+
+    monkeypatch.setattr(registry_store, "check_level", check_beside_another)
+    entry = store.register("s", schema(3))
+
+    assert (entry.version, entry.id) == (3, 3)
+    assert [(e.version, e.id, json.loads(e.schema)["name"]) for e in another_store().versions("s")] == [
+        (1, 1, "R1"),
+        (2, 2, "R2"),
+        (3, 3, "R3"),
+    ]
+
+
+def test_a_write_that_timed_out_and_comes_later_takes_no_id(store, another_store, late, monkeypatch) -> None:
+    store = another_store()
+    monkeypatch.setattr(late, "held", True)
+    with pytest.raises(TransientError):
+        store.register("a", schema(1))
+    (slow,) = [producer for producer in late.made if producer.kept]
+    monkeypatch.setattr(late, "held", False)
+
+    entry = store.register("a", schema(2))
+    with contextlib.suppress(KafkaException):
+        slow.land()
+    again = store.register("a", schema(1))
+
+    assert (entry.id, again.id) == (1, 2)
+    fresh = another_store()
+    assert [(e.version, e.id, json.loads(e.schema)["name"]) for e in fresh.versions("a")] == [(1, 1, "R2"), (2, 2, "R1")]
+
+
+def test_the_first_owner_of_an_id_keeps_it_whoever_else_claims_it(store, another_store) -> None:
+    """What a registry that knows no fence, or an earlier version of this one, has left in the topic."""
+    store.register("a", schema(1))
+    for subject, version, number in (("b", 1, 2), ("a", 1, 3)):
+        value = {"subject": subject, "version": version, "id": 1, "schema": json.dumps(json.loads(schema(number)))}
+        store.log.put(registry_store.schema_key(subject, version), json.dumps(value).encode(), limit_s=30)
+    fresh = another_store()
+
+    assert (fresh.register("b", schema(2)).id, fresh.register("a", schema(3)).id, fresh.register("c", schema(1)).id) == (2, 3, 1)
+    last = another_store()
+    assert {(e.subject, e.version, e.id, json.loads(e.schema)["name"]) for e in last.all()} == {
+        ("a", 1, 1, "R1"),
+        ("a", 2, 3, "R3"),
+        ("b", 1, 2, "R2"),
+        ("c", 1, 1, "R1"),
+    }

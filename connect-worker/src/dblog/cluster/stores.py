@@ -33,7 +33,8 @@ from dblog.cluster.records import (
     topic_use_record,
 )
 from dblog.cluster.state import ConfigState, ConnectorView, StatusState
-from dblog.kafka.log import CompactedLog, LogRecord, Write
+from dblog.kafka.fenced import Write
+from dblog.kafka.log import CompactedLog, LogRecord
 from dblog.model import OffsetMap
 
 _log = structlog.get_logger("dblog.cluster.stores")

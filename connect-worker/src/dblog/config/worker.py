@@ -232,7 +232,8 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="dblog.registry.topic",
-        doc="Topic of the worker's own schema registry.",
+        doc="Topic of the worker's own schema registry. Workers of several groups may share it: they write in turns, by the transactional id "
+        "dblog-writer-<topic>, which the worker's principal needs WRITE and DESCRIBE on where the brokers check access.",
         default="_schemas",
     ),
     Option(

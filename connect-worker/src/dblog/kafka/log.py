@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.clientlog import ClientLog
+from dblog.kafka.fenced import FencedWriter, Write
 
 _log = structlog.get_logger("dblog.kafka.log")
 
@@ -39,14 +40,6 @@ class LogRecord:
     timestamp_ms: int
     live: bool = True
     """Whether the backlog had been read when it came."""
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """A record to write."""
-
-    key: bytes
-    value: bytes | None
 
 
 OnRecord = Callable[[LogRecord], None]
@@ -197,6 +190,16 @@ class CompactedLog:
         if errors:
             raise TransientError(f"writing to the topic {self.topic} failed: {errors[0]}")
         for partition, offset in done:
+            self._wait_for(partition, offset + 1, deadline)
+
+    def fenced_writer(self) -> FencedWriter:
+        """A writer that no other of this topic can cross; who uses it waits for its places with ``read_back``."""
+        return FencedWriter(self.topic, self._producer_settings)
+
+    def read_back(self, places: Sequence[tuple[int, int]], *, limit_s: float) -> None:
+        """Return when the records at these partitions and offsets have been seen."""
+        deadline = time.monotonic() + limit_s
+        for partition, offset in places:
             self._wait_for(partition, offset + 1, deadline)
 
     def put_later(self, key: bytes, value: bytes | None) -> None:

@@ -1,30 +1,36 @@
 """The worker's own schema registry: Confluent's rules over a compacted topic in Confluent's record format (D10).
 
 The topic is the registry: any Confluent-compatible registry pointed at it goes on with the same ids, and the other way round. One
-writer at a time (a lock here; with several workers, the one that leads): it reads to the end, decides, writes, and reads back, so ids rise
-and a schema gets one id however many clients register it at once.
+writer at a time: a lock here, and Kafka's fence between workers, of several groups too (``kafka/fenced.py``). It reads to the end, decides, writes, and
+reads back; whoever was overtaken decides anew. So ids rise, a schema gets one id however many clients register it at once, and no write that comes late
+takes an id. A writer that knows no fence may still claim an id that is taken: the first record of the topic that has an id owns it, a version that has
+another schema with it is as if it were not there, and its next registration puts the topic right.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from dblog.codecs.avro_text import canonical_text
 from dblog.codecs.compatibility import Level, check_level
-from dblog.errors import DblogError, DefiniteError
-from dblog.kafka.log import CompactedLog, LogRecord, Write
+from dblog.errors import DblogError, DefiniteError, TransientError
+from dblog.kafka.fenced import Overtaken, Write
+from dblog.kafka.log import CompactedLog, LogRecord
 
 _log = structlog.get_logger("dblog.kafka.registry")
 
 _WRITE_LIMIT_S = 30.0
 _OPEN_LIMIT_S = 30.0
+_OVERTAKEN_PAUSE_MS = 200
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 
 
@@ -140,6 +146,8 @@ class RegistryState:
         return self.modes.get(subject) or self.modes.get(None) or "READWRITE"
 
 
+_Answer = TypeVar("_Answer")
+
 MakeLog = Callable[[str, Callable[[LogRecord], None]], CompactedLog]
 
 
@@ -153,6 +161,8 @@ class RegistryStore:
         self._ids: dict[tuple[str, tuple[Reference, ...]], int] = {}
         self._ids_noted = 0
         self.log = make_log(topic, self._take)
+        self._writer = self.log.fenced_writer()
+        self._stopping = threading.Event()
         self.ready = threading.Event()
 
     def start(self) -> None:
@@ -163,7 +173,9 @@ class RegistryStore:
 
     def stop(self) -> None:
         """Close the topic."""
+        self._stopping.set()
         self.log.stop()
+        self._writer.close()
 
     def _take(self, record: LogRecord) -> None:
         try:
@@ -249,8 +261,11 @@ class RegistryStore:
         found = self.versions(subject, deleted=True)
         canonical = self._canonical(text, references, type_name)
         for entry in reversed(found):
-            if (deleted or not entry.deleted) and entry.references == tuple(references) and self._same(entry, canonical):
-                return entry
+            if (deleted or not entry.deleted) and self._is(entry, canonical, references):
+                with self._lock:
+                    owned = self._owns(entry)
+                if owned:
+                    return entry
         if not any(deleted or not entry.deleted for entry in found):
             raise RegistryError(40401, f"Subject '{subject}' not found.")
         raise RegistryError(40403, "Schema not found")
@@ -276,17 +291,28 @@ class RegistryStore:
             known = self._known(subject, canonical, references)
         if known is not None:
             return known
-        with self._writing:
-            self._refresh()
+
+        def decide() -> tuple[Sequence[Write], Registered]:
             with self._lock:
                 known = self._known(subject, canonical, references)
                 if known is not None:
-                    return known
+                    return (), known
                 self._require_writable(subject)
                 live = self._state.versions(subject)
                 level = self._state.level(subject)
-                version = max(self._state.subjects.get(subject, {}), default=0) + 1
                 next_id = self._state.id_max + 1
+                version = max(self._state.subjects.get(subject, {}), default=0) + 1
+                mistaken = self._mistaken(subject, canonical, references)
+                owner = None if mistaken is None else self._state.by_id[mistaken.id]
+            restored = []
+            if mistaken is not None and owner is not None:
+                live = [entry for entry in live if entry is not mistaken]
+                if (owner.subject, owner.version) == (subject, mistaken.version):
+                    # Compaction keeps the newest record of a key: the owner's is written again, or its id would be nobody's.
+                    restored = [schema_write(owner)]
+                    live.append(owner)
+                else:
+                    version = mistaken.version
             schema_id = self._id_of(canonical, tuple(references)) or next_id
             problems = check_level(canonical, [entry.schema for entry in live], level, names=self._names(references))
             if problems:
@@ -299,13 +325,19 @@ class RegistryStore:
             entry = Registered(
                 subject=subject, version=version, id=schema_id, schema=canonical, type=type_name, references=tuple(references)
             )
-            self._write([schema_write(entry)])
-            return entry
+            return [*restored, schema_write(entry)], entry
+
+        while True:
+            entry = self._alone(decide)
+            with self._lock:
+                # Read back: a writer without the fence may have claimed the id or the version in between.
+                if self._known(subject, canonical, references) == entry:
+                    return entry
 
     def delete_subject(self, subject: str, *, permanent: bool) -> list[int]:
         """Soft-delete all versions, or remove those already soft-deleted."""
-        with self._writing:
-            self._refresh()
+
+        def decide() -> tuple[Sequence[Write], list[int]]:
             with self._lock:
                 self._require_writable(subject)
                 everything = self._state.versions(subject, deleted=True)
@@ -315,35 +347,36 @@ class RegistryStore:
             if permanent:
                 if live:
                     raise RegistryError(40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
-                self._write([*(Write(schema_key(e.subject, e.version), None) for e in everything), _clear_write(subject)])
-                return [entry.version for entry in everything]
+                gone = [Write(schema_key(e.subject, e.version), None) for e in everything]
+                return [*gone, _clear_write(subject)], [entry.version for entry in everything]
             if not live:
                 raise RegistryError(40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently")
             self._require_unreferenced(live)
-            self._write([_delete_write(subject, live[-1].version)])
-            return [entry.version for entry in live]
+            return [_delete_write(subject, live[-1].version)], [entry.version for entry in live]
+
+        return self._alone(decide)
 
     def delete_version(self, subject: str, version: str, *, permanent: bool) -> int:
         """Soft-delete one version, or remove one already soft-deleted."""
-        with self._writing:
-            self._refresh()
+
+        def decide() -> tuple[Sequence[Write], int]:
             with self._lock:
                 self._require_writable(subject)
-            entry = self.version(subject, version, deleted=True) if _version_number(version) is not None else self.version(subject, version)
+            entry = self.version(subject, version, deleted=_version_number(version) is not None)
             if permanent:
                 if not entry.deleted:
                     raise RegistryError(
                         40407, f"Subject '{subject}' Version {entry.version} was not deleted first before being permanently deleted"
                     )
-                self._write([Write(schema_key(subject, entry.version), None)])
-                return entry.version
+                return [Write(schema_key(subject, entry.version), None)], entry.version
             if entry.deleted:
                 raise RegistryError(
                     40406, f"Subject '{subject}' Version {entry.version} was soft deleted.Set permanent=true to delete permanently"
                 )
             self._require_unreferenced([entry])
-            self._write([schema_write(replace(entry, deleted=True))])
-            return entry.version
+            return [schema_write(replace(entry, deleted=True))], entry.version
+
+        return self._alone(decide)
 
     def set_level(self, subject: str | None, level: str) -> Level:
         """Set the level of a subject (None: of all)."""
@@ -353,43 +386,71 @@ class RegistryStore:
                 "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, forward_transitive, "
                 "and full_transitive",
             )
-        with self._writing:
-            self._write([Write(_key("CONFIG", subject, 0), _json({"compatibilityLevel": level.upper()}))])
+        self._alone(lambda: ([Write(_key("CONFIG", subject, 0), _json({"compatibilityLevel": level.upper()}))], None))
         return Level(level.upper())
 
     def clear_level(self, subject: str | None) -> Level:
         """Back to the level of all (None: to BACKWARD); the level that was."""
         was = self.level(subject)
-        with self._writing:
-            self._write([Write(_key("CONFIG", subject, 0), None)])
+        self._alone(lambda: ([Write(_key("CONFIG", subject, 0), None)], None))
         return was
 
     def set_mode(self, subject: str | None, mode: str) -> str:
         """Set the mode of a subject (None: of all)."""
         if mode.upper() not in MODES:
             raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(MODES)}")
-        with self._writing:
-            self._write([Write(_key("MODE", subject, 0), _json({"mode": mode.upper()}))])
+        self._alone(lambda: ([Write(_key("MODE", subject, 0), _json({"mode": mode.upper()}))], None))
         return mode.upper()
 
     def clear_mode(self, subject: str) -> str:
         """Back to the mode of all; the mode that was."""
         was = self.mode(subject)
-        with self._writing:
-            self._write([Write(_key("MODE", subject, 0), None)])
+        self._alone(lambda: ([Write(_key("MODE", subject, 0), None)], None))
         return was
 
-    def _write(self, writes: Sequence[Write]) -> None:
-        self.log.put_all(writes, limit_s=_WRITE_LIMIT_S)
-
-    def _refresh(self) -> None:
-        self.log.read_to_end(limit_s=_WRITE_LIMIT_S)
+    def _alone(self, decide: Callable[[], tuple[Sequence[Write], _Answer]]) -> _Answer:
+        """Decide on all that was ever written, and write, as the only writer; return once it has been read back."""
+        deadline = time.monotonic() + _WRITE_LIMIT_S
+        with self._writing:
+            while True:
+                try:
+                    self._writer.take(limit_s=_WRITE_LIMIT_S)
+                    self.log.read_to_end(limit_s=_WRITE_LIMIT_S)
+                    writes, answer = decide()
+                    if writes:
+                        self.log.read_back(self._writer.write(writes, limit_s=_WRITE_LIMIT_S), limit_s=_WRITE_LIMIT_S)
+                except Overtaken as e:
+                    # Two that take turns would fence each other for ever if their pauses were the same.
+                    pause_s = secrets.randbelow(_OVERTAKEN_PAUSE_MS) / 1000
+                    if time.monotonic() >= deadline or self._stopping.wait(pause_s):
+                        raise TransientError(f"{e}; this worker found no turn in {_WRITE_LIMIT_S:.0f} s") from e
+                except DefiniteError as e:
+                    raise RegistryError(50001, f"Error in the backend data store: {e}") from e
+                else:
+                    return answer
 
     def _known(self, subject: str, canonical: str, references: Sequence[Reference]) -> Registered | None:
         for entry in reversed(self._state.versions(subject)):
-            if entry.references == tuple(references) and self._same(entry, canonical):
+            if self._is(entry, canonical, references) and self._owns(entry):
                 return entry
         return None
+
+    def _mistaken(self, subject: str, canonical: str, references: Sequence[Reference]) -> Registered | None:
+        """The version that has this schema under an id that was another schema's before."""
+        for entry in reversed(self._state.versions(subject)):
+            if self._is(entry, canonical, references) and not self._owns(entry):
+                return entry
+        return None
+
+    def _owns(self, entry: Registered) -> bool:
+        """Whether the id of a version is its schema's: the first record that has an id owns it."""
+        owner = self._state.by_id[entry.id]
+        return owner.references == entry.references and (
+            owner.schema == entry.schema or self._same(owner, _canonical_or_self(entry.schema))
+        )
+
+    def _is(self, entry: Registered, canonical: str, references: Sequence[Reference]) -> bool:
+        return entry.references == tuple(references) and self._same(entry, canonical)
 
     def _id_of(self, canonical: str, references: tuple[Reference, ...]) -> int | None:
         """The id that this schema has under any subject. Each entry's text is read once, at the first registration after it came; its caller writes alone."""

@@ -1,0 +1,137 @@
+"""One writer at a time for a topic that several processes write, held by Kafka itself.
+
+All writers of a topic share one transactional id (KIP-98): who takes it has every other one fenced, and what those had begun is committed or
+aborted by then. So what is read after ``take`` is all that was ever written, and a ``write`` arrives only if nobody else has taken the id
+since, however late the network delivers it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from dblog.errors import DblogError, DefiniteError, TransientError
+from dblog.kafka.clientlog import ClientLog
+
+_TRANSACTION_LIMIT_MS = 30000
+_FENCED = {
+    KafkaError._FENCED,  # noqa: SLF001  its public name
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.INVALID_TXN_STATE,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
+    KafkaError.CONCURRENT_TRANSACTIONS,
+    # A broker's answer to a commit that meets another's taking; whether it was committed is known by reading.
+    KafkaError.UNKNOWN,
+}
+_EXPECTED = re.compile(r"old epoch|fenced by a newer instance|another concurrent operation")
+_FORBIDDEN = {KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+
+
+class Overtaken(DblogError):  # noqa: N818  not a failure: the caller decides anew
+    """Another writer has taken the topic, in the midst of a write perhaps: take it, read it and decide anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A record to write."""
+
+    key: bytes
+    value: bytes | None
+
+
+class _Quiet(ClientLog):
+    """Without the lines that say that the fence did its work."""
+
+    def line(self, line: str) -> None:
+        """One line of librdkafka."""
+        if _EXPECTED.search(line) is None:
+            super().line(line)
+
+
+class FencedWriter:
+    """Writes to one topic. Its caller holds a lock: one thread at a time."""
+
+    def __init__(self, topic: str, settings: Mapping[str, str]) -> None:
+        self._topic = topic
+        self._id = f"dblog-writer-{topic}"
+        self._settings = settings
+        self._client_log = _Quiet(f"topic {topic}")
+        self._producer: Producer | None = None
+
+    def take(self, *, limit_s: float) -> None:
+        """Fence all others; does nothing while nobody has fenced this one."""
+        if self._producer is not None:
+            return
+        producer = Producer(
+            {
+                "linger.ms": "0",
+                "partitioner": "murmur2_random",
+                "reconnect.backoff.max.ms": "2000",
+                **self._settings,
+                "delivery.timeout.ms": str(_TRANSACTION_LIMIT_MS),
+                "transaction.timeout.ms": str(_TRANSACTION_LIMIT_MS),
+                "transactional.id": self._id,
+                "acks": "all",
+                "enable.idempotence": "true",
+            },
+            logger=self._client_log,
+        )
+        try:
+            producer.init_transactions(limit_s)
+        except KafkaException as e:
+            error = e.args[0]
+            if error.code() in _FORBIDDEN:
+                raise DefiniteError(
+                    f"the topic {self._topic} may not be written: {error.str()}; grant the worker's principal WRITE and DESCRIBE on the "
+                    f"transactional id {self._id}"
+                ) from e
+            if error.code() in _FENCED:
+                raise Overtaken(f"another worker writes the topic {self._topic}") from e
+            raise TransientError(f"the topic {self._topic} cannot be taken for writing: {error.str()}; are the brokers reachable?") from e
+        self._producer = producer
+
+    def write(self, writes: Sequence[Write], *, limit_s: float) -> list[tuple[int, int]]:
+        """Write all or none; partition and offset of each. After an error the next ``take`` and reading tell which."""
+        producer = self._producer
+        if producer is None:
+            raise Overtaken(f"another worker writes the topic {self._topic}")
+        deadline = time.monotonic() + limit_s
+        places: list[tuple[int, int]] = []
+        errors: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            partition, offset = message.partition(), message.offset()
+            if error is not None:
+                errors.append(error)
+            elif partition is not None and offset is not None:
+                places.append((partition, offset))
+
+        # Until the commit is known this writer is not used again: the next one fences whatever of it is still on its way.
+        self._producer = None
+        try:
+            producer.begin_transaction()
+            for write in writes:
+                producer.produce(self._topic, key=write.key, value=write.value, on_delivery=delivered)
+            producer.flush(limit_s)
+            producer.commit_transaction(max(0.1, deadline - time.monotonic()))
+        except (BufferError, KafkaException) as e:
+            raise self._failure([e.args[0], *errors]) from e
+        if len(places) < len(writes):
+            raise TransientError(f"writing to the topic {self._topic} took longer than {limit_s:.0f} s; are the brokers reachable?")
+        self._producer = producer
+        return places
+
+    def close(self) -> None:
+        """Let go of the client; the id stays as it is, nothing is open."""
+        self._producer = None
+
+    def _failure(self, reasons: Sequence[object]) -> DblogError:
+        # What was produced beside the fence ends as purged: the reason is in one of them.
+        if any(isinstance(error, KafkaError) and error.code() in _FENCED for error in reasons):
+            return Overtaken(f"another worker writes the topic {self._topic}")
+        return TransientError(f"writing to the topic {self._topic} failed: {reasons[-1]}")
