@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo servers servers-stop fuzz kill-campaign sink-campaign test lint format bench bench-peer bench-transaction bench-sink compare-peer setup clean
+.PHONY: help demo servers servers-stop fuzz kill-campaign sink-campaign chaos test lint format bench bench-peer bench-transaction bench-sink compare-peer setup clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -28,6 +28,7 @@ help:
 	@echo '  make format                        repair what lint can repair'
 	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
 	@echo '  make sink-campaign [RUNS=10]       random histories through the sink, killed at random steps, against a model; SEED= as you like'
+	@echo '  make chaos [SEED=random SECONDS=30 RUNS=1]   random schemas, writes, DDL, settings and faults by seed, four sides compared; SOURCE=, ARGS="--shrink 0"'
 	@echo '  make bench [ARGS=...]              speed and memory of the worker; writes build/bench'
 	@echo '  make bench-peer [ARGS="bulk --scale 0.1"]   the worker against Debezium in Kafka Connect; writes build/bench/peer.json'
 	@echo '  make bench-sink [ARGS="--works inserts --scale 0.1"]   the sink against a naive one; writes build/bench/sink.json'
@@ -79,6 +80,13 @@ kill-campaign: setup
 # Minutes, not part of the tests: processes of the sink killed between its commits, the table compared with a model.
 sink-campaign: setup
 	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/spark-sink/src:$(CURDIR)/tests $(BIN)/python tests/sink/kills.py --runs $(RUNS) $(if $(SEED),--seed $(SEED))
+
+# Minutes, not part of the tests, which run one short seed on each server: see tests/chaos/README.md.
+SECONDS_OF_CHAOS := $(if $(filter-out environment default undefined,$(origin SECONDS)),$(SECONDS),30)
+RUNS_OF_CHAOS := $(if $(filter-out file,$(origin RUNS)),$(RUNS),1)
+chaos: setup
+	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/tests:$(CURDIR)/connect-worker/src $(BIN)/python -m chaos --source $(SOURCE) --seed $(or $(SEED),random) \
+		--seconds $(SECONDS_OF_CHAOS) --runs $(RUNS_OF_CHAOS) $(ARGS)
 
 bench: setup
 	@$(BIN)/python tests/bench/worker.py $(ARGS)

@@ -1,0 +1,149 @@
+"""A seed becomes a plan: everything that a run will do, decided before it starts. Pure; how statements of sessions meet in time is the only chance left.
+
+A mask takes parts out of the plan of the same seed and leaves the others as they were, which is what shrinking needs. Its words:
+``table:t1``, ``t1.c2`` (a column), ``statement:replace``, ``transaction:xa``, ``ddl`` or ``ddl:ghost``, ``fault:kill_task``, ``fault@3.25`` (the one at that
+second), ``session:2``, ``log`` or ``log:binlog_checksum``, ``modes``, ``converter``, ``chunks``, ``options``, ``after:12.5`` (nothing is done after that second).
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from dataclasses import dataclass
+
+from chaos import statements, tables
+from chaos.faults import Fault, faults_of
+from chaos.settings import Settings, settings_of
+from chaos.statements import Statement
+from chaos.tables import ChaosTable
+
+SESSIONS = 3
+FILL_ROWS = 80
+STEP_S = 0.15
+"""A session begins a transaction about this often."""
+DDL_S = 2.0
+"""The session of DDL begins something about this often."""
+DDL_SESSION = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one session does at a moment: a transaction, or a kind of DDL."""
+
+    at_s: float
+    session: int
+    kind: str
+    statements: tuple[Statement, ...]
+
+    def __str__(self) -> str:
+        return f"{self.at_s:7.2f} s session {self.session} {self.kind}: " + "; ".join(s.sql for s in self.statements)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A whole run. ``tables`` is the schema at its start, ``outside`` a table that the include list gets later, ``fill`` the rows before the connector."""
+
+    seed: int
+    flavor: str
+    seconds: float
+    mask: frozenset[str]
+    settings: Settings
+    tables: dict[str, ChaosTable]
+    fill: tuple[Statement, ...]
+    steps: tuple[Step, ...]
+    faults: tuple[Fault, ...]
+    outside: str
+
+    @property
+    def sink(self) -> bool:
+        """Whether the sink reads what this connector writes."""
+        return self.settings.converter != "json-bare"
+
+    def lines(self) -> list[str]:
+        """All of it, to be read."""
+        return [
+            f"seed {self.seed}, {self.flavor}, {self.seconds:g} s, mask {sorted(self.mask) or 'none'}",
+            f"log: {self.settings.log}",
+            f"connector: {self.settings.connector}",
+            *(table.without(self.mask).create for table in self.tables.values()),
+            *(statement.sql for statement in self.fill),
+            *map(str, sorted([*self.steps, *self.faults], key=lambda one: one.at_s)),
+        ]
+
+
+def plan_of(
+    flavor: str,
+    seed: int,
+    *,
+    seconds: float,
+    mask: frozenset[str] = frozenset(),
+    fault_kinds: tuple[str, ...] | None = None,
+    cases: int = 1,
+) -> Plan:
+    """The plan of a seed; ``cases`` is how many cases of DDL the server has."""
+    # Each part has dice of its own, so that a change of one part leaves the others as they were.
+    dice = {name: random.Random(f"{flavor} {seed} {name}") for name in ("tables", "settings", "fill", "steps", "ddl", "faults")}
+    model = {t.name: t for t in tables.tables(flavor, dice["tables"], count=dice["tables"].randint(2, 5))}
+    begun = copy.deepcopy(model)
+    settings = settings_of(flavor, dice["settings"], mask)
+    fill = [
+        Statement(f"REPLACE INTO `{t.name}` ({statements._names(t, mask)}) VALUES {t.row(dice['fill'], n, mask)}", "fill", (t.born,))
+        for t in model.values()
+        for n in range(dice["fill"].choice([0, FILL_ROWS, FILL_ROWS]))
+    ]
+    steps = _steps(flavor, dice, model, mask, seconds=seconds, cases=cases)
+    drawn = faults_of(dice["faults"], seconds=seconds, **({} if fault_kinds is None else {"kinds": fault_kinds}))
+    outside = list(begun)[-1] if any(fault.kind == "widen" for fault in drawn) and len(begun) > 2 else ""
+    until_s = min([float(word.removeprefix("after:")) for word in mask if word.startswith("after:")], default=seconds)
+    return Plan(
+        seed=seed,
+        flavor=flavor,
+        seconds=seconds,
+        mask=mask,
+        settings=settings,
+        tables={name: t for name, t in begun.items() if f"table:{name}" not in mask},
+        fill=tuple(s for s in fill if f"table:{s.tables[0]}" not in mask),
+        steps=tuple(step for step in (_masked(step, mask) for step in steps) if step is not None and step.at_s <= until_s),
+        faults=tuple(f for f in drawn if not mask & {"faults", f"fault:{f.kind}", f"fault@{f.at_s}"} and f.at_s <= until_s),
+        outside=outside if f"table:{outside}" not in mask else "",
+    )
+
+
+def _steps(
+    flavor: str, dice: dict[str, random.Random], model: dict[str, ChaosTable], mask: frozenset[str], *, seconds: float, cases: int
+) -> list[Step]:
+    """All steps in order of time; DDL changes the model for what comes after it."""
+    moments = sorted(
+        [(dice["ddl"].uniform(0.3, seconds), DDL_SESSION) for _ in range(int(seconds / DDL_S))]
+        + [(dice["steps"].uniform(0, seconds), session) for session in range(1, SESSIONS + 1) for _ in range(int(seconds / STEP_S))]
+    )
+    out = []
+    for number, (at_s, session) in enumerate(moments):
+        if session == DDL_SESSION:
+            kind, done = statements.ddl(flavor, dice["ddl"], model, number=number, cases=cases)
+            if mask & {"ddl", f"ddl:{kind}"} or any(f"table:{name}" in mask for s in done for name in s.tables):
+                continue
+            if any(f"{model_born(model, s)}.{s.effect.name}" in mask for s in done if s.effect is not None and s.effect.name):
+                continue
+            for statement in done:
+                if statement.effect is not None:
+                    tables.apply(model, statement.effect)
+        else:
+            kind, done = statements.transaction(dice["steps"], model, mask, number=number)
+        out.append(Step(at_s=round(at_s, 3), session=session, kind=kind, statements=tuple(done)))
+    return out
+
+
+def model_born(model: dict[str, ChaosTable], statement: Statement) -> str:
+    """The first name of the table that a statement changes."""
+    assert statement.effect is not None
+    return model[statement.effect.table].born if statement.effect.table in model else ""
+
+
+def _masked(step: Step, mask: frozenset[str]) -> Step | None:
+    if mask & {f"session:{step.session}", f"transaction:{step.kind}"}:
+        return None
+    left = tuple(s for s in step.statements if f"statement:{s.kind}" not in mask and not any(f"table:{name}" in mask for name in s.tables))
+    if all(s.kind == "border" for s in left):
+        return None
+    return Step(at_s=step.at_s, session=step.session, kind=step.kind, statements=left)

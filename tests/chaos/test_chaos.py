@@ -1,0 +1,122 @@
+"""A short run of one seed on each server, and the pure parts: plans, masks, shrinking, comparing."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import pytest
+from chaos import faults, statements, tables
+from chaos.check import Folded, compare_folded
+from chaos.plan import Plan, plan_of
+from chaos.run import Run, cases_of, servers
+from chaos.shrink import shrink
+from chaos.tables import Effect
+
+SEED = 5
+SECONDS = 8.0
+FAULTS = ("kill_task", "pause", "flush_logs")
+FLAVORS = ("mariadb", "mysql")
+
+
+def test_a_seed_of_chaos_ends_without_a_difference(kafka, source, own_folder):
+    plan = plan_of(source.flavor, SEED, seconds=SECONDS, fault_kinds=FAULTS, cases=len(cases_of(source.flavor)))
+    said: list[str] = []
+
+    with servers(own_folder, kafka=kafka, with_sink=False) as up:
+        result = Run(plan, up, source, attempt=1, folder=own_folder / "run", say=said.append).run()
+
+    assert not result.problems, "\n".join([f"seed {SEED}", *map(str, result.problems), *said])
+    assert result.rows > 20
+    assert result.counts["fault kill_task"] + result.counts["fault pause"] + result.counts["fault flush_logs"] > 0
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_plan_follows_from_its_seed_alone(flavor):
+    assert plan_of(flavor, 11, seconds=4).lines() == plan_of(flavor, 11, seconds=4).lines()
+    assert plan_of(flavor, 11, seconds=4).lines() != plan_of(flavor, 12, seconds=4).lines()
+
+
+def test_every_kind_is_drawn_sooner_or_later():
+    plans = [plan_of("mysql", seed, seconds=12, cases=5) for seed in range(12)]
+    steps = [step for plan in plans for step in plan.steps]
+
+    assert {step.kind for step in steps} >= statements.WRAPPERS.keys() | statements.DDL.keys()
+    assert {s.kind for step in steps for s in step.statements} >= statements.WRITES.keys()
+    assert {fault.kind for seed in range(50) for fault in faults.faults_of(random.Random(seed), seconds=30)} == set(faults.KINDS)
+    assert {table.shape for plan in plans for table in plan.tables.values()} == set(tables.SHAPES)
+
+
+def test_a_mask_takes_its_part_out_and_leaves_the_rest():
+    whole = plan_of("mysql", 3, seconds=6)
+    table, column = "t0", whole.tables["t0"].columns[0].name
+
+    without_table = plan_of("mysql", 3, seconds=6, mask=frozenset({f"table:{table}"}))
+    without_column = plan_of("mysql", 3, seconds=6, mask=frozenset({f"{table}.{column}"}))
+
+    assert not any(table in s.tables for step in without_table.steps for s in step.statements)
+    assert others(without_table, table) == others(whole, table)
+    assert not any(
+        f"`{column}`" in s.sql for step in without_column.steps for s in step.statements if s.tables == (table,) and s.kind == "insert"
+    )
+    assert others(without_column, table) == others(whole, table)
+
+
+def others(plan: Plan, table: str) -> list[str]:
+    """The writes of the other tables."""
+    return [s.sql for step in plan.steps for s in step.statements if s.tables and table not in s.tables]
+
+
+def test_a_plan_is_shrunk_to_what_it_fails_with():
+    plan = plan_of("mysql", 3, seconds=6)
+    guilty = next(iter(plan.tables))
+
+    mask = shrink(plan, "topic", lambda mask: "" if f"table:{guilty}" in mask else "topic", attempts_max=100)
+
+    left = plan_of("mysql", 3, seconds=6, mask=mask)
+    assert list(left.tables) == [guilty]
+    assert not left.faults
+    assert not any(step.session == 0 for step in left.steps)
+
+
+def test_effects_of_ddl_change_the_model_as_the_server_does():
+    table = tables.tables("mysql", random.Random(1), count=1)[0]
+    model = {table.name: table}
+    column = tables.new_column("mysql", random.Random(2), "n1")
+
+    tables.apply(model, Effect("add", "t0", column=column))
+    tables.apply(model, Effect("rename_column", "t0", "n1", "m1"))
+    tables.apply(model, Effect("rename_table", "t0", to="r1"))
+
+    assert list(model) == ["r1"]
+    assert [c.name for c in model["r1"].columns][-1] == "m1"
+    tables.apply(model, Effect("drop", "r1", "m1"))
+    assert "m1" not in [c.name for c in model["r1"].columns]
+
+
+def test_folded_topics_differ_from_a_dump_by_missing_changed_and_excess_rows():
+    old = Folded(rows={(1,): {"id": 1, "v": Decimal("1.50")}, (2,): {"id": 2, "v": None}, (4,): {"id": 4}}, steps_back=["key 9: u"])
+    new = Folded(
+        rows={
+            (1,): {"id": 1, "v": Decimal("1.5")},
+            (2,): {"id": 2, "v": Decimal(3)},
+            (3,): {"id": 3, "v": None},
+            (4,): {"id": 4, "v": None},
+        }
+    )
+
+    problems = [str(problem) for problem in compare_folded("t", old, new)]
+
+    assert problems == [
+        "order t: key 9: u",
+        "topic t: key (2,) column v is None in the topic, Decimal('3') in a fresh dump",
+        "topic t: key (3,) is missing",
+    ]
+    assert "key (1,) is in the topic only" in str(compare_folded("t", old, Folded())[1])
+
+
+def test_a_row_without_a_key_must_have_been_written_once_at_least():
+    rows = [{"id": 1}, {"id": 1}, {"id": 2}]
+
+    assert not compare_folded("t", Folded(unkeyed=[*rows, {"id": 7}]), Folded(unkeyed=rows))
+    assert len(compare_folded("t", Folded(unkeyed=rows), Folded(unkeyed=[{"id": 3}]))) == 1
