@@ -119,8 +119,10 @@ def _steps(
     )
     out = []
     for number, (at_s, session) in enumerate(moments):
+        # Dice of its own for each step: what a mask takes out changes nothing but what depends on it.
+        own = random.Random(dice["ddl" if session == DDL_SESSION else "steps"].getrandbits(64))
         if session == DDL_SESSION:
-            kind, done = statements.ddl(flavor, dice["ddl"], model, number=number, cases=cases)
+            kind, done = statements.ddl(flavor, own, model, number=number, cases=cases)
             if mask & {"ddl", f"ddl:{kind}"} or any(f"table:{name}" in mask for s in done for name in s.tables):
                 continue
             if any(f"{model_born(model, s)}.{s.effect.name}" in mask for s in done if s.effect is not None and s.effect.name):
@@ -129,7 +131,7 @@ def _steps(
                 if statement.effect is not None:
                     tables.apply(model, statement.effect)
         else:
-            kind, done = statements.transaction(dice["steps"], model, mask, number=number)
+            kind, done = statements.transaction(own, model, mask, number=number)
         out.append(Step(at_s=round(at_s, 3), session=session, kind=kind, statements=tuple(done)))
     return out
 
