@@ -120,7 +120,8 @@ def compare_folded(table: str, old: Folded, fresh: Folded) -> list[Problem]:
     """What the connector of the run left, and a fresh dump."""
     problems = [Problem("order", table, text) for text in old.steps_back]
     if fresh.unkeyed or old.unkeyed:
-        ever = Counter(repr(_canonical(row)) for row in old.unkeyed)
+        names = list(fresh.unkeyed[0]) if fresh.unkeyed else []  # columns come and go
+        ever = {repr(_canonical({name: row.get(name) for name in names})) for row in old.unkeyed}
         lost = [row for row in fresh.unkeyed if repr(_canonical(row)) not in ever]
         return problems + _few("topic", table, (f"never written: {_shown(row)}" for row in lost))
     found: list[str] = []
