@@ -769,11 +769,11 @@ cdef class FastPlan:
             u = little(p, n)
             if c.members_count < 64 and u >> c.members_count:
                 self.refuse(p, n, index)
-            total = 0
+            total = -1  # a comma less than members, also where a member is empty
             for i in range(c.members_count):
                 if u >> i & 1:
-                    total += c.member_len[i] + (1 if total else 0)
-            w = put_long(w, total)
+                    total += c.member_len[i] + 1
+            w = put_long(w, total if total > 0 else 0)
             total = 0
             for i in range(c.members_count):
                 if u >> i & 1:

@@ -42,7 +42,19 @@ def quote_text(text: str) -> str:
 
 def select_list(table: Table) -> str:
     """Every column in image order by its name: ``*`` would leave out the invisible ones. What only the image has is NULL."""
-    return ", ".join("NULL" if column.hidden else quote(column.name) for column in table.columns)
+    return ", ".join("NULL" if column.hidden else _selected(column) for column in table.columns)
+
+
+def _selected(column: Column) -> str:
+    """The column's value.
+
+    The server's text of a SET leaves out the comma behind an empty member that comes first: 'a' may be one member or two. MAKE_SET does not, and gives what
+    the log's bits mean (Field_set::val_str and Item_func_make_set::val_str in sql/; both servers alike).
+    """
+    name = quote(column.name)
+    if column.type == "set" and "" in column.members:
+        return f"MAKE_SET({name}, {', '.join(quote_text(member) for member in column.members)})"
+    return name
 
 
 def key_indexes(table: Table) -> tuple[int, ...]:
@@ -279,7 +291,7 @@ def _bound_list(table: Table) -> str:
 def _bound(column: Column) -> str:
     name = quote(column.name)
     if column.charset in _OWN_BYTES:
-        return name
+        return _selected(column)
     return f"CAST({name} AS {'UNSIGNED' if column.type in ('enum', 'set') else 'BINARY'})"
 
 
