@@ -329,3 +329,26 @@ def test_versions_behind_the_committed_offset_are_taken_back_for_another_server(
     assert names(again.current_table(TMP)) == ["id"]
     assert names(again.current_table(TableId("d", "joined"))) == ["id"]
     assert again.apply([altered(again, T, "id", "a")], (2, 300)) == (T,), "no replay"
+
+
+def test_names_of_lost_columns_are_remembered_up_to_a_limit_and_beyond_it_every_new_column_may_be_one() -> None:
+    id_ = TableId("d", "lost")
+
+    def with_column(*names: str) -> Table:
+        return Table(id=id_, columns=tuple(Column(name=name, type="int", type_text="int", nullable=True) for name in ("id", *names)))
+
+    timeline = Timeline()
+    timeline.put(with_column("a"), (1, 1))
+    timeline.apply([AlterTable(id_, with_column())], (1, 10), ddl="ALTER")
+    few = {name: bool(timeline.returned([AlterTable(id_, with_column(name))], (1, 20))) for name in ("A", "b")}
+    for n in range(100):
+        timeline.apply([AlterTable(id_, with_column(f"c{n}"))], (1, 20 + n), ddl="ALTER")
+    record = timeline.to_record(id_)
+    again = Timeline()
+    assert record is not None
+    again.from_record(id_, record)
+
+    assert few == {"A": True, "b": False}
+    assert again.returned([AlterTable(id_, with_column("c99", "b"))], (1, 200))
+    assert not again.returned([AlterTable(id_, with_column("c99"))], (1, 200))
+    assert len(str(record)) < 5000

@@ -49,6 +49,11 @@ FOREIGN_TABLES_MAX = 1000
 JOINED = "joined"
 """In a version's note: the table was there before, and joined the connector here. Its rows of before are a dump's business."""
 
+FORMER_NAMES_MAX = 64
+"""A table that has lost more columns is dumped again for any new column: every name may be one of them. # I6"""
+
+ANY_NAME = "*"
+
 OUTDATED_VERSIONS_KEPT = 2
 """Of the versions no row was decoded with, the newest so many stay: a replay may need the one before the last statement."""
 
@@ -169,7 +174,10 @@ class Timeline:
         for change in changes:
             if isinstance(change, AlterTable):
                 version = self._version_at(change.id, _just_before(position))
-                names = frozenset() if version is None else version.former & _names(Known(change.table))
+                if version is None:
+                    continue
+                names = _names(Known(change.table))
+                names = names - _names(version.state) if ANY_NAME in version.former else names & version.former
                 if names:
                     found[change.table.id] = f"column {min(names)} had been dropped before it was added"
         return found
@@ -301,7 +309,7 @@ class Timeline:
                 continue  # a replay: applied to this table before
             if new_state == (versions[-1].state if versions else Absent()):
                 continue
-            former = frozenset() if isinstance(new_state, Absent) else names(id_) - _names(new_state)
+            former = frozenset() if isinstance(new_state, Absent) else _bounded(names(id_) - _names(new_state))
             if self._append(id_, Version(position, new_state, ddl, note or {}, former=former)):
                 changed.append(id_)
         return tuple(changed)
@@ -398,9 +406,8 @@ class Timeline:
         if versions and versions[-1].position > version.position:
             return False  # a replay of what is known already
         if versions and version.ddl is None and not isinstance(version.state, Absent):
-            version.former |= (versions[-1].former | _names(versions[-1].state)) - _names(
-                version.state
-            )  # no statement took them away, or none that we read
+            lost = versions[-1].former | _names(versions[-1].state)  # no statement took them away, or none that we read
+            version.former = _bounded(version.former | (lost - _names(version.state)))
         if versions and versions[-1].position == version.position:
             version.used |= versions.pop().used
         versions.append(version)
@@ -449,6 +456,10 @@ def _position(version: Version) -> Position:
 
 def _just_before(position: Position) -> Position:
     return position[0], position[1] - 1
+
+
+def _bounded(former: frozenset[str]) -> frozenset[str]:
+    return former if len(former) <= FORMER_NAMES_MAX else frozenset({ANY_NAME})
 
 
 def _names(state: State) -> frozenset[str]:
