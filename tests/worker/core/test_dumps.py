@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from decimal import Decimal
 
 import pytest
-from dblog.core.dumps import Dump, Key, dump_from_text, dump_of, dump_to_text, key_from_json, key_to_json
+from dblog.core.dumps import TEXT_CHARS_MAX, Dump, Key, TableDump, dump_from_text, dump_of, dump_to_text, key_from_json, key_to_json
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 from hypothesis import given
@@ -40,13 +41,43 @@ def test_a_dump_under_way_survives_its_text(after: Key, upto: Key, rows: int) ->
     assert dump_from_text(dump_to_text(dump)) == dump
 
 
-def test_tables_that_are_done_and_tables_not_begun_survive_the_text() -> None:
+def test_tables_not_begun_survive_the_text_and_tables_that_are_done_are_numbers_in_it() -> None:
     dump = dump_of("d", [A, B]).started(A, key=("id",), upto=(7,)).advanced(A, after=(7,), rows=7, done=True)
 
     again = dump_from_text(dump_to_text(dump))
 
-    assert [(t.table, t.done, t.rows, t.started) for t in again.tables] == [(A, True, 7, True), (B, False, 0, False)]
-    assert not again.done
+    assert [(t.table, t.done, t.rows, t.started) for t in again.tables] == [(B, False, 0, False)]
+    assert (again.finished, again.rows, again.tables_done, again.tables_total, again.done) == (1, 7, 1, 2, False)
+    assert dump_from_text(dump_to_text(again.dropped(B))).tables_done == 2
+
+
+MANY = [TableId("production_" + "x" * 20, f"{n * 7919 % 15_000:064x}"[::-1]) for n in range(15_000)]
+
+
+def test_fifteen_thousand_tables_fit_one_offset_before_during_and_after_their_dump() -> None:
+    fresh = dump_of("d", MANY)
+    half = fresh
+    for table in MANY[:40]:
+        half = half.started(table, key=("id",), upto=("k" * 200,)).advanced(table, after=("j" * 200,), rows=5, done=False)
+    done = Dump(id="d", tables=tuple(TableDump(table=t, started=True, done=True, rows=3) for t in MANY))
+
+    assert max(len(dump_to_text(fresh)), len(dump_to_text(half))) < TEXT_CHARS_MAX
+    assert len(dump_to_text(done)) < 200
+    assert dump_from_text(dump_to_text(fresh)) == fresh
+    assert dump_from_text(dump_to_text(half)) == half
+    assert (dump_from_text(dump_to_text(done)).tables_total, dump_from_text(dump_to_text(done)).rows) == (15_000, 45_000)
+
+
+def test_where_even_the_unfinished_tables_are_too_long_they_keep_their_names_and_begin_again() -> None:
+    upto = [hashlib.sha512(str(n).encode()).hexdigest() for n in range(15_000)]
+    dump = Dump(
+        id="d", tables=tuple(TableDump(table=t, started=True, key=("k",), upto=(k,), after=(k,)) for t, k in zip(MANY, upto, strict=True))
+    )
+
+    text = dump_to_text(dump)
+
+    assert len(text) < TEXT_CHARS_MAX
+    assert dump_from_text(text) == dump_of("d", MANY)
 
 
 def test_an_empty_table_is_done_at_once() -> None:
@@ -73,7 +104,7 @@ def test_tables_added_later_come_last_and_known_ones_keep_their_progress() -> No
     assert [(t.table, t.done) for t in dump.tables] == [(A, True), (B, False)]
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"id": "d", "tables": [{"rows": 1}]}', "[1]"])
+@pytest.mark.parametrize("text", ["", "{}", '{"id": "d", "tables": [{"rows": 1}]}', "[1]", '{"format": 9, "tables": []}'])
 def test_a_text_that_is_no_dump_names_the_offset_field(text: str) -> None:
     with pytest.raises(DefiniteError, match="dblog_dump"):
         dump_from_text(text)

@@ -3,6 +3,10 @@
 Per table the progress is a frontier: every row with a key up to ``after`` has been sent (or was struck by a newer change). ``upto`` is the greatest
 key when the table's dump began: rows beyond it are the log's business. The text travels in the connector's offset, which Kafka Connect keeps
 flat (primitives only), so that a killed task goes on at the chunk.
+
+The text has unfinished tables only, and is packed when it is long: an offset is one Kafka message, and there may be tens of thousands of tables. That a
+table has been dumped follows from what is not there: a table is dumped because it is in the text, or because it joined later than the text knows
+(``joins``; core/timeline.py numbers the joinings in the history).
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -17,6 +22,15 @@ from typing import Any
 
 from dblog.errors import DefiniteError
 from dblog.model import TableId
+
+FORMAT = 2
+"""Of the text. 1 listed finished tables too."""
+
+PLAIN_CHARS_MAX = 4096
+"""A longer list of tables is packed."""
+
+TEXT_CHARS_MAX = 500_000
+"""Half of what Kafka takes as one message by default. If the list is longer even when packed, the tables under way begin again after a restart."""
 
 Key = tuple[Any, ...]
 """Key column values as statement parameters, in key order; a text that UTF-8 might not hold is its own bytes."""
@@ -52,6 +66,11 @@ class Dump:
 
     id: str
     tables: tuple[TableDump, ...]
+    finished: int = 0
+    """How many tables were finished by earlier runs; they are not in ``tables``."""
+    finished_rows: int = 0
+    joins: int = 0
+    """The last joining of tables that this dump has taken in."""
 
     @property
     def done(self) -> bool:
@@ -71,7 +90,17 @@ class Dump:
     @property
     def rows(self) -> int:
         """Rows sent so far."""
-        return sum(t.rows for t in self.tables)
+        return self.finished_rows + sum(t.rows for t in self.tables)
+
+    @property
+    def tables_total(self) -> int:
+        """All tables of the dump, those of earlier runs too."""
+        return self.finished + len(self.tables)
+
+    @property
+    def tables_done(self) -> int:
+        """Tables read to their end."""
+        return self.finished + sum(t.done for t in self.tables)
 
     def table(self, table: TableId) -> TableDump | None:
         """That table's progress, None when it is not part of this dump."""
@@ -125,6 +154,11 @@ class Dump:
         known = {t.table for t in self.tables}
         return replace(self, tables=(*self.tables, *(TableDump(table=t) for t in tables if t not in known)))
 
+    def with_new(self, tables: Iterable[TableId]) -> Dump:
+        """The same dump with more tables, each to be read from its beginning."""
+        new = dict.fromkeys(tables)
+        return replace(self, tables=(*(t for t in self.tables if t.table not in new), *(TableDump(table=t) for t in new)))
+
     def only(self, captured: Callable[[TableId], bool]) -> Dump:
         """Without the tables that are not captured any more: one that comes back has missed rows, and is to be dumped like a new one."""
         return replace(self, tables=tuple(t for t in self.tables if captured(t.table)))
@@ -139,16 +173,52 @@ def dump_of(identity: str, tables: Iterable[TableId]) -> Dump:
 
 
 def dump_to_text(dump: Dump) -> str:
-    """One line of JSON; tables that are done shrink to their name and counts."""
-    return json.dumps({"id": dump.id, "tables": [_table_to_json(t) for t in dump.tables]}, separators=(",", ":"), ensure_ascii=False)
+    """One line of JSON; tables that are done shrink to their number, but for those cut short."""
+    kept = [t for t in dump.tables if not t.done or t.cut_short]
+    value: dict[str, Any] = {
+        "format": FORMAT,
+        "id": dump.id,
+        "finished": dump.finished + len(dump.tables) - len(kept),
+        "finished_rows": dump.rows - sum(t.rows for t in kept),
+        "joins": dump.joins,
+    }
+    tables: list[Any] | str = [_table_to_json(t) for t in kept]
+    text = _json(tables)
+    if len(text) > PLAIN_CHARS_MAX:
+        tables = _packed(text)
+        if len(tables) > TEXT_CHARS_MAX:
+            tables = _packed(_json([_table_to_json(t if t.done else TableDump(table=t.table)) for t in kept]))
+    return _json({**value, "tables": tables})
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _packed(text: str) -> str:
+    return base64.b85encode(zlib.compress(text.encode(), 6)).decode()
 
 
 def dump_from_text(text: str) -> Dump:
     """The reverse of ``dump_to_text``; a text that is not one raises DefiniteError naming the offset field."""
     try:
         value = json.loads(text)
-        return Dump(id=value["id"], tables=tuple(_table_from_json(t) for t in value["tables"]))
-    except (ValueError, KeyError, TypeError) as e:
+        tables = value["tables"]
+        if value["format"] != FORMAT:
+            message = (
+                f"the offset's field dblog_dump has format {value['format']}, this version reads {FORMAT}; use the version that wrote it"
+            )
+            raise DefiniteError(message)
+        if isinstance(tables, str):
+            tables = json.loads(zlib.decompress(base64.b85decode(tables)))
+        return Dump(
+            id=value["id"],
+            tables=tuple(_table_from_json(t) for t in tables),
+            finished=value["finished"],
+            finished_rows=value["finished_rows"],
+            joins=value["joins"],
+        )
+    except (ValueError, KeyError, TypeError, zlib.error) as e:
         message = "the offset's field dblog_dump is not a dump state; reset the connector's offsets to dump anew"
         raise DefiniteError(message) from e
 

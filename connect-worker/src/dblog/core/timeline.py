@@ -47,7 +47,9 @@ FOREIGN_TABLES_MAX = 1000
 """How many tables that are not captured are remembered; the longest untouched goes first. # I6"""
 
 JOINED = "joined"
-"""In a version's note: the table was there before, and joined the connector here. Its rows of before are a dump's business."""
+"""In a version's note, the number of the joining: the table was there before, and joined the connector here. Its rows of before are a dump's business.
+Numbers rise, so that a dump's state can tell the joinings it has taken in from later ones.
+"""
 
 FORMER_NAMES_MAX = 64
 """A table that has lost more columns is dumped again for any new column: every name may be one of them. # I6"""
@@ -204,10 +206,12 @@ class Timeline:
                 found[id_] = state.reason
         return found
 
-    def joined(self) -> dict[TableId, Position]:
-        """Captured tables that joined a connector that was running already, and where; of those whose version of then is still kept."""
+    def joined(self) -> dict[TableId, tuple[int, Position]]:
+        """Captured tables that joined a connector that was running already, by the number of the joining, and where; of those whose version of then is
+        still kept.
+        """
         return {
-            id_: version.position
+            id_: (int(str(version.note[JOINED])), version.position)
             for id_, versions in self._versions.items()
             if self._captured(id_)
             for version in versions

@@ -11,6 +11,7 @@ import contextvars
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -20,7 +21,7 @@ from dblog.codecs.logitems import IgnoredForNow, LogEvent, LogOffset
 from dblog.codecs.rowplan import RowEncoder
 from dblog.config.options import Settings
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable
-from dblog.core.dumps import Dump, TableDump, dump_of, dump_to_text
+from dblog.core.dumps import Dump, TableDump, dump_of
 from dblog.core.governor import ChunkLimits
 from dblog.core.selection import BUILTIN_DATABASES, Selection, name_matcher, named_parts
 from dblog.core.timeline import JOINED, Database, Parked, Position, Timeline
@@ -112,11 +113,11 @@ class BinlogTask:
         self._passes_over = not dumps_at_all(self._mode) and settings.text("inconsistent.schema.handling.mode") != "fail"
         self._redumps = settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(self._mode)
         self._stopped = threading.Event()
-        self._joined: dict[TableId, Position] = {}
+        self._joined: dict[TableId, tuple[int, Position]] = {}
         self._expected: list[tuple[Table, Position]] = []
         self._dump_report_due_s = clock.monotonic_s() + DUMP_REPORT_INTERVAL_S
         self.partition: Mapping[str, str] = {"server": self._prefix}
-        self.fold = BinlogOffset(LogProgress(flavor=dialect.name, file="", pos=4, gtids=None), dump=None, dump_done=False)
+        self.fold = BinlogOffset(LogProgress(flavor=dialect.name, file="", pos=4, gtids=None), dump=None)
         self.context_headers: Headers = encoders.context_headers
 
     # ---- the contract
@@ -132,7 +133,7 @@ class BinlogTask:
         if plan.log_from is From.OFFSET:
             assert offset is not None, "only a stored offset makes this plan"
             try:
-                progress, timeline = self._resume(session, history, offset)
+                progress, timeline = self._resume(session, history, offset, joins=0 if plan.dump is None else plan.dump.joins)
             except PositionLostError as e:
                 if not may_start_over(self._mode):
                     raise
@@ -147,9 +148,13 @@ class BinlogTask:
         dump = None if plan.dump is None else plan.dump.only(self._selection.includes)
         if plan.new_dump:
             dump = dump_of(self._run, self._dumped(t.id for t in timeline.captured_tables()))
-        elif plan.dumps_new_tables and (added := self._dumped(t for t in self._joined if dump is None or dump.table(t) is None)):
-            log.info("new tables are dumped", tables=[str(t) for t in added])
-            dump = (dump or dump_of(self._run, ())).with_tables(added)
+        elif plan.dumps_new_tables:
+            known = 0 if dump is None else dump.joins
+            if added := self._dumped(table for table, (number, _) in self._joined.items() if number > known):
+                log.info("new tables are dumped", count=len(added), tables=[str(t) for t in added[:20]])
+                dump = (dump or dump_of(self._run, ())).with_new(added)
+        if dump is not None and plan.dumps_new_tables:
+            dump = replace(dump, joins=max([dump.joins, *(number for number, _ in self._joined.values())]))
         self._ends_after_dump = plan.ends_after_dump
         self._run_threads(session, history, progress, timeline, dump, dump_is_news=dump != plan.dump)
 
@@ -192,8 +197,7 @@ class BinlogTask:
         dump = None if self._interleaver is None else self._interleaver.dump
         if dump is None or dump.ended:
             return
-        done = sum(table.done for table in dump.tables)
-        log.info("dump runs", tables_done=done, tables_total=len(dump.tables), rows=dump.rows)
+        log.info("dump runs", tables_done=dump.tables_done, tables_total=dump.tables_total, rows=dump.rows)
 
     def waits_for(self) -> str | None:
         """What keeps the log from being read, None while nothing does."""
@@ -218,8 +222,8 @@ class BinlogTask:
             out["tables_parked"] = float(len(self._schemas.parked))
         dump = None if interleaver is None else interleaver.dump
         if dump is not None:
-            out["dump_tables_total"] = float(len(dump.tables))
-            out["dump_tables_done"] = float(sum(t.done for t in dump.tables))
+            out["dump_tables_total"] = float(dump.tables_total)
+            out["dump_tables_done"] = float(dump.tables_done)
             out["dump_tables_failed"] = float(len(dump.failed))
             out["dump_rows_total"] = float(dump.rows)
             out["dump_running"] = float(not dump.ended)
@@ -298,7 +302,7 @@ class BinlogTask:
         message = "tables keep being altered while the connector starts; it starts once they are left alone for a moment"
         raise TransientError(message)
 
-    def _resume(self, session: Session, history: SchemaHistory, offset: OffsetMap) -> tuple[LogProgress, Timeline]:
+    def _resume(self, session: Session, history: SchemaHistory, offset: OffsetMap, *, joins: int) -> tuple[LogProgress, Timeline]:
         """Go on at a stored offset; tables that the connector does not know yet join now.
 
         A table that joined an earlier life counts as new once more: that life may have been killed after the history had the table and before the
@@ -321,6 +325,8 @@ class BinlogTask:
         if followed:
             # The new server's log has the statements behind the offset once more, at places of its own; rows in front of them come with the schema of before.
             history.save(timeline, timeline.forget_behind(committed))
+        history.prune(timeline, committed)  # a table that is left out now must join anew when it comes back, however this run ends
+        number = max([joins, *(earlier for earlier, _ in timeline.joined().values())]) + 1
         now, file, pos, _ = self._positioned_catalog(session)
         joined = self._progress(session, file=file, pos=pos, gtids=None, epoch=progress.epoch).sequence
         new_tables, parked = [], timeline.in_state(Parked)
@@ -329,7 +335,7 @@ class BinlogTask:
             if not timeline.versions(table.id) and table.id not in dumped:
                 self._expected.append((table, joined))  # followed from the stored offset, not from here: nothing else brings its rows
             elif not timeline.versions(table.id):
-                timeline.put(table, joined, note={"file": file, "pos": pos, JOINED: True})
+                timeline.put(table, joined, note={"file": file, "pos": pos, JOINED: number})
                 new_tables.append(table.id)
             elif table.id in parked:
                 timeline.put(table, joined, note={"file": file, "pos": pos})
@@ -467,7 +473,7 @@ class BinlogTask:
         def resolve(table_map: bytes, place: LogOffset) -> RowEncoder | IgnoredForNow | None:
             return schemas.resolve(table_map, schema_position(epoch=progress.epoch, place=place), place)
 
-        for table, position in self._joined.items():
+        for table, (_, position) in self._joined.items():
             schemas.ignore_before(table, position)
         for expected, position in self._expected:
             schemas.expect(expected, position)
@@ -485,8 +491,7 @@ class BinlogTask:
             interleaver.change_dump(lambda _: state)
         self.fold = BinlogOffset(
             progress.copy(),
-            dump=None if dump is None else dump_to_text(dump),
-            dump_done=dump is None or dump.done,
+            dump=dump,
             untold=len(self._found),
         )
         began = progress.copy()

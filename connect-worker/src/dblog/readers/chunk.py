@@ -174,8 +174,7 @@ class ChunkReader:
         progress = None if dump is None else dump.table(table)
         if dump is None or progress is None or not progress.done:
             return
-        done = sum(other.done for other in dump.tables)
-        log.info("table dumped", table=str(table), rows=progress.rows, tables_done=done, tables_total=len(dump.tables))
+        log.info("table dumped", table=str(table), rows=progress.rows, tables_done=dump.tables_done, tables_total=dump.tables_total)
 
     def _read_from_frontier(self, version: Table, progress: TableDump, resets: int, rows_asked: int) -> int:
         """Open windows from the frontier to the table's end, or to the first reset. Returns the rows last asked for."""

@@ -20,7 +20,7 @@ import structlog
 from dblog.clock import Clock
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import RowEncoder
-from dblog.core.dumps import Dump, Key, TableDump, dump_to_text
+from dblog.core.dumps import Dump, Key, TableDump
 from dblog.core.watermark import Closed, Discarded, MarkPosition, Ticket, Windows
 from dblog.model import Batch, Segment, Table, TableId
 from dblog.readers.queue import BlockingQueue
@@ -36,8 +36,7 @@ class Step:
     """What one batch moves: the places of the log items up to it, in order, and the dump's state when it has changed."""
 
     places: tuple[Any, ...]
-    dump: str | None = None
-    dump_done: bool = False
+    dump: Dump | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,14 +312,12 @@ class Interleaver:
         self.extra([] if segment_of_marker is None else [segment_of_marker])
 
     def _put(self, segments: list[Segment], records: int, size_bytes: int, source_ts_us: int | None) -> None:
-        text, done = None, False
+        moved = None
         if self._dump_moved:
             with self._changed:
-                dump, self._dump_moved = self._dump, False
-            if dump is not None:
-                text, done = dump_to_text(dump), dump.done
+                moved, self._dump_moved = self._dump, False
         places, self._places = tuple(self._places), []
-        step = Step(places=places, dump=text, dump_done=done)
+        step = Step(places=places, dump=moved)
         self._queue.put(Batch(segments, step, records, size_bytes, source_ts_us))
 
     def _set_dump(self, dump: Dump | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dblog.core.dumps import Dump, dump_to_text
 from dblog.dialects.mysql.offset import LogProgress
 from dblog.model import OffsetMap
 from dblog.readers.interleaved import Step
@@ -18,10 +19,9 @@ class BinlogOffset:
     and a life that begins with it tells them again.
     """
 
-    def __init__(self, progress: LogProgress, *, dump: str | None, dump_done: bool, untold: int = 0) -> None:
+    def __init__(self, progress: LogProgress, *, dump: Dump | None, untold: int = 0) -> None:
         self._progress = progress
         self._dump = dump
-        self._dump_done = dump_done
         self._untold = untold
 
     @property
@@ -37,15 +37,14 @@ class BinlogOffset:
             self._progress.advance(place)
         if step.dump is not None:
             self._dump = step.dump
-            self._dump_done = step.dump_done
 
     def offset(self) -> OffsetMap:
         """The offset to store now."""
         out = self._progress.to_map()
         if self._dump is not None:
-            if not self._dump_done:
+            if not self._dump.done:
                 out["snapshot"] = "INITIAL"
-            out["dblog_dump"] = self._dump
+            out["dblog_dump"] = dump_to_text(self._dump)  # made here, once an offset, not once a batch: it may name thousands of tables
         if self._untold:
             out[UNTOLD] = True
         return out
