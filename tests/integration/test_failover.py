@@ -232,6 +232,52 @@ def test_an_independent_server_behind_the_same_address_is_never_read(made: type[
             follower.task.stop()
 
 
+def test_an_offset_of_another_writing_gets_an_epoch_behind_all_that_was_sent(source: Database) -> None:
+    """A place set with PATCH, in front of a DDL that was read before; then one as Debezium leaves it, behind a DDL that only Debezium has seen."""
+    database = new_database(source, "patched")
+    execute(source, "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)", "INSERT INTO t VALUES (1, 1, 10)", database=database)
+    follower = Follower(source, database, **{"dblog.ddl.redump": "never"}).start()
+    try:
+        follower.until_dumped()
+        assert follower.offset is not None
+        patched = {name: follower.offset[name] for name in ("file", "pos")}
+        follower.sql(
+            "INSERT INTO t VALUES (2, 2, 20)", "ALTER TABLE t RENAME COLUMN v TO x, RENAME COLUMN w TO v", "INSERT INTO t VALUES (3, 3, 30)"
+        )
+        follower.until(lambda: len(afters(follower)) == 3)
+        epoch = follower.offset["dblog_epoch"]
+        follower.task.stop()
+
+        follower.offset = patched
+        follower.restart()
+        follower.until(lambda: {"id": 3, "x": 3, "v": 30} in afters(follower)[3:])
+
+        assert follower.offset["dblog_epoch"] > epoch  # type: ignore[operator]
+        assert falls_never(follower)
+        follower.until_equal_by_name("t")
+        follower.task.stop()
+        follower.sql("ALTER TABLE t RENAME COLUMN x TO v, RENAME COLUMN v TO w")
+        file, pos, *_ = execute(source, "SHOW MASTER STATUS" if source.flavor == "mariadb" else "SHOW BINARY LOG STATUS")[0]
+        follower.offset = {"file": str(file), "pos": int(str(pos)), "ts_sec": 1}
+        sent = len(afters(follower))
+        follower.restart()
+        follower.sql("INSERT INTO t VALUES (4, 4, 40)")
+        follower.until(lambda: {"id": 4, "v": 4, "w": 40} in afters(follower)[sent:])
+        assert not [row for row in afters(follower)[sent:] if "x" in row]
+        assert falls_never(follower)
+    finally:
+        follower.task.stop()
+
+
+def afters(follower: Follower) -> list[dict[str, object]]:
+    return [record["after"] for _, record in follower.values if record is not None]
+
+
+def falls_never(follower: Follower) -> bool:
+    highs = [high(record["source"]) for _, record in follower.values if record is not None]
+    return highs == sorted(highs)
+
+
 def same_password(server: Database, of: Database) -> None:
     """Both take one login: the connector knows an address, not a server."""
     server.folder.mkdir(parents=True, exist_ok=True)

@@ -206,6 +206,11 @@ class Timeline:
                 found[id_] = state.reason
         return found
 
+    @property
+    def newest(self) -> Position:
+        """The position of the newest version of any table; START without any."""
+        return max((versions[-1].position for versions in self._versions.values()), default=START)
+
     def joined(self) -> dict[TableId, tuple[int, Position]]:
         """Captured tables that joined a connector that was running already, by the number of the joining, and where; of those whose version of then is
         still kept.

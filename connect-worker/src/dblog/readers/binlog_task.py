@@ -45,6 +45,7 @@ from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.lookahead import LookAhead
 from dblog.readers.offset import UNTOLD, BinlogOffset
 from dblog.readers.patience import Patience
+from dblog.readers.prepared import UNKNOWN
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.reread import Reread
 from dblog.readers.schemas import Reading, SchemaDialect, Schemas
@@ -67,6 +68,11 @@ DUMP_REPORT_INTERVAL_S = 10.0
 
 EPOCH_START_S = 1_704_067_200
 """2024-01-01: a fresh start takes the minutes since then as its epoch, so it sorts behind whatever an earlier life of the connector wrote (D7)."""
+
+
+def epoch_of(position: Position) -> int:
+    """The epoch of a position in the log."""
+    return position[0] >> 32
 
 
 class BinlogTask:
@@ -246,7 +252,9 @@ class BinlogTask:
 
     def _fresh(self, session: Session, history: SchemaHistory, plan: StartPlan, *, epoch_above: int) -> tuple[LogProgress, Timeline]:
         """Position and schemas of now (or the oldest log), and a history that starts with them."""
-        epoch = max(epoch_above + 1, (self._clock.now_us() // 1_000_000 - EPOCH_START_S) // 60)
+        old = self._new_timeline()
+        history.recover(old)
+        epoch = self._next_epoch(max(epoch_above, epoch_of(old.newest)))
         before, file, pos, gtids = self._positioned_catalog(session)
         if plan.log_from is From.OLDEST:
             file, pos, gtids = session.log_files()[0].name, 4, session.purged_gtids()
@@ -256,8 +264,6 @@ class BinlogTask:
             timeline.databases[defaults.name] = Database(defaults.charset, defaults.collation)
         for table in before:
             timeline.put(table, progress.sequence, note={"file": file, "pos": pos})
-        old = self._new_timeline()
-        history.recover(old)
         gone = [t for t in old.tables() if not timeline.versions(t)]
         history.save(timeline, [*timeline.tables(), *gone], databases={*timeline.databases, *old.databases})
         if not before:
@@ -310,7 +316,7 @@ class BinlogTask:
         has changed them since is in the log, and told behind them.
         """
         progress = LogProgress.of_offset(offset, flavor=self._dialect.name)
-        committed = progress.sequence
+        place, unknown_epoch = (progress.file, progress.pos), progress.epoch == 0
         followed = self._follow_server(session, progress)
         self._pass_over_unwanted(session, progress)
         session.check_position(file=progress.file, pos=progress.pos, gtids=None if progress.gtids is None else progress.gtids.text())
@@ -322,13 +328,20 @@ class BinlogTask:
                 "the stored offset cannot be decoded safely; restore the topic, or reset the connector's offsets to dump anew"
             )
             raise PositionLostError(message)
-        if followed:
-            # The new server's log has the statements behind the offset once more, at places of its own; rows in front of them come with the schema of before.
+        epoch_before = progress.epoch or epoch_of(timeline.newest)
+        committed = sequence_of(epoch=epoch_before, file=place[0], pos=place[1])
+        if followed or unknown_epoch:
+            # The log has the statements behind the offset once more, at places of a new epoch; rows in front of them come with the schema of before.
             history.save(timeline, timeline.forget_behind(committed))
+            progress.epoch = self._next_epoch(epoch_before)
+        if unknown_epoch:
+            progress.prepared = progress.prepared or UNKNOWN
         history.prune(timeline, committed)  # a table that is left out now must join anew when it comes back, however this run ends
         number = max([joins, *(earlier for earlier, _ in timeline.joined().values())]) + 1
         now, file, pos, _ = self._positioned_catalog(session)
         joined = self._progress(session, file=file, pos=pos, gtids=None, epoch=progress.epoch).sequence
+        if unknown_epoch and epoch_before:
+            history.save(timeline, self._doubt(timeline, now, progress.sequence))
         new_tables, parked = [], timeline.in_state(Parked)
         dumped = set(self._dumped(table.id for table in now)) if dumps_at_all(self._mode) else set()
         for table in now:
@@ -358,7 +371,7 @@ class BinlogTask:
         return taken
 
     def _follow_server(self, session: Session, progress: LogProgress) -> bool:
-        """Another server's log than the one that the offset's file names belong to: only GTIDs carry over, and the epoch rises (D7). Whether it is so.
+        """Another server's log than the one that the offset's file names belong to: only GTIDs carry over, and the epoch has to rise (D7). Whether it is so.
 
         The place is then the begin of the new log, in front of every row that can come, whatever of it the GTIDs have behind them.
         """
@@ -376,12 +389,29 @@ class BinlogTask:
                 )
                 raise PositionLostError(message)
             log.warning("another server answers; going on by GTIDs", was=progress.server, now=session.identity, reason=reason)
-            progress.epoch += 1
             progress.file, progress.pos = session.log_files()[0].name, FILE_BEGIN
             progress.event = progress.packed_event = progress.row = 0
             progress.transaction = None
         progress.server = session.identity
         return reason is not None
+
+    def _next_epoch(self, above: int) -> int:
+        """An epoch that sorts behind all that the connector wrote before: behind the one that is known, and what earlier lives had of the clock (D7)."""
+        return max(above + 1, (self._clock.now_us() // 1_000_000 - EPOCH_START_S) // 60)
+
+    def _doubt(self, timeline: Timeline, now: list[Table], at: Position) -> list[TableId]:
+        """The offset is not of our own writing: a person has set it, or Debezium has come on in between and has kept the DDL to itself. A table that the server
+        has otherwise than we have it was altered somewhere: behind the offset, or where nobody looked. It is parked, and dumped where the catalog was read;
+        without dumps its schema is read when its first row comes, if no statement touches it from there on. # I4
+        """
+        why = "the stored offset was not written by this connector, and the table is not what it was"
+        found = [t.id for t in now if (known := timeline.current_table(t.id)) is not None and known != t]
+        for table in found:
+            if dumps_at_all(self._mode):
+                timeline.park(table, at, why)
+            else:
+                timeline.mark_stale(table, at, why)
+        return found
 
     def _known(self, at: LogProgress) -> KnownLog:
         """The log that a place belongs to. MariaDB is asked for our place's GTIDs; those of an offset that does not name its server may be of anywhere."""

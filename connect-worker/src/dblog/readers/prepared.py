@@ -28,6 +28,9 @@ from dblog.model import TableId
 PREPARED_MAX = 1000
 """More unresolved transactions than any server keeps; beyond that the oldest is forgotten, and counts as unknown."""
 
+UNKNOWN = '{"prepared":{},"open":null,"forgot":true}'
+"""What an offset that is not of our own writing says: nobody has kept a list, so any transaction may be prepared."""
+
 
 @dataclass(slots=True)
 class _Xa:
