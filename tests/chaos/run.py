@@ -82,7 +82,12 @@ def servers(folder: Path, *, kafka: Kafka | None = None, with_sink: bool = True)
     """A worker, a broker if none is given, and later a sink."""
     with contextlib.ExitStack() as ending:
         broker = kafka or ending.enter_context(Kafka(folder / "kafka"))
-        worker = Worker(broker, folder / "worker", name=f"chaos{int(time.time())}", options={"offset.flush.interval.ms": "1000"})
+        worker = Worker(
+            broker,
+            folder / "worker",
+            name=f"chaos{int(time.time())}",
+            options={"offset.flush.interval.ms": "1000", "dblog.registry.topic": "chaos-schemas"},
+        )
         ending.enter_context(worker.process)
         yield Servers(folder, broker, worker, with_sink=with_sink, ending=ending)
 

@@ -6,7 +6,7 @@ import random
 import signal
 import threading
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from demo.pipeline import Connector, Worker, create_connector_user, task_pids
 from stack.process import wait_until
 from support.servers import connected, execute, new_database
@@ -44,6 +44,10 @@ def end_of(kafka, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "standby-end", "log_level": 2})
     try:
         return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
+    except KafkaException as e:
+        if e.args[0].code() not in {KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART}:
+            raise
+        return 0  # its first record has not been sent yet
     finally:
         consumer.close()
 

@@ -19,6 +19,7 @@ from dblog.model import TableId
 from dblog.readers.binlog_dialect import DIALECTS
 from integration.test_session import open_session
 from stack.database import Database
+from support.follower import Follower
 from support.log_packets import LogReader
 from support.servers import connected, execute, new_database
 
@@ -92,3 +93,29 @@ def test_the_log_contradicts_no_table_whatever_the_order_of_its_columns(source: 
             assert seen.named == (how_much == "FULL")
     assert len(verdicts) == len(made)
     assert {name: getattr(verdict, "reasons", verdict) for name, verdict in verdicts.items() if not isinstance(verdict, Agreed)} == {}
+
+
+def test_a_statement_over_an_outer_join_contradicts_nothing(source: Database) -> None:
+    """MariaDB says of every column of the inner side that it may be NULL, the key's too."""
+    database = new_database(source)
+    execute(
+        source,
+        "CREATE TABLE o (id INT PRIMARY KEY, v INT NOT NULL)",
+        "CREATE TABLE i (id INT PRIMARY KEY, o INT NOT NULL, v INT NOT NULL)",
+        "INSERT INTO o VALUES (1, 0), (2, 0), (3, 0)",
+        "INSERT INTO i VALUES (10, 1, 0), (20, 2, 0), (30, 3, 0)",
+        database=database,
+    )
+    follower = Follower(source, database).start()
+    try:
+        follower.until_dumped()
+        follower.sql(
+            "UPDATE o LEFT JOIN i ON i.o = o.id SET i.v = 7, o.v = 8 WHERE o.id = 1",
+            "DELETE o, i FROM o LEFT JOIN i ON i.o = o.id WHERE o.id = 2",
+            "UPDATE i SET v = 9 WHERE id = 30",
+        )
+        follower.until_equal("o")
+        follower.until_equal("i")
+        assert follower.task.metrics()["tables_parked"] == 0.0
+    finally:
+        follower.task.stop()

@@ -80,3 +80,18 @@ def test_without_names_a_disagreement_is_not_put_right(columns) -> None:
 
     assert isinstance(verdict, Mismatch)
     assert "d.t" in verdict.reason
+
+
+def test_members_that_the_catalog_shows_with_question_marks_are_the_logs() -> None:
+    shown = replace(TABLE.columns[0], name="e", type="enum", type_text="enum('a','?')", members=("a", "?"))
+    table = replace(TABLE, columns=(*TABLE.columns, shown))
+    told = replace(shown, type_text="enum('a','\U0001f600')", members=("a", "\U0001f600"))
+
+    verdict = cross_check(table, Seen(columns=(*TABLE.columns, told), named=True, key=TABLE.key), lambda known, seen: seen)
+    other = cross_check(
+        table, Seen(columns=(*TABLE.columns, replace(told, members=("b", "?"))), named=True, key=TABLE.key), lambda _, seen: seen
+    )
+
+    assert isinstance(verdict, Repaired)
+    assert verdict.table.columns[-1].members == ("a", "\U0001f600")
+    assert isinstance(other, Mismatch)

@@ -19,6 +19,7 @@ class Brokers:
     def __init__(self) -> None:
         self.handed: dict[int, int] = {}
         self.pushes: list[int] = []
+        self.refuses = 0
         self._due: dict[int, int] = {}
         self._failures: list[tuple[int, str, KafkaError]] = []
 
@@ -29,6 +30,8 @@ class Brokers:
     def produce(
         self, topic: str, partition: int, keys: list[Any], values: list[Any], start: int, stop: int, with_headers: bool, tag: int
     ) -> tuple[int, int]:
+        if self.refuses:
+            return start, self.refuses
         self.handed[tag] = self.handed.get(tag, 0) + stop - start
         return stop, 0
 
@@ -156,3 +159,16 @@ def test_a_bad_record_that_is_tolerated_counts_as_dealt_with(tolerant: Sender, b
 
     assert ledger.take_steps() == [0]
     assert tolerant.failures_total == 1
+
+
+@pytest.mark.parametrize("tolerate", [True, False])
+def test_a_producer_that_has_ended_takes_nothing_and_nothing_counts_as_dealt_with(brokers: Brokers, tolerate: bool) -> None:
+    """Librdkafka's producer ends in a thread of its own; the next record may meet that before its reports do. # I1"""
+    brokers.refuses = KafkaError._FATAL
+    sender = Sender(brokers, context_headers=[], ensure_topic=lambda topic: None, on_error=lambda error: None, tolerate=tolerate)  # type: ignore[arg-type]
+    ledger = Ledger()
+
+    with pytest.raises(TransientError):
+        send(sender, ledger, 2)
+
+    assert ledger.take_steps() == []

@@ -175,6 +175,7 @@ class Herder:
         self._membership = membership
         self._term: int | None = None
         """The membership's term in which this worker runs connectors; None while it does not."""
+        self._take_over_at_s = 0.0
         self._properties = dict(properties if properties is not None else settings.originals)
         self._prepare = prepare
         self._providers = providers
@@ -275,7 +276,8 @@ class Herder:
         if connector is None:
             # The moment between the configuration and the first status.
             connector = unassigned(self.worker.worker_id, self.generation)
-        metrics = {task.id.task: task.metrics for task in list(self._tasks.values()) if task.id.connector == name}
+        found = {number: self._tasks.get(TaskId(name, number)) for number in tasks}
+        metrics = {number: task.metrics for number, task in found.items() if task is not None}
         return status_answer(name, connector, tasks, connector_type(view.config if view is not None else None), metrics)
 
     def task_status(self, task: TaskId) -> Status | None:
@@ -396,7 +398,8 @@ class Herder:
         """Make what runs here follow the membership."""
         if self._term is not None and not self._leads_in(self._term):
             self._step_down()
-        if self._term is None and not self._stopping.is_set() and self._membership.standing.leads:
+        may_try = not self._stopping.is_set() and self._clock.monotonic_s() >= self._take_over_at_s
+        if self._term is None and may_try and self._membership.standing.leads:
             self._take_over()
 
     def _take_over(self) -> None:
@@ -407,7 +410,9 @@ class Herder:
                 store.log.read_to_end(limit_s=_TAKE_OVER_LIMIT_S)
         except TransientError as e:
             _log.warning("the topics cannot be read to their ends; trying again", reason=str(e), next_try_s=_RETRY_S)
-            self._later(_RETRY_S, self._check_lead)
+            # Every turn asks whether to lead: what failed a moment ago is not tried in each of them.
+            self._take_over_at_s = self._clock.monotonic_s() + _RETRY_S
+            self._later(_RETRY_S, lambda: None)
             return
         if not self._leads_in(term):
             return
@@ -476,7 +481,8 @@ class Herder:
                 self._reconcile()
 
     def _take_due(self) -> None:
-        while self._timers and self._timers[0][0] <= self._clock.monotonic_s():
+        now_s = self._clock.monotonic_s()  # what falls due meanwhile has its turn after the requests that wait
+        while self._timers and self._timers[0][0] <= now_s:
             heapq.heappop(self._timers)[2]()
 
     def _later(self, delay_s: float, action: Callable[[], None]) -> None:

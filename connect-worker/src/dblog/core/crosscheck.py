@@ -8,6 +8,7 @@ The log fills in only what neither of the others can know: columns that nobody d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -79,7 +80,8 @@ def cross_check(table: Table, seen: Seen, merge: Callable[[Column, Column], Colu
             continue
         merged = merge(column, found)
         if merged != column:
-            reasons.append(f"column {column.name} is {merged.type_text}{'' if merged.nullable else ' NOT NULL'}, not {column.type_text}")
+            told = hidden if _fills_in(column, merged) else reasons
+            told.append(f"column {column.name} is {merged.type_text}{'' if merged.nullable else ' NOT NULL'}, not {column.type_text}")
         columns.append(merged)
     names = [column.name for column in columns]
     declared = [column.name for column in table.columns if not column.hidden]
@@ -101,6 +103,15 @@ def cross_check(table: Table, seen: Seen, merge: Callable[[Column, Column], Colu
     if not reasons and [name for name in names if name in declared] == declared:
         return Repaired(in_log, tuple(hidden))
     return Mismatch(f"the log contradicts the schema of {table.id}: {'; '.join((*reasons, *hidden))}", in_log)
+
+
+_BEYOND_BASIC_PLANE = re.compile("[\U00010000-\U0010ffff]")
+
+
+def _fills_in(column: Column, merged: Column) -> bool:
+    """Whether the log only says which members those are that the server's catalog shows with question marks: it has none beyond the basic plane."""
+    shown = tuple(_BEYOND_BASIC_PLANE.sub("?", member) for member in merged.members)
+    return shown == column.members and replace(merged, members=column.members, type_text=column.type_text) == column
 
 
 def _with_tail(verdict: Verdict, table: Table, tail: tuple[Column, ...]) -> Verdict:

@@ -182,8 +182,8 @@ class RegistryStore:
             key = json.loads(record.key or b"")
             value = None if record.value is None else json.loads(record.value)
             with self._lock:
-                known = isinstance(key, dict) and self._state.apply(key, value)
-        except (ValueError, KeyError, TypeError):
+                known = isinstance(key, dict) and (value is None or isinstance(value, dict)) and self._state.apply(key, value)
+        except (ValueError, KeyError, TypeError, AttributeError):
             known = False
         if not known:
             _log.warning("registry record skipped", offset=record.offset)

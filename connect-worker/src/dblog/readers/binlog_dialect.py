@@ -92,7 +92,8 @@ class BinlogDialect:
         """Name, columns, and how to bring them together with those we hold."""
         table_map = events.read_table_map(body, mariadb=self.name == "mariadb")
         signs_known = any(column.unsigned is not None for column in table_map.columns)
-        return table_map.table, seen_of(table_map, charsets), merger(charsets, signs_known=signs_known)
+        nulls_known = not all(column.nullable for column in table_map.columns)
+        return table_map.table, seen_of(table_map, charsets), merger(charsets, signs_known=signs_known, nulls_known=nulls_known)
 
     @staticmethod
     def row_change(text: str) -> str | None:

@@ -121,6 +121,7 @@ class BinlogTask:
         self._stopped = threading.Event()
         self._joined: dict[TableId, tuple[int, Position]] = {}
         self._expected: list[tuple[Table, Position]] = []
+        self._unparked: list[TableId] = []
         self._dump_report_due_s = clock.monotonic_s() + DUMP_REPORT_INTERVAL_S
         self.partition: Mapping[str, str] = {"server": self._prefix}
         self.fold = BinlogOffset(LogProgress(flavor=dialect.name, file="", pos=4, gtids=None), dump=None)
@@ -159,6 +160,9 @@ class BinlogTask:
             if added := self._dumped(table for table, (number, _) in self._joined.items() if number > known):
                 log.info("new tables are dumped", count=len(added), tables=[str(t) for t in added[:20]])
                 dump = (dump or dump_of(self._run, ())).with_new(added)
+        for table in self._dumped(self._unparked) if dumps_at_all(self._mode) else ():
+            log.info("a table that was parked is dumped again", table=str(table))
+            dump = (dump or dump_of(self._run, ())).with_tables([table]).restarted(table)
         if dump is not None and plan.dumps_new_tables:
             dump = replace(dump, joins=max([dump.joins, *(number for number, _ in self._joined.values())]))
         self._ends_after_dump = plan.ends_after_dump
@@ -330,13 +334,14 @@ class BinlogTask:
             raise PositionLostError(message)
         epoch_before = progress.epoch or epoch_of(timeline.newest)
         committed = sequence_of(epoch=epoch_before, file=place[0], pos=place[1])
+        history.prune(timeline, committed)  # a table that is left out now must join anew when it comes back, however this run ends
         if followed or unknown_epoch:
             # The log has the statements behind the offset once more, at places of a new epoch; rows in front of them come with the schema of before.
+            # Behind the pruning, which would forget at once that a table is not there yet.
             history.save(timeline, timeline.forget_behind(committed))
             progress.epoch = self._next_epoch(epoch_before)
         if unknown_epoch:
             progress.prepared = progress.prepared or UNKNOWN
-        history.prune(timeline, committed)  # a table that is left out now must join anew when it comes back, however this run ends
         number = max([joins, *(earlier for earlier, _ in timeline.joined().values())]) + 1
         now, file, pos, _ = self._positioned_catalog(session)
         joined = self._progress(session, file=file, pos=pos, gtids=None, epoch=progress.epoch).sequence
@@ -352,6 +357,8 @@ class BinlogTask:
                 new_tables.append(table.id)
             elif table.id in parked:
                 timeline.put(table, joined, note={"file": file, "pos": pos})
+                if joined <= progress.sequence:  # the log does not come to the parking's end any more: it stands there
+                    self._unparked.append(table.id)
         if new_tables or parked:
             history.save(timeline, [*new_tables, *parked])
         self._joined = timeline.joined()

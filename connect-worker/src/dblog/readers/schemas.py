@@ -344,9 +344,16 @@ class Schemas:
         log.warning("the log holds a statement that changes rows instead of the rows; it names no captured table", kind=kind)
 
     def committed(self, position: Position) -> None:
-        """An offset has been stored: versions that no restart needs may go."""
-        with self._lock:
-            self._history.prune(self._timeline, position)
+        """An offset has been stored: versions that no restart needs may go.
+
+        Not now while the log thread is at work here, for that may be waiting for a registry or a database that is away: the committer has more to do
+        than to wait with it, and the next offset comes.
+        """
+        if self._lock.acquire(blocking=False):
+            try:
+                self._history.prune(self._timeline, position)
+            finally:
+                self._lock.release()
 
     def _checked(self, table: Table, seen: Seen, merge: Merge, position: Position, place: LogOffset) -> RowEncoder | None:
         match cross_check(table, seen, merge):

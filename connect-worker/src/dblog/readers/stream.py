@@ -163,9 +163,10 @@ class LogStream:
         """
         unheard_s = self._clock.monotonic_s() - self._heard_at_s
         least_ms = unheard_s * 1000 if unheard_s > UNHEARD_S else 0.0
-        if self._caught_up or self.source_ts_us is None:
+        newest_us = max(self.source_ts_us or 0, self._at.ts_sec * 1_000_000)  # also of what is not captured, which may be all there is
+        if self._caught_up or not newest_us:
             return least_ms
-        return max(least_ms, (self._clock.now_us() - self.source_ts_us) / 1000)
+        return max(least_ms, (self._clock.now_us() - newest_us) / 1000)
 
     def run(self) -> None:
         """Read until stopped; raises DefiniteError, or ServerChangedError, which only a restart of the task can cure."""
@@ -371,7 +372,7 @@ class LogStream:
                     self._interleaver.rows([segment], records=len(keys), size_bytes=size_bytes, source_ts_us=event.source_ts_us or None)
         except TableChangedError as e:
             if self._dumped_again.get(table) is not encoder:  # the dump that is ordered reads behind all rows of this version
-                self._dump_again([table], str(e))
+                self._order_dump([table], str(e))
                 self._dumped_again[table] = encoder
         except BadRowsError as e:
             self._skip(e)
@@ -471,13 +472,20 @@ class LogStream:
     def _xa_ended(self, ended: Ended, where: str) -> None:
         """A prepared transaction that ends lets its tables be dumped again; rows that nobody has sent come by a dump."""
         if ended.unread:
-            self._dump_again(ended.unread, f"an XA transaction was committed at {where} whose rows in the log lack columns")
+            self._order_dump(ended.unread, f"an XA transaction was committed at {where} whose rows in the log lack columns")
         if ended.unknown is not None:
             why = (
                 f"the XA transaction {ended.unknown} was committed at {where}, prepared before the connector's first position, "
                 "with rows that no dump could see"
             )
-            self._dump_again(None, why)
+            self._order_dump(None, why)
+
+    def _order_dump(self, tables: Iterable[TableId] | None, why: str) -> None:
+        """Rows that only a dump can bring; where none may, the task ends or goes on without them, as is wished."""
+        try:
+            self._dump_again(tables, why)
+        except DefiniteError as e:
+            self._skip(e)
 
     def _duties_are_due(self) -> bool:
         """Whether something has waited for as long as it may, in a log that has more and more to read."""

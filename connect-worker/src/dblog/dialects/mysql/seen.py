@@ -201,18 +201,23 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def merger(charsets: Charsets, *, signs_known: bool) -> Callable[[Column, Column], Column]:
-    """``merge`` for ``cross_check``. ``signs_known``: the table map tells which numbers are unsigned (without metadata it does not)."""
-    return lambda known, seen: _merged(known, seen, charsets, signs_known=signs_known)
+def merger(charsets: Charsets, *, signs_known: bool, nulls_known: bool = True) -> Callable[[Column, Column], Column]:
+    """``merge`` for ``cross_check``. ``signs_known``: the table map tells which numbers are unsigned (without metadata it does not). ``nulls_known``: it
+    tells which columns may be NULL (written for the inner side of an outer join it says so of all, on MariaDB: ``Field::maybe_null`` asks the table too).
+    """
+    return lambda known, seen: _merged(known, seen, charsets, signs_known=signs_known, nulls_known=nulls_known)
 
 
-def _merged(known: Column, seen: Column, charsets: Charsets, *, signs_known: bool) -> Column:
+def _merged(known: Column, seen: Column, charsets: Charsets, *, signs_known: bool, nulls_known: bool) -> Column:
     """``known`` itself when it agrees, else the column to decode with."""
     signs_agree = not signs_known or known.unsigned == seen.unsigned or _family(known.type) not in SIGNED
     if not signs_agree or not _same_storage(known, seen, charsets):
-        return replace(seen, name=known.name, comment=known.comment, invisible=known.invisible, generated=known.generated)
+        nullable = seen.nullable if nulls_known else known.nullable
+        return replace(
+            seen, name=known.name, comment=known.comment, invisible=known.invisible, generated=known.generated, nullable=nullable
+        )
     changes: dict[str, object] = {}
-    if known.nullable != seen.nullable:
+    if nulls_known and known.nullable != seen.nullable:
         changes["nullable"] = seen.nullable
     if seen.members and known.members and known.members != seen.members and "\ufffd" not in "".join(seen.members):
         changes |= {"members": seen.members, "type_text": seen.type_text}
