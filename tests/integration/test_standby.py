@@ -40,10 +40,11 @@ def offsets_of(kafka, group: str, connector: str) -> list[tuple[str, int]]:
 
 
 def end_of(kafka, topic: str) -> int:
-    """Records of a topic of one partition; it is never still here, so it cannot be read to its end."""
+    """Records of a topic so far; it is never still here, so it cannot be read to its end."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "standby-end", "log_level": 2})
     try:
-        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        return sum(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1] for partition in partitions)
     except KafkaException as e:
         if e.args[0].code() not in {KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART}:
             raise
@@ -69,6 +70,8 @@ def test_a_group_of_two_under_writes_loses_nothing_and_no_offset_goes_back(kafka
     def grown(by: int = 20) -> None:
         before = end_of(kafka, topic)
         wait_until(lambda: end_of(kafka, topic) >= before + by, timeout_s=60, what=f"more records of {topic}")
+        stored = end_of(kafka, f"dblog-{name}-offset")
+        wait_until(lambda: end_of(kafka, f"dblog-{name}-offset") >= stored + 3, timeout_s=60, what="more stored offsets")
 
     try:
         first.process.start()
