@@ -52,3 +52,21 @@ def test_a_compressed_column_has_a_byte_more_for_its_length(length: int, meta: b
 
     assert records == slow.encode_rows("c", body, CONTEXT)
     assert decoded(plan, records[1][0])["after"] == {"c": "abc"}
+
+
+@pytest.mark.parametrize(("charset", "kind", "shown"), [("latin1", "text", "away"), ("utf16", "text", "away"), (None, "blob", b"away")])
+def test_a_compressed_column_that_an_update_left_out_has_the_placeholder(charset: str | None, kind: str, shown: object) -> None:
+    columns = [
+        Column(name="id", type="int", type_text="int(11)", nullable=False),
+        Column(name="c", type=kind, type_text=f"{kind} /*M!100301 COMPRESSED*/", nullable=True, charset=charset),
+    ]
+    plan = plan_of(columns, key=("id",), unavailable="away")
+    # NOBLOB: the image before has the key alone, the image after sets the column to NULL.
+    number = (1).to_bytes(4, "little")
+    body = rows_body(WRITE, 5, 2, b"\0" + number + b"\x02" + number, present=b"\x01\x03")
+
+    records = [coder.encode_rows("u", body, CONTEXT) for coder in (compile_plan(plan, image), SlowPlan(plan, image))]
+
+    assert records[0] == records[1]
+    assert decoded(plan, records[0][1][0])["before"] == {"id": 1, "c": shown}
+    assert decoded(plan, records[0][1][0])["after"] == {"id": 1, "c": None}

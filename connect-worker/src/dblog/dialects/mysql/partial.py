@@ -26,6 +26,7 @@ from dblog.codecs.plan import Source, TablePlan
 from dblog.codecs.rowplan import missing_columns, other_width, partial_image
 from dblog.dialects.mysql import json_diff
 from dblog.dialects.mysql.types import canonical_type
+from dblog.dialects.mysql.values import NOT_PACKED
 from dblog.errors import DefiniteError
 
 if TYPE_CHECKING:
@@ -159,9 +160,8 @@ def _placeholder(plan: TablePlan, index: int) -> bytes:
     column = plan.columns[index]
     if column.source is Source.JSON:
         return json_diff.string_document(plan.unavailable)
-    if column.source is Source.TEXT:
-        return plan.unavailable.encode(_WIDE.get((column.charset or "").lower(), "ascii"))
-    return plan.unavailable.encode()
+    raw = plan.unavailable.encode(_WIDE.get((column.charset or "").lower(), "ascii") if column.source is Source.TEXT else "ascii")
+    return NOT_PACKED + raw if column.compressed else raw
 
 
 def _framed(raw: bytes, prefix: int) -> bytes:

@@ -210,6 +210,9 @@ def result_value(column: ColumnPlan, declared: Column, *, where: str) -> Read:
 
 
 _RAW, _ZLIB = 0, 8
+NOT_PACKED = b"\x00"
+"""Before a value of a compressed column that is kept as it is."""
+
 _WITHOUT_HEADER = 8
 
 
