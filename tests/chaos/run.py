@@ -24,6 +24,7 @@ from chaos.check import Problem
 from chaos.plan import DDL_SESSION, SESSIONS, Plan, Step
 from chaos.settings import DEFAULTS
 from confluent_kafka import KafkaException
+from demo.lake import Lake
 from demo.pipeline import Connector, Sink, Worker, create_connector_user
 from demo.rest import ConnectorFailedError
 from stack import Kafka, MariaDb, MySql
@@ -70,6 +71,10 @@ class Servers:
                 "topics.name": r"(?P<prefix>[^.]+)\.(?P<db>[^.]+)\.(?P<table>[^.]+)",
                 "target.template": "{base}/{prefix}/{db}/{table}",
                 "merge.age.max.s": 3,
+                # DDL of a plan gives columns other types, and its decimals have up to 65 digits.
+                "table.all.match": ".*",
+                "table.all.evolution.incompatible": "column",
+                "table.all.decimal.overflow": "string",
                 "kafka.metadata.max.age.ms": 2000,
             }
             file.write_text(json.dumps(options, indent=2))
@@ -121,7 +126,10 @@ class Run:
         self.model = copy.deepcopy({name: table.without(plan.mask) for name, table in plan.tables.items()})
         self.excluded = {plan.outside} - {""}
         self.result = Result()
+        self.fresh: dict[str, check.Folded] = {}
         self.locks = [threading.Lock() for _ in range(SESSIONS + 1)]
+        self._sessions: list[threading.Thread] = []
+        self._over = threading.Event()
         self.sentinels = 0
         self.began_s = time.monotonic()
         self._say, self._log_lock = say, threading.Lock()
@@ -137,6 +145,7 @@ class Run:
                 if any(fault.kind == "failover" for fault in self.plan.faults):
                     self._own_servers(ending)
                 ending.callback(self._leave)
+                ending.callback(self._end_sessions)
                 self._begin()
                 self._load()
                 self._compare()
@@ -202,8 +211,8 @@ class Run:
 
     def _load(self) -> None:
         self.began_s = time.monotonic()
-        sessions = [threading.Thread(target=self._session, args=(number,), daemon=True) for number in range(SESSIONS + 1)]
-        for session in sessions:
+        self._sessions = [threading.Thread(target=self._session, args=(number,), daemon=True) for number in range(SESSIONS + 1)]
+        for session in self._sessions:
             session.start()
         for fault in self.plan.faults:
             wait_until(
@@ -213,7 +222,7 @@ class Run:
             getattr(self, f"_fault_{fault.kind}")()
             self.result.counts[f"fault {fault.kind}"] += 1
             self.log(f"fault {fault.kind} is over")
-        for session in sessions:
+        for session in self._sessions:
             session.join(self.plan.seconds + AWAY_S)
             assert not session.is_alive(), "a session has not ended"
         with self._connected(database=None) as cursor:
@@ -260,9 +269,13 @@ class Run:
             old, new = (check.fold(bootstrap, f"{prefix}.{self.database}.{name}", decode) for prefix in (self.connector, fresh))
             self.result.rows += len(new.rows) + len(new.unkeyed)
             self.result.records += old.records
-            problems += check.compare_folded(name, old, new)
-            if name in self.model and self.plan.settings.converter == "avro":
-                problems += check.compare_select(self.source, self.database, self.model[name], self.plan.settings.modes, new)
+            self.fresh[name] = new
+            settings = self.plan.settings
+            problems += check.compare_folded(name, old, new, reread=settings.rereads)
+            if name in self.model:
+                problems += check.compare_select(
+                    self.source, self.database, self.model[name], settings.modes, new, as_json=settings.converter != "avro"
+                )
             elif (count := check.count_select(self.source, self.database, name)) != len(new.rows) + len(new.unkeyed):
                 problems.append(Problem("dump", name, f"{count} rows by SELECT, {len(new.rows) + len(new.unkeyed)} in a fresh dump"))
         return problems
@@ -270,14 +283,19 @@ class Run:
     def _compare_delta(self, fresh: str) -> list[Problem]:
         sink = self.servers.sink
         assert sink is not None
-        keyed = [name for name in self._names() if self._has_key(name)]
 
         def problems() -> list[Problem]:
             return [
                 problem
-                for name in keyed
+                for name in self._names()
+                if self._has_key(name)
+                for prefix in (self.connector, fresh)
                 for problem in check.compare_delta(
-                    sink.lake, sink.jars, (self.connector, fresh), self.database, name, check.count_select(self.source, self.database, name)
+                    Lake(sink.lake / prefix, sink.jars),
+                    self.database,
+                    name,
+                    self.fresh[name],
+                    check.count_select(self.source, self.database, name),
                 )
             ]
 
@@ -322,7 +340,8 @@ class Run:
     def _session(self, number: int) -> None:
         connection = None
         for step in (step for step in self.plan.steps if step.session == number):
-            time.sleep(max(0.0, self.began_s + step.at_s - time.monotonic()))
+            if self._over.wait(max(0.0, self.began_s + step.at_s - time.monotonic())):
+                break
             with self.locks[number]:
                 try:
                     if step.kind == "case":
@@ -339,6 +358,12 @@ class Run:
                     connection = None
         if connection is not None:
             connection.close()
+
+    def _end_sessions(self) -> None:
+        """A run that has failed writes no more."""
+        self._over.set()
+        for session in self._sessions:
+            session.join(AWAY_S)
 
     def _do(self, connection: Any, step: Step) -> None:
         """A step's statements. What the server refuses is passed over, as long as the transaction lives."""
@@ -389,7 +414,7 @@ class Run:
                 )
                 break
             except pymysql.err.OperationalError:
-                if time.monotonic() > deadline_s:
+                if time.monotonic() > deadline_s or self._over.is_set():
                     raise
                 time.sleep(0.2)
         with connection.cursor() as cursor:

@@ -72,6 +72,11 @@ class Settings:
     options: dict[str, str]
 
     @property
+    def rereads(self) -> bool:
+        """Whether the log lacks columns, so that rows are read from the table again."""
+        return self.log.get("binlog_row_image", "FULL") != "FULL"
+
+    @property
     def connector(self) -> dict[str, str]:
         """The connector's options."""
         return {
@@ -82,7 +87,7 @@ class Settings:
             "dblog.chunk.rows": str(self.chunk_rows),
             # A TRUNCATE is a record, so that a fold can follow it.
             "skipped.operations": "none",
-            "dblog.row.image.missing": "fail" if self.log.get("binlog_row_image", "FULL") == "FULL" else "reread",
+            "dblog.row.image.missing": "reread" if self.rereads else "fail",
             **CONVERTERS[self.converter],
             **self.options,
         }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
+import struct
 from decimal import Decimal
 
 import pytest
 from chaos import faults, statements, tables
-from chaos.check import Folded, compare_folded
+from chaos.check import Folded, Form, _delta_value, compare_folded, delta_form, json_value
 from chaos.plan import Plan, plan_of
 from chaos.run import Run, cases_of, servers
 from chaos.shrink import shrink
@@ -97,7 +99,8 @@ def test_effects_of_ddl_change_the_model_as_the_server_does():
 
 
 def test_folded_topics_differ_from_a_dump_by_missing_changed_and_excess_rows():
-    old = Folded(rows={(1,): {"id": 1, "v": Decimal("1.50")}, (2,): {"id": 2, "v": None}, (4,): {"id": 4}}, steps_back=["key 9: u"])
+    rows = {(1,): {"id": 1, "v": Decimal("1.50")}, (2,): {"id": 2, "v": None}, (4,): {"id": 4}}
+    old = Folded(rows=rows, by_sequence=rows, steps_back=["key 9: u"])
     new = Folded(
         rows={
             (1,): {"id": 1, "v": Decimal("1.5")},
@@ -113,8 +116,52 @@ def test_folded_topics_differ_from_a_dump_by_missing_changed_and_excess_rows():
         "order t: key 9: u",
         "topic t: key (2,) column v is None in the topic, Decimal('3') in a fresh dump",
         "topic t: key (3,) is missing",
+        "sequence t: key (2,) column v is None in the topic, Decimal('3') in a fresh dump",
+        "sequence t: key (3,) is missing",
     ]
     assert "key (1,) is in the topic only" in str(compare_folded("t", old, Folded())[1])
+
+
+def test_sixty_five_digits_are_compared_to_the_last():
+    old, new = ({(1,): {"v": Decimal("1" * 64 + last)}} for last in "12")
+
+    assert not compare_folded("t", Folded(rows=old, by_sequence=old), Folded(rows=old))
+    assert compare_folded("t", Folded(rows=old, by_sequence=old), Folded(rows=new))
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (Decimal("1.28"), "AIA="),
+        (Decimal("-1.28"), "gA=="),
+        (Decimal("-1.29"), "/38="),
+        (Decimal(0), "AA=="),
+        (b"\xff\x00", "/wA="),
+        ({"wkb": b"\x01", "srid": None}, {"wkb": "AQ==", "srid": None}),
+        (None, None),
+    ],
+)
+def test_what_json_has_for_a_value(value, written):
+    assert json_value(value) == written
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "there"),
+    [
+        (Form("io.debezium.time.Timestamp", "int64"), 1500, dt.datetime.fromisoformat("1970-01-01T00:00:01.500")),
+        (Form("io.debezium.time.MicroTimestamp", "int64"), 1500, dt.datetime.fromisoformat("1970-01-01T00:00:00.001500")),
+        (Form("io.debezium.time.NanoTimestamp", "int64"), -1, dt.datetime.fromisoformat("1969-12-31T23:59:59.999999")),
+        (Form("io.debezium.time.ZonedTimestamp", "string"), "1970-01-01T00:00:01Z", dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)),
+        (Form("io.debezium.time.IsoDate", "string"), "1970-01-03Z", dt.date(1970, 1, 3)),
+        (Form("io.debezium.time.Date", "int32"), 2, dt.date(1970, 1, 3)),
+        (Form("org.apache.kafka.connect.data.Decimal", "bytes", 2), "gA==", Decimal("-1.28")),
+        (Form("", "bytes"), "/wA=", b"\xff\x00"),
+        (Form("", "float"), 0.1, struct.unpack("<f", struct.pack("<f", 0.1))[0]),
+        (Form("", "string"), "/wA=", "/wA="),
+    ],
+)
+def test_what_delta_has_for_a_value(form, value, there):
+    assert delta_form(value, form) == _delta_value(there)
 
 
 def test_a_row_without_a_key_must_have_been_written_once_at_least():
