@@ -433,3 +433,27 @@ def test_columns_that_changed_between_select_and_high_mark_are_read_again() -> N
     assert altered
     assert sum(m.rows_read for m in world.markers if m.table == ORDERS) == 3
     assert world.interleaver.resets(ORDERS) >= 1
+
+
+def test_a_reader_that_begins_when_its_task_has_been_stopped_ends_at_once() -> None:
+    world = World()
+    world.database.insert(ORDERS, (1, 1))
+    world.interleaver.stop()
+    world.start(threads=0)
+    reader = ChunkReader(
+        connect=lambda: FakeDumpConnection(world.database),
+        sql=world.sql,
+        interleaver=world.interleaver,
+        next_table=lambda: ORDERS,
+        table_of=world.tables.get,
+        mark_name="m",
+        limits=world.limits,
+    )
+    thread = threading.Thread(target=reader.run, daemon=True)
+
+    thread.start()
+    thread.join(timeout=5)
+    ended = not thread.is_alive()
+    reader.stop()
+
+    assert ended

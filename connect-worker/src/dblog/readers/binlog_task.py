@@ -189,7 +189,9 @@ class BinlogTask:
             self._interleaver.stop()
         if self._stream is not None:
             self._stream.stop()
-        for reader in list(self._chunk_readers.values()):
+        with self._take_lock:
+            readers = list(self._chunk_readers.values())
+        for reader in readers:
             reader.stop()
         for thread in self._threads:
             thread.join(timeout=10)
@@ -643,6 +645,8 @@ class BinlogTask:
         settings, server = settings_of(self._settings), self._session.identity
         dump = self._interleaver.dump
         with self._take_lock:
+            if self._stopped.is_set():
+                return
             waiting = sum(self._waits(t) for t in dump.tables) if dump is not None else 0
             free = [n for n in range(self._settings.integer("dblog.dump.threads")) if n not in self._chunk_readers]
             for number in free[:waiting]:

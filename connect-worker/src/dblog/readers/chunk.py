@@ -103,7 +103,7 @@ class ChunkReader:
     def run(self) -> None:
         """Read tables until none is left; raises DefiniteError for what no table can be read with, returns early when stopped."""
         try:
-            while not self._stop.is_set():
+            while not self._ends():
                 table = self._next_table()
                 if table is None:
                     return
@@ -116,11 +116,15 @@ class ChunkReader:
         self._stop.set()
         self._disconnect()
 
+    def _ends(self) -> bool:
+        """Stopped itself, or its task is: a window would be refused for ever."""
+        return self._stop.is_set() or self._interleaver.stopping
+
     def _read_table(self, table: TableId) -> None:
         backoff, failures = Backoff(), 0
         rows_asked = min(self._limits.rows_max, 2048)
         keyless_tries = 0
-        while not self._stop.is_set():
+        while not self._ends():
             resets = self._interleaver.resets(table)
             progress = self._interleaver.table_dump(table)
             if progress is None or progress.ended:
@@ -141,11 +145,11 @@ class ChunkReader:
                 rows_asked = self._read_from_frontier(version, progress, resets, rows_asked)
                 failures = 0
             except ServerChangedError:
-                if self._stop.is_set():
+                if self._ends():
                     return
                 raise
             except TransientError as e:
-                if self._stop.is_set():
+                if self._ends():
                     return
                 failures += 1
                 self._disconnect()
@@ -184,7 +188,7 @@ class ChunkReader:
             self._read_keyless(connection, version, resets)
             return rows_asked
         after, upto, begins = progress.after, progress.upto, not progress.started
-        while not self._stop.is_set():
+        while not self._ends():
             self._stop.wait(self._delay_s())
             ticket = self._interleaver.declare(table, keyed=True, resets=resets, windows_max=self._windows_max)
             if ticket is None:
