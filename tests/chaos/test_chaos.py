@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 from chaos import faults, statements, tables
-from chaos.check import Folded, Form, _delta_value, compare_folded, delta_form, json_value
+from chaos.check import Folded, Form, _delta_value, _whole, compare_folded, delta_form, json_value
 from chaos.plan import Plan, plan_of
 from chaos.run import Run, cases_of, servers
 from chaos.shrink import shrink
@@ -120,6 +120,17 @@ def test_folded_topics_differ_from_a_dump_by_missing_changed_and_excess_rows():
         "sequence t: key (3,) is missing",
     ]
     assert "key (1,) is in the topic only" in str(compare_folded("t", old, Folded())[1])
+
+
+def test_a_column_that_the_log_left_out_is_as_it_was_before():
+    away = "__debezium_unavailable_value"
+
+    assert _whole({"id": 1, "n": 2, "c": away}, {"id": 1, "n": 1, "c": "text"}) == {"id": 1, "n": 2, "c": "text"}
+    assert _whole({"id": 1, "c": away}, None) == {"id": 1, "c": away}
+    rows, fresh = {(1,): {"id": 1, "n": 1, "c": away}}, {(1,): {"id": 1, "n": 2, "c": "text"}}
+    assert [p.text for p in compare_folded("t", Folded(rows=rows, by_sequence=fresh), Folded(rows=fresh))] == [
+        "key (1,) column n is 1 in the topic, 2 in a fresh dump"
+    ]
 
 
 def test_sixty_five_digits_are_compared_to_the_last():
