@@ -20,6 +20,7 @@ from dblog.core.governor import ChunkLimits
 from dblog.core.watermark import MarkPosition, Windows
 from dblog.errors import TransientError
 from dblog.model import Batch, Column, Segment, Table, TableId
+from dblog.readers import interleaved
 from dblog.readers.chunk import ChunkReader
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.queue import BlockingQueue
@@ -43,17 +44,20 @@ class FakeEncoder:
     def __init__(self, table: Table) -> None:
         self.plan = SimpleNamespace(table=table, topic=str(table.id), key=(0,) if table.key else ())
 
+    def key_of(self, id_: int) -> bytes | None:
+        return b"%d" % id_ if self.plan.key else None
+
     def encode_chunk(self, rows: bytes, context: Any, struck: Any) -> tuple[list[bytes | None], list[bytes | None], int, int]:
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
         dropped = 0
         for at in range(0, len(rows), 22):  # packet header 4, zero byte, null bitmap, two numbers
             id_, version = (int.from_bytes(rows[at + o : at + o + 8], "little") for o in (6, 14))
-            key = b"%d" % id_
+            key = self.key_of(id_)
             if key in struck:
                 dropped += 1
                 continue
-            keys.append(key if self.plan.key else None)
+            keys.append(key)
             values.append(b"r %d %d %d" % (id_, version, context.sequence_low))
         return keys, values, dropped, 0
 
@@ -141,7 +145,7 @@ class World:
             mark = MarkPosition(file="f", pos=at, sequence_high=1, sequence_low=at)
             self.interleaver.mark(value, mark)
             return
-        key = b"%d" % value[0] if self.tables[what].key else None
+        key = self.encoders[what].key_of(value[0])
         body = b"d %d %d" % (value[0], at) if len(value) == 1 else b"c %d %d %d" % (*value, at)
         self.interleaver.rows([Segment(str(what), [key], [body], what)], records=1, size_bytes=len(body), source_ts_us=None)
 
@@ -457,3 +461,43 @@ def test_a_reader_that_begins_when_its_task_has_been_stopped_ends_at_once() -> N
     reader.stop()
 
     assert ended
+
+
+class SharedKeyEncoder(FakeEncoder):
+    """As message.key.columns may have it: all rows of the table have one message key."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self.plan.key = (1,)
+
+    def key_of(self, id_: int) -> bytes | None:
+        return b"all"
+
+
+def test_a_table_whose_message_key_tells_no_rows_apart_is_dumped_while_it_rests() -> None:
+    world = World()
+    world.encoders[ORDERS] = SharedKeyEncoder(world.tables[ORDERS])
+    for id_ in range(10):
+        world.database.insert(ORDERS, (id_, 1))
+
+    play_to_the_end(world)
+
+    assert fault_of(world, ORDERS) == ""
+    assert world.fold() == world.source()
+
+
+def test_a_table_whose_message_key_tells_no_rows_apart_and_that_never_rests_fails_its_own_dump_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interleaved, "MIXED_UP_TRIES_MAX", 10)
+    world = World()
+    world.encoders[ORDERS] = SharedKeyEncoder(world.tables[ORDERS])
+    world.database.insert(ORDERS, (1, 1))
+    world.database.insert(ITEMS, (1, 1))
+    world.between_marks = lambda: world.database.insert(ORDERS, (len(world.log), 1))
+
+    play_to_the_end(world)
+
+    assert "shop.orders changed inside each of 10 windows over the same rows" in fault_of(world, ORDERS)
+    assert "message.key.columns" in fault_of(world, ORDERS)
+    assert fault_of(world, ITEMS) == ""

@@ -30,6 +30,9 @@ log = structlog.get_logger(__name__)
 CHUNK_BATCH_RECORDS = 2000
 """Chunk rows enter the queue in batches of this size: larger ones cost time in the producer (measured: 12 to 15 % at 20 000)."""
 
+MIXED_UP_TRIES_MAX = 100
+"""Windows over the same rows of a table whose message key tells no rows apart: with a change in each of so many it will not rest, and its dump fails."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -101,6 +104,8 @@ class Interleaver:
         self._resets: dict[TableId, int] = {}
         self._shrink: set[TableId] = set()
         self._held: frozenset[TableId] = frozenset()
+        self._mixed_up: dict[TableId, tuple[Key | None, int]] = {}
+        """Where each table's chunks have got stuck, and how often: log rows had message keys of theirs, which tell no rows apart."""
 
     # ---- the dump's state
 
@@ -274,13 +279,9 @@ class Interleaver:
         )
         keys, values, dropped, digest = encoder.encode_chunk(chunk.rows, context, closed.struck)
         if dropped and not _tells_rows_apart(encoder, chunk.table):
-            with self._changed:
-                self._shrink.add(closed.table)
-                self._reset(
-                    closed.table, "a change inside the window has the message key of a row, and message.key.columns tells no rows apart"
-                )
-                self._discarded(self._windows.table_changed(closed.table, "an older window of the table was discarded"))
+            self._mixed_up_again(chunk)
             return
+        self._mixed_up.pop(closed.table, None)
         topic = encoder.plan.topic
         marker = ChunkMarker(
             chunk_id=f"{self._run}/{closed.number}",
@@ -310,6 +311,25 @@ class Interleaver:
             self._changed.notify_all()
         segment_of_marker = self._marker_segment(marker)
         self.extra([] if segment_of_marker is None else [segment_of_marker])
+
+    def _mixed_up_again(self, chunk: ChunkRead) -> None:
+        """Changes inside the window have the message key of chunk rows, which may be theirs or others': the chunk is read again, smaller, but not for ever."""
+        table = chunk.table.id
+        after, tries = self._mixed_up.get(table, (None, 0))
+        tries = tries + 1 if after == chunk.after else 1
+        self._mixed_up[table] = chunk.after, tries
+        if tries >= MIXED_UP_TRIES_MAX:
+            message = (
+                f"{table} changed inside each of {tries} windows over the same rows, and message.key.columns gives several rows one message key, so rows "
+                f"cannot be told apart from changes; have message.key.columns name {', '.join(chunk.table.key)} too, or leave the table out of it, or "
+                "restart the connector while the table rests"
+            )
+            self.fail_dump(table, message)
+            return
+        with self._changed:
+            self._shrink.add(table)
+            self._reset(table, "a change inside the window has the message key of a row, and message.key.columns tells no rows apart")
+            self._discarded(self._windows.table_changed(table, "an older window of the table was discarded"))
 
     def _put(self, segments: list[Segment], records: int, size_bytes: int, source_ts_us: int | None) -> None:
         moved = None
