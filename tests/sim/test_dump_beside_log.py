@@ -10,14 +10,16 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from dblog.clock import SystemClock
-from dblog.core.dumps import dump_of
+from dblog.core.dumps import Dump, dump_of
 from dblog.core.governor import ChunkLimits
 from dblog.core.watermark import MarkPosition, Windows
+from dblog.dialects.mysql import sql as mysql_sql
 from dblog.errors import TransientError
 from dblog.model import Batch, Column, Segment, Table, TableId
 from dblog.readers import interleaved
@@ -110,8 +112,8 @@ class World:
         if self.chance.random() < self.fail_share:
             raise TransientError("the connection was killed")
 
-    def start(self, threads: int = 2) -> None:
-        self.interleaver.change_dump(lambda _: dump_of("d", [ORDERS, ITEMS]))
+    def start(self, threads: int = 2, dump: Dump | None = None) -> None:
+        self.interleaver.change_dump(lambda _: dump or dump_of("d", [ORDERS, ITEMS]))
         todo = [ORDERS, ITEMS]
         for number in range(threads):
             reader = ChunkReader(
@@ -252,13 +254,14 @@ def test_markers_count_every_row_read_and_tile_the_key_range() -> None:
     assert sum(m.rows_read for m in orders) == 10
 
 
-def play_to_the_end(world: World) -> None:
+def play_to_the_end(world: World, *, dump: Dump | None = None, before_step: Callable[[Any], None] = lambda _: None) -> None:
     """No writes: read the log until the dump is done."""
     read = len(world.log)
-    world.start(threads=1)
+    world.start(threads=1, dump=dump)
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s and not world.errors:
         if read < len(world.log):
+            before_step(world.log[read][1])
             world.step(read)
             read += 1
         dump = world.interleaver.dump
@@ -501,3 +504,75 @@ def test_a_table_whose_message_key_tells_no_rows_apart_and_that_never_rests_fail
     assert "shop.orders changed inside each of 10 windows over the same rows" in fault_of(world, ORDERS)
     assert "message.key.columns" in fault_of(world, ORDERS)
     assert fault_of(world, ITEMS) == ""
+
+
+class EnumKeys(FakeSql):
+    """The ids of ORDERS are members of an ENUM, of which the table's comment tells the number."""
+
+    def chunk_select(self, table: Table, after: Any, upto: Any, rows_max: int) -> tuple[str, tuple[Any, ...]]:
+        self._check(table, after, upto)
+        return super().chunk_select(table, after, upto, rows_max)
+
+    def key_lookup(self, table: Table, key: Any, after: Any) -> tuple[str, tuple[Any, ...]]:
+        self._check(table, key, after)
+        return super().key_lookup(table, key, after)
+
+    @staticmethod
+    def _check(table: Table, *keys: Any) -> None:
+        members = tuple(str(id_) for id_ in range(int(table.comment or 5)))
+        column = Column(name="id", type="enum", type_text="enum", nullable=False, members=members, charset="latin1")
+        for key in keys:
+            if table.id == ORDERS and key is not None:
+                mysql_sql.key_lookup(Table(id=ORDERS, columns=(column,), key=("id",)), (str(key[0]),), None)
+
+
+def alter(world: World, *, members: int) -> None:
+    """The log has come to a statement that gives the ENUM so many members."""
+    world.tables[ORDERS] = replace(world.tables[ORDERS], comment=str(members))
+    world.encoders[ORDERS] = FakeEncoder(world.tables[ORDERS])
+    world.interleaver.table_changed(ORDERS, "DDL inside the window")
+
+
+@pytest.mark.parametrize("rows_max", [3, 100])
+def test_a_key_that_only_a_later_definition_of_the_table_holds_is_read_again_once_the_log_has_come_to_that(rows_max: int) -> None:
+    world = World(sql=EnumKeys(), rows_max=rows_max)
+    for id_ in range(10):
+        world.database.insert(ORDERS, (id_, 1))
+    altered: list[str] = []
+
+    def alter_at_the_first_high_mark(value: Any) -> None:
+        if isinstance(value, str) and value.endswith("/high") and not altered:
+            altered.append(value)
+            alter(world, members=10)
+
+    play_to_the_end(world, before_step=alter_at_the_first_high_mark)
+
+    assert altered
+    assert fault_of(world, ORDERS) == ""
+    assert world.fold() == world.source()
+
+
+def test_a_key_that_no_definition_of_the_table_holds_fails_its_own_dump_and_no_other() -> None:
+    world = World(sql=EnumKeys())
+    for id_ in range(10):
+        world.database.insert(ORDERS, (id_, 1))
+        world.database.insert(ITEMS, (id_, 1))
+
+    play_to_the_end(world)
+
+    assert "shop.orders.id holds a member that its definition lacks" in fault_of(world, ORDERS)
+    assert fault_of(world, ITEMS) == ""
+    assert world.fold()[ITEMS] == world.source()[ITEMS]
+
+
+def test_a_frontier_that_the_table_s_definition_does_not_hold_any_more_begins_the_dump_again() -> None:
+    world = World(sql=EnumKeys())
+    alter(world, members=10)
+    for id_ in range(10):
+        world.database.insert(ORDERS, (id_, 1))
+    begun = dump_of("d", [ORDERS, ITEMS]).started(ORDERS, key=("id",), upto=(99,)).advanced(ORDERS, after=(98,), rows=1, done=False)
+
+    play_to_the_end(world, dump=begun)
+
+    assert fault_of(world, ORDERS) == ""
+    assert world.fold() == world.source()

@@ -26,6 +26,10 @@ class DefiniteError(DblogError):
     """Trying again cannot help: the message says what is wrong, where, and what to do."""
 
 
+class UnknownKeyError(DefiniteError):
+    """A key that the table's definition, as it is known, does not hold: the table has another one by now, or had another one then."""
+
+
 class DamagedLogError(DefiniteError):
     """An event of the log that cannot be read: a wrong checksum, or a length that does not fit. Reading it again shows whether it is so at the source.
 

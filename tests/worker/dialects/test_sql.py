@@ -7,7 +7,7 @@ import re
 
 import pytest
 from dblog.dialects.mysql import sql
-from dblog.errors import DefiniteError
+from dblog.errors import DefiniteError, UnknownKeyError
 from dblog.model import Column, Table, TableId
 
 
@@ -170,8 +170,17 @@ def test_bounds_of_a_set_are_its_bits():
     assert [sql.chunk_select(table, (value,), None, 10)[1][0] for value in ("", "a", "c", "a,c")] == [0, 1, 4, 5]
 
 
-def test_an_unknown_member_says_that_the_table_has_changed():
-    with pytest.raises(DefiniteError, match="has changed") as caught:
+def test_the_number_of_an_unknown_member_is_no_bound():
+    table = a_table(enum("e", "a"), key=("e",))
+    for statement in (sql.chunk_select(table, (1,), None, 10), sql.key_lookup(table, (0,), None)):
+        assert statement
+    for ask in (lambda: sql.chunk_select(table, (2,), None, 10), lambda: sql.chunk_select(table, None, (2,), 10)):
+        with pytest.raises(UnknownKeyError, match="definition lacks"):
+            ask()
+
+
+def test_an_unknown_member_says_so_and_does_not_show_it():
+    with pytest.raises(DefiniteError, match="definition lacks") as caught:
         sql.chunk_select(a_table(enum("e", "a"), key=("e",)), ("secret",), None, 10)
 
     assert "secret" not in str(caught.value)

@@ -22,7 +22,7 @@ from dblog.core.backoff import Backoff
 from dblog.core.dumps import Key, TableDump
 from dblog.core.governor import ChunkLimits, rows_after_overflow, rows_next
 from dblog.core.watermark import Ticket
-from dblog.errors import ServerChangedError, TransientError
+from dblog.errors import ServerChangedError, TransientError, UnknownKeyError
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows, DumpConnection
 from dblog.readers.interleaved import ChunkRead, Interleaver
@@ -144,6 +144,10 @@ class ChunkReader:
             try:
                 rows_asked = self._read_from_frontier(version, progress, resets, rows_asked)
                 failures = 0
+            except UnknownKeyError:
+                log.info("the table's definition does not hold the key that its dump has come to, it begins again", table=str(table))
+                self._interleaver.change_dump(lambda d: None if d is None else d.restarted(table))
+                continue
             except ServerChangedError:
                 if self._ends():
                     return
@@ -244,6 +248,9 @@ class ChunkReader:
     def _select_chunk(self, connection: DumpConnection, ticket: Ticket, version: Table, wanted: _Range, rows_asked: int) -> ChunkRead:
         """The first rows of the range, and of the table's first chunk also where the range ends. All in one proved snapshot: a row that the log has in
         front of the low mark and a snapshot does not show yet must not stand behind the greatest key.
+
+        The log may have a statement ahead that the server's keys follow already, as an ALTER that gives an ENUM a member. Whether it has shows when the
+        window closes: then the chunk is read again.
         """
         after = wanted.after
 
@@ -251,6 +258,24 @@ class ChunkReader:
             upto = self._greatest_key(connection, version) if wanted.begins else wanted.upto
             if upto is None:
                 return ChunkRead(table=version, rows=b"", row_count=0, after=after, upto=None, final=True, begins=wanted.begins)
+            if not wanted.begins:
+                self._sql.chunk_select(version, after, upto, rows_asked)  # bounds of before, which the definition of now may not hold
+            try:
+                return between(upto)
+            except UnknownKeyError as e:
+                return ChunkRead(
+                    table=version,
+                    rows=b"",
+                    row_count=0,
+                    after=after,
+                    upto=None,
+                    final=True,
+                    begins=wanted.begins,
+                    greatest=upto,
+                    fault=str(e),
+                )
+
+        def between(upto: Key) -> ChunkRead:
             statement = self._sql.chunk_select(version, after, upto, rows_asked)
             chunk = self._select(connection, statement, version, after, bytes_max=self._limits.bytes_max)
             last = self._last_key(connection, version, after, upto, chunk)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dblog.dialects.mysql import charsets
-from dblog.errors import DefiniteError
+from dblog.errors import DefiniteError, UnknownKeyError
 from dblog.model import Column, Table, TableId
 
 identifier_quote: str = "`"
@@ -386,6 +386,8 @@ def _old_name(collation: str) -> str:
 
 def _value(table: TableId, column: Column, value: Any) -> Any:
     """The value as the index orders it: an ENUM by its number, a SET by its bits, though a result set shows their texts."""
+    if column.type == "enum" and isinstance(value, int) and value > len(column.members):
+        raise _unknown_member(table, column)
     if not isinstance(value, str) or column.type not in ("enum", "set"):
         return value
     places = {member: i for i, member in enumerate(column.members)}
@@ -394,8 +396,15 @@ def _value(table: TableId, column: Column, value: Any) -> Any:
     members = [value] if column.type == "enum" else value.split(",")
     unknown = [member for member in members if member not in places]
     if unknown:
-        message = f"{table}.{column.name} holds a member that its definition lacks; the table has changed, read its schema again"
-        raise DefiniteError(message)
+        raise _unknown_member(table, column)
     if column.type == "enum":
         return places[value] + 1
     return sum(1 << places[member] for member in set(members))
+
+
+def _unknown_member(table: TableId, column: Column) -> UnknownKeyError:
+    message = (
+        f"{table}.{column.name} holds a member that its definition lacks: it has got one that the log does not tell of (an ALTER with sql_log_bin=0?); "
+        "reset the connector's offsets to have the table's definition read again"
+    )
+    return UnknownKeyError(message)
