@@ -454,3 +454,60 @@ def test_a_prepared_transaction_is_known_over_a_restart(follow: Make) -> None:
     follower.until_equal("t")
     assert follower.ops("t") == ["c", "c"], "its rows had been sent; nothing is dumped"
     assert "dblog_xa" not in follower.offset
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["while the log is followed", "while the connector is away"])
+def test_rows_prepared_before_their_table_joined_come_when_they_are_committed(
+    source: Database, followers: list[Follower], *, away: bool
+) -> None:
+    database = new_database(source, "kinds")
+    execute(
+        source, "CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (1)", database=database
+    )
+    follower = Follower(source, database, **{"table.include.list": rf"{database}\.t"})
+    followers.append(follower)
+    follower.task = follower._new_task()
+    follower.start()
+    follower.until_dumped()
+    # An earlier one that commits while the table is left out, so that its table map is known by then.
+    xa(follower, unique(), "COMMIT", "INSERT INTO u VALUES (2)")
+    follower.sql("INSERT INTO t VALUES (1)")
+    follower.until_equal("t")
+    if away:
+        follower.task.stop()
+    name = unique()
+    with connected(source, database=database) as connection, connection.cursor() as cursor:
+        for statement in (f"XA START '{name}'", "INSERT INTO u VALUES (3)", f"XA END '{name}'", f"XA PREPARE '{name}'"):
+            cursor.execute(statement)
+    follower.sql("INSERT INTO t VALUES (2)")
+    if not away:
+        follower.until_equal("t")
+    del follower.config["table.include.list"]
+    follower.restart()
+    follower.until_equal("t")
+    follower.until_equal("u")
+    follower.until(lambda: follower.task._interleaver.dump.ended)
+
+    execute(source, f"XA COMMIT '{name}'")
+
+    follower.until_equal("u")
+    assert [record["after"]["id"] for table, record in follower.values if table == "u" and record is not None].count(3) == 1
+
+
+def test_rows_prepared_while_their_table_was_left_out_are_an_error_where_nothing_is_dumped(follow: Make) -> None:
+    follower = follow("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
+    follower.config["table.exclude.list"] = rf"{follower.database}\.u"
+    follower.restart()
+    name = unique()
+    with connected(follower.source, database=follower.database) as connection, connection.cursor() as cursor:
+        for statement in (f"XA START '{name}'", "INSERT INTO u VALUES (1)", f"XA END '{name}'", f"XA PREPARE '{name}'"):
+            cursor.execute(statement)
+    follower.sql("INSERT INTO t VALUES (1)")
+    follower.until_equal("t")
+    del follower.config["table.exclude.list"]
+    follower.restart()
+
+    execute(follower.source, f"XA COMMIT '{name}'")
+
+    with pytest.raises(DefiniteError, match=rf"rows of {follower.database}\.u .*snapshot.mode=no_data"):
+        follower.until(lambda: False)

@@ -1013,6 +1013,7 @@ cdef class LogDecoder:
         if flags & PREPARED_XA:
             self.cut(0)
             self.put_event(e, self.gtid(), self.time_of(e))
+            self.stopped = 1
         return 0
 
     # --- compressed parts ----------------------------------------------------------------------------------------------

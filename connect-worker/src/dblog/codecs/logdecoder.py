@@ -572,6 +572,7 @@ class SlowLogDecoder:
         if e.body[12] & _PREPARED_XA:
             self._cut()
             self._put_event(e, self._gtid_text(), self._time_of(e))
+            self._stopped = True
 
     # --- compressed parts --------------------------------------------------------------------------------------------
 

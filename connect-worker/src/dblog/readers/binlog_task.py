@@ -506,6 +506,7 @@ class BinlogTask:
             or self._settings.text("event.processing.failure.handling.mode") != "fail",
             passes_over=self._passes_over,
             patience=patience,
+            left_out=self._left_out,
         )
         schemas.resume_parkings(progress.sequence)
 
@@ -792,6 +793,10 @@ class BinlogTask:
             self._interleaver.read_again(table, "another table has its name", lambda d, t=table: None if d is None else d.restarted(t))  # type: ignore[misc]
         if again:
             self._start_chunk_readers()
+
+    def _left_out(self, table: TableId) -> None:
+        assert self._stream is not None, "only the log thread asks for encoders of table maps"
+        self._stream.left_out(table)
 
     def _is_dumped(self, table: TableId) -> bool:
         return self._selection.includes(table) and bool(self._dumped([table]))

@@ -1,7 +1,7 @@
 """XA transactions between their two halves: which tables a prepared one has changed, and what its end means.
 
 The log has a transaction's rows at XA PREPARE, and only later whether it commits. Its rows are sent where they stand, as Debezium sends them: until the
-end nobody else can change the same rows (the prepared transaction holds their locks), so their order is right. Four things follow.
+end nobody else can change the same rows (the prepared transaction holds their locks), so their order is right. Five things follow.
 
 - A chunk read in between shows the rows as they were before, although its low mark stands behind the prepared rows: a window of such a table
   would send old values over new ones, so none is opened until the transaction has ended; dump threads take other tables meanwhile. # I2
@@ -9,6 +9,8 @@ end nobody else can change the same rows (the prepared transaction holds their l
 - What was prepared before the connector's first position has its rows before it, and no dump can see them: at its XA COMMIT every captured table is
   dumped again, for the log does not say which ones it changed. Its XA ROLLBACK means nothing: none of its rows was sent. # I3
 - Rows that lack columns cannot be read again before the commit: their tables are dumped again at the commit.
+- Rows of a table that is not captured where they stand, not yet or not by today's include lists, are passed over. By the commit the connector may follow the
+  table, with a dump that could not see them: so its name is kept, and it is dumped again at the commit. # I3
 
 So it must be known of every transaction whether it was prepared before the first position: those that have not ended travel in the offset
 (``dblog_xa``). Debezium's offsets have none, so after taking one over the rollback of an unknown transaction stops the task.
@@ -34,10 +36,13 @@ UNKNOWN = '{"prepared":{},"open":null,"forgot":true}'
 
 @dataclass(slots=True)
 class _Xa:
-    """What one transaction has changed; ``unread``: tables with rows that could not be read again before its commit."""
+    """What one transaction has changed; ``unread``: tables with rows that could not be read again before its commit; ``left_out``: tables whose rows were
+    passed over.
+    """
 
     tables: set[TableId] = field(default_factory=set)
     unread: set[TableId] = field(default_factory=set)
+    left_out: set[TableId] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +50,8 @@ class Ended:
     """An XA statement, and what has to be dumped again: all captured tables if ``unknown``."""
 
     unread: frozenset[TableId] = frozenset()
+    left_out: frozenset[TableId] = frozenset()
+    """Of a transaction that was prepared and is committed now; whoever does not capture them still has nothing to do."""
     unknown: str | None = None
     """The xid of a transaction that was prepared before the first position, and is committed now."""
 
@@ -103,6 +110,12 @@ class Prepared:
         self._open.unread.add(table)
         self._changed = True
 
+    def left_out(self, table: TableId) -> None:
+        """A table map has passed whose rows are not sent: the table is not captured, has not joined yet, or is parked."""
+        if self._open is not None and table not in self._open.left_out:
+            self._open.left_out.add(table)
+            self._changed = True
+
     def outside(self) -> None:
         """The log is between two transactions; an XA transaction always begins a batch of its own."""
         if self._open is not None:
@@ -140,7 +153,7 @@ class Prepared:
         known = self._prepared.pop(xid.lower(), None)
         self._changed = True
         if verb == "COMMIT":
-            return Ended(unknown=xid) if known is None else Ended(unread=frozenset(known.unread))
+            return Ended(unknown=xid) if known is None else Ended(unread=frozenset(known.unread), left_out=frozenset(known.left_out))
         if known.tables if known is not None else not self._complete:
             what = "of a transaction that was prepared before the connector began to read" if known is None else _named(known.tables)
             message = (
@@ -156,12 +169,12 @@ def _named(tables: set[TableId]) -> str:
 
 
 def _lists(xa: _Xa) -> list[list[list[str]]]:
-    return [[[t.database, t.name] for t in sorted(tables)] for tables in (xa.tables, xa.unread)]
+    return [[[t.database, t.name] for t in sorted(tables)] for tables in (xa.tables, xa.unread, xa.left_out)]
 
 
 def _xa(lists: list[list[list[str]]]) -> _Xa:
-    tables, unread = ({TableId(*name) for name in names} for names in lists)
-    return _Xa(tables, unread)
+    tables, unread, left_out = ({TableId(*name) for name in names} for names in lists)
+    return _Xa(tables, unread, left_out)
 
 
 def _xid_of_event(body: bytes) -> str:

@@ -117,6 +117,7 @@ class Schemas:
     """One task's schemas. ``includes`` is the selection of captured tables; ``patience`` waits out a broker or server that is away meanwhile.
 
     ``filtered``: statements that the user wants left out of the history (schema.history.internal.ddl.filter). They are followed all the same.
+    ``left_out`` is called with each table whose rows are passed over, when ``resolve`` says so.
     """
 
     def __init__(
@@ -131,8 +132,10 @@ class Schemas:
         may_park: bool = True,
         passes_over: bool = False,
         patience: Callable[[Callable[[], Any]], Any] = lambda call: call(),
+        left_out: Callable[[TableId], None] = lambda _: None,
     ) -> None:
         self._patience = patience
+        self._left_out = left_out
         self._timeline = timeline
         self._history = history
         self._dialect = dialect
@@ -154,6 +157,10 @@ class Schemas:
     def timeline(self) -> Timeline:
         """The timeline itself."""
         return self._timeline
+
+    def includes(self, table: TableId) -> bool:
+        """Whether the table is selected, known or not."""
+        return self._includes(table)
 
     def captured(self) -> list[TableId]:
         """Captured tables that exist at the newest position, in order."""
@@ -213,10 +220,12 @@ class Schemas:
         with self._lock:
             if self._expected:
                 self._arrive(position)
-            encoder = self._resolve(table_map, position, place)
-            if encoder is None and self._passes_over and (table := self._dialect.read_table_map(table_map)[0]) in self._parked:
-                return PassedOver(table, self._count_passed_over)
-            return encoder
+            table_id, seen, merge = self._dialect.read_table_map(table_map)
+            encoder = self._resolve(table_id, seen, merge, position, place)
+            parked = encoder is None and table_id in self._parked
+            if seen.is_table and (parked or encoder is IGNORED_FOR_NOW or not self._includes(table_id)):
+                self._left_out(table_id)
+            return PassedOver(table_id, self._count_passed_over) if parked and self._passes_over else encoder
 
     def _count_passed_over(self) -> None:
         self.passed_over_total += 1
@@ -230,8 +239,9 @@ class Schemas:
                 self._timeline.put(table, at)
                 self._save(table.id)
 
-    def _resolve(self, table_map: bytes, position: Position, place: LogOffset) -> RowEncoder | IgnoredForNow | None:
-        table_id, seen, merge = self._dialect.read_table_map(table_map)
+    def _resolve(
+        self, table_id: TableId, seen: Seen, merge: Merge, position: Position, place: LogOffset
+    ) -> RowEncoder | IgnoredForNow | None:
         if not self._includes(table_id) or not seen.is_table:
             return None
         if position < self._ignored_before.get(table_id, (0, 0)):

@@ -168,6 +168,10 @@ class LogStream:
             return least_ms
         return max(least_ms, (self._clock.now_us() - newest_us) / 1000)
 
+    def left_out(self, table: TableId) -> None:
+        """A table map has passed whose rows are not sent."""
+        self._prepared.left_out(table)
+
     def run(self) -> None:
         """Read until stopped; raises DefiniteError, or ServerChangedError, which only a restart of the task can cure."""
         backoff, failures = Backoff(first_s=0.2, max_s=15.0), 0
@@ -399,6 +403,7 @@ class LogStream:
             pass
         elif code == events.EventType.MARIADB_GTID:
             self._prepared.begin()
+            self._decoder.forget_tables()  # so that each table map of the transaction is told of
         elif code in events.ROWS_TYPES:
             self._marks(event)
         elif code == events.EventType.XA_PREPARE:
@@ -454,6 +459,8 @@ class LogStream:
         """Whether it is one."""
         try:
             ended = self._prepared.statement(text, where=where)
+            if self._prepared.is_open:
+                self._decoder.forget_tables()  # so that each table map of the transaction is told of
             if ended is not None:
                 self._xa_ended(ended, where)
         except DefiniteError as e:
@@ -473,6 +480,9 @@ class LogStream:
         """A prepared transaction that ends lets its tables be dumped again; rows that nobody has sent come by a dump."""
         if ended.unread:
             self._order_dump(ended.unread, f"an XA transaction was committed at {where} whose rows in the log lack columns")
+        if left_out := {table for table in ended.left_out if self._schemas.includes(table)}:
+            names = ", ".join(sorted(map(str, left_out)))
+            self._order_dump(left_out, f"an XA transaction was committed at {where}, prepared while rows of {names} were not followed")
         if ended.unknown is not None:
             why = (
                 f"the XA transaction {ended.unknown} was committed at {where}, prepared before the connector's first position, "
