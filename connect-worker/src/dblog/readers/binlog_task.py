@@ -644,10 +644,10 @@ class BinlogTask:
         limits = ChunkLimits(rows_max=self._settings.integer("dblog.chunk.rows"), bytes_max=self._settings.integer("dblog.chunk.bytes.max"))
         assert self._session is not None, "the readers run beside the log"
         settings, server = settings_of(self._settings), self._session.identity
-        dump = self._interleaver.dump
         with self._take_lock:
             if self._stopped.is_set():
                 return
+            dump = self._interleaver.dump
             waiting = sum(self._waits(t) for t in dump.tables) if dump is not None else 0
             free = [n for n in range(self._settings.integer("dblog.dump.threads")) if n not in self._chunk_readers]
             for number in free[:waiting]:
@@ -686,15 +686,17 @@ class BinlogTask:
         return not (progress.ended or progress.table in self._taken or self._interleaver.is_held(progress.table))
 
     def _put_back(self, table: TableId) -> None:
-        """A table that is held: who lets go of it starts a reader again."""
+        """The reader is through with the table, or it is held: who lets go of it starts a reader again. A reader that puts a table back asks for another one,
+        so a table that is dumped again while its reader is on the way here is read by it, and never by two.
+        """
         with self._take_lock:
             self._taken.discard(table)
 
     def _next_table(self, number: int) -> TableId | None:
         """A table of the dump that no other thread has taken; without one the reader of that number is no more."""
         assert self._interleaver is not None
-        dump = self._interleaver.dump
         with self._take_lock:
+            dump = self._interleaver.dump
             for progress in () if dump is None else dump.tables:
                 if self._waits(progress):
                     self._taken.add(progress.table)
@@ -748,10 +750,6 @@ class BinlogTask:
         assert self._schemas is not None
         for table in self._dumped(t for t in rewritten if self._schemas.table(t) is not None):
             log.info("the table is dumped again", table=str(table), reason=rewritten[table])
-            progress = self._interleaver.table_dump(table)
-            if progress is None or progress.ended:
-                with self._take_lock:
-                    self._taken.discard(table)
             self._interleaver.read_again(
                 table,
                 "its rows were rewritten",
@@ -783,11 +781,6 @@ class BinlogTask:
             return
         pairs = tuple(pairs)
         _, again = dump.renamed(pairs, self._is_dumped)
-        for table in again:
-            progress = dump.table(table)
-            if progress is None or progress.ended:
-                with self._take_lock:
-                    self._taken.discard(table)
         self._interleaver.change_dump(lambda d: None if d is None else d.renamed(pairs, self._is_dumped)[0])
         for table in again:
             self._interleaver.read_again(table, "another table has its name", lambda d, t=table: None if d is None else d.restarted(t))  # type: ignore[misc]

@@ -66,7 +66,7 @@ class ChunkSql(Protocol):
 
 
 class ChunkReader:
-    """One dump thread. ``next_table`` hands out tables, ``put_back`` takes one that cannot be read for now.
+    """One dump thread. ``next_table`` hands out tables, ``put_back`` is told of each that it is through with, for now or for good.
 
     ``table_of`` tells a table's version at the log's position.
     """
@@ -107,7 +107,10 @@ class ChunkReader:
                 table = self._next_table()
                 if table is None:
                     return
-                self._read_table(table)
+                try:
+                    self._read_table(table)
+                finally:
+                    self._put_back(table)
         finally:
             self._disconnect()
 
@@ -130,7 +133,6 @@ class ChunkReader:
             if progress is None or progress.ended:
                 return
             if self._interleaver.is_held(table):
-                self._put_back(table)
                 return
             version = self._table_of(table)
             if version is None:
