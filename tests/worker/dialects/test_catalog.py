@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dblog.dialects.mariadb.catalog import mariadb_default
 from dblog.dialects.mysql import catalog
-from dblog.dialects.mysql.catalog import DefaultText, binary_default, members_of, members_text, mysql_default
+from dblog.dialects.mysql.catalog import DefaultText, _written_defaults, binary_default, members_of, members_text, mysql_default
 from dblog.dialects.mysql.keys import choose_key
 from dblog.model import Column, Index, TableId
 from hypothesis import given
@@ -221,3 +221,22 @@ def index(name: str, *columns: str, unique: bool = True, partial: bool = False, 
 )
 def test_the_key_is_the_primary_key_or_the_first_unique_index_without_null(indexes, key) -> None:
     assert choose_key([column("a"), column("b"), column("x", nullable=True)], indexes) == key
+
+
+def test_written_defaults_are_found_behind_any_number_of_members_with_quotes() -> None:
+    members = ",".join(f"'m{number}''x'" for number in range(64))
+    statement = "\n".join(
+        [
+            "CREATE TABLE `t` (",
+            f"  `a` set({members}) DEFAULT NULL,",
+            f"  `b` set({members}) CHARACTER SET latin1 NOT NULL DEFAULT 'm1''x',",
+            "  `c` enum('x DEFAULT ''y''','z') DEFAULT 'z' COMMENT 'DEFAULT ''n''',",
+            "  `d``e` blob DEFAULT x'00ff',",
+            "  `f` enum('a\\\\','b') DEFAULT 'b'",
+            ") COMMENT='it''s'",
+        ]
+    )
+
+    found = dict(_written_defaults(statement))
+
+    assert found == {"b": "'m1''x'", "c": "'z'", "d`e": "x'00ff'", "f": "'b'"}
