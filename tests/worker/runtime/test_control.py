@@ -77,3 +77,19 @@ def test_a_task_whose_herder_is_gone_ends(begin):
 
     assert process.wait(20) == HERDER_GONE_EXIT_CODE
     assert time.monotonic() - began_s < 5
+
+
+def test_a_task_that_can_no_longer_hear_its_herder_ends_with_the_reason():
+    ours, theirs = socket.socketpair()
+    without_timers = "import resource; resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, 0))\n"
+    command = [sys.executable, "-c", without_timers + PROGRAM, str(theirs.fileno()), "asleep"]
+    with ours, theirs, subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True) as process:
+        say(ours, {"type": "start", "lease_until_s": lease_clock_s() + 600})
+        try:
+            _, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+
+    assert process.returncode == -signal.SIGABRT, "a signal: the herder starts the task again"
+    assert "timer_create" in errors
+    assert "this process ends with it" in errors

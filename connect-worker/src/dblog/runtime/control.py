@@ -7,11 +7,14 @@ longer is no better: it says in its first message, and again and again, until wh
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import socket
+import sys
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +33,7 @@ class Control:
         self._write_lock = threading.Lock()
         self._deadline = Deadline()
         self.on_message: Callable[[dict[str, Any]], None] = lambda _message: None
-        self._reader = threading.Thread(target=self._read, name="control", daemon=True)
+        self._reader = threading.Thread(target=self._follow, name="control", daemon=True)
         self._reader.start()
 
     def send(self, message: dict[str, Any]) -> None:
@@ -50,6 +53,16 @@ class Control:
             return self._messages.get(timeout=timeout_s)
         except queue.Empty:
             return None
+
+    def _follow(self) -> None:
+        try:
+            self._read()
+        except BaseException:  # noqa: BLE001  nobody would hear the herder any more, nor the end of its lease
+            with contextlib.suppress(Exception):
+                print("The thread that reads the herder's messages has ended; this process ends with it.", file=sys.stderr)  # noqa: T201
+                traceback.print_exc()
+            # A signal, not an exit code: what failed here is this process, not its task, so the herder starts it again.
+            os.abort()
 
     def _read(self) -> None:
         pending = b""
