@@ -99,6 +99,7 @@ def assemble(
         set_level=TABLE.set,
         on_fatal=on_fatal,
         properties=texts,
+        further_logs=() if registry is None else (registry.log,),
     )
     validator = Validator(
         providers=providers,

@@ -16,7 +16,7 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -87,6 +87,7 @@ from dblog.config.worker import WorkerConfig
 from dblog.core.backoff import Backoff
 from dblog.errors import ConfigError, DblogError, TransientError
 from dblog.kafka.group import Membership
+from dblog.kafka.log import CompactedLog
 
 _log = structlog.get_logger("dblog.cluster.herder")
 
@@ -162,7 +163,9 @@ class Herder:
         set_level: Callable[[str, str], object],
         on_fatal: Callable[[BaseException], None],
         properties: Mapping[str, str] | None = None,
+        further_logs: Sequence[CompactedLog] = (),
     ) -> None:
+        """``further_logs``: topics that others open and close, and without which this worker is of no use either."""
         settings = worker.settings
         self.worker = worker
         self.configs = ConfigStore(settings.text("config.storage.topic"), make_log, on_change=self._on_config_record)
@@ -172,6 +175,7 @@ class Herder:
         self.cluster_id = ""
         self.generation = 1
         self.stage = Stage("starting up", clock.now_us())
+        self._followed = (self.configs.log, self.statuses.log, self.offsets.log, *further_logs)
         self._membership = membership
         self._term: int | None = None
         """The membership's term in which this worker runs connectors; None while it does not."""
@@ -461,9 +465,9 @@ class Herder:
         """Take what has come, then reconcile once for all of it."""
         self._take_due()
         self._check_lead()
-        for store in (self.configs, self.statuses, self.offsets):
-            if store.log.ended is not None:
-                raise TransientError(f"the topic {store.log.topic} is no longer followed: {store.log.ended}")
+        for log in self._followed:
+            if log.ended is not None:
+                raise TransientError(f"the topic {log.topic} is no longer followed: {log.ended}")
         timeout_s = 5.0
         if self._dirty:
             timeout_s = 0.0

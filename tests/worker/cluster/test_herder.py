@@ -1,0 +1,156 @@
+"""The herder's turns without Kafka: its topics, its membership and its clock are the test's. One turn at a time, in the test's thread."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+from dblog.cluster.herder import Herder
+from dblog.cluster.program import TaskProgram
+from dblog.cluster.records import State, TaskId
+from dblog.config.worker import read_worker_config
+from dblog.errors import TransientError
+from dblog.kafka.group import Standing
+
+
+class HeldLog:
+    """A topic that is read at once, or cannot be read while ``problem`` is set."""
+
+    def __init__(self, topic, _take=None):
+        self.topic = topic
+        self.ended = None
+        self.problem = None
+        self.reads = 0
+
+    def read_to_end(self, *, limit_s):
+        self.reads += 1
+        if self.problem is not None:
+            raise self.problem
+
+    def put_later(self, key, value):
+        pass
+
+    def abandon(self):
+        pass
+
+
+class HeldClock:
+    def __init__(self):
+        self.at_s = 100.0
+
+    def monotonic_s(self):
+        return self.at_s
+
+    def now_us(self):
+        return round(self.at_s * 1_000_000)
+
+
+def herder_with(clock, membership, **more):
+    properties = {
+        "bootstrap.servers": "localhost:1",
+        "group.id": "g",
+        "config.storage.topic": "c",
+        "offset.storage.topic": "o",
+        "status.storage.topic": "s",
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    }
+    return Herder(
+        read_worker_config(properties),
+        make_log=HeldLog,
+        membership=membership,
+        prepare=lambda _stopped: "",
+        task_program=TaskProgram([sys.executable]),
+        providers={},
+        clock=clock,
+        set_level=lambda _name, _level: None,
+        on_fatal=lambda _error: None,
+        **more,
+    )
+
+
+@pytest.fixture
+def clock():
+    return HeldClock()
+
+
+@pytest.fixture
+def membership():
+    return SimpleNamespace(standing=Standing(leads=True, term=1, leader="http://here"), group="g")
+
+
+@pytest.fixture
+def registry_log():
+    return HeldLog("_schemas")
+
+
+@pytest.fixture
+def herder(clock, membership, registry_log):
+    made = herder_with(clock, membership, further_logs=[registry_log])
+    yield made
+    made._processes.close()
+
+
+def turn(herder):
+    herder._mailbox.put(lambda: None)  # a turn waits for something to do
+    herder._turn()
+
+
+@pytest.mark.parametrize("which", ["configs", "statuses", "offsets", "registry"])
+def test_a_topic_that_is_no_longer_followed_ends_the_worker(herder, registry_log, which):
+    log = registry_log if which == "registry" else getattr(herder, which).log
+    turn(herder)
+    log.ended = OSError("no room")
+
+    with pytest.raises(TransientError, match=f"the topic {log.topic} is no longer followed: no room"):
+        turn(herder)
+
+
+def test_a_take_over_that_failed_is_tried_again_after_its_pause_and_not_in_every_turn(herder, clock):
+    log = herder.configs.log
+    log.problem = TransientError("no broker")
+    turn(herder)
+    assert log.reads == 1
+    for _ in range(5):
+        turn(herder)
+    assert (log.reads, len(herder._timers)) == (1, 1)
+
+    clock.at_s += 1.01
+    turn(herder)
+    assert (log.reads, len(herder._timers)) == (2, 1)
+    log.problem = None
+    clock.at_s += 1.01
+    turn(herder)
+
+    assert (log.reads, herder.leads, herder._timers) == (3, True, [])
+
+
+def test_what_falls_due_while_timers_are_taken_has_its_turn_after_the_requests_that_wait(herder, clock):
+    done = []
+
+    def again():
+        done.append("timer")
+        assert len(done) < 10, "a timer that falls due again at once leaves no turn to anybody"
+        clock.at_s += 1
+        herder._later(0.0, again)
+
+    herder._later(0.0, again)
+    herder._mailbox.put(lambda: done.append("request"))
+    turn(herder)
+    turn(herder)
+
+    assert done == ["timer", "request", "timer"]
+
+
+def test_the_status_of_a_connector_has_the_numbers_of_its_own_tasks_alone(herder, monkeypatch):
+    status = herder._status(State.RUNNING, None, None)
+    monkeypatch.setattr(herder.statuses, "connector", lambda _name: status)
+    monkeypatch.setattr(herder.statuses, "tasks", lambda _name: {0: status, 2: status})
+    for connector, number in (("a", 0), ("a", 1), ("b", 2)):
+        task = SimpleNamespace(metrics={"of": float(f"{number}.{ord(connector)}")}, waits=None, state=State.RUNNING)
+        herder._tasks[TaskId(connector, number)] = task
+
+    seen = {}
+    monkeypatch.setattr("dblog.cluster.herder.status_answer", lambda *parts: seen.update(numbers=parts[-1]) or {})
+    herder.status_of("a")
+
+    assert seen["numbers"] == {0: {"of": 0.97}}
