@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 from stack.errors import StackError
 from stack.process import wait_until
@@ -51,9 +52,19 @@ class BackgroundServers:
                 raise StackError(f"other servers are running, without {', '.join(lacking)}; stop them first: make servers-stop")
             return addresses
         self.addresses_file.parent.mkdir(parents=True, exist_ok=True)
+        # Opened without truncating: until the lock is ours, what the file says is another start's.
+        with self._lock_file.open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StackError("another start of these servers is under way; wait for it, or stop them: make servers-stop") from None
+            lock.truncate(0)
+            self._start_locked(names, lock)
+        return self.addresses()
+
+    def _start_locked(self, names: Sequence[str], lock: TextIO) -> None:
         self.addresses_file.unlink(missing_ok=True)
-        with self._lock_file.open("w") as lock, self._log_file.open("w") as log, self.addresses_file.open("w") as addresses_out:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self._log_file.open("w") as log, self.addresses_file.open("w") as addresses_out:
             process = subprocess.Popen(
                 [sys.executable, "-m", "stack", "up", *names],
                 stdin=subprocess.DEVNULL,
@@ -65,14 +76,16 @@ class BackgroundServers:
             lock.write(str(process.pid))
             lock.flush()
             _wait_for_addresses(process, self.addresses_file, self._log_file)
-        return self.addresses()
 
     def stop(self) -> bool:
         """End the servers and remove their data; False when none ran."""
         if not self.running:
             self.addresses_file.unlink(missing_ok=True)
             return False
-        os.kill(int(self._lock_file.read_text()), signal.SIGTERM)
+        pid = self._lock_file.read_text()
+        if not pid:
+            raise StackError("a start of the servers is under way and has no process yet; try again in a moment: make servers-stop")
+        os.kill(int(pid), signal.SIGTERM)
         wait_until(lambda: not self.running, timeout_s=_STOP_S, what="the servers to end")
         self.addresses_file.unlink(missing_ok=True)
         return True

@@ -1,0 +1,32 @@
+"""Servers in the background when two commands come at once: neither destroys what the other has written."""
+
+import fcntl
+
+import pytest
+from stack.background import BackgroundServers
+from stack.errors import StackError
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Another command's lock on these servers."""
+    with (tmp_path / "servers.lock").open("a+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
+
+
+def test_of_two_starts_at_once_one_is_refused_and_the_others_files_stay(tmp_path, other, monkeypatch):
+    other.write("4711")
+    other.flush()
+    (tmp_path / "servers.json").write_text("the other's")
+    monkeypatch.setattr(BackgroundServers, "running", False)  # as it was when the second one looked
+
+    with pytest.raises(StackError, match="make servers-stop"):
+        BackgroundServers(tmp_path).start(["kafka"])
+    assert (tmp_path / "servers.lock").read_text() == "4711"
+    assert (tmp_path / "servers.json").read_text() == "the other's"
+
+
+def test_a_stop_that_meets_a_start_without_a_process_says_what_to_do(tmp_path, other):
+    with pytest.raises(StackError, match=r"try again in a moment: make servers-stop"):
+        BackgroundServers(tmp_path).stop()
