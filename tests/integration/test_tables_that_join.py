@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from dblog.errors import DefiniteError
 from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database
@@ -154,3 +155,99 @@ def test_a_table_that_joined_and_was_dumped_is_not_dumped_again_though_the_offse
     follower.until(lambda: "r" in follower.ops("later"))
 
     assert "items" not in [table for table, _ in follower.values[sent:]]
+
+
+UNTELLABLE = (
+    "SET sql_log_bin = 0",
+    "ALTER TABLE items ADD COLUMN b INT",
+    "SET sql_log_bin = 1",
+    "INSERT INTO items VALUES (2, 'passed over', 2, 2)",
+    "SET sql_log_bin = 0",
+    "ALTER TABLE items DROP COLUMN b",
+)
+"""A row of columns that neither the log's statements nor the server's catalog tell of: its table is parked."""
+
+
+def with_a_row_that_nobody_can_tell(shop: Any, **config: str) -> Follower:
+    """A follower that is down, with such a row ahead of it."""
+    follower: Follower = shop(**config)
+    follower.sql("INSERT INTO items VALUES (0, 'old', 0)")
+    follower.start()
+    follower.sql("INSERT INTO items VALUES (1, 'one', 1)", "INSERT INTO customers (name) VALUES ('a')")
+    follower.until(lambda: bool(follower.rows.get("items")))
+    follower.until_equal("customers")
+    follower.task.stop()
+    follower.sql(*UNTELLABLE)
+    follower.sql("INSERT INTO customers (name) VALUES ('b')")
+    return follower
+
+
+GOES_ON = {"inconsistent.schema.handling.mode": "warn"}
+NOT_DUMPED = [{"snapshot.mode": "no_data"}, {"snapshot.include.collection.list": r".*\.customers"}]
+
+
+@pytest.mark.parametrize("selection", NOT_DUMPED)
+@pytest.mark.parametrize("goes_on", [{}, GOES_ON, {"event.processing.failure.handling.mode": "warn"}])
+def test_rows_that_are_passed_over_where_nothing_dumps_their_table_are_an_error_or_counted(
+    shop: Any, selection: dict[str, str], goes_on: dict[str, str]
+) -> None:
+    follower = with_a_row_that_nobody_can_tell(shop, **selection, **goes_on)
+
+    if not goes_on:
+        follower.restart()
+        with pytest.raises(DefiniteError, match=r"rows of .*items in the log cannot be decoded.*inconsistent.schema.handling.mode=warn"):
+            follower.until_equal("customers")
+        return
+    follower.restart()
+    follower.until(lambda: any(row["name"] == "b" for row in follower.rows["customers"].values()))
+    assert follower.task.metrics()["log_events_skipped_total"] == 1
+    follower.restart()
+    follower.sql("INSERT INTO items VALUES (3, 'later', 3)", "INSERT INTO customers (name) VALUES ('c')")
+
+    follower.until(lambda: any(row["name"] == "c" for row in follower.rows["customers"].values()))
+    follower.until(lambda: any(row["id"] == 3 for row in follower.rows["items"].values()))
+    assert [r["after"]["id"] for t, r in follower.values if t == "items" and r is not None and r["op"] == "c"] == [1, 3]
+    assert ("r" in follower.ops("items"), "dblog_dump" in (follower.offset or {})) == (False, "snapshot.mode" not in selection)
+
+
+def test_a_table_that_was_parked_is_not_taken_up_where_nothing_dumps_it_any_more(shop: Any) -> None:
+    follower = with_a_row_that_nobody_can_tell(shop)
+    follower.restart()
+    follower.until_equal("customers")
+    follower.task.stop()
+
+    follower.config["snapshot.include.collection.list"] = r".*\.customers"
+    for _ in range(2):
+        follower.task = follower._new_task()
+        with pytest.raises(DefiniteError, match=r"only a dump of .*items brings them"):
+            follower.task.start(follower.offset)
+        follower.task.stop()
+    follower.config |= GOES_ON
+    follower.restart()
+    follower.sql("INSERT INTO items VALUES (3, 'later', 3)")
+    follower.until(lambda: any(row["id"] == 3 for row in follower.rows["items"].values()))
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_table_that_was_parked_is_dumped_at_a_restart_on_an_idle_log(shop: Any, killed: bool) -> None:
+    follower = with_a_row_that_nobody_can_tell(shop)
+    follower.restart()
+    follower.until_equal("customers")
+    assert follower.task.metrics()["tables_parked"] == 1
+    file, pos, *_ = execute(follower.source, "SHOW MASTER STATUS" if follower.source.flavor == "mariadb" else "SHOW BINARY LOG STATUS")[0]
+    follower.until(lambda: ((follower.offset or {})["file"], (follower.offset or {})["pos"]) >= (str(file), int(str(pos))))
+    sent = len(follower.ops("items"))
+
+    follower.task.stop()
+    if killed:  # the history has what is to be dumped, the stored offset does not yet
+        follower.task = follower._new_task()
+        follower.task.start(follower.offset)
+    follower.restart()
+
+    follower.until_equal("items")
+    follower.until_dumped()
+    assert follower.ops("items")[sent:] == ["r"] * 3
+    follower.restart()
+    follower.sql("INSERT INTO items VALUES (3, 'later', 3)")
+    follower.until_equal("items")
+    assert follower.ops("items")[sent:] == [*["r"] * 3, "c"], "dumped once"

@@ -36,7 +36,7 @@ class World:
     log: FakeHistoryLog = field(default_factory=FakeHistoryLog)
     readings: int = 0
 
-    def schemas(self, timeline: Timeline, *, may_park: bool = True) -> Schemas:
+    def schemas(self, timeline: Timeline, **options: Any) -> Schemas:
         dialect = SchemaDialect(
             read_table_map=lambda body: (
                 T if body == b"t" else U,
@@ -51,7 +51,7 @@ class World:
         )
         history = SchemaHistory(self.log, server="s")
         build: Any = lambda built: SimpleNamespace(plan=SimpleNamespace(table=built))  # noqa: E731
-        return Schemas(timeline=timeline, history=history, dialect=dialect, includes=lambda _: True, build_encoder=build, may_park=may_park)
+        return Schemas(timeline=timeline, history=history, dialect=dialect, includes=lambda _: True, build_encoder=build, **options)
 
     seen: Seen = field(default_factory=lambda: Seen(columns=table(T, "", "").columns, named=False))
 
@@ -101,7 +101,7 @@ def test_a_table_altered_again_is_parked_to_where_the_server_is_and_no_other() -
 
 def test_where_nothing_is_dumped_rows_are_not_passed_over_either() -> None:
     world = World(now={T: table(T, "id", "late")}, touched=True, changes=(Unknown((T,), "a clause"),))
-    schemas = world.schemas(known(table(T, "id")), may_park=False)
+    schemas = world.schemas(known(table(T, "id")), dumps=lambda _: False)
 
     with pytest.raises(DefiniteError, match=r"rows of d\.t in the log cannot be decoded: .*binlog_row_metadata"):
         world.statement(schemas, (1, 10))
@@ -196,7 +196,7 @@ def test_a_log_that_contradicts_statements_and_server_parks_its_table_alone() ->
     assert schemas.resolve(b"t", (1, 60), PLACE) is None
     assert world.readings == 1
     with pytest.raises(DefiniteError, match="the log contradicts the schema of d.t"):
-        world.schemas(known(table(T, "id")), may_park=False).resolve(b"t", (1, 50), PLACE)
+        world.schemas(known(table(T, "id")), dumps=lambda _: False).resolve(b"t", (1, 50), PLACE)
 
 
 @pytest.mark.parametrize("gone", [True, False])

@@ -35,6 +35,7 @@ def stream_at(*, gtids: str | None, event: int = 0) -> LogStream:
         heartbeat_interval_s=0,
         clock=SystemClock(),
         on_tables_changed=nothing,
+        on_tables_back=nothing,
         dump_again=nothing,
     )
 
@@ -161,6 +162,7 @@ def test_heartbeats_and_places_go_out_while_there_is_always_more_to_read() -> No
         heartbeat_interval_s=3.0,
         clock=busy,
         on_tables_changed=nothing,
+        on_tables_back=nothing,
         dump_again=nothing,
     )
 

@@ -580,8 +580,9 @@ _EVENT_OPTIONS = (
     ),
     _opt(
         name="inconsistent.schema.handling.mode",
-        doc="What happens to rows of a table whose schema at their place cannot be told. A connector that dumps passes over them and dumps the table "
-        "again; one that dumps nothing fails, or goes on without them, with a warning and a count.",
+        doc="What happens to rows of a table whose schema at their place cannot be told. Of a table that snapshot.mode and "
+        "snapshot.include.collection.list have dumped they are passed over, and it is dumped again; of any other table the task fails, or goes on "
+        "without them, with a warning and a count.",
         default="fail",
         group=EVENTS,
         label="Inconsistent schema handling",

@@ -49,7 +49,7 @@ from dblog.readers.prepared import UNKNOWN
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.reread import Reread
 from dblog.readers.schemas import Reading, SchemaDialect, Schemas
-from dblog.readers.start import From, StartPlan, dumps_at_all, may_start_over, start_plan
+from dblog.readers.start import From, StartPlan, dumps, dumps_at_all, may_start_over, start_plan
 from dblog.readers.stream import LogStream
 from dblog.readers.takeover import take_over
 
@@ -116,12 +116,14 @@ class BinlogTask:
         self._ends_after_dump = False
         self._filtered = name_matcher(settings.originals.get(DDL_FILTER), option=DDL_FILTER) or (lambda _: False)
         self._found: list[SchemaChange] = []
-        self._passes_over = not dumps_at_all(self._mode) and settings.text("inconsistent.schema.handling.mode") != "fail"
+        self._goes_on = any(
+            settings.text(f"{what}.handling.mode") != "fail" for what in ("inconsistent.schema", "event.processing.failure")
+        )
+        self._dumps = dumps(self._mode, settings.originals.get("snapshot.include.collection.list"))
         self._redumps = settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(self._mode)
         self._stopped = threading.Event()
         self._joined: dict[TableId, tuple[int, Position]] = {}
         self._expected: list[tuple[Table, Position]] = []
-        self._unparked: list[TableId] = []
         self._dump_report_due_s = clock.monotonic_s() + DUMP_REPORT_INTERVAL_S
         self.partition: Mapping[str, str] = {"server": self._prefix}
         self.fold = BinlogOffset(LogProgress(flavor=dialect.name, file="", pos=4, gtids=None), dump=None)
@@ -135,8 +137,8 @@ class BinlogTask:
         self._name_marks(session)
         history = self._history = self._history_of()
         plan = start_plan(self._mode, offset)
-        dumps = plan.new_dump or plan.dumps_new_tables or (plan.dump is not None and not plan.dump.done)
-        self._check(session, marks=self._marks if dumps or rereads(self._settings) else None)
+        reads_chunks = plan.new_dump or plan.dumps_new_tables or (plan.dump is not None and not plan.dump.done)
+        self._check(session, marks=self._marks if reads_chunks or rereads(self._settings) else None)
         if plan.log_from is From.OFFSET:
             assert offset is not None, "only a stored offset makes this plan"
             try:
@@ -158,11 +160,8 @@ class BinlogTask:
         elif plan.dumps_new_tables:
             known = 0 if dump is None else dump.joins
             if added := self._dumped(table for table, (number, _) in self._joined.items() if number > known):
-                log.info("new tables are dumped", count=len(added), tables=[str(t) for t in added[:20]])
+                log.info("tables that were new or parked are dumped", count=len(added), tables=[str(t) for t in added[:20]])
                 dump = (dump or dump_of(self._run, ())).with_new(added)
-        for table in self._dumped(self._unparked) if dumps_at_all(self._mode) else ():
-            log.info("a table that was parked is dumped again", table=str(table))
-            dump = (dump or dump_of(self._run, ())).with_tables([table]).restarted(table)
         if dump is not None and plan.dumps_new_tables:
             dump = replace(dump, joins=max([dump.joins, *(number for number, _ in self._joined.values())]))
         self._ends_after_dump = plan.ends_after_dump
@@ -350,17 +349,19 @@ class BinlogTask:
         if unknown_epoch and epoch_before:
             history.save(timeline, self._doubt(timeline, now, progress.sequence))
         new_tables, parked = [], timeline.in_state(Parked)
-        dumped = set(self._dumped(table.id for table in now)) if dumps_at_all(self._mode) else set()
+        self._dumped_or_done_without(
+            table.id for table in now if table.id in parked
+        )  # ahead of the history, which would not name them parked any more
         for table in now:
-            if not timeline.versions(table.id) and table.id not in dumped:
+            note: dict[str, object] = {"file": file, "pos": pos}
+            if not timeline.versions(table.id) and not self._dumps(table.id):
                 self._expected.append((table, joined))  # followed from the stored offset, not from here: nothing else brings its rows
             elif not timeline.versions(table.id):
-                timeline.put(table, joined, note={"file": file, "pos": pos, JOINED: number})
+                timeline.put(table, joined, note={**note, JOINED: number})
                 new_tables.append(table.id)
             elif table.id in parked:
-                timeline.put(table, joined, note={"file": file, "pos": pos})
-                if joined <= progress.sequence:  # the log does not come to the parking's end any more: it stands there
-                    self._unparked.append(table.id)
+                # The log may not come to the parking's end any more, for it stands there: then it joins, and is dumped by the number of the joining.
+                timeline.put(table, joined, note={**note, JOINED: number} if joined <= progress.sequence else note)
         if new_tables or parked:
             history.save(timeline, [*new_tables, *parked])
         self._joined = timeline.joined()
@@ -411,12 +412,12 @@ class BinlogTask:
     def _doubt(self, timeline: Timeline, now: list[Table], at: Position) -> list[TableId]:
         """The offset is not of our own writing: a person has set it, or Debezium has come on in between and has kept the DDL to itself. A table that the server
         has otherwise than we have it was altered somewhere: behind the offset, or where nobody looked. It is parked, and dumped where the catalog was read;
-        without dumps its schema is read when its first row comes, if no statement touches it from there on. # I4
+        where nothing dumps it its schema is read when its first row comes, if no statement touches it from there on. # I4
         """
         why = "the stored offset was not written by this connector, and the table is not what it was"
         found = [t.id for t in now if (known := timeline.current_table(t.id)) is not None and known != t]
         for table in found:
-            if dumps_at_all(self._mode):
+            if self._dumps(table):
                 timeline.park(table, at, why)
             else:
                 timeline.mark_stale(table, at, why)
@@ -454,9 +455,7 @@ class BinlogTask:
         return Timeline(captured=self._selection.includes)
 
     def _dumped(self, tables: Iterable[TableId]) -> list[TableId]:
-        """Those of the tables that snapshot.include.collection.list selects (all without it)."""
-        wanted = name_matcher(self._settings.originals.get("snapshot.include.collection.list"), option="snapshot.include.collection.list")
-        return [t for t in tables if wanted is None or wanted(str(t))]
+        return [t for t in tables if self._dumps(t)]
 
     # ---- run
 
@@ -501,10 +500,8 @@ class BinlogTask:
             includes=self._selection.includes,
             build_encoder=lambda table: patience(lambda: self._encoders.encoder(table)),
             filtered=self._filtered,
-            may_park=dumps_at_all(self._mode)
-            or self._passes_over
-            or self._settings.text("event.processing.failure.handling.mode") != "fail",
-            passes_over=self._passes_over,
+            dumps=self._dumps,
+            goes_on=self._goes_on,
             patience=patience,
             left_out=self._left_out,
         )
@@ -552,6 +549,7 @@ class BinlogTask:
             heartbeat_interval_s=heartbeat_s,
             clock=self._clock,
             on_tables_changed=self._tables_changed,
+            on_tables_back=self._tables_back,
             dump_again=self._must_dump_again,
             reread=self._new_reread(patience) if rereads(self._settings) else None,
             tables_released=self._start_chunk_readers,
@@ -705,16 +703,16 @@ class BinlogTask:
         return None
 
     def _tables_changed(self, changes: Iterable[Change], rewritten: Mapping[TableId, str]) -> None:
-        """What DDL means for a dump under way: a table that is gone is done, a renamed one is read under its new name, a rewritten one again.
-
-        Without changes it is the end of a parking: rows are missing, and the dump that brings them is no matter of taste, but where nothing is dumped and
-        the user wants to go on without them.
-        """
+        """What DDL means for a dump under way: a table that is gone is done, a renamed one is read under its new name, a rewritten one again."""
         assert self._interleaver is not None
         if self._interleaver.dump is not None:
             self._follow_in_dump(changes)
-        if rewritten and (self._redumps or (not changes and not self._passes_over)):
+        if rewritten and self._redumps:
             self._dump_again(rewritten)
+
+    def _tables_back(self, tables: Mapping[TableId, str]) -> None:
+        """Tables whose rows were passed over until now can be told again. The dump that brings these rows is no matter of taste. # I3"""
+        self._dump_again({table: tables[table] for table in self._dumped_or_done_without(tables)})
 
     def _new_reread(self, patience: Patience) -> Reread:
         assert self._session is not None, "made once the task is connected"
@@ -733,8 +731,11 @@ class BinlogTask:
         """Rows that only a dump can bring, of these tables or (None) of any captured one; DefiniteError where the configuration dumps none. # I3"""
         assert self._schemas is not None
         wanted = self._schemas.captured() if tables is None else list(tables)
-        dumped = self._dumped(wanted) if dumps_at_all(self._mode) else []
-        left_out = sorted(str(t) for t in {*wanted} - {*dumped})
+        self._refuse_left_out(wanted, why)
+        self._dump_again(dict.fromkeys(wanted, why))
+
+    def _refuse_left_out(self, tables: Iterable[TableId], why: str) -> None:
+        left_out = sorted(str(t) for t in tables if not self._dumps(t))
         if left_out:
             message = (
                 f"{why}; only a dump of {', '.join(left_out[:20])} brings them, which snapshot.mode={self._mode} or "
@@ -742,7 +743,13 @@ class BinlogTask:
                 "event.processing.failure.handling.mode=warn to go on without these rows"
             )
             raise DefiniteError(message)
-        self._dump_again(dict.fromkeys(wanted, why))
+
+    def _dumped_or_done_without(self, parked: Iterable[TableId]) -> list[TableId]:
+        """Those of tables that were parked whose rows a dump brings. The others' rows are lost: DefiniteError unless that is wished. # I3"""
+        tables = list(parked)
+        if not self._goes_on:
+            self._refuse_left_out(tables, "rows were passed over while their table was parked")
+        return self._dumped(tables)
 
     def _dump_again(self, rewritten: Mapping[TableId, str]) -> None:
         """Dump tables whose old rows have changed without events; the next batch carries the dump's new state into the offset. # I3"""
@@ -792,7 +799,7 @@ class BinlogTask:
         self._stream.left_out(table)
 
     def _is_dumped(self, table: TableId) -> bool:
-        return self._selection.includes(table) and bool(self._dumped([table]))
+        return self._selection.includes(table) and self._dumps(table)
 
     def _thread(self, name: str, work: Callable[[], None]) -> None:
         def guarded() -> None:

@@ -29,7 +29,7 @@ from dblog.dialects.mysql.session import settings_of
 from dblog.errors import DefiniteError
 from dblog.kafka.converters import AvroConverter
 from dblog.model import Column, Table, TableId
-from dblog.readers.start import dumps_at_all
+from dblog.readers.start import dumps
 from dblog.readers.tasks import Parts, parts_of
 
 AFTER_ALL = (1 << 62, 0)
@@ -63,14 +63,15 @@ def explain(config: Mapping[str, str], worker: Mapping[str, str], statement: str
     changes = tuple(parse(statement, _default_database(database, timeline), AFTER_ALL))
     lookup = timeline.lookup_before(AFTER_ALL)
     rewritten = parts.dialect.rewritten(changes, lookup)
-    redumps = parts.settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(parts.settings.text("snapshot.mode"))
+    redumps = parts.settings.text("dblog.ddl.redump") == "changed"
+    is_dumped = dumps(parts.settings.text("snapshot.mode"), parts.settings.originals.get("snapshot.include.collection.list"))
     tables = []
     for what, old, new, before, after in _steps(changes, lookup, timeline):
         told = _table(parts, what, old, new, before, after)
         named = new or old
         told["captured"] = selection.includes(named)
         told["rows"] = rewritten.get(named)
-        told["dumped_again"] = bool(told["captured"] and redumps and named in rewritten)
+        told["dumped_again"] = bool(told["captured"] and redumps and is_dumped(named) and named in rewritten)
         tables.append(told)
     return {
         "understood": not any(isinstance(change, Unknown) for change in changes),

@@ -6,9 +6,9 @@ If the server agrees with the log, its schema is taken; if it disagrees too, the
 
 What the server says of a table is true at the server's end of the log, not where we are: it is taken only if no statement in between touches the table
 (``Reading.touched``). If one does, the table is parked from here to that end: its rows are passed over, every other table goes on, and at the end the
-table has a schema again and is dumped anew, because its rows of the stretch are missing. A table that cannot be told at all stays parked. Where the
-connector dumps nothing, rows that are passed over would never come: there the task ends instead, unless inconsistent.schema.handling.mode says that it
-shall go on without them; then their events are counted. # I5
+table has a schema again and is dumped anew, because its rows of the stretch are missing. A table that cannot be told at all stays parked. Rows that are
+passed over of a table that nothing dumps would never come: there the task ends instead, unless the user wants it to go on without them; then their
+events are counted. # I5
 
 The log thread moves it; chunk threads ask for tables, and the committer lets versions go: one lock serves all, and none asks per row.
 """
@@ -35,6 +35,8 @@ from dblog.readers.history import SchemaHistory
 
 log = structlog.get_logger(__name__)
 
+
+WAS_PARKED = "rows were passed over while it was parked"
 
 Merge = Callable[[Column, Column], Column]
 """(known, seen) -> the column to decode with; see ``core.crosscheck.cross_check``."""
@@ -117,7 +119,8 @@ class Schemas:
     """One task's schemas. ``includes`` is the selection of captured tables; ``patience`` waits out a broker or server that is away meanwhile.
 
     ``filtered``: statements that the user wants left out of the history (schema.history.internal.ddl.filter). They are followed all the same.
-    ``left_out`` is called with each table whose rows are passed over, when ``resolve`` says so.
+    ``dumps``: whether a dump may bring rows of the table that were passed over; ``goes_on``: whether the task does so without them where none may.
+    ``left_out`` is called with each table whose rows are passed over for now, when ``resolve`` says so.
     """
 
     def __init__(
@@ -129,8 +132,8 @@ class Schemas:
         includes: Callable[[TableId], bool],
         build_encoder: Callable[[Table], RowEncoder],
         filtered: Callable[[str], bool] = lambda _: False,
-        may_park: bool = True,
-        passes_over: bool = False,
+        dumps: Callable[[TableId], bool] = lambda _: True,
+        goes_on: bool = False,
         patience: Callable[[Callable[[], Any]], Any] = lambda call: call(),
         left_out: Callable[[TableId], None] = lambda _: None,
     ) -> None:
@@ -142,8 +145,8 @@ class Schemas:
         self._includes = includes
         self._build_encoder = build_encoder
         self._filtered = filtered
-        self._may_park = may_park
-        self._passes_over = passes_over
+        self._dumps = dumps
+        self._goes_on = goes_on
         self.passed_over_total = 0
         """Rows events of parked tables that no dump will bring, where the connector is told to go on without them."""
         self._parked: dict[TableId, str] = {}
@@ -202,7 +205,7 @@ class Schemas:
 
     def take_ended(self, position: Position) -> dict[TableId, str]:
         """The tables whose parking the log has come to the end of: they must be dumped anew. The decoder has to forget its tables."""
-        ended = {table: "it was parked and has a schema again" for end, table in self._ends if end <= position}
+        ended = {table: WAS_PARKED for end, table in self._ends if end <= position}
         self._ends = [(end, table) for end, table in self._ends if end > position]
         for table in ended:
             self._parked.pop(table, None)
@@ -223,9 +226,11 @@ class Schemas:
             table_id, seen, merge = self._dialect.read_table_map(table_map)
             encoder = self._resolve(table_id, seen, merge, position, place)
             parked = encoder is None and table_id in self._parked
+            if parked and not self._dumps(table_id):
+                return PassedOver(table_id, self._count_passed_over)
             if seen.is_table and (parked or encoder is IGNORED_FOR_NOW or not self._includes(table_id)):
                 self._left_out(table_id)
-            return PassedOver(table_id, self._count_passed_over) if parked and self._passes_over else encoder
+            return encoder
 
     def _count_passed_over(self) -> None:
         self.passed_over_total += 1
@@ -282,12 +287,13 @@ class Schemas:
             unparked = {}
             for table in changed:
                 self._encoders.pop(table, None)
-                if self._parked.pop(table, None) is not None and isinstance(self._timeline.current(table), Known):
-                    unparked[table] = "it was parked and a statement tells its columns again"
+                was_parked = self._parked.pop(table, None) is not None
                 if table in self._expected:
                     continue  # its first row asks for its columns, or the place where it joined tells them
                 if self._includes(table) and isinstance(state := self._timeline.current(table), Stale):
                     self._reread(table, position, place, state.reason)
+                if was_parked and table not in self._parked and isinstance(self._timeline.current(table), Known):
+                    unparked[table] = WAS_PARKED
             if changed or databases:
                 self._patience(lambda: self._history.save(self._timeline, changed, databases=databases))
             truncated = [t for c in changes if isinstance(c, TruncateTable) for t in tables_of(c)]
@@ -295,7 +301,7 @@ class Schemas:
             return StatementDone(
                 changes=changes,
                 touched=touched,
-                rewritten={t: why for t, why in rewritten.items() if self._includes(t) and t not in self._parked},
+                rewritten={t: why for t, why in rewritten.items() if self._includes(t) and t not in self._parked and t not in unparked},
                 unparked=unparked,
             )
 
@@ -324,11 +330,12 @@ class Schemas:
         return reading
 
     def _park(self, table_id: TableId, position: Position, reason: str, reading: Reading | None) -> None:
-        if not self._may_park:
+        dumped = self._dumps(table_id)
+        if not (dumped or self._goes_on):
             message = (
-                f"rows of {table_id} in the log cannot be decoded: {reason}; snapshot.mode dumps no rows, so passing over them would lose them. Run SET GLOBAL "
-                "binlog_row_metadata = 'FULL' for the future, and reset the connector's offsets, or leave the table out, or set "
-                "inconsistent.schema.handling.mode=warn to go on without them"
+                f"rows of {table_id} in the log cannot be decoded: {reason}; snapshot.mode or snapshot.include.collection.list leave it out of every dump, "
+                "so passing over them would lose them. Run SET GLOBAL binlog_row_metadata = 'FULL' for the future, and reset the connector's offsets, or "
+                "leave the table out, or set inconsistent.schema.handling.mode=warn to go on without them"
             )
             raise DefiniteError(message)
         self._timeline.park(table_id, position, reason)
@@ -336,7 +343,7 @@ class Schemas:
         if reading is not None and reading.table is not None and reading.position > position:
             self._timeline.put(reading.table, reading.position)
             self._ends = sorted([*(end for end in self._ends if end[1] != table_id), (reading.position, table_id)])
-            reason += "; its rows are passed over until then" + ("" if self._passes_over else ", and it is dumped anew")
+            reason += "; its rows are passed over until then" + (", and it is dumped anew" if dumped else "")
         log.error("table parked", table=str(table_id), reason=reason, remedy="restart the task to have it read and dumped again")
 
     def _refuse_row_changes(self, text: str) -> None:

@@ -8,12 +8,14 @@ as ``always`` does; ``never`` follows from the oldest log.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 from dblog.core.dumps import Dump, dump_from_text
+from dblog.core.selection import name_matcher
 from dblog.errors import DefiniteError
-from dblog.model import OffsetMap
+from dblog.model import OffsetMap, TableId
 
 
 class From(Enum):
@@ -96,3 +98,11 @@ def may_start_over(mode: str) -> bool:
 def dumps_at_all(mode: str) -> bool:
     """Whether the mode brings rows that are older than the connector; without them nothing is dumped again either."""
     return mode.lower() in DUMPING_MODES
+
+
+def dumps(mode: str, selected: str | None) -> Callable[[TableId], bool]:
+    """Whether rows of a table may come by a dump: the mode dumps, and snapshot.include.collection.list (all without it) selects the table."""
+    if not dumps_at_all(mode):
+        return lambda _: False
+    selects = name_matcher(selected, option="snapshot.include.collection.list")
+    return lambda table: selects is None or selects(str(table))

@@ -100,6 +100,7 @@ class LogStream:
         heartbeat_interval_s: float,
         clock: Clock,
         on_tables_changed: Callable[[Iterable[Change], dict[TableId, str]], None],
+        on_tables_back: Callable[[dict[TableId, str]], None],
         dump_again: Callable[[Iterable[TableId] | None, str], None],
         border_records: BorderRecords | None = None,
         reread: Reread | None = None,
@@ -121,6 +122,7 @@ class LogStream:
         self._heartbeat_interval_s = heartbeat_interval_s
         self._clock = clock
         self._on_tables_changed = on_tables_changed
+        self._on_tables_back = on_tables_back
         self._first = iter(first)
         self._skips_bad_events = skips_bad_events
         self._skips_unreadable = skips_unreadable
@@ -312,7 +314,7 @@ class LogStream:
         ended = self._schemas.take_ended(sequence_of(epoch=self._at.epoch, file=place.file, pos=place.pos))
         if ended:
             self._decoder.forget_tables()
-            self._on_tables_changed((), ended)
+            self._on_tables_back(ended)
 
     def _came_to(self, place: LogOffset) -> bool:
         """Take the place, unless a new connection has not come beyond where the last one was: it begins with the file's first bytes, and with
@@ -451,7 +453,7 @@ class LogStream:
             self._interleaver.table_changed(table, "DDL inside the window")
         self._on_tables_changed(done.changes, done.rewritten)
         if done.unparked:
-            self._on_tables_changed((), done.unparked)
+            self._on_tables_back(done.unparked)
         self._interleaver.extra(self._statement_records(event, query, text, done.changes))
         self._sent()
 
