@@ -319,7 +319,7 @@ def test_versions_behind_the_committed_offset_are_taken_back_for_another_server(
     timeline.apply([CreateTable(table(TableId("d", "ghost"), "id")), DropTable((TMP,))], (1, 700))
     timeline.put(table(TableId("d", "joined"), "id"), (1, 800), note={"joined": True})
 
-    changed = timeline.forget_behind((1, 499))
+    changed = timeline.forget_behind((1, 499), awaited_until=(2, 900))
     again = restarted(timeline, captured=lambda id_: id_ != TMP)
 
     assert set(changed) == {T, U, TMP, TableId("d", "ghost")}
@@ -352,3 +352,41 @@ def test_names_of_lost_columns_are_remembered_up_to_a_limit_and_beyond_it_every_
     assert again.returned([AlterTable(id_, with_column("c99", "b"))], (1, 200))
     assert not again.returned([AlterTable(id_, with_column("c99"))], (1, 200))
     assert len(str(record)) < 5000
+
+
+def test_a_parking_stays_in_the_record_though_its_rows_are_not_asked_for_again() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), (1, 100))
+    timeline.state_at(T, (1, 150))
+    timeline.park(T, (1, 200), "nobody can tell")
+    timeline.put(table(T, "id", "a"), (1, 300))
+    for n in range(5):
+        timeline.apply([altered(timeline, T, "id", "a", f"b{n}")], (1, 400 + n))
+
+    again = restarted(timeline)
+
+    assert again.parkings_that_end((1, 150)) == timeline.parkings_that_end((1, 150)) != []
+    assert isinstance(again.state_at(T, (1, 250)), Parked)
+
+
+@pytest.mark.parametrize(("noted", "number"), [(True, 1), ("True", 1), (7, 7), ("7", 7)])
+def test_a_joining_is_a_number_whoever_noted_it(noted: object, number: int) -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), (1, 100), note={"joined": noted})
+
+    assert restarted(timeline).joined() == {T: (number, (1, 100))}
+
+
+def test_a_table_that_another_servers_log_will_make_is_awaited_until_that_place_is_committed() -> None:
+    timeline = Timeline()
+    timeline.put(table(T, "id"), (1, 100))
+    timeline.apply([CreateTable(table(U, "id"))], (1, 600))
+
+    for _ in range(2):  # killed in between, and from the same offset again
+        assert timeline.prune((1, 500)) == ()
+        timeline.forget_behind((1, 500), awaited_until=(2, 900))
+        timeline = restarted(timeline)
+
+    assert timeline.prune((2, 50)) == ()
+    assert timeline.versions(U), "the log has not come to its CREATE"
+    assert timeline.prune((2, 900)) == (U,)

@@ -48,6 +48,20 @@ def test_a_timeline_comes_back_as_it_was_saved() -> None:
     assert again.databases == timeline.databases
 
 
+def test_where_the_newest_epoch_began_comes_back_though_every_version_is_of_an_older_one() -> None:
+    log, timeline = FakeHistoryLog(), Timeline()
+    timeline.put(table(T, "id"), (1 << 32, 5))
+    timeline.databases["epoch"] = Database("utf8mb4", None)
+    history = SchemaHistory(log, server="shop")
+    history.save_all(timeline)
+    history.begin_epoch(timeline, (7 << 32, 4))
+
+    again = recovered(log)
+
+    assert (timeline.newest, again.newest) == ((7 << 32, 4), (7 << 32, 4))
+    assert (again.tables(), again.databases) == ([T], timeline.databases)
+
+
 def test_recovery_parses_one_record_a_table_whatever_the_number_of_statements() -> None:
     log, timeline = FakeHistoryLog(), Timeline()
     history = SchemaHistory(log, server="shop")

@@ -162,6 +162,34 @@ def test_the_next_statement_that_is_understood_ends_a_parking() -> None:
     assert columns_of(schemas.resolve(b"t", (1, 61), PLACE)) == ["x", "y"]
 
 
+def test_a_parked_table_that_a_statement_has_read_again_has_its_rows_dumped_whatever_is_redumped() -> None:
+    world = World(now={T: table(T, "only one")})
+    schemas = world.schemas(known(table(T, "one", "two", "three")))
+    schemas.resolve(b"t", (1, 50), PLACE)
+    world.now, world.changes = {T: table(T, "a", "b")}, (Unknown((T,), "a clause"),)
+
+    done = world.statement(schemas, (1, 60))
+
+    assert (list(done.unparked), done.rewritten, schemas.parked) == ([T], {}, {})
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_whether_rows_may_be_passed_over_is_decided_table_by_table(goes_on: bool) -> None:
+    world = World(now={T: table(T, "late"), U: table(U, "late")}, touched=True)
+    schemas = world.schemas(known(table(T, "id"), table(U, "id")), dumps=lambda id_: id_ == U, goes_on=goes_on)
+
+    assert schemas.resolve(b"u", (1, 50), PLACE) is None
+    if not goes_on:
+        with pytest.raises(
+            DefiniteError, match=r"rows of d\.t .*snapshot\.include\.collection\.list.*inconsistent\.schema\.handling\.mode=warn"
+        ):
+            schemas.resolve(b"t", (1, 51), PLACE)
+        return
+    encoder: Any = schemas.resolve(b"t", (1, 51), PLACE)
+    encoder.encode_rows("c", b"", SimpleNamespace(file="log.000001", pos=10))
+    assert schemas.passed_over_total == 1
+
+
 def test_statements_that_change_captured_rows_are_refused() -> None:
     schemas = World().schemas(known(table(T, "one")))
 

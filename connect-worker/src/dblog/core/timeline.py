@@ -51,6 +51,9 @@ JOINED = "joined"
 Numbers rise, so that a dump's state can tell the joinings it has taken in from later ones.
 """
 
+AWAITED = "awaited"
+"""In an Absent version's note, a position: the log has the statement that makes the table somewhere up to there, and is read from in front of it."""
+
 FORMER_NAMES_MAX = 64
 """A table that has lost more columns is dumped again for any new column: every name may be one of them. # I6"""
 
@@ -133,6 +136,8 @@ class Timeline:
         self._versions: dict[TableId, list[Version]] = {}
         self._foreign: dict[TableId, None] = {}
         self.databases: dict[str, Database] = {}
+        self.began: Position = START
+        """Where the newest epoch began: every version may be of an older one."""
 
     # -- what is known ------------------------------------------------------------------------------------------------------------------
 
@@ -208,15 +213,15 @@ class Timeline:
 
     @property
     def newest(self) -> Position:
-        """The position of the newest version of any table; START without any."""
-        return max((versions[-1].position for versions in self._versions.values()), default=START)
+        """The position of the newest version of any table, or the newest epoch's begin."""
+        return max((self.began, *(versions[-1].position for versions in self._versions.values())))
 
     def joined(self) -> dict[TableId, tuple[int, Position]]:
         """Captured tables that joined a connector that was running already, by the number of the joining, and where; of those whose version of then is
         still kept.
         """
         return {
-            id_: (int(str(version.note[JOINED])), version.position)
+            id_: (_number(version.note[JOINED]), version.position)
             for id_, versions in self._versions.items()
             if self._captured(id_)
             for version in versions
@@ -333,7 +338,7 @@ class Timeline:
             valid = bisect_right(versions, committed, key=_position) - 1
             if valid > 0:
                 del versions[:valid]
-            if len(versions) == 1 and isinstance(versions[0].state, Absent) and versions[0].position <= committed:
+            if len(versions) == 1 and isinstance(versions[0].state, Absent) and _known_until(versions[0]) <= committed:
                 del self._versions[id_]
                 self._foreign.pop(id_, None)
                 gone.append(id_)
@@ -341,8 +346,9 @@ class Timeline:
         self._evicted.clear()
         return tuple(gone)
 
-    def forget_behind(self, committed: Position) -> tuple[TableId, ...]:
-        """Take back every version behind the committed offset: another server's log has its statements again, at places that sort behind all of these.
+    def forget_behind(self, committed: Position, *, awaited_until: Position) -> tuple[TableId, ...]:
+        """Take back every version behind the committed offset: another server's log has its statements again, at places that sort behind all of these, and
+        up to ``awaited_until``.
 
         Returns the tables that have changed. A table that joined the connector behind the offset keeps its first version: no statement would bring it.
         """
@@ -357,9 +363,8 @@ class Timeline:
             if kept:
                 self._versions[id_] = kept
             elif self._captured(id_):
-                self._versions[id_] = [
-                    Version(committed, Absent())
-                ]  # it is made by a statement that comes: it does not join, so no row of it is passed over
+                # It is made by a statement that comes: it does not join, so no row of it is passed over.
+                self._versions[id_] = [Version(committed, Absent(), note={AWAITED: list(awaited_until)})]
             else:
                 del self._versions[id_]
                 self._foreign.pop(id_, None)
@@ -444,10 +449,13 @@ class Timeline:
 
     @staticmethod
     def _drop_unused(versions: list[Version]) -> None:
-        """Versions between the first and the last two that decoded no row: a replay will find no row for them either."""
+        """Versions between the first and the last two that decoded no row: a replay will find no row for them either.
+
+        A parking stays: its rows are there and were not decoded.
+        """
         tail = len(versions) - OUTDATED_VERSIONS_KEPT
         if tail > 1:
-            versions[1:tail] = [version for version in versions[1:tail] if version.used]
+            versions[1:tail] = [version for version in versions[1:tail] if version.used or isinstance(version.state, Parked)]
 
     def _last_known(self, table: TableId) -> Table | None:
         match self.current(table):
@@ -461,6 +469,20 @@ class Timeline:
 
 def _position(version: Version) -> Position:
     return version.position
+
+
+def _number(noted: object) -> int:
+    assert isinstance(noted, (int, str)), "a number, or the True of a time when joinings were not numbered"
+    return 1 if noted == "True" else int(noted)
+
+
+def _known_until(gone: Version) -> Position:
+    """The place behind which a table is gone for good."""
+    awaited = gone.note.get(AWAITED)
+    if not isinstance(awaited, list):
+        return gone.position
+    high, low = awaited
+    return max(gone.position, (int(high), int(low)))
 
 
 def _just_before(position: Position) -> Position:

@@ -271,6 +271,7 @@ class BinlogTask:
             timeline.put(table, progress.sequence, note={"file": file, "pos": pos})
         gone = [t for t in old.tables() if not timeline.versions(t)]
         history.save(timeline, [*timeline.tables(), *gone], databases={*timeline.databases, *old.databases})
+        history.begin_epoch(timeline, progress.sequence)
         if not before:
             log.warning("no table matches the include lists yet; tables that are created later are captured")
         log.info("schemas read", tables=len(before), file=file, pos=pos)
@@ -333,25 +334,30 @@ class BinlogTask:
                 "the stored offset cannot be decoded safely; restore the topic, or reset the connector's offsets to dump anew"
             )
             raise PositionLostError(message)
-        epoch_before = progress.epoch or epoch_of(timeline.newest)
+        newest_epoch = epoch_of(timeline.newest)
+        epoch_before = progress.epoch or newest_epoch
         committed = sequence_of(epoch=epoch_before, file=place[0], pos=place[1])
         history.prune(timeline, committed)  # a table that is left out now must join anew when it comes back, however this run ends
-        if followed or unknown_epoch:
+        now, file, pos, _ = self._positioned_catalog(session)
+        before = {table.id: timeline.current_table(table.id) for table in now}
+        begins = followed or unknown_epoch or progress.epoch < newest_epoch
+        if begins:
+            progress.epoch = self._next_epoch(max(epoch_before, newest_epoch))
+        joined = self._progress(session, file=file, pos=pos, gtids=None, epoch=progress.epoch).sequence
+        if begins:
             # The log has the statements behind the offset once more, at places of a new epoch; rows in front of them come with the schema of before.
-            # Behind the pruning, which would forget at once that a table is not there yet.
-            history.save(timeline, timeline.forget_behind(committed))
-            progress.epoch = self._next_epoch(epoch_before)
+            history.save(timeline, timeline.forget_behind(committed, awaited_until=joined))
         if unknown_epoch:
             progress.prepared = progress.prepared or UNKNOWN
         number = max([joins, *(earlier for earlier, _ in timeline.joined().values())]) + 1
-        now, file, pos, _ = self._positioned_catalog(session)
-        joined = self._progress(session, file=file, pos=pos, gtids=None, epoch=progress.epoch).sequence
         if unknown_epoch and epoch_before:
-            history.save(timeline, self._doubt(timeline, now, progress.sequence))
+            history.save(timeline, self._doubt(timeline, now, before, progress.sequence))
+        if begins:
+            # Behind all that is taken back or doubted: a life that is killed before this does it again.
+            history.begin_epoch(timeline, progress.sequence)
         new_tables, parked = [], timeline.in_state(Parked)
-        self._dumped_or_done_without(
-            table.id for table in now if table.id in parked
-        )  # ahead of the history, which would not name them parked any more
+        # Ahead of the history, which would not name them parked any more.
+        self._dumped_or_done_without(table.id for table in now if table.id in parked)
         for table in now:
             note: dict[str, object] = {"file": file, "pos": pos}
             if not timeline.versions(table.id) and not self._dumps(table.id):
@@ -409,13 +415,14 @@ class BinlogTask:
         """An epoch that sorts behind all that the connector wrote before: behind the one that is known, and what earlier lives had of the clock (D7)."""
         return max(above + 1, (self._clock.now_us() // 1_000_000 - EPOCH_START_S) // 60)
 
-    def _doubt(self, timeline: Timeline, now: list[Table], at: Position) -> list[TableId]:
+    def _doubt(self, timeline: Timeline, now: list[Table], before: Mapping[TableId, Table | None], at: Position) -> list[TableId]:
         """The offset is not of our own writing: a person has set it, or Debezium has come on in between and has kept the DDL to itself. A table that the server
-        has otherwise than we have it was altered somewhere: behind the offset, or where nobody looked. It is parked, and dumped where the catalog was read;
-        where nothing dumps it its schema is read when its first row comes, if no statement touches it from there on. # I4
+        has otherwise than we have ever had it (``before``: also behind the offset, from where its statements come again) was altered where nobody looked.
+        It is parked, and dumped where the catalog was read; where nothing dumps it its schema is read when its first row comes, if no statement touches
+        it from there on. # I4
         """
         why = "the stored offset was not written by this connector, and the table is not what it was"
-        found = [t.id for t in now if (known := timeline.current_table(t.id)) is not None and known != t]
+        found = [t.id for t in now if timeline.current_table(t.id) is not None and before[t.id] not in (None, t)]
         for table in found:
             if self._dumps(table):
                 timeline.park(table, at, why)

@@ -2,8 +2,9 @@
 
 Key ``{"dblog":1,"server":"<prefix>","table":"<db>.<table>"}``, value ``{"versions":[...]}`` with every version a restart can still need
 (core/timeline.py): the one valid at the committed offset and all later. A database's defaults are a record too (``"database":"<db>"`` in
-the key). The topic is compacted when we create it; in a topic that Debezium made, with its null keys, our records stand beside
-Debezium's, which are skipped. Several connectors may share a topic; the server name keeps them apart.
+the key), and so is the place where the newest epoch began (``"place":"epoch"``). The topic is compacted when we create it; in a topic that
+Debezium made, with its null keys, our records stand beside Debezium's, which are skipped. Several connectors may share a topic; the
+server name keeps them apart.
 
 ``save`` returns when the broker has the records (acks=all). The stream must not go on past a DDL statement before: otherwise a row of the
 new version could be committed and the version lost. # I4
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from typing import Protocol
 
 from dblog.core.timeline import Database, Position, Timeline
@@ -20,6 +22,12 @@ from dblog.errors import DefiniteError
 from dblog.model import TableId
 
 FORMAT = 1
+
+
+class Place(Enum):
+    """A place of the log that is kept."""
+
+    EPOCH = "epoch"
 
 
 class HistoryLog(Protocol):
@@ -63,9 +71,12 @@ class SchemaHistory:
                 if isinstance(name, TableId):
                     timeline.from_record(name, record)
                     tables += 1
+                elif isinstance(name, Place):
+                    high, low = record["sequence"]
+                    timeline.began = int(high), int(low)
                 else:
                     timeline.databases[name] = Database(record.get("charset"), record.get("collation"))
-            except (ValueError, AttributeError) as e:
+            except (ValueError, AttributeError, KeyError, TypeError) as e:
                 raise DefiniteError(
                     f"the schema history has a record for {name} that cannot be read: {e}; "
                     "restore the topic, or delete it together with the connector's offsets and start with a new dump"
@@ -93,6 +104,11 @@ class SchemaHistory:
         if records:
             self._log.write(records)
 
+    def begin_epoch(self, timeline: Timeline, place: Position) -> None:
+        """Write where a new epoch begins; call it when the tables as they are in front of it are saved. An offset that names no epoch is of the newest."""
+        timeline.began = place
+        self._log.write([(self._key("place", Place.EPOCH.value), _value({"sequence": list(place)}))])
+
     def save_all(self, timeline: Timeline) -> None:
         """Write every table and database: after the first read of the catalog."""
         self.save(timeline, timeline.tables(), databases=timeline.databases)
@@ -113,7 +129,8 @@ class SchemaHistory:
             key["db_length"] = len(id_.database)
         return json.dumps(key, separators=(",", ":"), ensure_ascii=False).encode()
 
-    def _ours(self, key: bytes) -> TableId | str | None:
+    def _ours(self, key: bytes) -> TableId | Place | str | None:
+        """What a record is about: a table, a place, a database by its name; None if it is not ours."""
         try:
             parsed = json.loads(key)
         except ValueError:
@@ -124,6 +141,8 @@ class SchemaHistory:
             raise DefiniteError(
                 f"the schema history was written by a newer version (format {parsed['dblog']}, this one reads {FORMAT}); use that version"
             )
+        if "place" in parsed:
+            return Place(parsed["place"])
         if "database" in parsed:
             return str(parsed["database"])
         name = str(parsed["table"])
