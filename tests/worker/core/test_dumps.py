@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import sys
 from decimal import Decimal
 
 import pytest
@@ -59,7 +60,7 @@ def test_fifteen_thousand_tables_fit_one_offset_before_during_and_after_their_du
     half = fresh
     for table in MANY[:40]:
         half = half.started(table, key=("id",), upto=("k" * 200,)).advanced(table, after=("j" * 200,), rows=5, done=False)
-    done = Dump(id="d", tables=tuple(TableDump(table=t, started=True, done=True, rows=3) for t in MANY))
+    done = dump_of("d", (TableDump(table=t, started=True, done=True, rows=3) for t in MANY))
 
     assert max(len(dump_to_text(fresh)), len(dump_to_text(half))) < TEXT_CHARS_MAX
     assert len(dump_to_text(done)) < 200
@@ -68,11 +69,39 @@ def test_fifteen_thousand_tables_fit_one_offset_before_during_and_after_their_du
     assert (dump_from_text(dump_to_text(done)).tables_total, dump_from_text(dump_to_text(done)).rows) == (15_000, 45_000)
 
 
+def test_a_step_and_a_question_of_one_table_do_not_go_through_fifteen_thousand() -> None:
+    calls = 0
+
+    def count(_frame: object, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    dump, one = dump_of("d", MANY), MANY[7_000]
+    profiled = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        assert dump.table(one) is not None
+        dump = dump.started(one, key=("id",), upto=(9,)).advanced(one, after=(9,), rows=9, done=True)
+        told = (dump.done, dump.ended, dump.rows, dump.tables_done, dump.tables_total, dump.failed)
+    finally:
+        sys.setprofile(profiled)
+
+    assert told == (False, False, 9, 1, 15_000, ())
+    assert calls < 100
+
+
+def test_what_is_left_is_read_in_order_and_what_begins_anew_comes_last() -> None:
+    dump = dump_of("d", [A, B, TableId("shop", "c")]).started(A, key=("id",), upto=None).given_up(B, "why").restarted(A)
+
+    assert [t.table.name for t in dump.left.values()] == ["c", "a"]
+    assert ([t.table for t in dump.failed], dump.tables_done, dump.done) == ([B], 0, False)
+    assert [t.table.name for t in dump_from_text(dump_to_text(dump)).left.values()] == ["c", "a", "b"]
+    assert dump.restarted(B).failed == ()
+
+
 def test_where_even_the_unfinished_tables_are_too_long_they_keep_their_names_and_begin_again() -> None:
     upto = [hashlib.sha512(str(n).encode()).hexdigest() for n in range(15_000)]
-    dump = Dump(
-        id="d", tables=tuple(TableDump(table=t, started=True, key=("k",), upto=(k,), after=(k,)) for t, k in zip(MANY, upto, strict=True))
-    )
+    dump = dump_of("d", (TableDump(table=t, started=True, key=("k",), upto=(k,), after=(k,)) for t, k in zip(MANY, upto, strict=True)))
 
     text = dump_to_text(dump)
 

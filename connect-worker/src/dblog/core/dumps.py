@@ -15,8 +15,8 @@ import base64
 import datetime as dt
 import json
 import zlib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -62,49 +62,64 @@ class TableDump:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
-    """A dump of some tables, in the order in which they are read. Values: each step gives a new one."""
+    """A dump of some tables. Values: each step gives a new one. Make one with ``dump_of``.
+
+    There may be tens of thousands of tables and several steps for each: no step and no question goes through all of them in Python.
+    """
 
     id: str
-    tables: tuple[TableDump, ...]
+    left: Mapping[TableId, TableDump]
+    """What is to be read, in that order."""
+    over: Mapping[TableId, TableDump] = field(default_factory=dict)
+    """What has ended."""
     finished: int = 0
-    """How many tables were finished by earlier runs; they are not in ``tables``."""
+    """How many tables were finished by earlier runs; they are in neither."""
     finished_rows: int = 0
     joins: int = 0
     """The last joining of tables that this dump has taken in."""
+    table_rows: int = 0
+    """Rows sent of the tables in ``left`` and ``over``."""
+    faults: Mapping[TableId, TableDump] = field(default_factory=dict)
+    """Those in ``over`` that could not be read."""
+
+    @property
+    def tables(self) -> tuple[TableDump, ...]:
+        """All tables but those of earlier runs; what has ended comes first."""
+        return (*self.over.values(), *self.left.values())
 
     @property
     def done(self) -> bool:
         """Every table has been read to its end."""
-        return all(t.done for t in self.tables)
+        return not self.left and not self.faults
 
     @property
     def ended(self) -> bool:
         """No table is left to read; some may have failed."""
-        return all(t.ended for t in self.tables)
+        return not self.left
 
     @property
     def failed(self) -> tuple[TableDump, ...]:
         """The tables that could not be read."""
-        return tuple(t for t in self.tables if t.fault is not None)
+        return tuple(self.faults.values())
 
     @property
     def rows(self) -> int:
         """Rows sent so far."""
-        return self.finished_rows + sum(t.rows for t in self.tables)
+        return self.finished_rows + self.table_rows
 
     @property
     def tables_total(self) -> int:
         """All tables of the dump, those of earlier runs too."""
-        return self.finished + len(self.tables)
+        return self.finished + len(self.left) + len(self.over)
 
     @property
     def tables_done(self) -> int:
         """Tables read to their end."""
-        return self.finished + sum(t.done for t in self.tables)
+        return self.finished + len(self.over) - len(self.faults)
 
     def table(self, table: TableId) -> TableDump | None:
         """That table's progress, None when it is not part of this dump."""
-        return next((t for t in self.tables if t.table == table), None)
+        return self.left.get(table) or self.over.get(table)
 
     def started(self, table: TableId, *, key: tuple[str, ...], upto: Key | None) -> Dump:
         """The table's greatest key is known; an empty table is done at once."""
@@ -151,34 +166,65 @@ class Dump:
 
     def with_tables(self, tables: Iterable[TableId]) -> Dump:
         """The same dump with more tables at its end; those it has already are left alone."""
-        known = {t.table for t in self.tables}
-        return replace(self, tables=(*self.tables, *(TableDump(table=t) for t in tables if t not in known)))
+        return self._of((*self.tables, *(TableDump(table=t) for t in dict.fromkeys(tables) if self.table(t) is None)))
 
     def with_new(self, tables: Iterable[TableId]) -> Dump:
         """The same dump with more tables, each to be read from its beginning."""
         new = dict.fromkeys(tables)
-        return replace(self, tables=(*(t for t in self.tables if t.table not in new), *(TableDump(table=t) for t in new)))
+        return self._of((*(t for t in self.tables if t.table not in new), *(TableDump(table=t) for t in new)))
 
     def only(self, captured: Callable[[TableId], bool]) -> Dump:
         """Without the tables that are not captured any more: one that comes back has missed rows, and is to be dumped like a new one."""
-        return replace(self, tables=tuple(t for t in self.tables if captured(t.table)))
+        return self._of(t for t in self.tables if captured(t.table))
 
-    def _with(self, table: TableId, change: Any) -> Dump:
-        return replace(self, tables=tuple(change(t) if t.table == table else t for t in self.tables))
+    def _of(self, tables: Iterable[TableDump]) -> Dump:
+        of = dump_of(self.id, tables)
+        return replace(self, left=of.left, over=of.over, faults=of.faults, table_rows=of.table_rows)
+
+    def _with(self, table: TableId, change: Callable[[TableDump], TableDump]) -> Dump:
+        before = self.table(table)
+        if before is None:
+            return self
+        after = change(before)
+        left, over, faults = self.left, self.over, self.faults
+        if not after.ended:
+            left = {**left, table: after}  # in its place, or the last one when it had ended
+        elif not before.ended:
+            left = {**left}
+            del left[table]
+        if after.ended:
+            over = {**over, table: after}
+        elif before.ended:
+            over = {**over}
+            del over[table]
+        if before.fault is not None or after.fault is not None:
+            faults = {t: progress for t, progress in over.items() if progress.fault is not None}
+        return replace(self, left=left, over=over, faults=faults, table_rows=self.table_rows + after.rows - before.rows)
 
 
-def dump_of(identity: str, tables: Iterable[TableId]) -> Dump:
-    """A fresh dump of those tables."""
-    return Dump(id=identity, tables=tuple(TableDump(table=t) for t in tables))
+def dump_of(identity: str, tables: Iterable[TableId | TableDump], *, finished: int = 0, finished_rows: int = 0, joins: int = 0) -> Dump:
+    """A dump of those tables, fresh or with what is known of them."""
+    known = [t if isinstance(t, TableDump) else TableDump(table=t) for t in tables]
+    over = {t.table: t for t in known if t.ended}
+    return Dump(
+        id=identity,
+        left={t.table: t for t in known if not t.ended},
+        over=over,
+        finished=finished,
+        finished_rows=finished_rows,
+        joins=joins,
+        table_rows=sum(t.rows for t in known),
+        faults={table: t for table, t in over.items() if t.fault is not None},
+    )
 
 
 def dump_to_text(dump: Dump) -> str:
     """One line of JSON; tables that are done shrink to their number, but for those cut short."""
-    kept = [t for t in dump.tables if not t.done or t.cut_short]
+    kept = [*dump.left.values(), *(t for t in dump.over.values() if not t.done or t.cut_short)]
     value: dict[str, Any] = {
         "format": FORMAT,
         "id": dump.id,
-        "finished": dump.finished + len(dump.tables) - len(kept),
+        "finished": dump.tables_total - len(kept),
         "finished_rows": dump.rows - sum(t.rows for t in kept),
         "joins": dump.joins,
     }
@@ -211,9 +257,9 @@ def dump_from_text(text: str) -> Dump:
             raise DefiniteError(message)
         if isinstance(tables, str):
             tables = json.loads(zlib.decompress(base64.b85decode(tables)))
-        return Dump(
-            id=value["id"],
-            tables=tuple(_table_from_json(t) for t in tables),
+        return dump_of(
+            value["id"],
+            (_table_from_json(t) for t in tables),
             finished=value["finished"],
             finished_rows=value["finished_rows"],
             joins=value["joins"],

@@ -653,9 +653,9 @@ class BinlogTask:
             if self._stopped.is_set():
                 return
             dump = self._interleaver.dump
-            waiting = sum(self._waits(t) for t in dump.tables) if dump is not None else 0
             free = [n for n in range(self._settings.integer("dblog.dump.threads")) if n not in self._chunk_readers]
-            for number in free[:waiting]:
+            waiting = filter(self._waits, () if dump is None else dump.left.values())
+            for number, _ in zip(free, waiting, strict=False):
                 reader = self._chunk_readers[number] = ChunkReader(
                     connect=lambda: DumpConnection.open(settings, self._marks, server=server),
                     sql=sql,
@@ -702,7 +702,7 @@ class BinlogTask:
         assert self._interleaver is not None
         with self._take_lock:
             dump = self._interleaver.dump
-            for progress in () if dump is None else dump.tables:
+            for progress in () if dump is None else dump.left.values():
                 if self._waits(progress):
                     self._taken.add(progress.table)
                     return progress.table
