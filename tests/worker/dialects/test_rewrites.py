@@ -54,6 +54,33 @@ def test_statements_that_change_old_rows(clauses: str) -> None:
     assert list(reasons(f"ALTER TABLE t {clauses}")) == [T]
 
 
+@pytest.mark.parametrize(
+    ("clauses", "columns", "reason"),
+    [
+        ("DROP PRIMARY KEY, ADD PRIMARY KEY (b)", ("a INT PRIMARY KEY", "b INT NOT NULL"), "its rows are told apart by b instead of a"),
+        (
+            "DROP PRIMARY KEY, ADD PRIMARY KEY (b, a)",
+            ("a INT", "b INT", "PRIMARY KEY (a, b)"),
+            "its rows are told apart by b, a instead of a, b",
+        ),
+        ("ADD PRIMARY KEY (a)", ("a INT NOT NULL", "b INT"), "its rows are told apart by a instead of nothing"),
+        ("DROP PRIMARY KEY", ("a INT PRIMARY KEY", "b INT"), None),
+        ("ADD UNIQUE (b)", ("a INT PRIMARY KEY", "b INT NOT NULL"), None),
+    ],
+)
+def test_rows_that_have_never_been_sent_under_their_key_are_dumped_again(
+    clauses: str, columns: tuple[str, ...], reason: str | None
+) -> None:
+    assert reasons(f"ALTER TABLE t {clauses}", *columns) == ({} if reason is None else {T: reason})
+
+
+def test_rows_that_go_with_their_table_are_no_matter_of_a_dump() -> None:
+    tables = known("a INT PRIMARY KEY")
+    again = CreateTable(tables[T])
+
+    assert rewritten([DropTable((T,))], tables.get) == rewritten([again], lambda _: None) == {}
+
+
 def test_a_new_expression_changes_the_column_though_its_type_stays() -> None:
     assert reasons("ALTER TABLE t MODIFY g INT AS (a + 2)", "a INT", "g INT AS (a + 1)") == {T: "column g is computed anew"}
 

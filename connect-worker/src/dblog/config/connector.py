@@ -1157,7 +1157,8 @@ _OUR_OPTIONS = (
     ),
     _opt(
         name="dblog.ddl.redump",
-        doc="Whether a table is dumped again after DDL that changed its rows without row events (a default, a conversion): changed, or never.",
+        doc="Whether a table is dumped again after DDL that changed its rows without row events (a default, a conversion, another name or key): changed, or "
+        "never. A dump takes no row away: what DROP, TRUNCATE or a former name or key leaves in a topic stays there, as with Debezium.",
         default="changed",
         group=OURS,
         label="Dump again after DDL",

@@ -6,6 +6,11 @@ integer, a longer text, a charset that holds every character of the old one). A 
 every old row, while the records of these rows have the values of the one before: within one statement dialects/mysql/altertable.py says so, across
 statements core/timeline.py, which remembers the names.
 
+Another key counts: no row has been sent under it. A key that is gone does not, for records without a key replace none.
+
+What goes does not count. A dump brings rows that are there, and takes none away: those of a dropped or emptied table or partition, and records under a
+former name or key, stay in the topic, as they do with Debezium, which tells of a DROP TABLE in the schema-change topic alone.
+
 Renames count: the rows of the new name have never been sent under it. So does a swap, which is what gh-ost and pt-online-schema-change end with: the
 table of the real name has the ghost's columns from there on.
 """
@@ -65,7 +70,7 @@ def rewritten(changes: Iterable[Change], before: Lookup) -> dict[TableId, str]:
 
 
 def changed_rows(before: Table, after: Table) -> str | None:
-    """What of an old row reads otherwise once the table has become ``after``; None when nothing does."""
+    """What of an old row, or of its record's key, reads otherwise once the table has become ``after``; None when nothing does."""
     for column in after.columns:
         if column.hidden:
             continue
@@ -73,6 +78,8 @@ def changed_rows(before: Table, after: Table) -> str | None:
         reason = _added(column) if old is None or old.hidden else _converted(old, column)
         if reason is not None:
             return reason
+    if after.key and after.key != before.key:
+        return f"its rows are told apart by {', '.join(after.key)} instead of {', '.join(before.key) or 'nothing'}"
     return None
 
 
