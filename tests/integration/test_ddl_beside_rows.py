@@ -16,6 +16,7 @@ from dblog.dialects.mysql.session import ServerFacts
 from dblog.errors import DefiniteError
 from dblog.readers.binlog_dialect import BinlogDialect
 from stack.database import Database
+from stack.process import wait_until
 from support.follower import Follower
 from support.servers import execute, new_database
 
@@ -352,3 +353,45 @@ def test_a_connector_of_debeziums_is_taken_over_at_its_offset_without_a_dump(sho
     follower.restart()
     follower.sql("INSERT INTO other VALUES (3)")
     follower.until(lambda: follower.ops("other") == ["c"])
+
+
+@pytest.mark.parametrize("mode", ["fail", "warn"])
+@pytest.mark.usefixtures("without_names")
+def test_who_begins_with_the_oldest_log_reads_rows_with_the_columns_of_their_time(shop: Any, mode: str) -> None:
+    follower = shop(**{"snapshot.mode": "never", "inconsistent.schema.handling.mode": mode})
+    follower.sql("FLUSH BINARY LOGS")
+    newest = str(execute(follower.source, "SHOW BINARY LOGS")[-1][0])
+
+    def begins_here() -> bool:
+        """A file that a reader of another test has just left is not purged at once."""
+        execute(follower.source, f"PURGE BINARY LOGS TO '{newest}'")
+        return str(execute(follower.source, "SHOW BINARY LOGS")[0][0]) == newest
+
+    wait_until(begins_here, timeout_s=60, what="older logs to be purged")
+    follower.sql(
+        "CREATE TABLE made (id INT PRIMARY KEY, v INT, w INT)",
+        "INSERT INTO made VALUES (1, 1, 10)",
+        # The same number of columns and the same types: only the position tells that x was not yet x.
+        "ALTER TABLE made RENAME COLUMN v TO x, RENAME COLUMN w TO v",
+        "INSERT INTO made VALUES (2, 2, 20)",
+        "INSERT INTO other VALUES (1)",  # its CREATE is purged, and nothing has altered it since
+    )
+    if mode == "warn":
+        follower.sql("UPDATE t SET a = 11 WHERE id = 1", "ALTER TABLE t RENAME COLUMN a TO c, RENAME COLUMN b TO a")
+
+    follower.start()
+    follower.until(lambda: len(follower.values) == 3)
+    if mode == "warn":
+        follower.until(lambda: follower.task.metrics()["log_events_skipped_total"] == 1)  # of columns that nobody can tell
+    follower.restart()
+    follower.sql("INSERT INTO made VALUES (3, 3, 30)", "INSERT INTO t (id) VALUES (4)")
+    follower.until(lambda: len(follower.values) == 5)
+
+    assert [record["after"] for table, record in follower.values if table != "t" and record is not None] == [
+        {"id": 1, "v": 1, "w": 10},
+        {"id": 2, "x": 2, "v": 20},
+        {"id": 1},
+        {"id": 3, "x": 3, "v": 30},
+    ]
+    last = {"id": 4, "c": None, "a": None} if mode == "warn" else {"id": 4, "a": None, "b": None}
+    assert [record["after"] for table, record in follower.values if table == "t" and record is not None] == [last]

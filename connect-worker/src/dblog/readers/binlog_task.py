@@ -256,18 +256,22 @@ class BinlogTask:
             log.warning("server setting", warning=warning)
 
     def _fresh(self, session: Session, history: SchemaHistory, plan: StartPlan, *, epoch_above: int) -> tuple[LogProgress, Timeline]:
-        """Position and schemas of now (or the oldest log), and a history that starts with them."""
+        """Position and schemas of now, and a history that starts with them. At the oldest log the schemas of now say nothing of then: its statements and
+        metadata tell them, and what they leave open is so from now on, if no statement in between touches it. # I4
+        """
         old = self._new_timeline()
         history.recover(old)
         epoch = self._next_epoch(max(epoch_above, epoch_of(old.newest)))
         before, file, pos, gtids = self._positioned_catalog(session)
+        read_at = sequence_of(epoch=epoch, file=file, pos=pos)
         if plan.log_from is From.OLDEST:
             file, pos, gtids = session.log_files()[0].name, 4, session.purged_gtids()
+            self._expected = [(table, read_at) for table in before]
         progress = self._progress(session, file=file, pos=pos, gtids=gtids, epoch=epoch)
         timeline = self._new_timeline()
         for defaults in read_databases(session.execute):
             timeline.databases[defaults.name] = Database(defaults.charset, defaults.collation)
-        for table in before:
+        for table in before if plan.log_from is From.NOW else ():
             timeline.put(table, progress.sequence, note={"file": file, "pos": pos})
         gone = [t for t in old.tables() if not timeline.versions(t)]
         history.save(timeline, [*timeline.tables(), *gone], databases={*timeline.databases, *old.databases})

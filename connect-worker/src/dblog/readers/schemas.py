@@ -310,7 +310,11 @@ class Schemas:
         if not isinstance(change, Unknown) or change.ids:
             return change
         lowered = text.lower()
-        return Unknown(tuple(t.id for t in self._timeline.captured_tables() if t.id.name.lower() in lowered), change.reason)
+        return Unknown(tuple(t for t in self._captured_ids() if t.name.lower() in lowered), change.reason)
+
+    def _captured_ids(self) -> tuple[TableId, ...]:
+        """Also those that are expected further on: the log may have come to them before anybody has told their columns."""
+        return tuple(dict.fromkeys((*(t.id for t in self._timeline.captured_tables()), *self._expected)))
 
     def _reread(self, table_id: TableId, position: Position, place: LogOffset, why: str) -> None:
         """A table that a statement left unknown: as the server has it, if that was so here; parked up to there if not."""
@@ -351,10 +355,10 @@ class Schemas:
         if kind is None:
             return
         lowered = text.lower()
-        for table in self._timeline.captured_tables():
-            if table.id.name.lower() in lowered:
+        for table in self._captured_ids():
+            if table.name.lower() in lowered:
                 message = (
-                    f"the log holds the statement {kind} that changes rows of {table.id} (statement-based logging) instead of the rows; run SET GLOBAL "
+                    f"the log holds the statement {kind} that changes rows of {table} (statement-based logging) instead of the rows; run SET GLOBAL "
                     "binlog_format = 'ROW', let sessions reconnect, and reset the connector's offsets to dump anew"
                 )
                 raise DefiniteError(message)
