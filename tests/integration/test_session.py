@@ -905,6 +905,17 @@ def test_a_table_that_has_changed_is_told_apart(session, admin, database, change
         dump.end_snapshot()
 
 
+def test_a_text_key_of_another_character_set_is_a_table_that_has_changed(session, admin, database):
+    admin(f"CREATE TABLE {database}.t (k VARCHAR(40) CHARACTER SET ujis COLLATE ujis_bin PRIMARY KEY, v INT)")
+    table = one_table(session, database, "t")
+    admin(f"ALTER TABLE {database}.t CONVERT TO CHARACTER SET utf8mb4")
+
+    with contextlib.closing(session.open_dump(marks_of(database))) as dump:
+        dump.begin_snapshot()
+        with pytest.raises(TableChangedError, match="error 1267"):
+            dump.select(*sql.chunk_select(table, ("a",), ("b",), 10), key=(0,))
+
+
 def test_a_table_altered_after_the_snapshot_began_is_told_apart(session, admin, database):
     admin(f"CREATE TABLE {database}.t (id INT PRIMARY KEY, v INT)")
     table = one_table(session, database, "t")

@@ -218,6 +218,7 @@ def test_preferred_leaves_it_to_the_server_disabled_does_without_and_others_are_
         (1412, "Table definition has changed", TableChangedError, "has changed"),
         (1146, "Table 'd.t' doesn't exist", TableChangedError, r"d\.t"),
         (1054, "Unknown column 'x' in 'field list'", TableChangedError, "x"),
+        (1267, "Illegal mix of collations (utf8mb4_bin,IMPLICIT) and (ujis_bin,EXPLICIT) for operation '>'", TableChangedError, "has changed"),
         (1227, "Access denied; you need (at least one of) the BINLOG MONITOR privilege(s) for this operation", PrivilegeError, "BINLOG MONITOR"),
         (1142, "SELECT command denied to user 'reader'@'h' for table 't'", PrivilegeError, "lacks a privilege"),
         (1290, "The MySQL server is running with the --read-only option", DefiniteError, "read-only"),

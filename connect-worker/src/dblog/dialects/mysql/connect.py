@@ -361,8 +361,9 @@ BUSY = frozenset(
 )
 """Too many connections or statements, lock wait, deadlock, disk full, out of memory, statement time; a cluster's node that is not ready."""
 
-TABLE_CHANGED = frozenset({1049, 1054, 1072, 1146, 1176, 1412, 1615})
-"""Unknown database, column or table, index gone, table definition changed under the snapshot."""
+TABLE_CHANGED = frozenset({1049, 1054, 1072, 1146, 1176, 1267, 1412, 1615})
+"""Unknown database, column or table, index gone, a key's bound that does not compare with its column (another character set by now), table definition
+changed under the snapshot."""
 
 DENIED = frozenset({1044, 1142, 1143, 1227, 1370, 1045, 1698})
 
