@@ -294,7 +294,9 @@ def test_windows_that_wait_too_long_for_their_high_mark_are_read_again_and_no_ot
     windows.hand_in(sibling.number, "sibling", now_s=11.0)
     windows.hand_in(fresh.number, "fresh", now_s=70.0)
 
+    assert windows.has_overdue(60.0)
     discarded = windows.overdue(handed_in_before_s=60.0)
+    assert not windows.has_overdue(60.0)
 
     assert [d.numbers for d in discarded] == [(late.number, sibling.number)]
     assert windows.hand_in(fresh.number, "fresh")

@@ -172,3 +172,65 @@ def test_heartbeats_and_places_go_out_while_there_is_always_more_to_read() -> No
     places = sum(segments == [] for segments in busy.sent)
     assert beats >= 2
     assert places >= 4
+
+
+class OverdueWindows:
+    """An interleaver with a window whose high mark was due long ago."""
+
+    open_total = 1
+    dump_moved = False
+
+    def __init__(self) -> None:
+        self.thrown_away: list[float] = []
+
+    def read_overdue_again(self, *, handed_in_before_s: float) -> None:
+        self.thrown_away.append(handed_in_before_s)
+
+    def has_overdue(self, *, handed_in_before_s: float) -> bool:
+        del handed_in_before_s
+        return not self.thrown_away
+
+
+@pytest.mark.parametrize("ahead_s", [-7200, 0, 7200], ids=["clock behind", "clock right", "clock ahead"])
+def test_marks_count_as_lost_when_the_log_is_read_beyond_them_whatever_the_server_s_clock_says(ahead_s: int) -> None:
+    """The age of rows tells nothing of how much of the log is unread: clocks differ, and a row may have been long under way."""
+    stream, windows = stream_at(gtids=None), OverdueWindows()
+    asked: list[tuple[str, int]] = []
+
+    def server_place() -> tuple[str, int]:
+        asked.append(("binlog.000003", 700))
+        return asked[-1]
+
+    stream._interleaver = windows  # type: ignore[assignment]
+    stream._server_place = server_place
+    stream.source_ts_us = stream._clock.now_us() + ahead_s * 1_000_000
+    now_s = 1000.0
+
+    def look(file: str, pos: int) -> list[float]:
+        stream._at.file, stream._at.pos = file, pos
+        stream._look_for_marks(now_s)
+        return windows.thrown_away
+
+    assert look("binlog.000002", 500) == []
+    assert look("binlog.000002", 900) == []
+    assert look("binlog.000003", 699) == []
+    now_s += 5000.0
+    assert look("binlog.000003", 700) == [now_s - 5060.0], "only windows whose marks stand in front of the place that was asked for"
+    assert len(asked) == 1
+    assert look("binlog.000003", 700) == [now_s - 5060.0]
+    assert len(asked) == 1, "nothing is asked while no window waits"
+
+
+def test_marks_count_as_lost_in_a_log_that_has_nothing_more_though_its_place_stays_in_front_of_the_server_s() -> None:
+    """A reader by GTIDs gets nothing of what is behind them, and so does not come to places of it."""
+    stream, windows = stream_at(gtids=f"{UUID}:1-9"), OverdueWindows()
+    stream._interleaver = windows  # type: ignore[assignment]
+    stream._server_place = lambda: ("binlog.000003", 700)
+    stream._caught_up, stream._data_at_s = True, 900.0
+
+    stream._look_for_marks(1000.0)
+    stream._look_for_marks(1004.0)
+    assert windows.thrown_away == []
+    stream._look_for_marks(1006.0)
+
+    assert windows.thrown_away == [940.0]

@@ -181,8 +181,15 @@ class Windows(Generic[Rows]):
 
     def overdue(self, handed_in_before_s: float) -> list[Discarded]:
         """Throw away the windows whose rows were handed in before that moment: whoever asks has read a log that had their high marks long ago."""
-        late = [w for w in self._windows.values() if w.rows is not None and w.handed_in_s < handed_in_before_s]
+        late = self._late(handed_in_before_s)
         return [self._discard(w, "the log does not have its high mark") for w in late if w.number in self._windows]
+
+    def has_overdue(self, handed_in_before_s: float) -> bool:
+        """Whether there are such windows."""
+        return bool(self._late(handed_in_before_s))
+
+    def _late(self, handed_in_before_s: float) -> list[_Window[Rows]]:
+        return [w for w in self._windows.values() if w.rows is not None and w.handed_in_s < handed_in_before_s]
 
     def table_changed(self, table: TableId, reason: str) -> Discarded | None:
         """DDL on the table: nothing read so far can be trusted to fit it. Every window of the table goes, also those not open yet."""

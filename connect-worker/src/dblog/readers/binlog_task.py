@@ -564,6 +564,7 @@ class BinlogTask:
             dump_again=self._must_dump_again,
             reread=self._new_reread(patience) if rereads(self._settings) else None,
             tables_released=self._start_chunk_readers,
+            server_place=lambda: self._catalog_session().current_position()[:2],
             first=(patience(lambda change=change: self._encoders.first_schema(began, change)) for change in self._found),  # type: ignore[misc]
             skips_bad_events=self._settings.text("event.processing.failure.handling.mode") != "fail",
             skips_unreadable=self._settings.text("event.deserialization.failure.handling.mode") != "fail",

@@ -242,6 +242,13 @@ class Interleaver:
         if closed is not None:
             self._close(closed)
 
+    def has_overdue(self, *, handed_in_before_s: float) -> bool:
+        """Whether a window that was handed in before that moment still waits for its high mark."""
+        if not self._windows.open_total:
+            return False
+        with self._changed:
+            return self._windows.has_overdue(handed_in_before_s)
+
     def read_overdue_again(self, *, handed_in_before_s: float) -> None:
         """The log has been read to its end and lacks the marks of windows that were handed in before that moment: their ranges are read again."""
         if self._windows.open_total:

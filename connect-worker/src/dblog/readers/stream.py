@@ -50,7 +50,10 @@ DAMAGED_TRIES_MAX = 3
 """A damaged event is read again so often, from the last good place: a cable may be at fault. Then it is so at the source."""
 
 MARKS_OVERDUE_S = 60.0
-"""A log that is read to its end and has no high mark of a window after this time will never have it: a crash of the server or a failover has lost it."""
+"""A high mark that has not come after this time may be lost, by a crash of the server or a failover: the server is asked how far its log goes."""
+
+MARKS_QUIET_S = 5.0
+"""A log that has nothing more for so long has been read to its end, also where its place does not say so, for the server sends nothing of old GTIDs."""
 
 UNHEARD_S = 5.0
 """When nothing has been heard of the log for so long, what it holds by now is not known, and counts as lag."""
@@ -105,6 +108,7 @@ class LogStream:
         border_records: BorderRecords | None = None,
         reread: Reread | None = None,
         tables_released: Callable[[], None] = lambda: None,
+        server_place: Callable[[], tuple[str, int]] | None = None,
         first: Iterable[Segment] = (),
         skips_bad_events: bool = False,
         skips_unreadable: bool = False,
@@ -132,13 +136,15 @@ class LogStream:
         self._dumped_again: dict[TableId, RowEncoder] = {}
         self._prepared = Prepared(progress.prepared, complete=progress.epoch > 0)
         self._tables_released = tables_released
+        self._server_place = server_place
+        self._marks_by: tuple[tuple[int, int], float, float] | None = None
         self._damaged = 0
         self._damaged_at: tuple[str, int, int] | None = None
         self.skipped_total = 0
         self._stop = threading.Event()
         self._connection: LogSource | None = None
         self._decoder: Any = None
-        self._connected_at_s = 0.0
+        self._data_at_s = 0.0
         self._looked_for_marks_s = 0.0
         self._moved_at_s = 0.0
         self._beat_at_s = 0.0
@@ -228,7 +234,7 @@ class LogStream:
         )
         self._resumes = True
         self.connected = True
-        self._connected_at_s = self._looked_for_marks_s = self._clock.monotonic_s()
+        self._data_at_s = self._looked_for_marks_s = self._clock.monotonic_s()
         log.info(
             "reading the log", file=at.file, pos=at.pos, gtids=None if at.gtids is None else at.gtids.text(), skip_events=at.skip_events
         )
@@ -242,6 +248,7 @@ class LogStream:
             if data or not connection.is_silent:
                 self._heard_at_s = self._clock.monotonic_s()
             if data:
+                self._data_at_s = self._heard_at_s
                 self.waits = None
                 if self._reread is not None:
                     self._reread.received()
@@ -520,9 +527,26 @@ class LogStream:
             self._sent()
 
     def _look_for_marks(self, now_s: float) -> None:
-        """Every wait for a watermark ends: with the mark, or here. A log that lags may have the mark ahead, and a new connection has not read anything."""
-        if now_s - self._connected_at_s > MARKS_OVERDUE_S and self.lag_ms() < MARKS_OVERDUE_S * 500:
-            self._interleaver.read_overdue_again(handed_in_before_s=now_s - MARKS_OVERDUE_S)
+        """Every wait for a watermark ends: with the mark, or here. Where marks are overdue, the server is asked how far its log goes: what is not found up to
+        there will never be. How old the newest row is says nothing of that, for clocks differ.
+        """
+        if self._marks_by is None:
+            overdue_s = now_s - MARKS_OVERDUE_S
+            if self._server_place is None or not self._interleaver.has_overdue(handed_in_before_s=overdue_s):
+                return
+            try:
+                file, pos = self._server_place()
+            except ServerChangedError:
+                raise
+            except TransientError as e:
+                log.info("the server does not say how far its log goes, it is asked again", reason=str(e))
+                return
+            self._marks_by = sequence_of(epoch=0, file=file, pos=pos), overdue_s, now_s
+        end, overdue_s, asked_at_s = self._marks_by
+        quiet = self._caught_up and now_s - max(asked_at_s, self._data_at_s) > MARKS_QUIET_S
+        if quiet or sequence_of(epoch=0, file=self._at.file, pos=self._at.pos) >= end:
+            self._marks_by = None
+            self._interleaver.read_overdue_again(handed_in_before_s=overdue_s)
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
