@@ -126,3 +126,37 @@ def test_an_account_that_may_not_log_rows_waits_with_its_dump_until_new_sessions
 
     follower.until(lambda: follower.ops("t").count("r") == 120)
     execute(source, f"DROP USER {user}")
+
+
+def test_watermarks_are_written_though_new_sessions_would_only_read(
+    source: Database, follow: Callable[[], Follower], set_global: Change, database: str
+) -> None:
+    set_global({"transaction_read_only" if source.flavor == "mysql" else "tx_read_only": "ON"})
+
+    follower = follow()
+    follower.until_dumped()
+    execute(source, "SET SESSION TRANSACTION READ WRITE", "UPDATE t SET v = 'changed' WHERE id = 7", database=database)
+
+    follower.until(lambda: follower.ops("t").count("u") == 1)
+    assert follower.ops("t").count("r") == 60
+
+
+def test_defaults_are_known_though_the_server_writes_names_without_quotes(
+    source: Database, follow: Callable[[], Follower], set_global: Change, database: str
+) -> None:
+    declared = "id INT PRIMARY KEY, b VARBINARY(4) NOT NULL DEFAULT x'00ff', `a b` BINARY(2) DEFAULT x'00ff', c VARCHAR(9) DEFAULT 'it''s'"
+    execute(source, f"CREATE TABLE strange ({declared})", database=database)
+    quoted = defaults_of(follow())
+    set_global({"sql_quote_show_create": "OFF"})
+
+    assert defaults_of(follow()) == quoted
+    assert quoted["b"] == quoted["a b"] == "0x00FF"
+
+
+def defaults_of(follower: Follower) -> dict[str, object]:
+    """The defaults of the table's columns as the schema-change topic has them at a start."""
+    follower.until(
+        lambda: any("strange" in told["ddl"] and told["tableChanges"] and told["tableChanges"][0]["table"] for told in follower.told)
+    )
+    changes = [change for told in follower.told for change in told["tableChanges"] if "strange" in change["id"] and change["table"]]
+    return {column["name"]: column["defaultValueExpression"] for column in changes[-1]["table"]["columns"]}

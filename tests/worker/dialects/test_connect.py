@@ -221,6 +221,7 @@ def test_preferred_leaves_it_to_the_server_disabled_does_without_and_others_are_
         (1267, "Illegal mix of collations (utf8mb4_bin,IMPLICIT) and (ujis_bin,EXPLICIT) for operation '>'", TableChangedError, "has changed"),
         (1227, "Access denied; you need (at least one of) the BINLOG MONITOR privilege(s) for this operation", PrivilegeError, "BINLOG MONITOR"),
         (1142, "SELECT command denied to user 'reader'@'h' for table 't'", PrivilegeError, "lacks a privilege"),
+        (1792, "Cannot execute statement in a READ ONLY transaction", DefiniteError, "read-only"),
         (1290, "The MySQL server is running with the --read-only option", DefiniteError, "read-only"),
         (1064, "You have an error in your SQL syntax near 'x'", DefiniteError, "error 1064"),
         (1292, "Incorrect DATETIME value: 'secret'", DefiniteError, "error 1292: Incorrect DATETIME value: '...'"),

@@ -207,6 +207,8 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
             "SET SESSION time_zone = '+00:00'",
             f"SET SESSION wait_timeout = {WAIT_TIMEOUT_S}",
             f"SET SESSION net_write_timeout = {WAIT_TIMEOUT_S}",
+            "SET SESSION sql_quote_show_create = ON",  # the names in SHOW CREATE TABLE could not be told from the rest
+            "SET SESSION TRANSACTION READ WRITE",  # watermarks are written; transaction_read_only is no more than a session's default
             *_old_names(wire.server_version),
             *settings.initial_statements,
         ):
@@ -367,7 +369,7 @@ changed under the snapshot."""
 
 DENIED = frozenset({1044, 1142, 1143, 1227, 1370, 1045, 1698})
 
-READ_ONLY = frozenset({1290, 1836})
+READ_ONLY = frozenset({1290, 1792, 1836})
 
 _PRIVILEGE = re.compile(r"at least one of\) the (.+?) privilege")
 
