@@ -11,6 +11,8 @@ from dblog.codecs.logitems import LogOffset
 from dblog.core.changes import AlterTable, Change, Unknown
 from dblog.core.crosscheck import Seen
 from dblog.core.timeline import Known, Parked, Timeline
+from dblog.dialects.mysql.lexer import LexerMode
+from dblog.dialects.mysql.rowchanges import row_change
 from dblog.errors import DefiniteError
 from dblog.model import Column, Table, TableId
 from dblog.readers.history import SchemaHistory
@@ -46,7 +48,7 @@ class World:
             text_of=str,
             parse_statement=lambda _query, _text, _position: self.changes,
             rewritten=lambda changes, _before: {t: "x" for c in changes if isinstance(c, Unknown) for t in c.ids},
-            row_change=lambda text: "UPDATE" if text.startswith("UPDATE") else None,
+            row_change=lambda _query, text: row_change(text, database=T.database, mode=LexerMode()),
             read_table=self._read,
         )
         history = SchemaHistory(self.log, server="s")
@@ -195,6 +197,12 @@ def test_statements_that_change_captured_rows_are_refused() -> None:
 
     with pytest.raises(DefiniteError, match="binlog_format"):
         World().statement(schemas, (1, 5), "UPDATE t SET one = 1")
+
+
+def test_a_statement_that_changes_rows_of_another_table_passes_though_it_has_the_captured_one_s_name_somewhere() -> None:
+    schemas = World().schemas(known(table(T, "one")))
+
+    World().statement(schemas, (1, 5), "REPLACE INTO percona.heartbeat (t) VALUES ('to t')")
 
 
 def named(*columns: Column, complete: bool = True) -> Seen:

@@ -5,7 +5,6 @@ The packages dialects/mysql and dialects/mariadb hold the same file names; Maria
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from dblog.dialects.mysql import types as mysql_types
 from dblog.dialects.mysql.context import Context
 from dblog.dialects.mysql.flavor import Flavor, mysql_flavor
 from dblog.dialects.mysql.rewrites import rewritten
+from dblog.dialects.mysql.rowchanges import row_change
 from dblog.dialects.mysql.seen import COLLATIONS_SQL, MARIADB_COLLATIONS_SQL, WIDTHS_SQL, Charsets, merger, seen_of
 from dblog.dialects.mysql.session import ServerFacts, Session
 from dblog.dialects.mysql.statementtext import statement_text
@@ -36,13 +36,6 @@ from dblog.model import Table, TableId
 from dblog.readers.schemas import Merge
 
 MARIADB_EXPLICIT_TIMESTAMPS = 1 << 24
-
-ROW_CHANGE = re.compile(
-    r"\s*(?:/\*.*?\*/\s*)*(?:set\s+statement\b.*?\bfor\s+|with\b.*?\b(?=update\b|delete\b))?"
-    r"(insert|update|delete|replace|load\s+data|load\s+xml)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-"""By the first word, behind comments, MariaDB's SET STATEMENT, and WITH."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +88,10 @@ class BinlogDialect:
         nulls_known = not all(column.nullable for column in table_map.columns)
         return table_map.table, seen_of(table_map, charsets), merger(charsets, signs_known=signs_known, nulls_known=nulls_known)
 
-    @staticmethod
-    def row_change(text: str) -> str | None:
-        """The kind of a statement that changes rows, by its first word; a log of rows holds none of these."""
-        found = ROW_CHANGE.match(text)
-        return None if found is None else " ".join(found[1].upper().split())
+    def row_change(self, query: events.Query, text: str, version: tuple[int, int, int]) -> tuple[str, frozenset[TableId]] | None:
+        """The kind of a statement that changes rows, and the tables, in lower case; a log of rows holds none of these."""
+        context = Context(flavor=self.flavor_of(version), table=lambda _: None, sql_mode=query.sql_mode or 0)
+        return row_change(text, database=query.database, mode=context.lexer_mode)
 
     @staticmethod
     def statement_text(query: events.Query, charsets: Charsets) -> str:

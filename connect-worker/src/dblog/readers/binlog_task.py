@@ -505,7 +505,7 @@ class BinlogTask:
                 text_of=text_of,
                 parse_statement=parse,
                 rewritten=self._dialect.rewritten,
-                row_change=self._dialect.row_change,
+                row_change=lambda query, text: self._dialect.row_change(query, text, session.facts.version),
                 read_table=lambda table, position, place: self._read_table(table, position, place, ahead),
             ),
             includes=self._selection.includes,

@@ -74,8 +74,9 @@ class SchemaDialect:
     """A QUERY event's body as the dialect reads it, its text, and the position at which its changes hold."""
     rewritten: Callable[[Iterable[Change], Callable[[TableId], Table | None]], dict[TableId, str]]
     """The tables whose old rows a statement's changes alter, and how; asked with the tables as they were before."""
-    row_change: Callable[[str], str | None]
-    """INSERT, UPDATE and so on for a statement that changes rows: in a log of rows it must not occur. None for all others."""
+    row_change: Callable[[Any, str], tuple[str, AbstractSet[TableId]] | None]
+    """For a statement that changes rows, INSERT, UPDATE and so on, and the tables that it may mean, in lower case: in a log of rows it must not occur. None for
+    all others."""
     read_table: Callable[[TableId, Position, LogOffset], Reading]
     """The table as the server has it now, and whether it was the same at this place of the log."""
 
@@ -271,7 +272,7 @@ class Schemas:
         with self._lock:
             filtered = self._filtered(text)
             if not filtered:
-                self._refuse_row_changes(text)
+                self._refuse_row_changes(query, text)
             if self._expected:
                 self._arrive((position[0], position[1] - 1))
             changes = tuple(self._named(change, text) for change in self._dialect.parse_statement(query, text, position))
@@ -350,13 +351,13 @@ class Schemas:
             reason += "; its rows are passed over until then" + (", and it is dumped anew" if dumped else "")
         log.error("table parked", table=str(table_id), reason=reason, remedy="restart the task to have it read and dumped again")
 
-    def _refuse_row_changes(self, text: str) -> None:
-        kind = self._dialect.row_change(text)
-        if kind is None:
+    def _refuse_row_changes(self, query: Any, text: str) -> None:
+        change = self._dialect.row_change(query, text)
+        if change is None:
             return
-        lowered = text.lower()
+        kind, changed = change
         for table in self._captured_ids():
-            if table.name.lower() in lowered:
+            if TableId(table.database.lower(), table.name.lower()) in changed:
                 message = (
                     f"the log holds the statement {kind} that changes rows of {table} (statement-based logging) instead of the rows; run SET GLOBAL "
                     "binlog_format = 'ROW', let sessions reconnect, and reset the connector's offsets to dump anew"
