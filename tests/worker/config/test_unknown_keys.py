@@ -37,6 +37,10 @@ def test_known_keys_aliases_and_the_keys_of_clients_converters_and_transforms_ar
     assert unknown_keys(MYSQL_OPTIONS, [*names, *families, "name", "connector.class", "tasks.max"]) == {}
 
 
+def test_what_the_worker_adds_for_a_task_is_not_unknown():
+    assert unknown_keys(MYSQL_OPTIONS, ["task.class"]) == {}
+
+
 def test_the_sentence_says_what_happens_and_what_may_be_meant():
     sentences = describe_unknown({"databse.include.list": "database.include.list", "x": None})
 
