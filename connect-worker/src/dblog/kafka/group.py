@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
@@ -33,6 +33,8 @@ _LOOK_LIMIT_S = 1.0
 _REOPEN_S = 2.0
 _LEAVE_LIMIT_S = 3.0
 _JOIN_LIMIT_S = 8.0
+_ANSWER_SHARE = 0.25
+"""Of the silence: a claim that has no answer by then is waited for no longer. Its answer counts all the same if it comes."""
 _PASSING = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  librdkafka's local codes are spelled so
@@ -96,8 +98,11 @@ class Membership:
         self._thread: threading.Thread | None = None
         self._standing = Standing()
         self._problem = ""
-        self._sent: tuple[Claim, float] | None = None
+        self._sent: dict[int, tuple[Claim, float]] = {}
+        """Claims without an answer yet and when they were sent, by their numbers."""
         self._sent_at_s = 0.0
+        self._number = -1
+        """Of the last claim that was sent: each has its own, so that an answer is taken for no other's."""
         self._look_from_s = 0.0
 
     def start(self, *, on_change: Callable[[], None], on_lease: Callable[[float], None], on_revoked: Callable[[], None]) -> None:
@@ -127,11 +132,20 @@ class Membership:
             try:
                 self._live()
             except KafkaException as e:
-                self._lost()
-                self._problem = str(e.args[0].str() if e.args and isinstance(e.args[0], KafkaError) else e)
-                _log.warning("membership of the group ended; joining again", group=self.group, reason=self._problem, next_try_s=_REOPEN_S)
-                self._publish()
-                self._stopping.wait(_REOPEN_S)
+                self._join_again(str(e.args[0].str() if e.args and isinstance(e.args[0], KafkaError) else e), _log.warning)
+            except Exception as e:  # noqa: BLE001  a worker without this thread would stand by for ever
+                self._join_again(repr(e), _log.exception)
+
+    def _join_again(self, reason: str, log: Callable[..., object]) -> None:
+        self._problem = reason
+        log("membership of the group ended; joining again", group=self.group, reason=reason, next_try_s=_REOPEN_S)
+        try:
+            self._lost()
+        except Exception:  # noqa: BLE001  whatever it was
+            # The lease ends by itself, at its time.
+            _log.exception("the end of the lease could not be reported", group=self.group)
+        self._publish()
+        self._stopping.wait(_REOPEN_S)
 
     def _live(self) -> None:
         shared = {**self._consumer_settings, "group.id": self.group, "group.protocol": "classic", "reconnect.backoff.max.ms": "2000"}
@@ -161,7 +175,7 @@ class Membership:
                 self._publish()
             self._leave(consumer)
         finally:
-            self._sent = None
+            self._sent.clear()
             consumer.close()
             reader.close()
 
@@ -199,20 +213,27 @@ class Membership:
 
     def _renew(self, consumer: Consumer) -> None:
         now_s = lease_clock_s()
-        if self._sent is None and now_s - self._sent_at_s >= self._renew_s and self._leadership.may_claim(now_s):
+        if not self._awaits_answer(now_s) and now_s - self._sent_at_s >= self._renew_s and self._leadership.may_claim(now_s):
             self._commit(consumer, self._leadership.next_claim())
+
+    def _awaits_answer(self, now_s: float) -> bool:
+        return bool(self._sent) and now_s - self._sent_at_s < self.silence_s * _ANSWER_SHARE
 
     def _commit(self, consumer: Consumer, claim: Claim) -> None:
         self._sent_at_s = lease_clock_s()
-        self._sent = claim, self._sent_at_s
+        self._number = max(self._number + 1, claim.number)
+        claim = replace(claim, number=self._number)
+        # An answer that comes later than that would give a lease that has ended.
+        self._sent = {number: sent for number, sent in self._sent.items() if self._sent_at_s - sent[1] < self.silence_s}
+        self._sent[claim.number] = claim, self._sent_at_s
         place = TopicPartition(self._place.topic, self._place.partition, claim.number, claim.metadata())
         try:
             consumer.commit(offsets=[place], asynchronous=True)
         except KafkaException:
-            self._sent = None
+            del self._sent[claim.number]
 
     def _on_commit(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
-        sent, self._sent = self._sent, None
+        sent = next((self._sent.pop(place.offset) for place in places if place.offset in self._sent), None)
         failed = error or next((place.error for place in places if place.error is not None), None)
         if sent is None:
             return
@@ -227,7 +248,7 @@ class Membership:
     def _observe(self, reader: Consumer) -> None:
         """Read the group's claim now and then, while this worker does not lead."""
         now_s = lease_clock_s()
-        if self._leadership.leads(now_s) or self._sent is not None or now_s < self._look_from_s:
+        if self._leadership.leads(now_s) or self._awaits_answer(now_s) or now_s < self._look_from_s:
             return
         try:
             place = reader.committed([self._place], timeout=_LOOK_LIMIT_S)[0]
@@ -257,10 +278,10 @@ class Membership:
     def _leave(self, consumer: Consumer) -> None:
         leads = self._leadership.leads(lease_clock_s())
         deadline_s = lease_clock_s() + _LEAVE_LIMIT_S
-        while self._sent is not None and lease_clock_s() < deadline_s:
+        while self._sent and lease_clock_s() < deadline_s:
             consumer.poll(_POLL_S)
         if leads:
             self._commit(consumer, self._leadership.next_claim(release=True))
-            while self._sent is not None and lease_clock_s() < deadline_s:
+            while self._sent and lease_clock_s() < deadline_s:
                 consumer.poll(_POLL_S)
         self._leadership.lose()

@@ -1,0 +1,125 @@
+"""A membership without brokers: what becomes of claims whose answers do not come, or come late, and of errors that nobody expects. # I7"""
+
+import threading
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from dblog.kafka import group
+from dblog.kafka.group import Membership
+
+SILENCE_S = 8.0
+LEASE_S = SILENCE_S * 0.8
+
+
+class HeldConsumer:
+    """Keeps what is committed; the test answers for the broker."""
+
+    def __init__(self, *_settings, **_more):
+        self.commits = []
+        self.committed_calls = 0
+
+    def commit(self, *, offsets, asynchronous):
+        assert asynchronous
+        self.commits.append(offsets)
+
+    def committed(self, places, *, timeout):
+        self.committed_calls += 1
+        return [TopicPartition(places[0].topic, 0, -1001)]
+
+    def incremental_assign(self, places):
+        pass
+
+    def pause(self, places):
+        pass
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def now(monkeypatch):
+    at = [100.0]
+    monkeypatch.setattr(group, "lease_clock_s", lambda: at[0])
+    return at
+
+
+@pytest.fixture
+def membership(now):
+    made = Membership(group="g", topic="c", url="http://here", consumer_settings={}, silence_s=SILENCE_S, heartbeat_s=1.0, rebalance_s=60.0)
+    made._on_assign(HeldConsumer(), [TopicPartition("c", 0)])
+    return made
+
+
+def test_a_claim_that_is_never_answered_holds_up_neither_the_next_one_nor_looking(membership, now):
+    consumer, reader = HeldConsumer(), HeldConsumer()
+    membership._observe(reader)
+    membership._renew(consumer)
+    now[0] += 1.5
+    membership._renew(consumer)
+    membership._observe(reader)
+    assert (len(consumer.commits), reader.committed_calls) == (1, 1), "an answer has its time"
+
+    now[0] += 1.0
+    membership._observe(reader)
+    membership._renew(consumer)
+    assert (len(consumer.commits), reader.committed_calls) == (2, 2)
+    membership._on_commit(None, consumer.commits[1])
+
+    assert membership.standing.leads is False, "published by its thread"
+    membership._publish()
+    assert membership.standing.leads
+
+
+def test_a_late_answer_gives_the_lease_of_the_claim_that_it_answers(membership, now):
+    consumer, reader, leases = HeldConsumer(), HeldConsumer(), []
+    membership._on_lease = leases.append
+    membership._observe(reader)
+    first_s = now[0]
+    membership._renew(consumer)
+    now[0] += 3.0
+    membership._renew(consumer)
+    membership._on_commit(None, consumer.commits[0])
+    assert leases == [first_s + LEASE_S], "not that of the claim that was sent later"
+    membership._on_commit(None, consumer.commits[1])
+
+    assert leases == [first_s + LEASE_S, first_s + 3.0 + LEASE_S]
+    numbers = [places[0].offset for places in consumer.commits]
+    assert numbers == sorted(set(numbers))
+
+
+def test_a_refused_claim_is_tried_again_at_its_turn(membership, now):
+    consumer, reader = HeldConsumer(), HeldConsumer()
+    membership._observe(reader)
+    membership._renew(consumer)
+    membership._on_commit(KafkaError(KafkaError.NOT_COORDINATOR), consumer.commits[0])
+    now[0] += 1.1
+    membership._renew(consumer)
+
+    assert len(consumer.commits) == 2
+
+
+@pytest.mark.parametrize("error", [KafkaException(KafkaError(KafkaError._FATAL)), ValueError("nobody expects it")])
+def test_whatever_ends_a_membership_it_joins_again(monkeypatch, error):
+    monkeypatch.setattr(group, "_REOPEN_S", 0.01)
+    joined_again, lives = threading.Event(), []
+
+    class Failing(HeldConsumer):
+        def subscribe(self, *_topics, **_callbacks):
+            lives.append(self)
+            if len(lives) > 2:
+                joined_again.set()
+            raise error
+
+    def on_lease(_until_s):
+        if isinstance(error, ValueError):
+            raise error
+
+    monkeypatch.setattr(group, "Consumer", Failing)
+    made = Membership(group="g", topic="c", url="http://here", consumer_settings={}, silence_s=SILENCE_S, heartbeat_s=1.0, rebalance_s=60.0)
+    made.start(on_change=lambda: None, on_lease=on_lease, on_revoked=lambda: None)
+    try:
+        assert joined_again.wait(10)
+        assert made.standing.problem
+        assert not made.standing.leads
+    finally:
+        made.close()
