@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.errors import TransientError
 from dblog.kafka import fenced, registry_store
-from dblog.kafka.log import CompactedLog
-from dblog.kafka.registry_store import Reference, RegistryStore
+from dblog.kafka.log import CompactedLog, LogRecord
+from dblog.kafka.registry_store import Reference, RegistryStore, schema_key
 
 
 @pytest.fixture
@@ -194,3 +194,109 @@ def test_the_first_owner_of_an_id_keeps_it_whoever_else_claims_it(store, another
         ("b", 1, 2, "R2"),
         ("c", 1, 1, "R1"),
     }
+
+
+class HeldLog:
+    """A topic in memory: what its writer writes is read back at once."""
+
+    def __init__(self, topic, take) -> None:
+        self.topic, self._take = topic, take
+        self.records: list[LogRecord] = []
+        self.overtaken = 0
+
+    def fenced_writer(self) -> HeldLog:
+        return self
+
+    def take(self, *, limit_s: float) -> None:
+        if self.overtaken > 0:
+            self.overtaken -= 1
+            raise fenced.Overtaken("another worker writes the topic")
+
+    def read_to_end(self, *, limit_s: float) -> None:
+        pass
+
+    def read_back(self, places, *, limit_s: float) -> None:
+        pass
+
+    def write(self, writes, *, limit_s: float) -> list[tuple[int, int]]:
+        for write in writes:
+            self.add(write.key, write.value)
+        return []
+
+    def add(self, key: bytes, value: bytes | None) -> None:
+        self.records.append(LogRecord(0, len(self.records), key, value, 0))
+        self._take(self.records[-1])
+
+    def compacted(self) -> list[LogRecord]:
+        """What is left when tombstones have gone too."""
+        newest = {record.key: record for record in self.records}
+        return [record for record in self.records if newest[record.key] is record and record.value is not None]
+
+
+def held_store(*records: LogRecord) -> tuple[RegistryStore, HeldLog]:
+    logs: list[HeldLog] = []
+
+    def make_log(topic, take):
+        logs.append(HeldLog(topic, take))
+        return logs[0]
+
+    made = RegistryStore("t", make_log)
+    for record in records:
+        logs[0].add(record.key, record.value)
+    return made, logs[0]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_id_of_a_schema_that_was_deleted_for_good_is_given_to_no_other_after_compaction(whole) -> None:
+    store, log = held_store()
+    assert [store.register(subject, schema(number)).id for number, subject in enumerate("ab", 1)] == [1, 2]
+    for permanent in (False, True):
+        if whole:
+            store.delete_subject("b", permanent=permanent)
+        else:
+            store.delete_version("b", "1", permanent=permanent)
+
+    again, _ = held_store(*log.compacted())
+
+    assert again.subjects(deleted=True) == ["a"]
+    assert again.register("c", schema(3)).id == 3
+
+
+def test_the_time_of_a_write_begins_with_its_turn(monkeypatch) -> None:
+    store, log = held_store()
+    monkeypatch.setattr(registry_store, "_WRITE_LIMIT_S", 0.5)
+    with ThreadPoolExecutor(1) as pool:
+        with store._writing:
+            waiting = pool.submit(store.register, "a", schema(1))
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.6)
+            log.overtaken = 1
+
+        assert waiting.result(timeout=10).id == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (schema_key, b"[]"),
+        (schema_key, b'"text"'),
+        (schema_key, b"7"),
+        (schema_key, b'{"id":8,"schema":"{}","references":[7]}'),
+        (None, b"{}"),
+        (b"[1]", b"{}"),
+        (b"7", None),
+        (b"no JSON", b"{}"),
+        (b'{"keytype":"DELETE_SUBJECT","subject":"a","magic":0}', b"[1]"),
+        (b'{"keytype":"CONFIG","subject":"a","magic":0}', b"[1]"),
+        (b'{"keytype":"NOOP","magic":0}', b'{"idMax":"9"}'),
+    ],
+)
+def test_a_record_that_is_no_registry_record_is_skipped(key, value) -> None:
+    store, log = held_store()
+    store.register("a", schema(1))
+
+    log.add(key("a", 1) if callable(key) else key, value)
+
+    assert [(entry.id, entry.deleted) for entry in store.versions("a")] == [(1, False)]
+    assert store.register("a", schema(1)).id == 1
+    assert store.register("b", schema(2)).id == 2

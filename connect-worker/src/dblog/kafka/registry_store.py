@@ -105,7 +105,8 @@ class RegistryState:
                 self.levels.pop(subject, None)
                 self.modes.pop(subject, None)
             case "NOOP":
-                pass
+                if value is not None and isinstance(value.get("idMax"), int):
+                    self.id_max = max(self.id_max, value["idMax"])
             case _:
                 return False
         return True
@@ -348,7 +349,7 @@ class RegistryStore:
                 if live:
                     raise RegistryError(40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
                 gone = [Write(schema_key(e.subject, e.version), None) for e in everything]
-                return [*gone, _clear_write(subject)], [entry.version for entry in everything]
+                return [self._ids_write(), *gone, _clear_write(subject)], [entry.version for entry in everything]
             if not live:
                 raise RegistryError(40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently")
             self._require_unreferenced(live)
@@ -368,7 +369,7 @@ class RegistryStore:
                     raise RegistryError(
                         40407, f"Subject '{subject}' Version {entry.version} was not deleted first before being permanently deleted"
                     )
-                return [Write(schema_key(subject, entry.version), None)], entry.version
+                return [self._ids_write(), Write(schema_key(subject, entry.version), None)], entry.version
             if entry.deleted:
                 raise RegistryError(
                     40406, f"Subject '{subject}' Version {entry.version} was soft deleted.Set permanent=true to delete permanently"
@@ -410,8 +411,9 @@ class RegistryStore:
 
     def _alone(self, decide: Callable[[], tuple[Sequence[Write], _Answer]]) -> _Answer:
         """Decide on all that was ever written, and write, as the only writer; return once it has been read back."""
-        deadline = time.monotonic() + _WRITE_LIMIT_S
         with self._writing:
+            # From here: the time that others of this process took for their turns is none of ours.
+            deadline = time.monotonic() + _WRITE_LIMIT_S
             while True:
                 try:
                     self._writer.take(limit_s=_WRITE_LIMIT_S)
@@ -428,6 +430,11 @@ class RegistryStore:
                     raise RegistryError(50001, f"Error in the backend data store: {e}") from e
                 else:
                     return answer
+
+    def _ids_write(self) -> Write:
+        """The greatest id so far: compaction forgets a deleted schema, but its id must not be another's. Other registries skip the value of a NOOP."""
+        with self._lock:
+            return Write(_json({"keytype": "NOOP", "magic": 0}), _json({"idMax": self._state.id_max}))
 
     def _known(self, subject: str, canonical: str, references: Sequence[Reference]) -> Registered | None:
         for entry in reversed(self._state.versions(subject)):
