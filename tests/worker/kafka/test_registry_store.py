@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.errors import TransientError
 from dblog.kafka import fenced, registry_store
 from dblog.kafka.log import CompactedLog, LogRecord
-from dblog.kafka.registry_store import Reference, RegistryStore, schema_key
+from dblog.kafka.registry_store import Reference, RegistryError, RegistryStore, schema_key
 
 
 @pytest.fixture
@@ -203,17 +203,21 @@ class HeldLog:
         self.topic, self._take = topic, take
         self.records: list[LogRecord] = []
         self.overtaken = 0
+        self.taken = False
+        self.reads = 0
 
     def fenced_writer(self) -> HeldLog:
         return self
 
-    def take(self, *, limit_s: float) -> None:
+    def take(self, *, limit_s: float) -> bool:
         if self.overtaken > 0:
             self.overtaken -= 1
             raise fenced.Overtaken("another worker writes the topic")
+        was, self.taken = self.taken, True
+        return not was
 
     def read_to_end(self, *, limit_s: float) -> None:
-        pass
+        self.reads += 1
 
     def read_back(self, places, *, limit_s: float) -> None:
         pass
@@ -260,6 +264,20 @@ def test_the_id_of_a_schema_that_was_deleted_for_good_is_given_to_no_other_after
 
     assert again.subjects(deleted=True) == ["a"]
     assert again.register("c", schema(3)).id == 3
+
+
+def test_who_still_has_the_topic_reads_it_to_the_end_once_and_again_only_to_refuse() -> None:
+    store, log = held_store()
+    for number in range(20):
+        store.register(f"s{number}", schema(number))
+    assert log.reads == 1
+
+    with pytest.raises(RegistryError):
+        store.delete_subject("s1", permanent=True)
+    assert log.reads == 2, "what another worker wrote may allow it"
+    log.taken = False  # another worker has fenced this one
+    store.register("t", schema(1))
+    assert log.reads == 3
 
 
 def test_the_time_of_a_write_begins_with_its_turn(monkeypatch) -> None:

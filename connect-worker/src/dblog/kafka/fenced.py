@@ -63,10 +63,10 @@ class FencedWriter:
         self._client_log = _Quiet(f"topic {topic}")
         self._producer: Producer | None = None
 
-    def take(self, *, limit_s: float) -> None:
-        """Fence all others; does nothing while nobody has fenced this one."""
+    def take(self, *, limit_s: float) -> bool:
+        """Fence all others, and whether that was necessary: a writer whose writes went well so far goes on, and finds out when it writes."""
         if self._producer is not None:
-            return
+            return False
         producer = Producer(
             {
                 "linger.ms": "0",
@@ -94,6 +94,7 @@ class FencedWriter:
                 raise Overtaken(f"another worker writes the topic {self._topic}") from e
             raise TransientError(f"the topic {self._topic} cannot be taken for writing: {error.str()}; are the brokers reachable?") from e
         self._producer = producer
+        return True
 
     def write(self, writes: Sequence[Write], *, limit_s: float) -> list[tuple[int, int]]:
         """Write all or none; partition and offset of each. After an error the next ``take`` and reading tell which."""
