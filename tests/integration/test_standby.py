@@ -90,7 +90,7 @@ def test_a_group_of_two_under_writes_loses_nothing_and_no_offset_goes_back(kafka
         grown()
         os.kill(first.process.pid, signal.SIGCONT)
         grown()
-        assert not first.rest.healthy()
+        wait_until(first.rest.healthy, timeout_s=60, what="the first worker to stand by, which is healthy")
         assert task_pids(first.process.pid) == []
 
         second.process.kill()

@@ -32,10 +32,10 @@ def echo(own_folder):
 
 @pytest.fixture
 def pair(kafka, own_folder, group):
-    """Two workers of one group; neither is started. They are ready when their interface answers, for one of them will not be healthy."""
+    """Two workers of one group; neither is started. A standby is healthy too."""
     workers = [Worker(kafka, own_folder, group, name=f"{group}-{name}", **TIMES, **FEW) for name in "ab"]
     for worker in workers:
-        worker.process._ready = lambda worker=worker: health(worker)[0] == 200 or health(worker)[1] == "standby"
+        worker.process._ready = lambda worker=worker: health(worker)[0] == 200
     yield workers
     for worker in workers:
         if worker.process.pid is not None and alive(worker.process.pid):
@@ -85,8 +85,8 @@ def test_the_second_worker_refuses_says_why_and_takes_over_after_a_clean_stop_an
     second.process.start()
 
     status, kind, message = health(second)
-    assert (status, kind) == (503, "standby")
-    assert first.url in message
+    assert (status, kind) == (200, "healthy"), "a liveness probe must not end a standby"
+    assert f"This worker is a standby: {first.url} runs the connectors" in message
     assert "group.id" in message
     until(lambda: first.url in second.log.read_text())
     assert health(first)[:2] == (200, "healthy")
@@ -121,7 +121,8 @@ def test_the_second_worker_refuses_says_why_and_takes_over_after_a_clean_stop_an
 
     # The other way round, and without a goodbye.
     first.process.start()
-    assert health(first)[:2] == (503, "standby")
+    assert health(first)[0] == 200
+    assert second.url in health(first)[2]
     second.process.kill()
     taken_over(echo, 3, old_pid=new["pid"])
     running_on(first)
@@ -145,7 +146,7 @@ def test_what_was_paused_for_longer_than_its_session_runs_nothing_when_it_goes_o
     running_on(second)
     os.kill(first.process.pid, signal.SIGCONT)
 
-    until(lambda: health(first)[1] == "standby" and second.url in health(first)[2], what=lambda: f"{health(first)}")
+    until(lambda: health(first)[0] == 200 and second.url in health(first)[2], what=lambda: f"{health(first)}")
     assert first.client.delete("/connectors/c").status_code == 409
     assert living(echo) == [new["pid"]]
     assert len(starts(echo)) == 2
@@ -156,7 +157,6 @@ def test_what_was_paused_for_longer_than_its_session_runs_nothing_when_it_goes_o
 def test_two_workers_that_advertise_one_address_are_told_apart(kafka, own_folder, group):
     same = {**TIMES, **FEW, "rest.advertised.host.name": "same.example", "rest.advertised.port": "8083"}
     first, second = (Worker(kafka, own_folder, group, name=f"{group}-{name}", **same) for name in "ab")
-    second.process._ready = lambda: health(second)[1] == "standby"
     with first, second:
         assert "http://same.example:8083 runs the connectors" in health(second)[2]
         assert "rest.advertised.host.name" in health(second)[2]
@@ -185,7 +185,7 @@ def test_a_worker_that_no_broker_hears_ends_its_tasks_in_time_and_goes_on_when_t
         until(lambda: not alive(pid), limit_s=20)
         assert time.monotonic() - began_s < 6.0, "before anybody else could lead"
         status, kind, message = until(lambda: (found := health(worker))[0] == 503 and found)
-        assert (status, kind) == (503, "standby")
+        assert (status, kind) == (503, "starting")
         assert "lost the lead" in message
         assert worker.client.delete("/connectors/c").status_code == 409
         os.kill(own.process.pid, signal.SIGCONT)
@@ -198,6 +198,7 @@ def test_a_worker_that_no_broker_hears_ends_its_tasks_in_time_and_goes_on_when_t
 
 def test_a_session_that_the_brokers_do_not_allow_is_said_with_the_settings(kafka, own_folder, group):
     worker = Worker(kafka, own_folder, group, **{**TIMES, **FEW, "session.timeout.ms": "1000", "heartbeat.interval.ms": "300"})
-    worker.process._ready = lambda: health(worker)[1] == "standby"
+    worker.process._ready = lambda: "cannot join" in health(worker)[2]
     with worker:
+        assert health(worker)[:2] == (503, "starting")
         assert "group.min.session.timeout.ms" in health(worker)[2]

@@ -249,6 +249,12 @@ class Herder:
         """Whether this worker runs the group's connectors."""
         return self._term is not None and self._leads_in(self._term)
 
+    @property
+    def stands_by(self) -> bool:
+        """Whether another worker of the group runs the connectors, and this one waits in order."""
+        standing = self._membership.standing
+        return not standing.leads and not standing.problem and bool(standing.leader)
+
     def waits_because(self) -> str:
         """Why this worker runs no connectors, in a sentence for users; empty when it does, or will in a moment."""
         standing = self._membership.standing

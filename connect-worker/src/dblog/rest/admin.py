@@ -23,18 +23,22 @@ async def root(request: HttpRequest) -> Response:
 
 
 async def health(request: HttpRequest) -> Response:
-    """A no-op through the herder's thread: fails when that is stuck, not when connectors fail. A standby is not healthy: it takes no connectors."""
+    """A no-op through the herder's thread: fails when that is stuck, not when connectors fail.
+
+    A standby is as healthy as a follower of Connect, or a liveness probe would kill it before it is needed; its message says who leads.
+    """
     herder = services(request).herder
     if not herder.ready.is_set():
         return _health(HTTPStatus.SERVICE_UNAVAILABLE, "starting", f"Worker is still starting up. {herder.stage}")
-    if reason := herder.waits_because():
-        return _health(HTTPStatus.SERVICE_UNAVAILABLE, "standby", reason)
+    reason = herder.waits_because()
+    if reason and not herder.stands_by:
+        return _health(HTTPStatus.SERVICE_UNAVAILABLE, "starting", reason)
     try:
         await ask(request, Ping(), limit_s=_HEALTH_LIMIT_S)
     except RequestError:
         text = "Worker was unable to handle this request and may be unable to handle other requests."
         return _health(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", f"{text} {herder.stage}")
-    return _health(HTTPStatus.OK, "healthy", "Worker has completed startup and is ready to handle requests.")
+    return _health(HTTPStatus.OK, "healthy", reason or "Worker has completed startup and is ready to handle requests.")
 
 
 def _health(code: HTTPStatus, word: str, message: str) -> Answer:
