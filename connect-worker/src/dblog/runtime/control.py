@@ -15,7 +15,6 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable
 from typing import Any
 
 from dblog.runtime.deadline import Deadline
@@ -32,7 +31,6 @@ class Control:
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._write_lock = threading.Lock()
         self._deadline = Deadline()
-        self.on_message: Callable[[dict[str, Any]], None] = lambda _message: None
         self._reader = threading.Thread(target=self._follow, name="control", daemon=True)
         self._reader.start()
 
@@ -83,4 +81,3 @@ class Control:
                     case {"type": "start", "lease_until_s": int() | float() as until_s}:
                         self._deadline.set(until_s)
                 self._messages.put(message)
-                self.on_message(message)

@@ -131,7 +131,6 @@ class Supervisor:
         self._stopping = False
         self._metrics_at_s = 0.0
         self._brokers_away: str | None = None
-        self._current: SourceTask | None = None
         self._has_run = False
         self._reported: tuple[str, str | None] | None = None
 
@@ -188,7 +187,6 @@ class Supervisor:
     def _run_once(self, order: StartOrder, offset: OffsetMap | None) -> OffsetMap | None:
         """One life; returns the last stored offset after an orderly stop, raises _RestartError carrying it after a transient error."""
         task = self._factory(order)
-        self._current = task
         run: _Run | None = None
         stored = offset
         try:
@@ -233,7 +231,6 @@ class Supervisor:
             raise
         finally:
             task.stop()
-            self._current = None
             if run is not None:
                 run.sender.close()
         return stored
