@@ -85,7 +85,7 @@ def plan_of(
     dice = {name: random.Random(f"{flavor} {seed} {name}") for name in ("tables", "settings", "fill", "steps", "ddl", "faults")}
     model = {t.name: t for t in tables.tables(flavor, dice["tables"], count=dice["tables"].randint(2, 5))}
     begun = copy.deepcopy(model)
-    settings = settings_of(flavor, dice["settings"], mask)
+    settings = settings_of(flavor, dice["settings"], mask).for_keys([t.key_type for t in model.values()])
     fill = [
         Statement(f"REPLACE INTO `{t.name}` ({statements._names(t, mask)}) VALUES {t.row(dice['fill'], n, mask)}", "fill", (t.born,))
         for t in model.values()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dblog.dialects.mysql.types import TypeModes
@@ -77,6 +80,16 @@ class Settings:
     def rereads(self) -> bool:
         """Whether the log lacks columns, so that rows are read from the table again."""
         return self.log.get("binlog_row_image", "FULL") != "FULL"
+
+    def for_keys(self, types: Iterable[str]) -> Settings:
+        """In modes that round, rows with nearly the same key would have the same: these modes are not for keys of such types."""
+        made = self.modes
+        for ddl in types:
+            if made.time_precision_mode == "connect" and re.match(r"(time|datetime|timestamp)\([4-6]\)", ddl):
+                made = dataclasses.replace(made, time_precision_mode="microseconds")
+            if made.decimal_handling_mode == "double" and re.match(r"(decimal|numeric|dec|fixed)\(", ddl):
+                made = dataclasses.replace(made, decimal_handling_mode="string")
+        return dataclasses.replace(self, modes=made)
 
     @property
     def connector(self) -> dict[str, str]:

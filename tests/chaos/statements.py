@@ -217,7 +217,11 @@ def ddl(flavor: str, chance: random.Random, model: dict[str, ChaosTable], *, num
         case "truncate":
             return kind, of((f"TRUNCATE TABLE `{table.name}`", Effect("empty", table.name)))
         case "convert":
-            return kind, of((f"{alter} CONVERT TO CHARACTER SET {chance.choice(['utf8mb4', 'utf8mb3'])}", None))
+            # Into a set without a character the server writes ? for it, also in keys, and the log has no row of that.
+            # MySQL leaves the members of an ENUM or SET as bytes of the old one, which are no text in the new one.
+            if any(c.kind.ddl.startswith(("enum", "set")) and "utf8mb4" not in c.kind.ddl for c in table.columns):
+                return kind, []
+            return kind, of((f"{alter} CONVERT TO CHARACTER SET utf8mb4", None))
         case "index":
             return kind, of((f"{alter} ADD INDEX `x{number}` (`id`){extra}", None), (f"{alter} DROP INDEX `x{number}`", None))
         case "comment":

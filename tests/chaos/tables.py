@@ -85,6 +85,11 @@ class ChaosTable:
         return f"CREATE TABLE `{self.name}` ({', '.join(lines)}) ROW_FORMAT=DYNAMIC{self.tail}{self.partition}"
 
     @property
+    def key_type(self) -> str:
+        """The type of the column that a composite key begins with; empty where there is none."""
+        return next((c.kind.ddl for c in self.columns if c.name == self.key_column), "")
+
+    @property
     def named(self) -> list[str]:
         """Columns that a statement may write, the key's first."""
         first = ["id", "k"] if self.shape in ("text", "binary") else ["id"]

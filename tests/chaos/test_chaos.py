@@ -12,8 +12,10 @@ from chaos import faults, statements, tables
 from chaos.check import Folded, Form, _delta_value, _whole, compare_folded, delta_form, json_value
 from chaos.plan import Plan, plan_of
 from chaos.run import Run, cases_of, servers
+from chaos.settings import Settings
 from chaos.shrink import shrink
 from chaos.tables import Effect
+from dblog.dialects.mysql.types import TypeModes
 
 SEED = 5
 SECONDS = 8.0
@@ -49,6 +51,15 @@ def test_every_kind_is_drawn_sooner_or_later():
     assert {statements.ddl("mysql", chance, model, number=n, cases=5)[0] for n in range(400)} == statements.DDL.keys()
     assert {fault.kind for seed in range(50) for fault in faults.faults_of(random.Random(seed), seconds=30)} == set(faults.KINDS)
     assert {table.shape for table in tables.tables("mysql", chance, count=100)} == set(tables.SHAPES)
+
+
+def test_a_key_is_not_rounded_by_the_modes():
+    modes = TypeModes(time_precision_mode="connect", decimal_handling_mode="double")
+    drawn = Settings(log={}, modes=modes, converter="avro", chunk_rows=3, options={})
+
+    assert drawn.for_keys(["time(3)", "int", ""]).modes == modes
+    assert drawn.for_keys(["time(4)"]).modes == TypeModes(time_precision_mode="microseconds", decimal_handling_mode="double")
+    assert drawn.for_keys(["dec(30,2)"]).modes == TypeModes(time_precision_mode="connect", decimal_handling_mode="string")
 
 
 def test_a_mask_takes_its_part_out_and_leaves_the_rest():
