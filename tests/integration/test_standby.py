@@ -6,6 +6,7 @@ import random
 import signal
 import threading
 
+import httpx
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from demo.pipeline import Connector, Worker, create_connector_user, task_pids
 from stack.process import wait_until
@@ -65,7 +66,9 @@ def test_a_group_of_two_under_writes_loses_nothing_and_no_offset_goes_back(kafka
     writer = threading.Thread(target=write_until, args=(stopped, mariadb, database))
 
     def leads(worker: Worker) -> bool:
-        return worker.rest.healthy() and worker.rest.state(name) == "RUNNING" and len(task_pids(worker.process.pid)) == 1
+        # A standby is healthy too, and its message says so.
+        leading = worker.rest.healthy() and "standby" not in httpx.get(f"{worker.rest.url}/health", timeout=10).text
+        return leading and worker.rest.state(name) == "RUNNING" and len(task_pids(worker.process.pid)) == 1
 
     def grown(by: int = 20) -> None:
         before = end_of(kafka, topic)
