@@ -23,6 +23,7 @@ from chaos import check, tables
 from chaos.check import Problem
 from chaos.plan import DDL_SESSION, SESSIONS, Plan, Step
 from chaos.settings import DEFAULTS
+from chaos.statements import Statement
 from confluent_kafka import KafkaException
 from demo.lake import Lake
 from demo.pipeline import Connector, Sink, Worker, create_connector_user
@@ -40,6 +41,7 @@ CATCH_UP_S = 240.0
 REST_S = 90.0
 AWAY_S = 120.0
 LOST_RACES = {1205, 1213, 1412}
+SWAP_TRIES = 10
 SENTINEL = "zz_end"
 Say = Callable[[str], None]
 
@@ -130,6 +132,7 @@ class Run:
         self.locks = [threading.Lock() for _ in range(SESSIONS + 1)]
         self._sessions: list[threading.Thread] = []
         self._over = threading.Event()
+        self._swap_at = 0
         self.sentinels = 0
         self.began_s = time.monotonic()
         self._say, self._log_lock = say, threading.Lock()
@@ -358,9 +361,24 @@ class Run:
                     self.result.counts["lost connection"] += 1
                     with contextlib.suppress(Exception):
                         connection.close()
-                    connection = None
+                    connection = self._go_on(step) if step.kind == "ghost" else None
         if connection is not None:
             connection.close()
+
+    def _go_on(self, step: Step) -> Any:
+        """A new connection, which does what is left of a swap: without its last copy the table would have lost rows, of which the log says nothing."""
+        for _ in range(SWAP_TRIES):
+            connection = None
+            try:
+                connection = self._login()
+                self._do(connection, step, begin=self._swap_at)
+            except (pymysql.MySQLError, OSError) as e:
+                self.log(f"session {step.session} lost its connection again: {e}")
+            else:
+                return connection
+            with contextlib.suppress(Exception):
+                connection.close()
+        return None
 
     def _end_sessions(self) -> None:
         """A run that has failed writes no more."""
@@ -368,32 +386,43 @@ class Run:
         for session in self._sessions:
             session.join(AWAY_S)
 
-    def _do(self, connection: Any, step: Step) -> None:
-        """A step's statements. What the server refuses is passed over, as long as the transaction lives."""
+    def _do(self, connection: Any, step: Step, *, begin: int = 0) -> None:
+        """A step's statements. What the server refuses is passed over, as long as the transaction lives; a swap is done whole, or not begun."""
         with connection.cursor() as cursor:
-            for statement in step.statements:
-                try:
-                    cursor.execute(statement.sql)
-                    cursor.fetchall()
-                except pymysql.MySQLError as e:
-                    code = e.args[0] if e.args else 0
-                    if code in (0, 2006, 2013) or not connection.open:
-                        raise
-                    self.result.counts[f"refused {statement.kind} {code}"] += 1
-                    self.log(f"{step.at_s:.2f} refused {code} {str(e.args[-1])[:120]}: {statement.sql[:200]}")
-                    if code in LOST_RACES:
-                        break
-                    continue
-                self.result.counts[statement.kind if statement.kind != "border" else step.kind] += 1
-                if step.session == DDL_SESSION:
-                    self.log(statement.sql[:400])
-                if statement.effect is not None and statement.effect.table in self.model:
-                    tables.apply(self.model, statement.effect)
+            swap = step.kind == "ghost"
+            for at, statement in enumerate(step.statements[begin:], begin):
+                if swap:
+                    self._swap_at = at
+                code = self._execute(connection, cursor, step, statement)
+                tries = SWAP_TRIES if swap else 0
+                while code in LOST_RACES and tries > 0:
+                    code, tries = self._execute(connection, cursor, step, statement), tries - 1
+                if code in LOST_RACES or (code and swap and not begin):
+                    break
             # After a lost race a transaction of two phases is still open.
             xa = next((s.sql for s in step.statements if s.sql.startswith("XA START")), None)
             for rest in (f"XA END {xa[9:]}", f"XA ROLLBACK {xa[9:]}") if xa else ("ROLLBACK",):
                 with contextlib.suppress(pymysql.err.OperationalError, pymysql.err.InternalError, pymysql.err.ProgrammingError):
                     cursor.execute(rest)
+
+    def _execute(self, connection: Any, cursor: Any, step: Step, statement: Statement) -> int:
+        """The error with which the server refuses it, or 0."""
+        try:
+            cursor.execute(statement.sql)
+            cursor.fetchall()
+        except pymysql.MySQLError as e:
+            code = int(e.args[0]) if e.args else 0
+            if code in (0, 2006, 2013) or not connection.open:
+                raise
+            self.result.counts[f"refused {statement.kind} {code}"] += 1
+            self.log(f"{step.at_s:.2f} refused {code} {str(e.args[-1])[:120]}: {statement.sql[:200]}")
+            return code
+        self.result.counts[statement.kind if statement.kind != "border" else step.kind] += 1
+        if step.session == DDL_SESSION:
+            self.log(statement.sql[:400])
+        if statement.effect is not None and statement.effect.table in self.model:
+            tables.apply(self.model, statement.effect)
+        return 0
 
     def _case(self, step: Step) -> None:
         """A case of DDL in databases of its own, on a connection of its own: it changes the session."""
