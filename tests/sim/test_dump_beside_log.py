@@ -26,6 +26,7 @@ from dblog.readers import interleaved
 from dblog.readers.chunk import ChunkReader
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.queue import BlockingQueue
+from structlog.testing import capture_logs
 from support.fake_session import FakeDatabase, FakeDumpConnection, FakeSql, fake_sql
 
 REGRESSIONS: tuple[int, ...] = ()
@@ -576,3 +577,15 @@ def test_a_frontier_that_the_table_s_definition_does_not_hold_any_more_begins_th
 
     assert fault_of(world, ORDERS) == ""
     assert world.fold() == world.source()
+
+
+def test_only_a_dump_that_a_held_table_is_left_in_is_said_to_wait() -> None:
+    world = World()
+    with capture_logs() as lines:
+        world.interleaver.hold(frozenset({ORDERS}), "it is prepared")
+        world.interleaver.hold(frozenset(), "")
+        world.interleaver.change_dump(lambda _: dump_of("d", [ORDERS]))
+
+        world.interleaver.hold(frozenset({ORDERS, ITEMS}), "it is prepared")
+
+    assert [(line["event"], line["table"]) for line in lines] == [("the table's dump waits", str(ORDERS))]
