@@ -38,6 +38,7 @@ from support.topicfold import last_value
 
 SOURCES: dict[str, type[Database]] = {"mariadb": MariaDb, "mysql": MySql}
 CATCH_UP_S = 240.0
+SINK_S = 600.0
 REST_S = 90.0
 AWAY_S = 120.0
 LOST_RACES = {1205, 1213, 1412}
@@ -306,8 +307,8 @@ class Run:
                 )
             ]
 
-        deadline_s = time.monotonic() + CATCH_UP_S
-        found = [Problem("delta", "", "not looked at")]
+        deadline_s = time.monotonic() + SINK_S
+        found = [Problem("delta", "", f"the sink has not come to an end in {SINK_S:g} s")]
         while found and time.monotonic() < deadline_s:
             if not sink.process.running:
                 text = sink.process.log_end()
@@ -323,7 +324,7 @@ class Run:
     def _sink_idle(sink: Sink) -> bool:
         if not sink.progress_file.exists():
             return False
-        counts = [line for line in map(json.loads, sink.progress_file.read_text(encoding="utf-8").splitlines()) if line["kind"] == "behind"]
+        counts = [line for line in map(json.loads, sink.progress_file.read_text(encoding="utf-8").splitlines()) if "rows_waiting" in line]
         return bool(counts) and counts[-1]["records_behind"] == counts[-1]["rows_waiting"] == 0
 
     def _has_key(self, table: str) -> bool:

@@ -6,10 +6,11 @@ import datetime as dt
 import random
 import struct
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from chaos import faults, statements, tables
-from chaos.check import Folded, Form, _delta_value, _whole, compare_folded, delta_form, json_value
+from chaos.check import Folded, Form, _delta_value, _whole, compare_delta, compare_folded, delta_form, json_value
 from chaos.plan import Plan, plan_of
 from chaos.run import Run, cases_of, servers
 from chaos.settings import Settings
@@ -184,6 +185,41 @@ def test_what_json_has_for_a_value(value, written):
 )
 def test_what_delta_has_for_a_value(form, value, there):
     assert delta_form(value, form) == _delta_value(there)
+
+
+class OneTable:
+    """A lake of one table."""
+
+    base = Path("p")
+
+    def __init__(self, names, *rows) -> None:
+        self.names, self.rows = names, rows
+
+    def column_names(self, *_):
+        return self.names
+
+    def read_rows(self, *_):
+        return iter(self.rows)
+
+
+def test_delta_has_the_rows_of_a_fresh_dump_each_value_in_the_column_that_can_hold_it():
+    forms = {"id": Form("", "int"), "n": Form("", "int"), "t": Form("io.debezium.time.Timestamp", "long")}
+    rows = {(number,): {"id": number, "n": 5, "t": 1000} for number in (1, 2)}
+    fresh = Folded(rows=rows, forms=dict.fromkeys(rows, forms), key_names=("id",))
+    names, moment = ["id", "n", "t", "n__v2", "_dblog_pos"], dt.datetime.fromisoformat("1970-01-01T00:00:01")
+
+    def compared(*found) -> list[str]:
+        return [p.text for p in compare_delta(OneTable(names, *found), "d", "t", fresh, 2)]
+
+    assert not compared([1, 5, moment, None], [2, None, moment, 5])
+    assert compared([1, 5, moment, None], [3, 5, moment, None]) == [
+        "key (2,) has 0 rows in Delta",
+        "key (('number', Decimal('3')),) is in Delta only",
+    ]
+    assert compared([1, 5, moment, None], [2, 4, moment, None], [2, 5, moment, None]) == ["key (2,) has 2 rows in Delta"]
+    assert compared([1, 5, None, None], [2, 5, moment, None]) == [
+        "key (1,) column t is [None] in Delta, ('number', Decimal('1000000')) in a fresh dump".replace("1000000", "1E+6")
+    ]
 
 
 def test_a_row_without_a_key_must_have_been_written_once_at_least():
