@@ -29,7 +29,7 @@ from dblog.dialects.mysql.context import Context
 from dblog.dialects.mysql.flavor import Flavor, mysql_flavor
 from dblog.dialects.mysql.rewrites import rewritten
 from dblog.dialects.mysql.rowchanges import row_change
-from dblog.dialects.mysql.seen import COLLATIONS_SQL, MARIADB_COLLATIONS_SQL, WIDTHS_SQL, Charsets, merger, seen_of
+from dblog.dialects.mysql.seen import WIDTHS_SQL, Charsets, collations_sql, merger, seen_of
 from dblog.dialects.mysql.session import ServerFacts, Session
 from dblog.dialects.mysql.statementtext import statement_text
 from dblog.model import Table, TableId
@@ -73,12 +73,9 @@ class BinlogDialect:
 
     def charsets(self, session: Session) -> Charsets:
         """The server's character sets: table maps name collations by number."""
-        collations = MARIADB_COLLATIONS_SQL if self.name == "mariadb" else COLLATIONS_SQL
-        return Charsets(
-            collations={
-                int(i): (str(charset), str(name)) for i, charset, name in session.query(collations, doing="reading the collations")
-            },
-            widths={str(name): int(width) for name, width in session.query(WIDTHS_SQL, doing="reading the character sets")},
+        collations = collations_sql(self.name, session.facts.version)
+        return Charsets.of(
+            session.query(collations, doing="reading the collations"), session.query(WIDTHS_SQL, doing="reading the character sets")
         )
 
     def read_table_map(self, body: bytes, charsets: Charsets) -> tuple[TableId, Seen, Merge]:

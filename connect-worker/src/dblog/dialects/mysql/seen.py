@@ -11,10 +11,11 @@ Collations come as numbers: which they are is asked of the server once (``Charse
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dblog.core.crosscheck import Seen
+from dblog.dialects.mysql.catalog import canonical_charset, canonical_collation
 from dblog.dialects.mysql.charsets import decoder
 from dblog.dialects.mysql.events import MapColumn, TableMap, WireType
 from dblog.errors import DefiniteError
@@ -22,7 +23,7 @@ from dblog.model import Column, Table
 
 COLLATIONS_SQL = "SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLLATIONS WHERE ID IS NOT NULL AND CHARACTER_SET_NAME IS NOT NULL"
 MARIADB_COLLATIONS_SQL = "SELECT ID, CHARACTER_SET_NAME, FULL_COLLATION_NAME FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
-"""MariaDB 10.10 made some collations serve several charsets; only this table has all their numbers."""
+"""MariaDB 10.10.1 made some collations serve several charsets; only this table has all their numbers since. Before, it has none."""
 WIDTHS_SQL = "SELECT CHARACTER_SET_NAME, MAXLEN FROM information_schema.CHARACTER_SETS"
 
 BINARY = "binary"
@@ -35,9 +36,24 @@ class Charsets:
     collations: Mapping[int, tuple[str, str]]
     widths: Mapping[str, int]
 
+    @classmethod
+    def of(cls, collations: Iterable[Sequence[object]], widths: Iterable[Sequence[object]]) -> Charsets:
+        """From rows of ``collations_sql`` and ``WIDTHS_SQL``, under the names that schemas have: MySQL 5.7 and MariaDB before 10.6 say utf8."""
+        return cls(
+            collations={
+                int(str(number)): (canonical_charset(str(charset)), canonical_collation(str(name))) for number, charset, name in collations
+            },
+            widths={canonical_charset(str(charset)): int(str(width)) for charset, width in widths},
+        )
+
     def charset(self, collation: int | None) -> str | None:
         """The charset of a collation's number; None when the log or the server does not say."""
         return None if collation is None else self.collations.get(collation, (None, None))[0]
+
+
+def collations_sql(flavor: str, version: tuple[int, int, int]) -> str:
+    """The query for the numbers of all collations of that server."""
+    return MARIADB_COLLATIONS_SQL if flavor == "mariadb" and version >= (10, 10, 1) else COLLATIONS_SQL
 
 
 _INTEGERS = {
@@ -221,13 +237,9 @@ def _merged(known: Column, seen: Column, charsets: Charsets, *, signs_known: boo
         changes["nullable"] = seen.nullable
     if seen.members and known.members and known.members != seen.members and "\ufffd" not in "".join(seen.members):
         changes |= {"members": seen.members, "type_text": seen.type_text}
-    if seen.charset is not None and known.charset is not None and _charset(known.charset) != _charset(seen.charset):
+    if seen.charset is not None and known.charset is not None and known.charset != seen.charset:
         changes |= {"charset": seen.charset, "collation": None}
     return replace(known, **changes) if changes else known  # type: ignore[arg-type]  # names and types are Column's own
-
-
-def _charset(name: str) -> str:
-    return "utf8mb3" if name == "utf8" else name
 
 
 def _is_compressed(column: Column) -> bool:
@@ -256,7 +268,7 @@ def _same_storage(known: Column, seen: Column, charsets: Charsets) -> bool:
     if known_type == "bit":
         return (known.length or 1) == seen.length
     if known_type in {"char", "varchar"} and known.length is not None and seen.length is not None:
-        width = charsets.widths.get(_charset(known.charset or ""), charsets.widths.get(known.charset or "", 1))
+        width = charsets.widths.get(known.charset or BINARY, 1)
         seen_width = charsets.widths.get(seen.charset or BINARY, 1)
         return known.length * width == seen.length * seen_width or known.length == seen.length
     if known_type in {"binary", "varbinary"}:
