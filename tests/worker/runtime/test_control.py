@@ -28,13 +28,14 @@ while True:
 def begin():
     begun = []
 
-    def start(what, message):
+    def start(what, *messages):
         ours, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-c", PROGRAM, str(theirs.fileno()), what]
             process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
         begun.append((process, ours))
-        say(ours, message)
+        for message in messages:
+            say(ours, message)
         assert json.loads(ours.recv(1000)) == {"type": "started"}
         return process, ours
 
@@ -66,6 +67,15 @@ def test_a_lease_that_is_renewed_ends_later_and_one_that_is_taken_back_at_once(b
         process.wait(1.5)
     say(ours, {"type": "lease", "until_s": 0.0})
     assert process.wait(20) == -signal.SIGKILL
+
+
+def test_a_task_that_came_up_behind_its_first_lease_lives_by_the_renewals_that_wait_for_it(begin):
+    # A machine so busy that importing the modules takes longer than a lease.
+    renewals = [{"type": "lease", "until_s": lease_clock_s() + left_s} for left_s in (-1, 600)]
+    process, _ = begin("asleep", {"type": "start", "lease_until_s": lease_clock_s() - 2, "config": "x" * 100_000}, *renewals)
+
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1)
 
 
 def test_a_task_whose_herder_is_gone_ends(begin):

@@ -19,6 +19,7 @@ from typing import Any
 
 from dblog.runtime.deadline import Deadline
 
+_READ_BYTES = 65536
 HERDER_GONE_EXIT_CODE = 76
 """Exit status of a task process that lost its herder."""
 
@@ -65,19 +66,35 @@ class Control:
     def _read(self) -> None:
         pending = b""
         while True:
-            try:
-                data = self._socket.recv(65536)
-            except OSError:
-                data = b""
+            data = self._receive()
             if not data:
                 os._exit(HERDER_GONE_EXIT_CODE)
             *lines, pending = (pending + data).split(b"\n")
-            for line in lines:
-                message = json.loads(line)
-                match message:
-                    case {"type": "lease", "until_s": int() | float() as until_s}:
-                        self._deadline.set(until_s)
-                        continue
-                    case {"type": "start", "lease_until_s": int() | float() as until_s}:
-                        self._deadline.set(until_s)
-                self._messages.put(message)
+            messages = [json.loads(line) for line in lines]
+            # Only the last word counts: to a process that came up slowly the first one's lease may have ended, and been renewed since.
+            leases = [until_s for message in messages if (until_s := _lease_of(message)) is not None]
+            if leases:
+                self._deadline.set(leases[-1])
+            for message in messages:
+                if message.get("type") != "lease":
+                    self._messages.put(message)
+
+    def _receive(self) -> bytes:
+        """All that has arrived, waiting for the first of it; nothing at the channel's end."""
+        data = b""
+        try:
+            data = self._socket.recv(_READ_BYTES)
+            while more := self._socket.recv(_READ_BYTES, socket.MSG_DONTWAIT):
+                data += more
+        except BlockingIOError:
+            return data
+        except OSError:
+            return b""
+        return b""  # it has ended behind what was said
+
+
+def _lease_of(message: dict[str, Any]) -> float | None:
+    match message:
+        case {"type": "lease", "until_s": int() | float() as until_s} | {"type": "start", "lease_until_s": int() | float() as until_s}:
+            return until_s
+    return None
