@@ -205,6 +205,7 @@ def test_the_limit_of_restarts_is_kept_and_named():
 
     assert isinstance(outcome, Fail)
     assert "SIGKILL" in outcome.trace
+    assert "lease" in outcome.trace
     assert "dblog.task.restart.max=2" in outcome.trace
     assert "out of memory" in outcome.trace
 

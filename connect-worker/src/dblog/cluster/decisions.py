@@ -233,8 +233,9 @@ def _signal_name(number: int) -> str:
 def _remedy(number: int) -> str:
     if number == signal.SIGKILL:
         return (
-            "If nobody killed it, the machine or container ran out of memory: look at the kernel's log, raise the limit or "
-            "lower max.queue.size."
+            "If nobody killed it, either the machine or container ran out of memory (the kernel's log tells; raise the limit or lower "
+            "max.queue.size), or the worker could not renew the task's lease in time, for no broker answered or the machine is too busy "
+            "(session.timeout.ms; the worker's log tells)."
         )
     if number in _OWN_FAULTS:
         return "This is a fault of dblog or of a library: please report it with the worker's log."
