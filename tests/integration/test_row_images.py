@@ -324,6 +324,19 @@ def test_an_insert_that_names_no_column_has_its_defaults(follow: Make) -> None:
     assert set(follower.ops("n") + follower.ops("a") + follower.ops("w")) == {"c"}
 
 
+def test_an_insert_that_leaves_out_its_key_is_found_by_the_zeros_of_its_types(follow: Make) -> None:
+    key = "id INT NOT NULL, n DECIMAL(5,2) NOT NULL, d DATE NOT NULL, t TIME(3) NOT NULL, m DATETIME(6) NOT NULL, y YEAR NOT NULL"
+    follower = follow(
+        f"CREATE TABLE z ({key}, v INT DEFAULT 5, w INT, PRIMARY KEY (id, n, d, t, m, y))",
+        **{"snapshot.mode": "no_data"},
+    )
+    follower.start()
+
+    follower.sql("SET SESSION sql_mode = ''", "INSERT INTO z () VALUES ()", "INSERT INTO z (w) VALUES (7) ON DUPLICATE KEY UPDATE v = 6")
+
+    follower.until(lambda: [row["v"] for row in follower.rows.get("z", {}).values()] == [6])
+
+
 def test_a_row_whose_key_has_no_place_in_unicode_is_found_again(follow: Make) -> None:
     tables = {
         "greek": [b"\xff\x61", b"\xff\x62"],

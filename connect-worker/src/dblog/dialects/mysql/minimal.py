@@ -11,6 +11,8 @@ Which key the images have: the primary key, else the first unique index of NOT N
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dblog.codecs.plan import Source, TablePlan
@@ -110,10 +112,28 @@ def _value_of(plan: TablePlan, index: int, layout: Layout) -> Callable[[bytes | 
     return value
 
 
+_IMPLICIT: dict[Source, Any] = {
+    Source.DECIMAL: Decimal(0),
+    Source.FLOAT: 0.0,
+    Source.DOUBLE: 0.0,
+    Source.YEAR: 0,
+    Source.DATE: "0000-00-00",
+    Source.TIME: timedelta(),
+    Source.TIME_OLD: timedelta(),
+    Source.DATETIME: "0000-00-00 00:00:00",
+    Source.DATETIME_OLD: "0000-00-00 00:00:00",
+    Source.TIMESTAMP: "0000-00-00 00:00:00",
+    Source.TIMESTAMP_OLD: "0000-00-00 00:00:00",
+}
+"""What a NOT NULL column without a default gets where sql_mode is not strict (MySQL manual, 13.6 Data Type Default Values), as ``statement_value`` has it."""
+
+
 def _default_of(plan: TablePlan, index: int) -> Callable[[bytes | None], Any]:
     """The parameter for a key column that an INSERT did not name: its default, which is a constant (see partial.py)."""
     source, declared = plan.columns[index].source, plan.table.columns[index]
     text = declared.default
+    if not declared.has_default and source in _IMPLICIT:
+        return lambda _: _IMPLICIT[source]
     if not declared.has_default and source in (*INTEGERS, Source.TEXT, Source.ENUM):
         text = declared.members[0] if source is Source.ENUM else "" if source is Source.TEXT else "0"
     try:
