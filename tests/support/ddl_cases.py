@@ -556,6 +556,14 @@ CREATE = [
         "ALTER TABLE t ADD x INT",
     ),
     case(
+        "like a compressed table",
+        "CREATE TABLE s (id INT PRIMARY KEY, v VARCHAR(30) COMPRESSED, x TEXT COMPRESSED, b VARBINARY(50) COMPRESSED)",
+        "CREATE TABLE t LIKE s",
+        "ALTER TABLE t ADD COLUMN a INT, MODIFY v VARCHAR(60) COMPRESSED",
+        "RENAME TABLE s TO u, t TO s",
+        servers="mariadb",
+    ),
+    case(
         "partitions",
         "CREATE TABLE t (id INT NOT NULL, d DATE NOT NULL, PRIMARY KEY (id, d)) PARTITION BY RANGE (YEAR(d)) (PARTITION p0 VALUES LESS THAN (2020), PARTITION p1 VALUES LESS THAN MAXVALUE)",
         "CREATE TABLE u (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 4",
