@@ -60,3 +60,9 @@ def test_no_name_from_elsewhere(text: str) -> None:
 @pytest.mark.parametrize("text", ["CREATE TABLE t (a INT)", "GRANT INSERT ON t TO x", "XA START 't'", ""])
 def test_other_statements_change_no_rows(text: str) -> None:
     assert row_change(text, database="shop", mode=LexerMode()) is None
+
+
+@pytest.mark.parametrize("comment", ["/* a */ ", "/**/", "/*** a * b **/\n"])
+def test_any_number_of_comments_is_passed_over_in_one_way(comment: str) -> None:
+    assert row_change(comment * 5000 + "CREATE TABLE t (a INT)", database="shop", mode=LexerMode()) is None
+    assert T in changed(comment * 5000 + "DELETE FROM t")
