@@ -189,6 +189,9 @@ class Reader:
         """Once for each row that begins where the reader stands; an insert that has no column at all is one row of no bytes."""
         if op == "c" and not any(after_there):
             yield
+            if self.at < len(self._body):
+                message = f"{self._plan.table.id}: bytes behind a row that has no column; the event is damaged"
+                raise DefiniteError(message)
         while self.at < len(self._body):
             yield
 
