@@ -53,7 +53,7 @@ _WORKER_FAMILIES = (
 )
 """The same of a worker's file: clients', converters', providers' and topics' own keys."""
 
-_ADDED_FOR_TASKS = {"task.class"}
+_ADDED_FOR_TASKS = frozenset({"task.class"})
 """What the worker itself adds to the configuration of a task, as Connect does."""
 
 _ALIKE = 0.8
@@ -63,7 +63,7 @@ _ALIKE = 0.8
 def unknown_keys(options: Iterable[Option], names: Iterable[str]) -> dict[str, str | None]:
     """Each of the names that neither Connect nor the connector's ``options`` declare, with the nearest known one or None, in order."""
     known = {name for option in (*FRAMEWORK_OPTIONS, *options) for name in (option.name, *option.aliases)}
-    unknown = [name for name in names if name not in known | _ADDED_FOR_TASKS and not name.startswith(_FAMILIES)]
+    unknown = [name for name in names if name not in known and name not in _ADDED_FOR_TASKS and not name.startswith(_FAMILIES)]
     return {name: _nearest(name, known) for name in unknown}
 
 
