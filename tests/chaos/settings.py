@@ -101,7 +101,7 @@ class Settings:
             "binary.handling.mode": self.modes.binary_handling_mode,
             "dblog.chunk.rows": str(self.chunk_rows),
             # The cases of DDL have columns that Avro could not name.
-            "field.name.adjustment.mode": "avro",
+            "field.name.adjustment.mode": "avro_unicode",
             # A TRUNCATE is a record, so that a fold can follow it.
             "skipped.operations": "none",
             "dblog.row.image.missing": "reread" if self.rereads else "fail",
