@@ -324,6 +324,42 @@ def test_an_insert_that_names_no_column_has_its_defaults(follow: Make) -> None:
     assert set(follower.ops("n") + follower.ops("a") + follower.ops("w")) == {"c"}
 
 
+CONSTANTS = """
+    i INT UNSIGNED DEFAULT 4000000000, b BIGINT NOT NULL DEFAULT -5, n DECIMAL(5,2) NOT NULL DEFAULT 12.5, m DECIMAL(30,9) DEFAULT -123456789012.000000001,
+    z DECIMAL(9,9) DEFAULT 0.1, f FLOAT DEFAULT 1.5, g DOUBLE DEFAULT 0.1, y YEAR DEFAULT 1999, d DATE DEFAULT '2024-02-29', t TIME(3) DEFAULT '-12:34:56.789',
+    t5 TIME(5) DEFAULT '-00:00:00.00001', t0 TIME DEFAULT '838:59:59', m0 DATETIME DEFAULT '1000-01-01', m3 DATETIME(3) DEFAULT '9999-12-31 23:59:59.999',
+    s4 TIMESTAMP(4) NULL DEFAULT '2021-03-04 05:06:07.8901', bt BIT(11) DEFAULT b'10110', e ENUM('a','b','c') DEFAULT 'b', s SET('a','b','c') DEFAULT 'c,a',
+    v VARCHAR(20) DEFAULT 'ab', c CHAR(4) NOT NULL DEFAULT 'x', x VARBINARY(300) DEFAULT 'xyz'
+"""
+ZEROS = """
+    i INT NOT NULL, n DECIMAL(5,2) NOT NULL, f FLOAT NOT NULL, g DOUBLE NOT NULL, y YEAR NOT NULL, d DATE NOT NULL, t TIME(3) NOT NULL, m DATETIME(6) NOT NULL,
+    s2 TIMESTAMP(2) NOT NULL DEFAULT 0, bt BIT(9) NOT NULL, e ENUM('a','b') NOT NULL, s SET('a','b') NOT NULL, v VARCHAR(9) NOT NULL, x VARBINARY(9) NOT NULL,
+    o BLOB NOT NULL, k BINARY(3) NOT NULL
+"""
+
+
+def test_columns_of_every_type_that_an_insert_leaves_out_are_as_in_a_whole_image(follow: Make) -> None:
+    follower = follow(
+        "SET SESSION sql_mode = ''",
+        f"CREATE TABLE w (id INT, {CONSTANTS})",
+        f"CREATE TABLE z (id INT, {ZEROS})",
+        "CREATE TABLE k (n DECIMAL(5,2) NOT NULL DEFAULT -7.25, t TIME(3) NOT NULL DEFAULT '-01:02:03.004', x BINARY(3) NOT NULL DEFAULT 'ab', "
+        "s TIMESTAMP(2) NOT NULL DEFAULT '2020-02-02 02:02:02.25', a INT, PRIMARY KEY (n, t, x, s))",
+        **{"snapshot.mode": "no_data"},
+    )
+    follower.start()
+    inserts = [f"INSERT INTO {table} (id) VALUES (1), (2)" for table in ("w", "z")] + ["INSERT INTO k (a) VALUES (1)"]
+
+    follower.sql("SET SESSION sql_mode = ''", *inserts)
+    follower.until(lambda: [follower.ops(table) for table in ("w", "z", "k")] == [["c", "c"], ["c", "c"], ["c"]])
+    follower.sql("SET SESSION sql_mode = '', binlog_row_image = 'FULL'", "DELETE FROM k", *inserts)
+    follower.until(lambda: [len(follower.ops(table)) for table in ("w", "z", "k")] == [4, 4, 3])
+
+    for table, count in (("w", 2), ("z", 2), ("k", 1)):
+        inserted = [record["after"] for name, record in follower.values if name == table and record is not None and record["op"] == "c"]
+        assert inserted[:count] == inserted[count:], table
+
+
 def test_an_insert_that_leaves_out_its_key_is_found_by_the_zeros_of_its_types(follow: Make) -> None:
     key = "id INT NOT NULL, n DECIMAL(5,2) NOT NULL, d DATE NOT NULL, t TIME(3) NOT NULL, m DATETIME(6) NOT NULL, y YEAR NOT NULL"
     follower = follow(

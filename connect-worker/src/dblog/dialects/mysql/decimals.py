@@ -34,6 +34,20 @@ def packed_decimal(raw: bytes, precision: int, scale: int) -> int:
     return -value if negative else value
 
 
+def decimal_packed(unscaled: int, precision: int, scale: int) -> bytes:
+    """DECIMAL(precision, scale) as ``packed_decimal`` reads it. ValueError for more digits than the type has."""
+    digits = str(abs(unscaled)).rjust(precision, "0")
+    if len(digits) > precision:
+        raise ValueError
+    whole = precision - scale
+    out, at = bytearray(), 0
+    for count in (whole % 9, *[9] * (whole // 9), *[9] * (scale // 9), scale % 9):
+        out += int(digits[at : at + count] or "0").to_bytes(_DIGIT_BYTES[count], "big")
+        at += count
+    out[0] ^= 0x80
+    return bytes(byte ^ 0xFF for byte in out) if unscaled < 0 else bytes(out)
+
+
 def unscaled_bytes(value: int) -> bytes:
     """Two's complement, big-endian, shortest: ``java.math.BigInteger.toByteArray``."""
     return value.to_bytes((value + (value < 0)).bit_length() // 8 + 1, "big", signed=True)

@@ -11,15 +11,14 @@ Which key the images have: the primary key, else the first unique index of NOT N
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dblog.codecs.plan import Source, TablePlan
 from dblog.codecs.rowplan import ReadOp, partial_image
 from dblog.dialects.mysql import json_diff
+from dblog.dialects.mysql.default_field import default_field
 from dblog.dialects.mysql.image import column_layout, where_of
-from dblog.dialects.mysql.partial import INTEGERS, PARTIAL_UPDATE, Fields, event_head, lacking, opened, written
+from dblog.dialects.mysql.partial import PARTIAL_UPDATE, Fields, event_head, lacking, opened, written
 from dblog.dialects.mysql.sql import key_indexes
 from dblog.dialects.mysql.values import statement_value
 from dblog.errors import DefiniteError
@@ -58,7 +57,7 @@ def read_minimal(plan: TablePlan, op: str, body: bytes, *, version: int) -> Mini
     away = {*lacking(plan, after_there)} if op == "c" else set()
     if not table_key or (op != "c" and certain & {*lacking(plan, before_there)}):
         raise partial_image(plan)
-    values = [_default_of(plan, index) if index in away else _value_of(plan, index, layouts[index]) for index in table_key]
+    values = [_default_of(plan, index, layouts[index]) if index in away else _value_of(plan, index, layouts[index]) for index in table_key]
     zeros = [_zero(plan, index, layout) for index, layout in enumerate(layouts)]
     whole = {"d": bytearray(event_head(plan, body, images=1)), "u": bytearray(event_head(plan, body, images=2))}
     read: dict[Key, None] = {}
@@ -112,36 +111,13 @@ def _value_of(plan: TablePlan, index: int, layout: Layout) -> Callable[[bytes | 
     return value
 
 
-_IMPLICIT: dict[Source, Any] = {
-    Source.DECIMAL: Decimal(0),
-    Source.FLOAT: 0.0,
-    Source.DOUBLE: 0.0,
-    Source.YEAR: 0,
-    Source.DATE: "0000-00-00",
-    Source.TIME: timedelta(),
-    Source.TIME_OLD: timedelta(),
-    Source.DATETIME: "0000-00-00 00:00:00",
-    Source.DATETIME_OLD: "0000-00-00 00:00:00",
-    Source.TIMESTAMP: "0000-00-00 00:00:00",
-    Source.TIMESTAMP_OLD: "0000-00-00 00:00:00",
-}
-"""What a NOT NULL column without a default gets where sql_mode is not strict (MySQL manual, 13.6 Data Type Default Values), as ``statement_value`` has it."""
-
-
-def _default_of(plan: TablePlan, index: int) -> Callable[[bytes | None], Any]:
-    """The parameter for a key column that an INSERT did not name: its default, which is a constant (see partial.py)."""
-    source, declared = plan.columns[index].source, plan.table.columns[index]
-    text = declared.default
-    if not declared.has_default and source in _IMPLICIT:
-        return lambda _: _IMPLICIT[source]
-    if not declared.has_default and source in (*INTEGERS, Source.TEXT, Source.ENUM):
-        text = declared.members[0] if source is Source.ENUM else "" if source is Source.TEXT else "0"
+def _default_of(plan: TablePlan, index: int, layout: Layout) -> Callable[[bytes | None], Any]:
+    """The parameter for a key column that an INSERT did not name."""
     try:
-        if text is None or declared.default_is_expression or source in (Source.BIT, Source.BINARY, Source.SET):
-            raise ValueError
-        value = int(text) if source in INTEGERS else text
-    except ValueError:
+        field = default_field(plan.columns[index], plan.table.columns[index], layout)
+    except (ValueError, ArithmeticError):
         raise partial_image(plan) from None
+    value = _value_of(plan, index, layout)(field)
     return lambda _: value
 
 

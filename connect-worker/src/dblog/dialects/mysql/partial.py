@@ -6,9 +6,8 @@ The result is a plain rows event of version 2, so both row encoders read it as t
   MariaDB's FULL_NODUP.
 - NOBLOB: large objects that an update leaves alone are not in the images. Their columns get ``unavailable.value.placeholder``, which
   Debezium's PostgreSQL connector (and its MySQL one from 3.7 on) writes for values it did not get; JSON columns get it as a JSON string.
-- An INSERT leaves out the columns that it did not name: they have their default, a constant (measured on MySQL 9.7 and MariaDB 10.11: what
-  an expression, a trigger, AUTO_INCREMENT or the clock gave is in the image). The table version of this place knows it; a default whose bytes are
-  not plain to see counts as missing. An INSERT that named none at all has an image of no columns and no bytes behind it, and is one row: MySQL
+- An INSERT leaves out the columns that it did not name: they have their default (default_field.py); one that is in doubt counts as missing.
+  An INSERT that named none at all has an image of no columns and no bytes behind it, and is one row: MySQL
   refuses to log more of them in one event (error 1534), MariaDB logs whole rows of tables without a key, and one with a key has no second such row.
 - MINIMAL has only the key before an update or delete, and only what was set after it: MissingColumnsError, and minimal.py goes on from there
   where the rows may be read again.
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING
 from dblog.codecs.plan import Source, TablePlan
 from dblog.codecs.rowplan import missing_columns, other_width, partial_image
 from dblog.dialects.mysql import json_diff
+from dblog.dialects.mysql.default_field import WIDE, default_field
 from dblog.dialects.mysql.types import canonical_type
 from dblog.dialects.mysql.values import NOT_PACKED
 from dblog.errors import DefiniteError
@@ -39,14 +39,8 @@ PARTIAL_UPDATE = 3
 
 _LARGE = ("text", "blob", "json", "longtext", "longblob", "mediumtext", "mediumblob", "tinytext", "tinyblob")
 _PARTIAL_JSON = 1
-_WIDE = {"ucs2": "utf_16_be", "utf16": "utf_16_be", "utf16le": "utf_16_le", "utf32": "utf_32_be"}
-"""Character sets that write ASCII otherwise than ASCII."""
-
 Fields = list[bytes | None]
 """Each column's bytes with their length in front; None for NULL."""
-
-INTEGERS = {Source.INT8: 1, Source.INT16: 2, Source.INT24: 3, Source.INT32: 4, Source.INT64: 8}
-"""Widths in bytes."""
 
 
 def whole_rows(plan: TablePlan, layouts: Sequence[Layout], op: str, body: bytes, *, version: int) -> bytes:
@@ -118,7 +112,7 @@ def lacking(plan: TablePlan, there: bytes) -> list[int]:
 def _fill(plan: TablePlan, layouts: Sequence[Layout], op: str, before_there: bytes, after_there: bytes) -> dict[int, bytes | None]:
     """What stands for columns that neither image has; MissingColumnsError where nothing right can."""
     if op == "c":
-        return {index: _default(plan, index, layouts[index].prefix) for index in lacking(plan, after_there)}
+        return {index: _default(plan, index, layouts[index]) for index in lacking(plan, after_there)}
     before = lacking(plan, before_there)
     either = {*before, *lacking(plan, after_there)} if op == "u" else {*before}
     if before and any(index in plan.key or canonical_type(plan.table.columns[index]) not in _LARGE for index in either):
@@ -132,35 +126,19 @@ def _filled(count: int, found: Fields, there: bytes, fill: dict[int, bytes | Non
     return [next(fields) if there[i >> 3] >> (i & 7) & 1 else before[i] if before is not None else fill[i] for i in range(count)]
 
 
-def _default(plan: TablePlan, index: int, prefix: int) -> bytes | None:
-    """The bytes of a column that an INSERT did not name."""
-    column, declared = plan.columns[index], plan.table.columns[index]
-    text = declared.default if declared.has_default else None
-    if declared.generated or declared.default_is_expression or (text is None and declared.has_default and not declared.nullable):
-        raise missing_columns(plan)
-    if text is None and declared.nullable:
-        return None
-    if column.source in INTEGERS:
-        try:
-            return int(text or "0").to_bytes(INTEGERS[column.source], "little", signed=not declared.unsigned)
-        except (ValueError, OverflowError):
-            raise missing_columns(plan) from None
-    if column.source in (Source.TEXT, Source.BINARY) and not text:
-        return bytes(prefix)
-    if column.source is Source.BINARY and text is not None and not column.compressed and text.startswith("0x"):
-        return _framed(bytes.fromhex(text[2:]), prefix)
-    if column.source is Source.TEXT and text is not None and not column.compressed:
-        charset = (column.charset or "").lower()
-        if charset in ("utf8mb4", "utf8mb3", "utf8") or (text.isascii() and charset not in _WIDE):
-            return _framed(text.encode(), prefix)
-    raise missing_columns(plan)
+def _default(plan: TablePlan, index: int, layout: Layout) -> bytes | None:
+    """The field of a column that an INSERT did not name."""
+    try:
+        return default_field(plan.columns[index], plan.table.columns[index], layout)
+    except (ValueError, ArithmeticError):
+        raise missing_columns(plan) from None
 
 
 def _placeholder(plan: TablePlan, index: int) -> bytes:
     column = plan.columns[index]
     if column.source is Source.JSON:
         return json_diff.string_document(plan.unavailable)
-    raw = plan.unavailable.encode(_WIDE.get((column.charset or "").lower(), "ascii") if column.source is Source.TEXT else "ascii")
+    raw = plan.unavailable.encode(WIDE.get((column.charset or "").lower(), "ascii") if column.source is Source.TEXT else "ascii")
     return NOT_PACKED + raw if column.compressed else raw
 
 
