@@ -156,3 +156,43 @@ def test_a_table_of_the_log_that_may_not_be_read_is_an_error_with_its_grant(sour
         follower.until_equal("t")
     finally:
         follower.task.stop()
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_table_that_may_not_be_read_any_more_while_it_is_dumped_is_named_with_its_grant(
+    source: Database, account: str, threads: str
+) -> None:
+    database = new_database(source, "revoked")
+    rows = ",".join(f"({n}, {n})" for n in range(500))
+    execute(
+        source,
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
+        "CREATE TABLE u (id INT PRIMARY KEY, v INT)",
+        f"INSERT INTO t VALUES {rows}",
+        f"INSERT INTO u VALUES {rows}",
+        "FLUSH BINARY LOGS",
+        database=database,
+    )
+    who = f"'{account}'@'{source.host}'"
+    execute(source, f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {who}", f"GRANT SELECT ON {database}.t TO {who}")
+    execute(source, f"GRANT CREATE, SELECT, INSERT, UPDATE ON dblog.* TO {who}", f"GRANT SELECT ON {database}.u TO {who}")
+    config = {"database.user": account, "database.password": "secret", "dblog.chunk.rows": "1", "dblog.dump.threads": threads}
+    follower = Follower(source, database, **config).start()
+    follower.until(lambda: len(follower.rows.get("t", {})) > 1)
+    execute(source, f"REVOKE SELECT ON {database}.t FROM {who}")
+
+    with pytest.raises(DefiniteError, match="SELECT command denied") as caught:
+        follower.until_dumped()
+    follower.task.stop()
+    assert grants_in(str(caught.value)) == [f"GRANT SELECT ON `{database}`.`t` TO {who}"]
+
+    execute(source, *grants_in(str(caught.value)))
+    with capture_logs() as lines:
+        follower.restart()
+        try:
+            follower.until_equal("t")
+            follower.until_equal("u")
+            follower.until_dumped()
+        finally:
+            follower.task.stop()
+    assert [line["event"] for line in lines].count("dump done") == 1

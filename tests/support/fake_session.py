@@ -127,16 +127,18 @@ class FakeDumpConnection:
         _, marks = self._view or self._database.snapshot()
         return marks.get(name)
 
-    def select(self, statement: str, parameters: Sequence[Any], *, bytes_max: int = 0, key: Sequence[int] = ()) -> ChunkRows:
+    def select(
+        self, statement: str, parameters: Sequence[Any], *, bytes_max: int = 0, key: Sequence[int] = (), table: TableId | None = None
+    ) -> ChunkRows:
         self._check()
         if self._before_select is not None:
             self._before_select()
         self._database.selects.append((statement, tuple(parameters)))
         verb, _, name = statement.partition(" ")
-        table = self._database.tables.get(TableId(*name.split(".", 1)))
-        if table is None:
+        found = self._database.tables.get(TableId(*name.split(".", 1)))
+        if found is None:
             raise TableChangedError(f"the table {name} is gone")
-        rows = self._rows_of(table, verb, parameters)
+        rows = self._rows_of(found, verb, parameters)
         kept = bytearray()
         count = 0
         for row in rows:

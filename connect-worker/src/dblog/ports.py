@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dblog.model import OffsetMap, Table
+from dblog.model import OffsetMap, Table, TableId
 
 
 class OffsetFold(Protocol):
@@ -44,10 +44,12 @@ class DumpConnection(Protocol):
     def read_mark(self, name: str) -> str | None:
         """The token that the snapshot sees in row ``name``."""
 
-    def select(self, statement: str, parameters: Sequence[Any], *, bytes_max: int = 0, key: Sequence[int] = ()) -> ChunkRows:
+    def select(
+        self, statement: str, parameters: Sequence[Any], *, bytes_max: int = 0, key: Sequence[int] = (), table: TableId | None = None
+    ) -> ChunkRows:
         """Run one SELECT inside the snapshot; rows beyond ``bytes_max`` (0: no limit) are let go, at least one is kept.
 
-        ``key``: which columns are the key, for ``last_key``.
+        ``key``: which columns are the key, for ``last_key``. ``table``: named with its GRANT where the account may not read it.
         """
 
     def settle(

@@ -113,6 +113,7 @@ class BinlogTask:
         self._threads: list[threading.Thread] = []
         self._taken: set[TableId] = set()
         self._take_lock = threading.Lock()
+        self._end_told = False
         self._ends_after_dump = False
         self._filtered = name_matcher(settings.originals.get(DDL_FILTER), option=DDL_FILTER) or (lambda _: False)
         self._found: list[SchemaChange] = []
@@ -661,6 +662,7 @@ class BinlogTask:
             free = [n for n in range(self._settings.integer("dblog.dump.threads")) if n not in self._chunk_readers]
             waiting = filter(self._waits, () if dump is None else dump.left.values())
             for number, _ in zip(free, waiting, strict=False):
+                self._end_told = False
                 reader = self._chunk_readers[number] = ChunkReader(
                     connect=lambda: DumpConnection.open(settings, self._marks, server=server),
                     sql=sql,
@@ -677,7 +679,11 @@ class BinlogTask:
         reader.run()
         assert self._interleaver is not None
         dump = self._interleaver.dump
-        if dump is not None and dump.ended and not self._stopped.is_set():
+        if dump is None or not dump.ended or self._stopped.is_set():
+            return
+        with self._take_lock:
+            told, self._end_told = self._end_told, True
+        if not told:
             log.info("dump done", rows=dump.rows, tables=len(dump.tables), failed=[str(t.table) for t in dump.failed])
             self._dump_ended()
 

@@ -320,12 +320,12 @@ class ChunkReader:
     def _found(self, connection: DumpConnection, version: Table, key: Key, after: Key | None) -> int:
         """How many rows the snapshot has of the key, if it is greater than ``after``: 1 or 0, or the key is none."""
         text, parameters = self._sql.key_lookup(version, key, after)
-        return connection.select(text, parameters).row_count
+        return connection.select(text, parameters, table=version.id).row_count
 
     def _select(self, connection: DumpConnection, statement: Statement, version: Table, after: Key | None, *, bytes_max: int) -> ChunkRows:
         text, parameters = statement
         key = self._sql.key_indexes(version) if version.key else ()
-        return connection.settle(connection.select(text, parameters, bytes_max=bytes_max, key=key), version, after)
+        return connection.settle(connection.select(text, parameters, bytes_max=bytes_max, key=key, table=version.id), version, after)
 
     def _behind_mark(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
         """What ``read`` gives in a snapshot that is proved to lie behind the low mark. # I2"""
@@ -350,7 +350,7 @@ class ChunkReader:
 
     def _select_key(self, connection: DumpConnection, version: Table, statement: Statement) -> Key | None:
         text, parameters = statement
-        return connection.select(text, parameters, key=range(len(version.key))).last_key
+        return connection.select(text, parameters, key=range(len(version.key)), table=version.id).last_key
 
     def _connected(self) -> DumpConnection:
         if self._connection is None:

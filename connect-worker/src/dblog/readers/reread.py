@@ -225,7 +225,7 @@ class Reread:
         keys = part.keys + part.keys[-1:] * padding
         text, parameters = sql.rows_by_key(table, keys)
         try:
-            found = connection.select(text, parameters, bytes_max=BYTES_MAX)
+            found = connection.select(text, parameters, bytes_max=BYTES_MAX, table=table.id)
         except TableChangedError:
             part.changed = True
             return []

@@ -13,6 +13,7 @@ import importlib
 import socket
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from dblog.dialects.mysql import json_kinds, protocol, sql
@@ -111,16 +112,26 @@ class DumpConnection:
         """End the snapshot; nothing was changed in it."""
         self._snapshot.query("ROLLBACK", doing="ending a snapshot")
 
-    def select(self, statement: str, parameters: Sequence[Any] = (), *, bytes_max: int = 0, key: Sequence[int] = ()) -> ChunkRows:
+    def select(
+        self, statement: str, parameters: Sequence[Any] = (), *, bytes_max: int = 0, key: Sequence[int] = (), table: TableId | None = None
+    ) -> ChunkRows:
         """Run one SELECT inside the snapshot and keep its row packets.
 
         With ``bytes_max`` rows are kept until they exceed it, at least one; the rest is received and let go, so that memory stays bounded
-        whatever the rows' size (I6). ``key``: which columns are the key, for ``last_key``.
+        whatever the rows' size (I6). ``key``: which columns are the key, for ``last_key``. ``table``: PrivilegeError has its GRANT.
         """
         sock = self._snapshot.socket
         sock.settimeout(STATEMENT_TIMEOUT_S)
         try:
             return self._select(sock, statement, parameters, bytes_max, key)
+        except PrivilegeError as e:
+            if table is None:
+                raise
+            user = str(self._marking.query("SELECT CURRENT_USER()", doing="asking who we are")[0][0])
+            message = (
+                f"{e}; run there: {sql.grant_select(table, user)} and restart the connector, or leave the table out with table.exclude.list"
+            )
+            raise PrivilegeError(message) from e
         except TimeoutError as e:
             self._snapshot.close()
             message = f"a chunk from {self._snapshot.settings.address} took longer than {STATEMENT_TIMEOUT_S:g} s"
@@ -133,9 +144,10 @@ class DumpConnection:
         self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None, *, keys: Sequence[Sequence[Any]] | None = None
     ) -> ChunkRows:
         """The chunk that was just selected, its JSON documents with the kinds of values that their text hides (json_kinds.py)."""
+        select = partial(self.select, table=table.id)
         if keys is not None:
-            return json_kinds.settled_by_key(chunk, table, keys, columns=self.columns, doubtful=self._doubtful, select=self.select)
-        return json_kinds.settled_chunk(chunk, table, after, columns=self.columns, doubtful=self._doubtful, select=self.select)
+            return json_kinds.settled_by_key(chunk, table, keys, columns=self.columns, doubtful=self._doubtful, select=select)
+        return json_kinds.settled_chunk(chunk, table, after, columns=self.columns, doubtful=self._doubtful, select=select)
 
     def close(self) -> None:
         """Give up both connections, also from another thread, also in the middle of a SELECT."""
