@@ -67,7 +67,7 @@ class LookAhead:
                         return False
                 if data:
                     heard_s = time.monotonic()
-                elif self._stopped() or time.monotonic() - heard_s > SILENCE_MAX_S:
+                if self._stopped() or time.monotonic() - heard_s > SILENCE_MAX_S:
                     message = f"the log from {place.file}:{place.pos} on did not come to the end that the server had named"
                     raise TransientError(message)
         finally:
