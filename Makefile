@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo servers servers-stop fuzz kill-campaign sink-campaign chaos test lint format bench bench-peer bench-transaction bench-sink compare-peer setup clean
+.PHONY: help demo servers servers-stop fuzz kill-campaign sink-campaign chaos test lint format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -31,6 +31,7 @@ help:
 	@echo '  make chaos [SEED=random SECONDS=30 RUNS=1]   random schemas, writes, DDL, settings and faults by seed, four sides compared; SOURCE=, ARGS="--shrink 0"'
 	@echo '  make bench [ARGS=...]              speed and memory of the worker; writes build/bench'
 	@echo '  make bench-peer [ARGS="bulk --scale 0.1"]   the worker against Debezium in Kafka Connect; writes build/bench/peer.json'
+	@echo '  make bench-before BEFORE=/path [ARGS="bulk --rounds 3"]   the worker against another checkout of itself, such as the commit before'
 	@echo '  make bench-sink [ARGS="--works inserts --scale 0.1"]   the sink against a naive one; writes build/bench/sink.json'
 	@echo '  make bench-transaction [ARGS="--gib 2"]   memory of a task that reads one huge transaction, plain and compressed'
 	@echo '  make fuzz [ARGS=...]               damaged packets and rows into the decoders, built with sanitizers; --cases N --seed N'
@@ -94,6 +95,10 @@ bench: setup
 # An hour on an idle machine; ARGS picks works and makes them smaller.
 bench-peer: setup
 	@$(BIN)/python tests/bench/peer.py $(ARGS)
+
+# Minutes: BEFORE is another checkout in which `make setup` has run.
+bench-before: setup
+	@$(BIN)/python tests/bench/before.py --before $(BEFORE) $(ARGS)
 
 # An hour or two on an idle machine.
 bench-sink: setup

@@ -28,9 +28,11 @@ AVRO_CONVERTER = "io.confluent.connect.avro.AvroConverter"
 
 
 class Worker:
-    """A dblog worker on a free port."""
+    """A dblog worker on a free port; ``checkout``: another one, with a virtual environment of its own."""
 
-    def __init__(self, kafka: Kafka, folder: Path, *, name: str = "demo", options: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, kafka: Kafka, folder: Path, *, name: str = "demo", options: dict[str, str] | None = None, checkout: Path = ROOT
+    ) -> None:
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.rest = Rest(self.url)
@@ -52,9 +54,9 @@ class Worker:
         file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         self.process = GuardedProcess(
             "dblog worker",
-            [sys.executable, "-m", "dblog", "worker", str(file)],
+            [sys.executable if checkout == ROOT else str(checkout / "build/venv/bin/python"), "-m", "dblog", "worker", str(file)],
             log=folder / "worker.log",
-            env={"PYTHONPATH": str(ROOT / "connect-worker" / "src")},
+            env={"PYTHONPATH": str(checkout / "connect-worker" / "src")},
             ready=self.rest.healthy,
         )
 
