@@ -30,6 +30,8 @@ class MySql(Database):
             "--user=" + self.owner,
             "--innodb_use_native_aio=0",
         ]
+        if "lower_case_table_names" in self.options:  # the data folder keeps it
+            options.append(f"--lower_case_table_names={self.options['lower_case_table_names']}")
         run([*program.command, "--no-defaults", *options, "--initialize-insecure"], what="Initialising MySQL's data folder")
 
     def default_options(self) -> dict[str, object]:

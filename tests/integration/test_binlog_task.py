@@ -19,7 +19,7 @@ from dblog.dialects.mysql.session import PositionLostError
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import TableId
 from dblog.readers.history import SchemaHistory
-from stack import MariaDb
+from stack import MariaDb, MySql
 from stack.database import Database
 from stack.process import wait_until
 from support.follower import TIMEOUT_S, Follower, Row
@@ -403,21 +403,28 @@ def test_the_history_keeps_no_more_versions_than_a_restart_needs(shop: Any) -> N
     follower.until(lambda: len(follower.rows["customers"]) == 31)
 
 
-def test_a_watermark_table_in_upper_case_is_found_in_the_log_of_a_server_that_keeps_names_in_lower_case(
-    own_folder: Path, followers: list[Follower]
+@pytest.mark.parametrize("server", [MariaDb, MySql])
+def test_tables_and_watermarks_in_any_case_are_found_in_the_log_of_a_server_that_keeps_names_in_lower_case(
+    own_folder: Path, followers: list[Follower], server: type[MariaDb | MySql]
 ) -> None:
-    with started(MariaDb(own_folder, options={"lower_case_table_names": 1}, durable=False)) as source:
+    with started(server(own_folder, options={"lower_case_table_names": 1}, durable=False)) as source:
         database = new_database(source, "lower")
-        execute(source, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)", database=database)
+        execute(source, "CREATE TABLE Orders (id INT PRIMARY KEY)", "INSERT INTO ORDERS VALUES (1), (2), (3)", database=database)
         follower = Follower(source, "", **{"dblog.watermark.table": "DBLog.WaterMark", "database.include.list": f"{database},dblog"})
         followers.append(follower)
 
         follower.start()
         follower.until_dumped()
+        execute(
+            source, "ALTER TABLE oRDERS ADD Note INT", "INSERT INTO orders VALUES (4, 4)", "RENAME TABLE ORDERS TO Sold", database=database
+        )
+        execute(source, "INSERT INTO SOLD VALUES (5, 5)", database=database)
+        follower.until(lambda: "sold" in follower.rows)
         follower.task.stop()
 
-    assert {table for table, _ in follower.values} == {"t"}
-    assert sorted(row["id"] for row in follower.rows["t"].values()) == [1, 2, 3]
+    assert {table for table, _ in follower.values} == {"orders", "sold"}
+    assert sorted(row["id"] for row in follower.rows["orders"].values()) == [1, 2, 3, 4]
+    assert {row["id"]: row["Note"] for row in follower.rows["sold"].values()}[5] == 5
 
 
 def test_a_row_that_nobody_takes_grows_old(shop: Any) -> None:

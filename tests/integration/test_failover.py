@@ -346,6 +346,60 @@ def test_a_table_that_a_replicas_log_makes_further_on_does_not_join_though_offse
             follower.task.stop()
 
 
+@pytest.mark.parametrize("lives", [0, 1, 3])
+@pytest.mark.parametrize("made", [MySql, MariaDb])
+def test_rows_in_front_of_a_ddl_of_a_table_that_joined_behind_it_are_right_on_another_server(
+    made: type[Database], lives: int, own_folder: Path
+) -> None:
+    """The include list was widened over a backlog that alters the table, and the server changes before an offset behind the backlog is stored."""
+    primary = made(own_folder / "primary", durable=False)
+    replica = made(own_folder / "replica", durable=False, options=REPLICA)
+    with started(primary), started(replica):
+        follow_primary(replica, primary)
+        database = new_database(primary, "widened")
+        execute(primary, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)", database=database)
+        execute(primary, "CREATE TABLE later (id INT PRIMARY KEY, a INT)", "INSERT INTO later VALUES (1, 1)", database=database)
+        follower = Follower(primary, database, **{"table.include.list": rf"{database}\.t"}).start()
+        try:
+            follower.until_dumped()
+            follower.sql("INSERT INTO t VALUES (2)")
+            follower.until_equal("t")
+            follower.task.stop()
+            before = dict(follower.offset or {})
+            follower.sql(
+                "INSERT INTO later VALUES (2, 2)",
+                "ALTER TABLE later DROP COLUMN a, ADD COLUMN b INT DEFAULT 9",
+                "INSERT INTO later VALUES (3, 3)",
+            )
+            follower.sql("UPDATE later SET b = 4 WHERE id = 1", "INSERT INTO t VALUES (3)")
+            follower.config["table.include.list"] = rf"{database}\.(t|later)"
+            for _ in range(lives):  # lives on the first server that come no further than their start
+                follower.task = follower._new_task()
+                follower.offset = dict(before)
+                follower.start()
+                follower.task.stop()
+                follower.offset = dict(before)
+            follower.source = replica
+            follower.until(lambda: same_rows(follower, [{"id": 1}, {"id": 2}, {"id": 3}]))
+            follower.config |= {
+                "database.hostname": replica.host,
+                "database.port": str(replica.port),
+                "database.password": replica.password,
+            }
+
+            follower.task = follower._new_task()
+            follower.start()
+            follower.until_equal("t")
+            follower.until_equal("later")
+            follower.until_dumped()
+            assert {"id": 2, "b": 2} not in afters(follower)
+            follower.sql("INSERT INTO t VALUES (4)")
+            follower.until_equal("t")
+            follower.until_equal("later")
+        finally:
+            follower.task.stop()
+
+
 def afters(follower: Follower) -> list[dict[str, object]]:
     return [record["after"] for _, record in follower.values if record is not None]
 
