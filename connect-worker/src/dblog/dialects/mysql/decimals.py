@@ -38,7 +38,8 @@ def decimal_packed(unscaled: int, precision: int, scale: int) -> bytes:
     """DECIMAL(precision, scale) as ``packed_decimal`` reads it. ValueError for more digits than the type has."""
     digits = str(abs(unscaled)).rjust(precision, "0")
     if len(digits) > precision:
-        raise ValueError
+        message = f"a number of more digits than DECIMAL({precision},{scale}) holds"
+        raise ValueError(message)
     whole = precision - scale
     out, at = bytearray(), 0
     for count in (whole % 9, *[9] * (whole // 9), *[9] * (scale // 9), scale % 9):

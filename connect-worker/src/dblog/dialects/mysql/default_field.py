@@ -2,8 +2,8 @@
 
 The log leaves such columns out under binlog_row_image=MINIMAL and NOBLOB; what they got is a constant (measured on MySQL 9.7 and MariaDB 10.11: what an
 expression, a trigger, AUTO_INCREMENT or the clock gave is in the image). The table version of the event's place knows the constant's text as the catalog
-spells it, a TIMESTAMP in UTC. A text that leaves a doubt has no field: a FLOAT of six digits or more (SHOW CREATE TABLE rounds it), and
-whatever is not in the type's plain form.
+spells it, a TIMESTAMP in UTC. A text that leaves a doubt has no field: a FLOAT of six digits or more (SHOW CREATE TABLE rounds it), a
+question mark that may stand for another character, and whatever is not in the type's plain form.
 
 Rule sources: MySQL manual, "Data Type Default Values"; Field::pack in sql/field.cc; my_time_packed_to_binary and its siblings in mysys/my_time.cc;
 decimal2bin in strings/decimal.cc. The other direction is values.py.
@@ -29,6 +29,9 @@ _EXACT = Context(prec=100)
 """Arithmetic that keeps all 65 digits of a DECIMAL."""
 WIDE = {"ucs2": "utf_16_be", "utf16": "utf_16_be", "utf16le": "utf_16_le", "utf32": "utf_32_be"}
 """Character sets that write ASCII otherwise than ASCII."""
+
+_SHOWN_WHOLE = frozenset({"utf8mb3", "utf8", "latin1", "ascii"})
+"""Character sets of which the catalog shows every character; of others a question mark may stand for one that it cannot show."""
 
 _MOMENT = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?", re.ASCII)
 _TIME = re.compile(r"(-?)(\d{2,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
@@ -87,9 +90,9 @@ def _field(column: ColumnPlan, declared: Column, text: str, layout: Layout) -> b
         case Source.BIT:
             return int(_parts(_BITS, text)[0], 2).to_bytes(layout.size, "big")
         case Source.ENUM:
-            return (column.members.index(text) + 1).to_bytes(layout.size, "little")
+            return (_member(column, text) + 1).to_bytes(layout.size, "little")
         case Source.SET:
-            chosen = {column.members.index(member) for member in text.split(",")} if text else set()
+            chosen = {_member(column, member) for member in text.split(",")} if text else set()
             return sum(1 << index for index in chosen).to_bytes(layout.size, "little")
         case Source.DATE:
             year, month, day = map(int, _parts(_MOMENT, text)[:3])
@@ -102,6 +105,13 @@ def _field(column: ColumnPlan, declared: Column, text: str, layout: Layout) -> b
             return _timestamp(text, column.length)
         case _:  # what only an old server writes, and types that keep other bytes than their text
             raise ValueError
+
+
+def _member(column: ColumnPlan, text: str) -> int:
+    """The member's index. The catalog may show several as the same question marks."""
+    if column.members.count(text) != 1:
+        raise ValueError
+    return column.members.index(text)
 
 
 def _parts(form: re.Pattern[str], text: str) -> tuple[str, ...]:
@@ -129,6 +139,8 @@ def _string(column: ColumnPlan, text: str) -> bytes:
         return bytes.fromhex(text[2:])
     charset = (column.charset or "").lower()
     if charset not in ("utf8mb4", "utf8mb3", "utf8") and (not text.isascii() or charset in WIDE):
+        raise ValueError
+    if "?" in text and charset not in _SHOWN_WHOLE:
         raise ValueError
     return text.encode()
 
