@@ -324,9 +324,24 @@ def test_an_insert_that_names_no_column_has_its_defaults(follow: Make) -> None:
     assert set(follower.ops("n") + follower.ops("a") + follower.ops("w")) == {"c"}
 
 
+def test_updates_go_on_where_the_catalog_cannot_show_a_member(follow: Make) -> None:
+    follower = follow(
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, e ENUM('x','\U0001f600') CHARACTER SET utf8mb4 DEFAULT 'x')",
+        "INSERT INTO t VALUES (1, 1, 'x'), (2, 2, '\U0001f600'), (3, 3, 'x')",
+    ).start()
+    follower.until_dumped()
+
+    for value in (101, 201, 301):
+        follower.sql(f"UPDATE t SET a = {value} WHERE id < 3")
+        follower.until(lambda value=value: [row["a"] for row in follower.rows["t"].values()][:2] == [value, value])
+
+    assert follower.ops("t") == ["r"] * 3 + ["u"] * 6
+    follower.until_equal("t")
+
+
 CONSTANTS = """
     i INT UNSIGNED DEFAULT 4000000000, b BIGINT NOT NULL DEFAULT -5, n DECIMAL(5,2) NOT NULL DEFAULT 12.5, m DECIMAL(30,9) DEFAULT -123456789012.000000001,
-    z DECIMAL(9,9) DEFAULT 0.1, f FLOAT DEFAULT 1.5, g DOUBLE DEFAULT 0.1, y YEAR DEFAULT 1999, d DATE DEFAULT '2024-02-29', t TIME(3) DEFAULT '-12:34:56.789',
+    z DECIMAL(9,9) DEFAULT 0.1, f FLOAT DEFAULT 0, f4 FLOAT(7,4) DEFAULT 1.25, g DOUBLE DEFAULT 0.1, y YEAR DEFAULT 1999, d DATE DEFAULT '2024-02-29', t TIME(3) DEFAULT '-12:34:56.789',
     t5 TIME(5) DEFAULT '-00:00:00.00001', t0 TIME DEFAULT '838:59:59', m0 DATETIME DEFAULT '1000-01-01', m3 DATETIME(3) DEFAULT '9999-12-31 23:59:59.999',
     s4 TIMESTAMP(4) NULL DEFAULT '2021-03-04 05:06:07.8901', bt BIT(11) DEFAULT b'10110', e ENUM('a','b','c') DEFAULT 'b', s SET('a','b','c') DEFAULT 'c,a',
     v VARCHAR(20) DEFAULT 'ab', c CHAR(4) NOT NULL DEFAULT 'x', x VARBINARY(300) DEFAULT 'xyz'

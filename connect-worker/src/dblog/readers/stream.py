@@ -21,6 +21,7 @@ from dblog.codecs.rowplan import RowEncoder
 from dblog.codecs.transactions import TransactionBorder
 from dblog.core.backoff import Backoff
 from dblog.core.changes import Change, Ignored
+from dblog.core.timeline import Position
 from dblog.core.watermark import MarkPosition
 from dblog.dialects.mysql import events
 from dblog.dialects.mysql.connect import TableChangedError
@@ -133,7 +134,8 @@ class LogStream:
         self._unreadable: frozenset[tuple[str, int]] = frozenset()
         self._dump_again = dump_again
         self._reread = reread
-        self._dumped_again: dict[TableId, RowEncoder] = {}
+        self._dumped_behind: dict[TableId, Position] = {}
+        """Tables that are dumped again, with the end that the log had then."""
         self._prepared = Prepared(progress.prepared, complete=progress.epoch > 0)
         self._tables_released = tables_released
         self._server_place = server_place
@@ -384,14 +386,28 @@ class LogStream:
                     segment = Segment(encoder.plan.topic, keys, values, table, headers)
                     self._interleaver.rows([segment], records=len(keys), size_bytes=size_bytes, source_ts_us=event.source_ts_us or None)
         except TableChangedError as e:
-            if self._dumped_again.get(table) is not encoder:  # the dump that is ordered reads behind all rows of this version
+            here = (event.sequence_high, event.next_pos << POSITION_BITS)
+            if here > self._dumped_behind.get(table, (0, 0)):  # else the dump that was ordered reads behind this row
+                self._dumped_behind[table] = self._log_end_now(here)
                 self._order_dump([table], str(e))
-                self._dumped_again[table] = encoder
         except BadRowsError as e:
             self._skip(e)
         if event.transaction is not None:
             event.position.transaction = self._decoder.count(encoder, records)
         self.source_ts_us = event.source_ts_us or self.source_ts_us
+
+    def _log_end_now(self, here: Position) -> Position:
+        """The end that the server's log has now, in our sequence; ``here`` where nobody can be asked."""
+        if self._server_place is None:
+            return here
+        try:
+            file, pos = self._server_place()
+        except ServerChangedError:
+            raise
+        except TransientError as e:
+            log.info("the server does not say how far its log goes", reason=str(e))
+            return here
+        return max(here, sequence_of(epoch=here[0] >> 32, file=file, pos=pos))
 
     def _skip(self, error: DefiniteError) -> None:
         """Pass over what cannot be told, if that is wished."""
