@@ -238,6 +238,12 @@ def test_names_are_lowered_where_the_server_stores_them_so() -> None:
     assert names(timeline.current_table(TableId("shop", "orders"))) == ["a", "b"]
 
 
+def test_a_bit_default_below_zero_is_all_the_bits_of_its_column() -> None:
+    timeline = followed("CREATE TABLE t (a BIT(64) DEFAULT -1)")
+
+    assert timeline.current_table(T).columns[0].default == f"b'{'1' * 64}'"
+
+
 def test_statements_with_semicolons_between_build_on_each_other() -> None:
     timeline = followed("CREATE TABLE t (a INT); ALTER TABLE t ADD b INT; RENAME TABLE t TO u; ALTER TABLE u ADD c INT")
 

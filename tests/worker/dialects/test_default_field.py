@@ -24,10 +24,17 @@ def field(
     expression: bool = False,
     charset: str = "utf8mb4",
     members: tuple[str, ...] = (),
+    scale: int | None = None,
 ) -> bytes | None:
     column: Any = SimpleNamespace(source=source, charset=charset, members=members, compressed=False, length=0, scale=0)
     declared: Any = SimpleNamespace(
-        default=text, has_default=text is not None, nullable=nullable, generated=False, default_is_expression=expression, unsigned=False
+        default=text,
+        has_default=text is not None,
+        nullable=nullable,
+        generated=False,
+        default_is_expression=expression,
+        unsigned=False,
+        scale=scale,
     )
     return default_field(column, declared, Layout(prefix, size))
 
@@ -38,13 +45,16 @@ def field(
         (Source.INT32, "now", {}),
         (Source.INT32, "5", {"expression": True}),
         (Source.INT8, "128", {"size": 1}),
-        (Source.FLOAT, "1.23457", {}),
+        (Source.FLOAT, "1.23457", {"scale": 5}),
+        (Source.FLOAT, "1.5", {}),
         (Source.FLOAT, "1e39", {}),
         (Source.TEXT, "what?", {"prefix": 1}),
         (Source.TEXT, "\u00e4", {"prefix": 1, "charset": "latin2"}),
         (Source.TEXT, "a", {"prefix": 1, "charset": "utf16"}),
         (Source.BINARY, "plain", {"prefix": 1}),
         (Source.ENUM, "?", {"size": 1, "members": ("a", "?", "?")}),
+        (Source.ENUM, "?", {"size": 1, "members": ("?", "\U0001f600")}),
+        (Source.SET, "a", {"size": 1, "members": ("", "a")}),
         (Source.ENUM, "c", {"size": 1, "members": ("a", "b")}),
         (Source.SET, "a,?", {"size": 1, "members": ("a", "?", "?")}),
         (Source.DATE, "20200101", {"size": 3}),

@@ -17,13 +17,14 @@ def may_retry(error: BaseException) -> bool:
 
 
 def trace_of(error: BaseException) -> str:
-    """The text for the status topic: the sentence first, then its causes; for a bug of ours the whole trace."""
+    """The text for the status topic: the sentence first, then its causes, no text twice; for a bug of ours the whole trace."""
     if isinstance(error, DblogError):
         lines = [f"{type(error).__name__}: {error}"]
         cause = error.__cause__
         while cause is not None:
             if isinstance(cause, DblogError):
-                lines.append(f"Caused by: {type(cause).__name__}: {cause}")
+                told = str(cause) in lines[-1]
+                lines.append(f"Caused by: {type(cause).__name__}" + ("" if told else f": {cause}"))
             else:
                 lines.append(f"Caused by: {type(cause).__module__}.{type(cause).__name__}")
             cause = cause.__cause__

@@ -2,8 +2,8 @@
 
 The log leaves such columns out under binlog_row_image=MINIMAL and NOBLOB; what they got is a constant (measured on MySQL 9.7 and MariaDB 10.11: what an
 expression, a trigger, AUTO_INCREMENT or the clock gave is in the image). The table version of the event's place knows the constant's text as the catalog
-spells it, a TIMESTAMP in UTC. A text that leaves a doubt has no field: a FLOAT of six digits or more (SHOW CREATE TABLE rounds it), a
-question mark that may stand for another character, and whatever is not in the type's plain form.
+spells it, a TIMESTAMP in UTC. A text that leaves a doubt has no field: a FLOAT without decimals of its type but 0 (the catalog rounds it), a
+question mark that may stand for another character, a SET with an empty member, and whatever is not in the type's plain form.
 
 Rule sources: MySQL manual, "Data Type Default Values"; Field::pack in sql/field.cc; my_time_packed_to_binary and its siblings in mysys/my_time.cc;
 decimal2bin in strings/decimal.cc. The other direction is values.py.
@@ -37,7 +37,9 @@ _MOMENT = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6
 _TIME = re.compile(r"(-?)(\d{2,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?", re.ASCII)
 _BITS = re.compile(r"b'([01]+)'")
 _FLOAT_DIGITS_MAX = 5
-"""More may have been rounded by the server when it wrote them (FLT_DIG is 6)."""
+"""The catalog rounds a FLOAT to 6 digits (FLT_DIG), so its text may hide more, unless the type itself has so few decimals."""
+_PLANE_END = "\uffff"
+"""The catalog shows no character beyond."""
 _TEXT_SOURCES = frozenset({Source.TEXT, Source.BINARY})
 _SORTED_FROM_BELOW = frozenset({Source.DECIMAL, Source.TIME, Source.DATETIME})
 """Their zero has the top bit set, so that negative values sort below."""
@@ -81,9 +83,11 @@ def _field(column: ColumnPlan, declared: Column, text: str, layout: Layout) -> b
         case Source.DOUBLE:
             return pack("<d", float(text))
         case Source.FLOAT:
-            if len(Decimal(text).normalize().as_tuple().digits) > _FLOAT_DIGITS_MAX:
+            value = float(text)
+            digits = len(Decimal(text).normalize().as_tuple().digits)
+            if value and (declared.scale is None or digits > _FLOAT_DIGITS_MAX):
                 raise ValueError
-            return pack("<f", float(text))
+            return pack("<f", value)
         case Source.YEAR:
             year = int(text)
             return (year - 1900 if year else 0).to_bytes(1, "little")
@@ -92,6 +96,8 @@ def _field(column: ColumnPlan, declared: Column, text: str, layout: Layout) -> b
         case Source.ENUM:
             return (_member(column, text) + 1).to_bytes(layout.size, "little")
         case Source.SET:
+            if "" in column.members:  # which the server leaves out of its text
+                raise ValueError
             chosen = {_member(column, member) for member in text.split(",")} if text else set()
             return sum(1 << index for index in chosen).to_bytes(layout.size, "little")
         case Source.DATE:
@@ -108,8 +114,8 @@ def _field(column: ColumnPlan, declared: Column, text: str, layout: Layout) -> b
 
 
 def _member(column: ColumnPlan, text: str) -> int:
-    """The member's index. The catalog may show several as the same question marks."""
-    if column.members.count(text) != 1:
+    """The member's index. The catalog may show several as the same question marks, and a default so whose member is known."""
+    if column.members.count(text) != 1 or ("?" in text and any(char > _PLANE_END for member in column.members for char in member)):
         raise ValueError
     return column.members.index(text)
 

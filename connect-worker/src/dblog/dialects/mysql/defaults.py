@@ -212,7 +212,7 @@ def _form(default: DefaultSpec, type_: FinishedType, *, zerofill: bool, context:
         case "float" | "double":
             return float_default(f"{_number(default):E}", type_.type, length=type_.length, scale=type_.scale)
         case "bit":
-            return f"b'{_bits(default):b}'"
+            return f"b'{_bits(default) & (1 << (type_.length or 1)) - 1:b}'"
         case "date":
             return _datetime(default, 0, context)[:10]
         case "datetime":

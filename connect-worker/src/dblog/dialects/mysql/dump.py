@@ -29,7 +29,7 @@ from dblog.dialects.mysql.connect import (
     open_wire,
 )
 from dblog.dialects.mysql.protocol import ResultColumn
-from dblog.errors import DefiniteError, TransientError
+from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows
 
@@ -127,9 +127,12 @@ class DumpConnection:
         except PrivilegeError as e:
             if table is None:
                 raise
-            user = str(self._marking.query("SELECT CURRENT_USER()", doing="asking who we are")[0][0])
+            try:
+                user = str(self._marking.query("SELECT CURRENT_USER()", doing="asking who we are")[0][0])
+            except DblogError:
+                raise e from None
             message = (
-                f"{e}; run there: {sql.grant_select(table, user)} and restart the connector, or leave the table out with table.exclude.list"
+                f"{e}; run there: {sql.grant_select(table, user)} and restart the task, or leave the table out with table.exclude.list"
             )
             raise PrivilegeError(message) from e
         except TimeoutError as e:

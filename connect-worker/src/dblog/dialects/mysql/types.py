@@ -539,7 +539,7 @@ def _bits(text: str) -> int:
         return int(match[1] or match[2] or "0", 2)
     if match := re.fullmatch(r"x'([0-9a-f]*)'|0x([0-9a-f]+)", lowered):
         return int(match[1] or match[2] or "0", 16)
-    return int(_number(lowered))
+    return int(Decimal(lowered) if lowered not in ("true", "false") else lowered == "true")
 
 
 def _binary_default(text: str) -> bytes:
