@@ -419,7 +419,7 @@ def test_tables_and_watermarks_in_any_case_are_found_in_the_log_of_a_server_that
             source, "ALTER TABLE oRDERS ADD Note INT", "INSERT INTO orders VALUES (4, 4)", "RENAME TABLE ORDERS TO Sold", database=database
         )
         execute(source, "INSERT INTO SOLD VALUES (5, 5)", database=database)
-        follower.until(lambda: "sold" in follower.rows)
+        follower.until(lambda: any(row["id"] == 5 for row in follower.rows.get("sold", {}).values()))
         follower.task.stop()
 
     assert {table for table, _ in follower.values} == {"orders", "sold"}

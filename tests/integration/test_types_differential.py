@@ -306,9 +306,9 @@ def test_an_empty_geometry_is_null_or_an_error_that_says_what_to_do(mariadb: Dat
 
 
 def noting(select: Any, questions: list[str]) -> Any:
-    def noted(statement: str, parameters: Any) -> Any:
+    def noted(statement: str, parameters: Any, **more: Any) -> Any:
         questions.append(statement)
-        return select(statement, parameters)
+        return select(statement, parameters, **more)
 
     return noted
 
