@@ -163,7 +163,7 @@ def test_a_table_that_may_not_be_read_any_more_while_it_is_dumped_is_named_with_
     source: Database, account: str, threads: str
 ) -> None:
     database = new_database(source, "revoked")
-    rows = ",".join(f"({n}, {n})" for n in range(500))
+    rows = ",".join(f"({n}, {n})" for n in range(5000))  # more than is read, one row at a time, until the REVOKE has run
     execute(
         source,
         "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
@@ -187,6 +187,7 @@ def test_a_table_that_may_not_be_read_any_more_while_it_is_dumped_is_named_with_
     assert grants_in(str(caught.value)) == [f"GRANT SELECT ON `{database}`.`t` TO {who}"]
 
     execute(source, *grants_in(str(caught.value)))
+    follower.config["dblog.chunk.rows"] = "1000"
     with capture_logs() as lines:
         follower.restart()
         try:
