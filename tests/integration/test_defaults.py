@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from dblog.dialects.mysql import ddl
 from dblog.model import TableId
 from pymysql.cursors import Cursor
 from pymysql.err import MySQLError
 from stack.database import Database
 from support.ddl_truth import Follower as Statements
+from support.ddl_truth import is_understood
 from support.follower import Follower
 from support.servers import connected, execute, new_database
 
@@ -129,14 +131,33 @@ DEFINITIONS = (
     )
     + _each("TEXT|MEDIUMTEXT CHARACTER SET latin1", *TEXTS)
     + _each("BINARY(4)|VARBINARY(4)|VARBINARY(20)|BINARY(0)|CHAR(4) CHARACTER SET binary|BLOB|LONGBLOB", *BYTES)
-    + _each("ENUM('a','b')|ENUM('A','b','')|ENUM('é','x y')|ENUM('a''b','1','2')|SET('a','b','c')|SET('A','é')|SET('1','2','4')", *MEMBERS)
+    + _each("ENUM('a','b')|ENUM('A','b','')|ENUM('é','x y')|ENUM('a''b','1','2')", *MEMBERS)
+    + _each("SET('a','b','c')|SET('A','é')|SET('1','2','4')", *(member for member in MEMBERS if member != "1"))
     + _each("INET6", "'::1'", "'2001:DB8::1'", "x'00000000000000000000000000000001'", "'::ffff:1.2.3.4'")
     + _each("INET4", "'1.2.3.4'", "x'01020304'")
     + _each("UUID", "'AAAAAAAA-BBBB-CCCC-DDDD-EEEEEEEEEEEE'", "'aaaaaaaabbbbccccddddeeeeeeeeeeee'", "UUID()")
     + _each("VARCHAR(20) COMPRESSED|BLOB COMPRESSED", "'x'", "''", "x'00ff'")
     + _each("INT|VARCHAR(40)|VARBINARY(20)|BLOB|TEXT|DOUBLE|YEAR", *EXPRESSIONS)
+    + _each("INT|BIGINT|DECIMAL(5,0)|YEAR|BIT(8)", "2.5e0", "3.5e0", "25e-1", "x'3132'", "x'31'", "DATE'2024-01-02'", "TIME'10:11:12'")
+    + _each("VARCHAR(40)|BINARY(40)|DATETIME|DATE|TIME", "DATE'2024-01-02'", "TIME'10:11:12'", "TIMESTAMP'2024-01-02 03:04:05'")
+    + _each(
+        "ENUM('a','A') COLLATE utf8mb4_bin|SET('b','B') COLLATE utf8mb4_bin|ENUM('e','f')|SET('e','f')",
+        "'A'",
+        "'B'",
+        "'é'",
+        "'E'",
+        "'e,é'",
+        "2",
+        "3",
+    )
+    + _each("VARCHAR(3)|CHAR(3)|VARCHAR(9) CHARACTER SET utf16", "'longer'", "_latin1'é'", "_utf16'é'", "_utf16'ab'", "_binary'é'", "12345")
 )
 COLUMNS_A_TABLE = 120
+
+
+def _understood(definition: str, follower: Statements) -> bool:
+    """False where the default is in doubt: such a table is read from the server."""
+    return is_understood(tuple(ddl.parse(f"CREATE TABLE probe (c {definition})", follower.context())))
 
 
 def _accepted(cursor: Cursor) -> Iterator[str]:
@@ -156,7 +177,8 @@ def test_a_default_is_the_same_by_statement_and_by_catalog(source: Database) -> 
         cursor.execute("DROP DATABASE IF EXISTS every_default")
         follower = Statements(cursor, source.flavor, "every_default")
         cursor.execute("SET SESSION sql_mode = '', time_zone = '+00:00'")
-        definitions = list(_accepted(cursor))
+        accepted = list(_accepted(cursor))
+        definitions = [definition for definition in accepted if _understood(definition, follower)]
         for at in range(0, len(definitions), COLUMNS_A_TABLE):
             some = definitions[at : at + COLUMNS_A_TABLE]
             follower.run(f"CREATE TABLE t{at} ({', '.join(f'c{n} {definition}' for n, definition in enumerate(some))})")
@@ -172,6 +194,7 @@ def test_a_default_is_the_same_by_statement_and_by_catalog(source: Database) -> 
 
     assert wrong == []
     assert columns_total > 700
+    assert len(accepted) - columns_total < len(accepted) // 15, "few are in doubt"
 
 
 def test_a_timestamps_default_is_a_moment_whatever_the_time_zone_of_its_statement(source: Database) -> None:

@@ -42,9 +42,11 @@ class DefaultSpec:
     """Of a hex or bit literal."""
     digits_base: int = 0
     quoted: bool = False
-    """A literal in quotes."""
+    """A literal in quotes, of digits too: ``x'41'``, not ``0x41``."""
     introducer: str | None = None
     """The character set named before a literal, in lower case: ``_latin1'a'``."""
+    moment: str | None = None
+    """The type named before a literal, in lower case: ``DATE'2024-01-01'``."""
     written: str | None = None
     """The statement's word where Debezium repeats it: a literal without quotes, ``curdate()``; None: as the server says it."""
 
@@ -115,13 +117,16 @@ def _literal(cursor: Cursor) -> DefaultSpec | None:
     ):
         cursor.at += 1
         literal = _literal(cursor)
-        return literal and replace(literal, introducer=token.text[1:].lower()) if token.text.startswith("_") else literal
+        if token.text.startswith("_"):
+            return literal and replace(literal, introducer=token.text[1:].lower())
+        return literal and replace(literal, moment=token.text.lower())
     if token.kind in (Kind.HEX, Kind.BITS):
         base = 16 if token.kind is Kind.HEX else 2
         return DefaultSpec(
             text=bits_text(cursor.step().text, base),
             digits=token.text,
             digits_base=base,
+            quoted=cursor.text[token.start] != "0",
             written=token.text if base == 2 else None,  # noqa: PLR2004 - bits
         )
     sign = ""
@@ -194,12 +199,7 @@ _BEYOND_PLANE = re.compile("[\U00010000-\U0010ffff]")
 
 
 def _form(default: DefaultSpec, type_: FinishedType, *, zerofill: bool, context: Context) -> str:
-    if (
-        not context.bytes_kept
-        and (type_.type in BINARIES or type_.type == "bit")
-        and not default.text.isascii()
-        and not default.digits_base
-    ):
+    if _doubtful(default, type_, context):
         raise _uncertain(default)
     match type_.type:
         case "tinyint" | "smallint" | "mediumint" | "int" | "bigint":
@@ -227,23 +227,67 @@ def _form(default: DefaultSpec, type_: FinishedType, *, zerofill: bool, context:
             text = _text(default, type_.charset)
             if context.flavor.mariadb and not default.quoted and text.isdecimal() and 0 < int(text) <= len(type_.members):
                 return type_.members[int(text) - 1]
-            return next((member for member in type_.members if member.lower() == text.rstrip(" ").lower()), text)
+            return _member(default, text, type_)
         case "set":
-            chosen = {part.rstrip(" ").lower() for part in _text(default, type_.charset).split(",")}
-            return ",".join(member for member in type_.members if member.lower() in chosen)
+            if not default.quoted and not default.digits_base:  # a number's bits
+                raise _uncertain(default)
+            text = _text(default, type_.charset)
+            chosen = {_member(default, part, type_) for part in text.split(",")} if text else set()
+            return ",".join(member for member in type_.members if member in chosen)
         case "char":
-            return _text(default, type_.charset).rstrip(" ")
+            return _fitting(default, _text(default, type_.charset).rstrip(" "), type_)
         case "uuid":
             digits = (_bytes(default).hex() if default.digits_base else default.text.replace("-", "")).lower()
             return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
         case "inet4" | "inet6":
             return _address(default, 4 if type_.type == "inet4" else 6)
+        case "varchar":
+            return _fitting(default, _text(default, type_.charset), type_)
         case _:
             return _text(default, type_.charset)
 
 
+def _fitting(default: DefaultSpec, text: str, type_: FinishedType) -> str:
+    """A text that is longer than its column is cut by some sessions."""
+    if type_.length is not None and len(text) > type_.length:
+        raise _uncertain(default)
+    return text
+
+
 WIDE_BYTES = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
 """A literal of fewer bytes than a character has is filled with zeros in front."""
+
+
+_NUMERIC = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year", "decimal", "float", "double", "bit"})
+_MOMENTS = {"date": ("date", "datetime", "timestamp"), "timestamp": ("date", "datetime", "timestamp"), "time": ("time",)}
+"""The types that take a literal of a named type as it is; others turn it into a text or a number first."""
+_EXPONENT = re.compile(r"[-+]?[\d.]+[eE].*")
+
+
+def _doubtful(default: DefaultSpec, type_: FinishedType, context: Context) -> bool:
+    """Whether the literal is of a kind that this type stores in ways that are not told here."""
+    if default.moment is not None and type_.type not in _MOMENTS[default.moment]:
+        return True
+    if default.digits_base:
+        # MariaDB's x'3132' is the text 12 to a number, and its 0x3132 is 12594.
+        return context.flavor.mariadb and type_.type in _NUMERIC and default.digits_base == 16 and default.quoted  # noqa: PLR2004
+    if default.introducer is not None and (default.introducer in WIDE_BYTES or not default.text.isascii()):
+        return True
+    if type_.type in _NUMERIC - {"decimal", "float", "double"} and not default.quoted and _EXPONENT.fullmatch(default.text):
+        number = _number(default)
+        return number != number.to_integral_value()  # a double is rounded to the next even number
+    return (type_.type in BINARIES or type_.type == "bit") and not context.bytes_kept and not default.text.isascii()
+
+
+def _member(default: DefaultSpec, text: str, type_: FinishedType) -> str:
+    """The member as it was declared. Members are compared by the collation: one that fits by its letters' case alone is sure where it is the only one."""
+    text = text.rstrip(" ")
+    if text in type_.members:
+        return text
+    alike = [member for member in type_.members if member.lower() == text.lower()]
+    if len(alike) != 1 or (type_.collation or "").endswith("_bin"):
+        raise _uncertain(default)
+    return alike[0]
 
 
 def _uncertain(default: DefaultSpec) -> NotUnderstood:
@@ -281,7 +325,7 @@ def _year(default: DefaultSpec) -> str:
     number = _whole(default)
     if 1 <= number < 100:  # noqa: PLR2004 - YEAR's two-digit rule
         number += 2000 if number < 70 else 1900  # noqa: PLR2004
-    if number == 0 and default.quoted and len(default.text) < 4:  # noqa: PLR2004 - '0' is 2000, '0000' and 0 are the zero year
+    if number == 0 and default.quoted and not default.digits_base and len(default.text) < 4:  # noqa: PLR2004 - '0' is 2000, '0000' and 0 are the zero year
         number = 2000
     return f"{number:04d}"
 
