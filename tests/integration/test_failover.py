@@ -325,13 +325,7 @@ def test_a_table_that_a_replicas_log_makes_further_on_does_not_join_though_offse
             follower.until_equal("made")
             follower.task.stop()
             follower.sql("DELETE FROM made WHERE id = 2", "INSERT INTO t VALUES (3)")
-            follower.source = replica
-            follower.until(lambda: same_rows(follower, [{"id": 1}, {"id": 2}, {"id": 3}]))
-            follower.config |= {
-                "database.hostname": replica.host,
-                "database.port": str(replica.port),
-                "database.password": replica.password,
-            }
+            turned_to(replica, follower, [{"id": 1}, {"id": 2}, {"id": 3}])
 
             follower.offset = before
             for _ in range(3):  # lives that come no further than their start
@@ -379,13 +373,7 @@ def test_rows_in_front_of_a_ddl_of_a_table_that_joined_behind_it_are_right_on_an
                 follower.start()
                 follower.task.stop()
                 follower.offset = dict(before)
-            follower.source = replica
-            follower.until(lambda: same_rows(follower, [{"id": 1}, {"id": 2}, {"id": 3}]))
-            follower.config |= {
-                "database.hostname": replica.host,
-                "database.port": str(replica.port),
-                "database.password": replica.password,
-            }
+            turned_to(replica, follower, [{"id": 1}, {"id": 2}, {"id": 3}])
 
             follower.task = follower._new_task()
             follower.start()
@@ -407,6 +395,13 @@ def afters(follower: Follower) -> list[dict[str, object]]:
 def falls_never(follower: Follower) -> bool:
     highs = [high(record["source"]) for _, record in follower.values if record is not None]
     return highs == sorted(highs)
+
+
+def turned_to(replica: Database, follower: Follower, wanted: list[dict[str, object]]) -> None:
+    """The connector's configuration names the replica, which has the wanted rows by then."""
+    follower.source = replica
+    follower.until(lambda: same_rows(follower, wanted))
+    follower.config |= {"database.hostname": replica.host, "database.port": str(replica.port), "database.password": replica.password}
 
 
 def same_password(server: Database, of: Database) -> None:

@@ -398,16 +398,20 @@ class LogStream:
 
     def _log_end_now(self, here: Position) -> Position:
         """The end that the server's log has now, in our sequence; ``here`` where nobody can be asked."""
+        asked = self._log_end_asked()
+        return here if asked is None else max(here, sequence_of(epoch=here[0] >> 32, file=asked[0], pos=asked[1]))
+
+    def _log_end_asked(self) -> tuple[str, int] | None:
+        """File and position at which the server's log ends; None where nobody answers. Another server's answer is an error."""
         if self._server_place is None:
-            return here
+            return None
         try:
-            file, pos = self._server_place()
+            return self._server_place()
         except ServerChangedError:
             raise
         except TransientError as e:
             log.info("the server does not say how far its log goes", reason=str(e))
-            return here
-        return max(here, sequence_of(epoch=here[0] >> 32, file=file, pos=pos))
+            return None
 
     def _skip(self, error: DefiniteError) -> None:
         """Pass over what cannot be told, if that is wished."""
@@ -548,16 +552,12 @@ class LogStream:
         """
         if self._marks_by is None:
             overdue_s = now_s - MARKS_OVERDUE_S
-            if self._server_place is None or not self._interleaver.has_overdue(handed_in_before_s=overdue_s):
+            if not self._interleaver.has_overdue(handed_in_before_s=overdue_s):
                 return
-            try:
-                file, pos = self._server_place()
-            except ServerChangedError:
-                raise
-            except TransientError as e:
-                log.info("the server does not say how far its log goes, it is asked again", reason=str(e))
+            asked = self._log_end_asked()
+            if asked is None:
                 return
-            self._marks_by = sequence_of(epoch=0, file=file, pos=pos), overdue_s, now_s
+            self._marks_by = sequence_of(epoch=0, file=asked[0], pos=asked[1]), overdue_s, now_s
         end, overdue_s, asked_at_s = self._marks_by
         quiet = self._caught_up and now_s - max(asked_at_s, self._data_at_s) > MARKS_QUIET_S
         if quiet or sequence_of(epoch=0, file=self._at.file, pos=self._at.pos) >= end:

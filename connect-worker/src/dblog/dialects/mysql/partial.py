@@ -6,6 +6,7 @@ The result is a plain rows event of version 2, so both row encoders read it as t
   MariaDB's FULL_NODUP.
 - NOBLOB: large objects that an update leaves alone are not in the images. Their columns get ``unavailable.value.placeholder``, which
   Debezium's PostgreSQL connector (and its MySQL one from 3.7 on) writes for values it did not get; JSON columns get it as a JSON string.
+  MariaDB logs a REPLACE of a row that was there as such an update too: a large object that it reset to its default looks like one left alone.
 - An INSERT leaves out the columns that it did not name: they have their default (default_field.py); one that is in doubt counts as missing.
   An INSERT that named none at all has an image of no columns and no bytes behind it, and is one row: MySQL
   refuses to log more of them in one event (error 1534), MariaDB logs whole rows of tables without a key, and one with a key has no second such row.
