@@ -320,11 +320,15 @@ class PartialImageError(DefiniteError):
     """A rows event whose images leave columns out; the encoders hand it to the dialect, which makes it whole or refuses it in the same words."""
 
 
+BEGIN_ANEW = "what is logged already is passed by a new dump: stop the connector, delete its offsets, resume it"
+"""The way past an event of the log of which no right record can be made."""
+
+
 def partial_image(plan: TablePlan) -> PartialImageError:
     """A row image that leaves columns out of which no right record can be made."""
     return PartialImageError(
         f"{plan.table.id}: the log has row images without all columns (binlog_row_image=MINIMAL); "
-        "run SET GLOBAL binlog_row_image=FULL on the source, let its sessions reconnect, and take a new snapshot of the table"
+        f"run SET GLOBAL binlog_row_image=FULL on the source and let its sessions reconnect; {BEGIN_ANEW}"
     )
 
 

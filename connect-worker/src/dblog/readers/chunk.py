@@ -173,7 +173,7 @@ class ChunkReader:
                 if keyless_tries >= KEYLESS_TRIES_MAX:
                     message = (
                         f"{table} has no key and changed during each of {keyless_tries} full scans, so its rows cannot be told apart from the "
-                        "changes; add a primary key and restart the connector, or leave the table out of snapshot.include.collection.list"
+                        "changes; add a primary key and restart the task, or leave the table out of snapshot.include.collection.list"
                     )
                     self._interleaver.fail_dump(table, message)
                     return
@@ -234,7 +234,7 @@ class ChunkReader:
             if len(chunk.rows) > self._keyless_bytes_max or chunk.row_count > KEYLESS_ROWS_MAX:
                 message = (
                     f"{table} has no key and is too large to be dumped in one window ({self._keyless_bytes_max} bytes, {KEYLESS_ROWS_MAX} rows); "
-                    "add a primary key and restart the connector, or leave the table out with snapshot.include.collection.list (its changes are "
+                    "add a primary key and restart the task, or leave the table out with snapshot.include.collection.list (its changes are "
                     "still followed)"
                 )
                 self._interleaver.give_up(ticket, "the table does not fit one window")
@@ -374,7 +374,7 @@ class _Range:
 
 _REBUILD = (
     "so it cannot be read in ranges of its key without losing rows; rebuild the table (ALTER TABLE ... FORCE) or convert the key's text "
-    "columns to utf8mb4, then restart the connector"
+    "columns to utf8mb4, then restart the task"
 )
 
 

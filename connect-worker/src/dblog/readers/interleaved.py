@@ -330,7 +330,7 @@ class Interleaver:
             message = (
                 f"{table} changed inside each of {tries} windows over the same rows, and message.key.columns gives several rows one message key, so rows "
                 f"cannot be told apart from changes; have message.key.columns name {', '.join(chunk.table.key)} too, or leave the table out of it, or "
-                "restart the connector while the table rests"
+                "restart the task while the table rests"
             )
             self.fail_dump(table, message)
             return

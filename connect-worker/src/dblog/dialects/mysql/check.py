@@ -258,7 +258,7 @@ def require_readable(session: Session, table: TableId) -> None:
         user = session.current_user()
         message = (
             f"the log of {session.settings.address} names {table}, which the account {user} may not read, so its rows would come in part only; run there: "
-            f"{sql.grant_select(table, user)} and restart the connector, or leave the table out with table.exclude.list"
+            f"{sql.grant_select(table, user)} and restart the task, or leave the table out with table.exclude.list"
         )
         raise DefiniteError(message)
 

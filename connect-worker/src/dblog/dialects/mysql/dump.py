@@ -90,7 +90,7 @@ class DumpConnection:
         try:
             self._marking.query(statement, (name, token, token), doing=f"writing a mark to {self._marks}")
         except TableChangedError as e:
-            message = f"the watermark table {self._marks} is gone; restart the connector, which creates it again"
+            message = f"the watermark table {self._marks} is gone; restart the task, which creates it again"
             raise DefiniteError(message) from e
         except ReadOnlyError as e:
             # The start-up check has written here: this is a failover under way, or maintenance.

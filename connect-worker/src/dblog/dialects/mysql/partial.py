@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dblog.codecs.plan import Source, TablePlan
-from dblog.codecs.rowplan import missing_columns, other_width, partial_image
+from dblog.codecs.rowplan import BEGIN_ANEW, missing_columns, other_width, partial_image
 from dblog.dialects.mysql import json_diff
 from dblog.dialects.mysql.default_field import WIDE, default_field
 from dblog.dialects.mysql.types import canonical_type
@@ -94,13 +94,13 @@ def _whole_document(plan: TablePlan, index: int, before: Fields | None, differen
     if old is None:
         message = (
             f"{where}: the log holds a difference of a JSON document, but not the document before; "
-            "run SET GLOBAL binlog_row_value_options = '' on the source and take a new snapshot of the table"
+            f"run SET GLOBAL binlog_row_value_options = '' on the source; {BEGIN_ANEW}"
         )
         raise DefiniteError(message)
     try:
         document = json_diff.applied(old[4:], differences[4:])
     except ValueError as error:
-        message = f"{where}: {error}; run SET GLOBAL binlog_row_value_options = '' on the source and take a new snapshot of the table"
+        message = f"{where}: {error}; run SET GLOBAL binlog_row_value_options = '' on the source; {BEGIN_ANEW}"
         raise DefiniteError(message) from error
     return len(document).to_bytes(4, "little") + document
 
