@@ -1,5 +1,6 @@
 """What all tests share: real servers, one of each per run, and hypothesis as it should be on a small machine."""
 
+import os
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ settings.register_profile(
 )
 settings.load_profile("dblog")
 
+
+# The JVMs of tests live for minutes: what a better compiler costs does not come back.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # Run as a background job of a script. What is ignored stays ignored in the children, and some tests send them Ctrl-C.

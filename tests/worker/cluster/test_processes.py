@@ -4,6 +4,7 @@ import os
 import queue
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -39,19 +40,24 @@ def start_message(behaviour="run", **config):
     }
 
 
-def said(events, kind):
+def all_of(events, limit_s=30):
+    """The events as they come; queue.Empty when the limit is over."""
+    deadline_s = time.monotonic() + limit_s
     while True:
-        event = events.get(timeout=30)
+        yield events.get(timeout=max(0.01, deadline_s - time.monotonic()))
+        assert time.monotonic() < deadline_s, "other events went on and on"
+
+
+def said(events, kind):
+    for event in all_of(events):
         assert isinstance(event, Said), event
         if event.message["type"] == kind:
             return event.message
+    raise AssertionError
 
 
 def died(events):
-    while True:
-        event = events.get(timeout=30)
-        if isinstance(event, Died):
-            return event
+    return next(event for event in all_of(events) if isinstance(event, Died))
 
 
 def test_a_child_is_told_and_answers(table, events):
