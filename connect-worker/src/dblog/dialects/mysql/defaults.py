@@ -261,6 +261,7 @@ WIDE_BYTES = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
 _NUMERIC = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year", "decimal", "float", "double", "bit"})
 _MOMENTS = {"date": ("date", "datetime", "timestamp"), "timestamp": ("date", "datetime", "timestamp"), "time": ("time",)}
 """The types that take a literal of a named type as it is; others turn it into a text or a number first."""
+_UTF8 = ("utf8mb4", "utf8mb3", "utf8")
 _EXPONENT = re.compile(r"[-+]?[\d.]+[eE].*")
 
 
@@ -271,8 +272,8 @@ def _doubtful(default: DefaultSpec, type_: FinishedType, context: Context) -> bo
     if default.digits_base:
         # MariaDB's x'3132' is the text 12 to a number, and its 0x3132 is 12594.
         return context.flavor.mariadb and type_.type in _NUMERIC and default.digits_base == 16 and default.quoted  # noqa: PLR2004
-    if default.introducer is not None and (default.introducer in WIDE_BYTES or not default.text.isascii()):
-        return True
+    if default.introducer is not None and not (default.introducer in _UTF8 and context.bytes_kept):
+        return default.introducer in WIDE_BYTES or not default.text.isascii()
     if type_.type in _NUMERIC - {"decimal", "float", "double"} and not default.quoted and _EXPONENT.fullmatch(default.text):
         number = _number(default)
         return number != number.to_integral_value()  # a double is rounded to the next even number

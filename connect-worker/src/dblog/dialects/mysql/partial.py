@@ -165,14 +165,18 @@ class Reader:
         self._json = [i for i, column in enumerate(plan.columns) if column.source is Source.JSON]
 
     def rows(self, op: str, after_there: bytes) -> Iterator[None]:
-        """Once for each row that begins where the reader stands; an insert that has no column at all is one row of no bytes."""
-        if op == "c" and not any(after_there):
+        """Once for each row that begins where the reader stands; an insert that has no column at all is one row of no bytes.
+
+        A row that takes no byte ends it, else a damaged event would have rows for ever.
+        """
+        if op == "c" and self.at == len(self._body) and len(lacking(self._plan, after_there)) == len(self._layouts):
             yield
-            if self.at < len(self._body):
+        while self.at < len(self._body):
+            begin = self.at
+            yield
+            if self.at == begin:
                 message = f"{self._plan.table.id}: bytes behind a row that has no column; the event is damaged"
                 raise DefiniteError(message)
-        while self.at < len(self._body):
-            yield
 
     def take(self, length: int) -> bytes:
         if self.at + length > len(self._body):
