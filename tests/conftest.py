@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
-from stack import Kafka, MariaDb, MySql
+from stack import BRIEF_JVM, Kafka, MariaDb, MySql
 from stack.database import Database
 from support.servers import started
 
@@ -26,9 +26,7 @@ settings.register_profile(
 settings.load_profile("dblog")
 
 
-# The JVMs of tests live for minutes: what a better compiler costs does not come back. The first one's own
-# cache for code has 48 MB; Spark's generated classes fill it, and throwing code out of it and compiling it again takes half of the processor.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+os.environ.setdefault("JDK_JAVA_OPTIONS", BRIEF_JVM)  # of every JVM that tests start
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # Run as a background job of a script. What is ignored stays ignored in the children, and some tests send them Ctrl-C.

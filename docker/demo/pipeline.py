@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stack import GuardedProcess, Kafka, spark_jars
+from stack import BRIEF_JVM, GuardedProcess, Kafka, spark_jars
 from stack.database import Database
 from stack.process import free_port
 
@@ -123,7 +123,7 @@ class Sink:
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
             # A run of minutes is over before the optimising compiler has earned what it costs (150 000 rows: 87 CPU-s with it, 58 without).
-            "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Dderby.system.home={folder}",
+            "spark.driver.extraJavaOptions": f"{BRIEF_JVM} -Dderby.system.home={folder}",
             "spark.sql.warehouse.dir": str(folder / "spark-warehouse"),
         }
         self.process = GuardedProcess(

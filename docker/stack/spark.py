@@ -4,6 +4,10 @@ from pathlib import Path
 
 from stack.maven import jars
 
+BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""For JVMs that live for minutes: what the optimising compiler costs does not come back. Without it code would have 48 MB, which Spark's generated
+classes fill; throwing code out of it and compiling it again takes up to half of a core."""
+
 _ADDED = (
     # Everything else that these depend on is in PySpark already, some of it in other versions: adding it twice breaks Spark.
     "commons-pool2",

@@ -54,7 +54,7 @@ def submitted(kafka: Kafka, registry: RegistryServer, prefix: str, folder: Path)
     )
     command = [
         *(str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]", "--driver-memory", "2g"),
-        *("--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xss4m", "--conf", "spark.ui.enabled=false"),
+        *("--driver-java-options", "-Xss4m", "--conf", "spark.ui.enabled=false"),
         *("--jars", ",".join(map(str, spark_jars())), str(ROOT / "spark-sink" / "run.py"), "--config", str(config)),
         *("--set", "trigger.interval.s=0.5"),
     ]

@@ -22,7 +22,7 @@ from dblog_sink.session import spark_session
 from dblog_sink.steps import nothing
 from dblog_sink.view import fresh
 from pyspark.sql import DataFrame, SparkSession
-from stack import spark_jars
+from stack import BRIEF_JVM, spark_jars
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
 
@@ -100,7 +100,7 @@ def local_session(folder: Path) -> SparkSession:
             "spark.driver.memory": "2g",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
+            "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC {BRIEF_JVM}",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
             "spark.log.level": "ERROR",

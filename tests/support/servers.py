@@ -35,8 +35,8 @@ def started(server: Server) -> Iterator[Server]:
 @contextlib.contextmanager
 def connected(server: Database, *, database: str | None = None) -> Iterator[Connection]:
     """An administrator's connection that commits every statement. Waiting for a lock is an error after a minute: the default is a year."""
-    limits = {"init_command": "SET SESSION lock_wait_timeout = 60", "read_timeout": 600}
-    opened = pymysql.connect(**server.login, database=database, autocommit=True, charset="utf8mb4", **limits)
+    wait = "SET SESSION lock_wait_timeout = 60"
+    opened = pymysql.connect(**server.login, database=database, autocommit=True, charset="utf8mb4", init_command=wait, read_timeout=600)
     with contextlib.closing(opened) as connection:
         yield connection
 

@@ -49,11 +49,11 @@ def all_of(events, limit_s=30):
 
 
 def said(events, kind):
-    for event in all_of(events):
+    def is_it(event):
         assert isinstance(event, Said), event
-        if event.message["type"] == kind:
-            return event.message
-    raise AssertionError
+        return event.message["type"] == kind
+
+    return next(filter(is_it, all_of(events))).message
 
 
 def died(events):

@@ -21,7 +21,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 from dblog.dialects.mysql import charsets
 from dblog.dialects.mysql.catalog import BINARIES, LARGE_TEXTS, MOMENT, binary_default, float_default, number_default
-from dblog.dialects.mysql.coltypes import FinishedType, bits_bytes, bits_text
+from dblog.dialects.mysql.coltypes import INTEGER_WIDTHS, FinishedType, bits_bytes, bits_text
 from dblog.dialects.mysql.context import Context
 from dblog.dialects.mysql.lexer import Cursor, Kind, NotUnderstood
 from dblog.dialects.mysql.values import inet6_text
@@ -258,7 +258,8 @@ WIDE_BYTES = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
 """A literal of fewer bytes than a character has is filled with zeros in front."""
 
 
-_NUMERIC = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year", "decimal", "float", "double", "bit"})
+_WHOLE = frozenset({*INTEGER_WIDTHS, "year", "bit"})
+_NUMERIC = _WHOLE | {"decimal", "float", "double"}
 _MOMENTS = {"date": ("date", "datetime", "timestamp"), "timestamp": ("date", "datetime", "timestamp"), "time": ("time",)}
 """The types that take a literal of a named type as it is; others turn it into a text or a number first."""
 _UTF8 = ("utf8mb4", "utf8mb3", "utf8")
@@ -274,7 +275,7 @@ def _doubtful(default: DefaultSpec, type_: FinishedType, context: Context) -> bo
         return context.flavor.mariadb and type_.type in _NUMERIC and default.digits_base == 16 and default.quoted  # noqa: PLR2004
     if default.introducer is not None and not (default.introducer in _UTF8 and context.bytes_kept):
         return default.introducer in WIDE_BYTES or not default.text.isascii()
-    if type_.type in _NUMERIC - {"decimal", "float", "double"} and not default.quoted and _EXPONENT.fullmatch(default.text):
+    if type_.type in _WHOLE and not default.quoted and _EXPONENT.fullmatch(default.text):
         number = _number(default)
         return number != number.to_integral_value()  # a double is rounded to the next even number
     return (type_.type in BINARIES or type_.type == "bit") and not context.bytes_kept and not default.text.isascii()
