@@ -10,10 +10,13 @@ from rich.console import Console
 
 
 def test_the_lake_is_identical_to_the_source_after_kills_of_every_program(kafka, source, own_folder):
+    kills = [Kill(target="task", dump_share=0.2), Kill(target="worker", log_s=1.0)]
+    if source.flavor == "mariadb":  # once: the sink does not know where records come from
+        kills.append(Kill(target="sink", commits=3))
     scenario = Scenario(
         name=f"e2e_{source.flavor}",
         sizes=SMALL,
-        kills=(Kill(target="task", dump_share=0.2), Kill(target="worker", log_s=1.0), Kill(target="sink", commits=3)),
+        kills=tuple(kills),
         rate_per_s=400,
         changes_max=6_000,
         log_s=3.0,

@@ -18,9 +18,8 @@ from dblog_sink.commands import Command
 from dblog_sink.files import LocalFolder
 from dblog_sink.lease import Lease
 from dblog_sink.progress import Progress
-from delta.tables import DeltaTable
-from pyspark.sql import SparkSession
-from sink.harness import Record
+from pyspark.sql import Row, SparkSession
+from sink.harness import Record, in_order
 from stack import Kafka
 from stack.process import wait_until
 from support.envelopes import TableSchema
@@ -50,6 +49,7 @@ class Job:
         }
         self.progress = folder / "progress.jsonl"
         self.status: int | None = None
+        self._contents: dict[Path, tuple[tuple[int, int], list[Row]]] = {}
         self.listener: Callable[[str, Mapping[str, Any]], None] = lambda _kind, _facts: None
 
     def table(self, name: str, *columns: tuple[str, Any]) -> TableSchema:
@@ -91,11 +91,8 @@ class Job:
         return [line for line in map(json.loads, text.splitlines()) if line["kind"] == kind]
 
     def rows(self, table: TableSchema) -> list[tuple[Any, ...]]:
-        path = self.folder / "lake" / "shop" / table.topic.split(".")[-1]
-        if not DeltaTable.isDeltaTable(self.spark, str(path)):
-            return []
         names = [name for name, _ in table.columns]
-        return [tuple(row) for row in self.spark.read.format("delta").load(str(path)).select(*names).orderBy("id").collect()]
+        return [tuple(row[name] for name in names) for row in in_order(self._content("shop", table.topic.split(".")[-1]), "id")]
 
     def wait(self, what: str, condition) -> None:
         def met() -> bool:
@@ -112,7 +109,16 @@ class Job:
         assert "failed" not in self.lines("command")[-1]
 
     def quarantined(self) -> list[str]:
-        path = str(self.folder / "lake" / "_dblog" / "quarantine")
-        if not DeltaTable.isDeltaTable(self.spark, path):
+        return [row["reason"] for row in in_order(self._content("_dblog", "quarantine"), "offset")]
+
+    def _content(self, database: str, table: str) -> list[Row]:
+        """All rows of a table, none before it is there. Whoever waits asks again and again: Spark reads each version once."""
+        path = self.folder / "lake" / database / table
+        commits = sorted((path / "_delta_log").glob("*.json"))
+        if not commits:
             return []
-        return [row["reason"] for row in self.spark.read.format("delta").load(path).orderBy("offset").collect()]
+        version = commits[-1].stat()
+        if (known := self._contents.get(path)) is None or known[0] != (version.st_ino, version.st_mtime_ns):
+            known = ((version.st_ino, version.st_mtime_ns), self.spark.read.format("delta").load(str(path)).collect())
+            self._contents[path] = known
+        return known[1]
