@@ -12,7 +12,7 @@ endif
 SOURCE ?= mariadb
 RUNS ?= 10
 TESTS ?= tests
-PROCESSES ?= 2
+PROCESSES ?= 3
 SERVERS ?= kafka mariadb
 BIN := build/venv/bin
 export PYTHONPATH := $(CURDIR)/docker
@@ -21,7 +21,7 @@ help:
 	@echo 'dblog: change data capture from MySQL and MariaDB through Kafka into Delta Lake'
 	@echo
 	@echo '  make demo [SOURCE=mariadb|mysql]   a database under writes into Delta, with kills on the way and a proof at the end'
-	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, two files at a time (PROCESSES=2)'
+	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, three files at a time (PROCESSES=3)'
 	@echo '  make servers [SERVERS="kafka mariadb"]      a broker and a database to try dblog by hand; addresses in build/servers.json'
 	@echo '  make servers-stop                  stop them and remove their data'
 	@echo '  make lint                          style, types and import contracts'

@@ -141,7 +141,7 @@ def test_a_table_that_joined_and_was_dumped_is_not_dumped_again_though_the_offse
     follower.restart()
     follower.until_equal("items")
     follower.until_dumped()
-    follower.sql("CREATE TABLE later (id INT PRIMARY KEY)", "INSERT INTO later VALUES (1)")
+    follower.sql("CREATE TABLE later (id INT PRIMARY KEY)", "INSERT INTO later VALUES (1), (100)")
     follower.until_equal("later")
     assert "items" not in str((follower.offset or {})["dblog_dump"])
     sent = len(follower.values)
@@ -149,7 +149,8 @@ def test_a_table_that_joined_and_was_dumped_is_not_dumped_again_though_the_offse
     for left_out in (True, False):
         follower.config["table.exclude.list"] = r".*\.later" if left_out else "nothing"
         follower.restart()
-        follower.sql("INSERT INTO customers (name) VALUES ('mark')", "UPDATE later SET id = id + 1")
+        # Row 100 stays as it is: a row that changes within its chunk's window comes from the log alone.
+        follower.sql("INSERT INTO customers (name) VALUES ('mark')", "UPDATE later SET id = id + 1 WHERE id < 100")
         follower.until_equal("customers")
     follower.until_dumped()
     follower.until(lambda: "r" in follower.ops("later"))
