@@ -10,24 +10,36 @@ from dblog.cluster.records import State, TaskId
 from dblog.config.worker import read_worker_config
 from dblog.errors import TransientError
 from dblog.kafka.group import Standing
+from dblog.kafka.log import LogRecord
 
 
 class HeldLog:
-    """A topic that is read at once, or cannot be read while ``problem`` is set."""
+    """A topic that is read at once, or cannot be read while ``problem`` is set. What is put later is read back when the test says so."""
 
-    def __init__(self, topic, _take=None):
+    def __init__(self, topic, take=None):
         self.topic = topic
+        self.take = take
         self.ended = None
         self.problem = None
         self.reads = 0
+        self.put = []
 
     def read_to_end(self, *, limit_s):
         self.reads += 1
         if self.problem is not None:
             raise self.problem
 
+    def put_all(self, writes, *, limit_s):
+        for write in writes:
+            self.take(LogRecord(0, 0, write.key, write.value, 0))
+
     def put_later(self, key, value):
-        pass
+        self.put.append((key, value))
+
+    def read_back(self):
+        held, self.put = self.put, []
+        for key, value in held:
+            self.take(LogRecord(0, 0, key, value, 0))
 
     def abandon(self):
         pass
@@ -154,3 +166,38 @@ def test_the_status_of_a_connector_has_the_numbers_of_its_own_tasks_alone(herder
     herder.status_of("a")
 
     assert seen["numbers"] == {0: {"of": 0.97}}
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["before its tasks", "with a task that waits"])
+def test_a_status_that_is_read_back_after_its_connector_was_deleted_does_not_stay(herder, runs):
+    turn(herder)
+    herder.configs.write_connector("a", {"connector.class": "none"}, target=None)
+    if runs:
+        herder.configs.write_tasks("a", [{"connector.class": "none"}])
+        herder._reading_offsets = True  # its offsets take their time
+    turn(herder)
+    herder.configs.delete("a")
+    turn(herder)
+
+    herder.statuses.log.read_back()  # the words of its short life come only now
+    assert herder.status_of("a") is not None
+    turn(herder)
+    herder.statuses.log.read_back()
+
+    assert herder.status_of("a") is None
+    assert herder.statuses.known() == {}
+
+
+def test_a_tasks_status_that_is_read_back_after_its_task_has_gone_does_not_stay(herder):
+    turn(herder)
+    herder.configs.write_connector("a", {"connector.class": "none"}, target=None)
+    turn(herder)
+    herder.statuses.log.read_back()
+    herder._say_task(TaskId("a", 3), State.UNASSIGNED)
+    turn(herder)
+
+    herder.statuses.log.read_back()
+    turn(herder)
+    herder.statuses.log.read_back()
+
+    assert herder.statuses.known() == {"a": set()}

@@ -49,12 +49,15 @@ from dblog.cluster.processes import Died, ProcessEvent, ProcessTable, Said
 from dblog.cluster.program import TaskProgram
 from dblog.cluster.records import (
     ConfigRecord,
+    ConnectorStatusRecord,
     LoggerRecord,
     RestartRecord,
     State,
     Status,
+    StatusRecord,
     Target,
     TaskId,
+    TaskStatusRecord,
     TopicUse,
     logger_record,
     restart_record,
@@ -169,7 +172,7 @@ class Herder:
         settings = worker.settings
         self.worker = worker
         self.configs = ConfigStore(settings.text("config.storage.topic"), make_log, on_change=self._on_config_record)
-        self.statuses = StatusStore(settings.text("status.storage.topic"), make_log)
+        self.statuses = StatusStore(settings.text("status.storage.topic"), make_log, on_change=self._on_status_record)
         self.offsets = OffsetStore(settings.text("offset.storage.topic"), make_log)
         self.ready = threading.Event()
         self.cluster_id = ""
@@ -324,6 +327,19 @@ class Herder:
 
     def _on_config_record(self, record: ConfigRecord) -> None:
         self._mailbox.put(lambda: self._heed(record))
+
+    def _on_status_record(self, record: StatusRecord) -> None:
+        # A status is read back after it was put: one of what was deleted meanwhile would otherwise stay when nothing else happens.
+        match record:
+            case ConnectorStatusRecord(name, Status()):
+                stray = self.configs.view(name) is None
+            case TaskStatusRecord(task, Status()):
+                view = self.configs.view(task.connector)
+                stray = view is None or task.task >= len(view.tasks)
+            case _:
+                stray = False
+        if stray:
+            self._mailbox.put(self._touch)
 
     def _on_process_event(self, event: ProcessEvent) -> None:
         self._mailbox.put(lambda: self._on_said(event) if isinstance(event, Said) else self._on_died(event))

@@ -16,6 +16,7 @@ from dblog.cluster.records import (
     ConfigRecord,
     KeyValue,
     Status,
+    StatusRecord,
     Target,
     TaskId,
     TopicUse,
@@ -112,9 +113,10 @@ class ConfigStore:
 class StatusStore:
     """What became of connectors and tasks, and which topics they write to."""
 
-    def __init__(self, topic: str, make_log: MakeLog) -> None:
+    def __init__(self, topic: str, make_log: MakeLog, *, on_change: Callable[[StatusRecord], None]) -> None:
         self._lock = threading.Lock()
         self._state = StatusState()
+        self._on_change = on_change
         self.log = make_log(topic, self._take)
 
     def _take(self, record: LogRecord) -> None:
@@ -124,6 +126,8 @@ class StatusStore:
             return
         with self._lock:
             self._state.apply(known)
+        if record.live:
+            self._on_change(known)
 
     def connector(self, name: str) -> Status | None:
         """The newest status of a connector."""
