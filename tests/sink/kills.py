@@ -1,6 +1,6 @@
 """The property test with real kills: SIGKILL of Python and JVM at random steps between commits, again and again, then compared with the model.
 
-``make sink-campaign RUNS=20 SEED=7``, or two seeds in CI (test_kills.py). Each run is a series of child processes over one folder: a child writes
+``make sink-campaign RUNS=20 SEED=7``, or one seed in CI (test_kills.py). Each run is a series of child processes over one folder: a child writes
 the batches that are left, as a query goes on from its checkpoint, until it kills itself at a step that the seed chose, or is done.
 """
 

@@ -19,6 +19,7 @@ from dblog.cluster.decisions import (
     WriteTasks,
     after_death,
     decide,
+    is_stray,
     plan_restart,
 )
 from dblog.cluster.records import State, Status, Target, TaskId
@@ -231,3 +232,18 @@ def test_a_program_that_gives_up_without_a_word_fails_with_its_last_words():
 
 def test_an_unknown_signal_has_a_number():
     assert "signal 63" in died(signal_number=63).reason
+
+
+@pytest.mark.parametrize(
+    ("wanted", "number", "stray"),
+    [
+        pytest.param(None, None, True, id="a deleted connector"),
+        pytest.param(None, 0, True, id="a task of a deleted connector"),
+        pytest.param(view(), None, False, id="a connector"),
+        pytest.param(view(), 0, False, id="its task"),
+        pytest.param(view(), 1, True, id="a task that it has no more"),
+        pytest.param(view(consistent=False), 1, False, id="a task that its next commit may have"),
+    ],
+)
+def test_a_status_is_stray_when_what_it_speaks_of_does_not_exist(wanted, number, stray):
+    assert is_stray(wanted, number) is stray

@@ -146,6 +146,14 @@ def _task_commands(wanted: Mapping[str, ConnectorView], tasks: Mapping[TaskId, T
     return commands
 
 
+def is_stray(view: ConnectorView | None, task: int | None) -> bool:
+    """Whether a status, of the connector itself or of that task of it, speaks of what does not exist.
+
+    Which tasks an inconsistent connector has is not known before its next commit.
+    """
+    return view is None or (task is not None and view.consistent and task >= len(view.tasks))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPlan:
     """What a restart call restarts."""

@@ -43,6 +43,7 @@ from dblog.cluster.decisions import (
     WriteTasks,
     after_death,
     decide,
+    is_stray,
     plan_restart,
 )
 from dblog.cluster.processes import Died, ProcessEvent, ProcessTable, Said
@@ -332,10 +333,9 @@ class Herder:
         # A status is read back after it was put: one of what was deleted meanwhile would otherwise stay when nothing else happens.
         match record:
             case ConnectorStatusRecord(name, Status()):
-                stray = self.configs.view(name) is None
+                stray = is_stray(self.configs.view(name), None)
             case TaskStatusRecord(task, Status()):
-                view = self.configs.view(task.connector)
-                stray = view is None or task.task >= len(view.tasks)
+                stray = is_stray(self.configs.view(task.connector), task.task)
             case _:
                 stray = False
         if stray:
@@ -748,11 +748,10 @@ class Herder:
         for name, numbers in self.statuses.known().items():
             view = views.get(name)
             running = {task.task for task in self._tasks if task.connector == name}
-            lawful = set(range(len(view.tasks))) if view is not None else set()
-            for number in numbers - running - lawful:
-                if view is None or view.consistent:
+            for number in numbers - running:
+                if is_stray(view, number):
                     self.statuses.write_task(TaskId(name, number), None)
-            if view is None and not running:
+            if is_stray(view, None) and not running:
                 self.statuses.write_connector(name, None)
 
     # Tasks.
