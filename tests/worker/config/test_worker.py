@@ -2,7 +2,7 @@
 
 import pytest
 from dblog.config.properties import parse_properties
-from dblog.config.worker import read_worker_config, to_librdkafka
+from dblog.config.worker import read_worker_config
 from dblog.errors import ConfigError
 
 # The distributed worker's example that comes with Kafka, without its comments.
@@ -106,8 +106,5 @@ def test_clients_get_the_workers_connection_and_their_own_settings():
     assert "max.poll.records" not in config(**changes).client_settings("consumer")
 
 
-def test_java_keystores_are_refused_and_pem_is_taken():
-    with pytest.raises(ConfigError, match="PEM"):
-        to_librdkafka({"ssl.truststore.location": "/x/trust.jks"})
-    assert to_librdkafka({"ssl.truststore.location": "/x/ca.pem", "ssl.truststore.type": "PEM"}) == {"ssl.ca.location": "/x/ca.pem"}
-    assert to_librdkafka({"ssl.endpoint.identification.algorithm": ""}) == {"ssl.endpoint.identification.algorithm": "none"}
+def test_admin_listeners_is_not_a_setting_of_the_admin_client():
+    assert "listeners" not in config(**{"admin.listeners": "", "admin.retries": "3"}).client_settings("admin")

@@ -126,8 +126,8 @@ class World:
         for line in self._mine.makefile():
             self.told.put(json.loads(line))
 
-    def start(self, *, offsets: list[dict[str, Any]] | None = None, **config: str) -> None:
-        worker = {
+    def start(self, *, offsets: list[dict[str, Any]] | None = None, worker: dict[str, str] | None = None, **config: str) -> None:
+        settings = {
             "bootstrap.servers": self.kafka.bootstrap,
             "group.id": "g",
             "config.storage.topic": "unused-config",
@@ -136,9 +136,10 @@ class World:
             "offset.flush.interval.ms": "200",
             "key.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            **(worker or {}),
         }
         self._thread.start()
-        self.say(type="start", connector="c", task=0, config={"topic.prefix": "p", **config}, worker=worker, offsets=offsets or [])
+        self.say(type="start", connector="c", task=0, config={"topic.prefix": "p", **config}, worker=settings, offsets=offsets or [])
 
     def say(self, **message: Any) -> None:
         self._mine.sendall(json.dumps(message).encode() + b"\n")
@@ -370,6 +371,24 @@ def test_a_record_that_is_too_large_names_topic_and_remedy(world: World) -> None
 
     assert world.topic in failed["trace"]
     assert "producer.override.max.request.size" in failed["trace"]
+
+
+def test_a_client_setting_that_loads_code_fails_the_task_before_any_client_is_made(world: World) -> None:
+    world.start(**{"producer.override.plugin.library.paths": "/x.so"})
+
+    failed = world.wait_state("FAILED")
+
+    assert "producer.override.plugin.library.paths: this setting of a Kafka client may not be given" in failed["trace"]
+    assert not world.tasks
+
+
+def test_the_override_policy_is_asked_again_when_the_task_starts(world: World) -> None:
+    world.start(worker={"connector.client.config.override.policy": "None"}, **{"producer.override.linger.ms": "5"})
+
+    failed = world.wait_state("FAILED")
+
+    assert "The 'None' policy does not allow 'linger.ms' to be overridden" in failed["trace"]
+    assert not world.tasks
 
 
 def test_the_offset_never_passes_a_record_that_the_broker_refused(world: World) -> None:

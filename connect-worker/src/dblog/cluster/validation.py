@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dblog.cluster.requests import RequestError, bad_request
+from dblog.config.clients import check_connector_clients
 from dblog.config.connector import check_connector
 from dblog.config.infos import config_infos
 from dblog.config.options import HIDDEN, Kind, Properties, Settings
@@ -67,9 +68,8 @@ class Validator:
         errors = {name: list(texts) for name, texts in checked.errors.items() if name not in resolution.errors}
         for name, texts in resolution.errors.items():
             errors.setdefault(name, []).extend(texts)
-        for name in properties:
-            if (text := self._override_error(name)) is not None:
-                errors.setdefault(name, []).append(text)
+        for name, texts in check_connector_clients(resolution.values, self._override_policy).items():
+            errors.setdefault(name, []).extend(texts)
         if not errors:
             errors = self._errors_outside(plugin, Settings(checked.values, resolution.values))
         hide = hider(resolution, properties, plugin)
@@ -95,15 +95,6 @@ class Validator:
             raise ConfigError({name: list(texts) for name, texts in resolution.errors.items()})
         values = {name: value for name in properties if (value := resolution.values.get(name)) is not None}
         return values, hider(resolution, properties, plugin)
-
-    def _override_error(self, name: str) -> str | None:
-        prefix = next((p for p in ("producer.override.", "consumer.override.", "admin.override.") if name.startswith(p)), None)
-        if prefix is None or self._override_policy == "All":
-            return None
-        key = name.removeprefix(prefix)
-        if self._override_policy == "Principal" and key in ("sasl.jaas.config", "sasl.mechanism", "security.protocol"):
-            return None
-        return f"The '{self._override_policy}' policy does not allow '{key}' to be overridden in the connector configuration."
 
     def _errors_outside(self, plugin: Plugin, settings: Settings) -> dict[str, list[str]]:
         """What database, brokers and registry say, asked side by side: one answer has all of it."""

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from dblog.config.clients import to_librdkafka
 from dblog.config.framework import CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES, class_known
 from dblog.config.options import Importance, Kind, Option, Settings, Value, at_least, only, parse
 from dblog.errors import ConfigError
 
-_CLIENT_PREFIXES = ("producer.", "consumer.", "admin.")
 _OWN_CLIENT_KEYS = re.compile(r"(bootstrap\.servers|client\.id|client\.rack|security\.protocol|sasl\..+|ssl\..+|socket\..+|reconnect\..+)")
 
 
@@ -299,8 +299,9 @@ class WorkerConfig:
     def client_settings(self, role: str) -> dict[str, str]:
         """Librdkafka settings of the worker's own clients: the shared connection keys, then ``<role>.*`` (producer, consumer, admin)."""
         shared = {name: text for name, text in self.settings.originals.items() if _OWN_CLIENT_KEYS.fullmatch(name) and text}
-        own = self.settings.under(f"{role}.")
-        return to_librdkafka({"bootstrap.servers": ",".join(self.settings.items_of("bootstrap.servers"))} | shared | own)
+        own = {name: text for name, text in self.settings.under(f"{role}.").items() if not name.startswith("listeners")}  # admin.listeners
+        addresses = {"bootstrap.servers": ",".join(self.settings.items_of("bootstrap.servers"))}
+        return to_librdkafka(addresses | shared | own, of_worker=True)
 
 
 def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
@@ -331,48 +332,3 @@ def _reachable(host: str) -> str:
         return socket.gethostbyname(socket.gethostname())
     except OSError:
         return "127.0.0.1"
-
-
-_JAVA_ONLY = re.compile(
-    r"(key|value)\.(de)?serializer(\..*)?|interceptor\.classes|metric.*|metrics\..*|max\.block\.ms|buffer\.memory|send\.buffer\.bytes|"
-    r"partition\.assignment\.strategy|max\.poll\.records|client\.dns\.lookup|security\.providers|receive\.buffer\.bytes"
-)
-_SPELLINGS = {
-    "max.in.flight.requests.per.connection": "max.in.flight.requests.per.connection",
-    "max.request.size": "message.max.bytes",
-    "compression.type": "compression.codec",
-    "batch.size": "batch.size",
-    "ssl.truststore.certificates": "ssl.ca.pem",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.keystore.key": "ssl.key.pem",
-    "ssl.keystore.location": "ssl.keystore.location",
-    "ssl.endpoint.identification.algorithm": "ssl.endpoint.identification.algorithm",
-}
-_LOGIN = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
-
-
-def to_librdkafka(java: Mapping[str, str]) -> dict[str, str]:
-    """Kafka's Java client settings in librdkafka's spelling; those with no counterpart are left out.
-
-    ``sasl.jaas.config`` becomes user name and password (PLAIN and SCRAM logins); PEM truststores work, Java keystores do not exist for
-    librdkafka and are refused here rather than ignored.
-    """
-    out: dict[str, str] = {}
-    for name, text in java.items():
-        if name == "sasl.jaas.config":
-            for key, double, single in _LOGIN.findall(text):
-                out[f"sasl.{key}"] = re.sub(r"\\(.)", r"\1", double or single)
-        elif name == "ssl.endpoint.identification.algorithm":
-            out[name] = text.strip() or "none"
-        elif name == "ssl.truststore.location":
-            if java.get("ssl.truststore.type", "JKS").upper() != "PEM":
-                raise ConfigError({name: ["a Java truststore cannot be read; give PEM with ssl.truststore.type=PEM"]})
-            out["ssl.ca.location"] = text
-        elif name == "ssl.keystore.location" and java.get("ssl.keystore.type", "JKS").upper() == "PEM":
-            out["ssl.certificate.location"] = text
-            out["ssl.key.location"] = text
-        elif name in ("ssl.truststore.type", "ssl.keystore.type", "ssl.truststore.password", "ssl.protocol", "ssl.enabled.protocols"):
-            continue
-        elif not _JAVA_ONLY.fullmatch(name):
-            out[_SPELLINGS.get(name, name)] = text
-    return out

@@ -14,8 +14,9 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from dblog.config.clients import to_librdkafka
 from dblog.config.options import Settings
-from dblog.config.worker import WorkerConfig, to_librdkafka
+from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.kafka.converters import AvroConverter, converter_of
 

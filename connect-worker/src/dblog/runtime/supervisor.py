@@ -24,11 +24,12 @@ from typing import Any, Protocol
 import structlog
 from confluent_kafka import KafkaError
 
+from dblog.config.clients import check_connector_clients, to_librdkafka
 from dblog.config.topic_creation import topic_rules
-from dblog.config.worker import read_worker_config, to_librdkafka
+from dblog.config.worker import WorkerConfig, read_worker_config
 from dblog.core.backoff import Backoff
 from dblog.core.ledger import Ledger
-from dblog.errors import DblogError, TransientError
+from dblog.errors import ConfigError, DblogError, TransientError
 from dblog.kafka.producer import offset_producer, record_producer
 from dblog.kafka.topics import TopicCreator
 from dblog.model import Batch, Headers, OffsetMap
@@ -186,11 +187,15 @@ class Supervisor:
 
     def _run_once(self, order: StartOrder, offset: OffsetMap | None) -> OffsetMap | None:
         """One life; returns the last stored offset after an orderly stop, raises _RestartError carrying it after a transient error."""
+        worker = read_worker_config(order.worker)
+        # Asked again: the policy may be another one than when the connector was posted, and the config topic has other writers.
+        if refused := check_connector_clients(order.config, worker.settings.text("connector.client.config.override.policy")):
+            raise ConfigError(refused)
         task = self._factory(order)
         run: _Run | None = None
         stored = offset
         try:
-            run = self._open(order, task)
+            run = self._open(order, worker, task)
             task.start(offset)
             stored = self._store_start(run, offset)
             self._has_run = True
@@ -235,8 +240,7 @@ class Supervisor:
                 run.sender.close()
         return stored
 
-    def _open(self, order: StartOrder, task: SourceTask) -> _Run:
-        worker = read_worker_config(order.worker)
+    def _open(self, order: StartOrder, worker: WorkerConfig, task: SourceTask) -> _Run:
         client_id = f"connector-producer-{order.connector}-{order.task}"
         overrides = to_librdkafka(_prefixed(order.config, "producer.override."))
         producer = record_producer(client_id, {**worker.client_settings("producer"), **overrides}, task.context_headers)

@@ -1,0 +1,136 @@
+"""Settings of Kafka clients: which of them a configuration may give, and how librdkafka spells them.
+
+Users write the names of Kafka's Java clients. Names that only librdkafka has are taken too, but from a list: librdkafka has settings that load native
+code (``plugin.library.paths``, ``ssl.engine.location``, ``ssl.providers``), run a command (``sasl.kerberos.kinit.cmd``) or ask any address
+(``sasl.oauthbearer.*``), and whoever may post a connector must not get these by it. What is on no list is refused by its name.
+Sources: Kafka's producer, consumer and admin configuration pages; librdkafka's CONFIGURATION.md (2.16).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from dblog.errors import ConfigError
+
+CONNECTOR_CLIENTS = (
+    "producer.override.",
+    "consumer.override.",
+    "admin.override.",
+    "schema.history.internal.producer.",
+    "schema.history.internal.consumer.",
+)
+"""Where a connector's configuration gives settings of clients."""
+
+_OVERRIDES = ("producer.override.", "consumer.override.", "admin.override.")
+_PRINCIPAL = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
+
+_JAVA_ONLY = re.compile(
+    r"(key|value)\.(de)?serializer(\..*)?|interceptor\.classes|metrics?\..+|auto\.include\.jmx\.reporter|enable\.metrics\.push|max\.block\.ms|"
+    r"buffer\.memory|send\.buffer\.bytes|receive\.buffer\.bytes|partition\.assignment\.strategy|partition\.assignment\.uniform.*|"
+    r"partitioner\.(class|ignore\.keys|adaptive\.partitioning\.enable|availability\.timeout\.ms)|max\.poll\.records|client\.dns\.lookup|"
+    r"security\.providers|compression\.(gzip|lz4|zstd)\.level|config\.providers(\..+)?|"
+    r"metadata\.(recovery\..+|max\.idle\.ms)|default\.api\.timeout\.ms|exclude\.internal\.topics|"
+    r"transaction\.two\.phase\.commit\.enable|share\..+|internal\..+|"
+    r"sasl\.(client|server)\.callback\.handler\.class|sasl\.login\..+|sasl\.kerberos\..+|"
+    r"sasl\.oauthbearer\.(jwks\..+|scope\.claim\.name|sub\.claim\.name|header\..+|clock\.skew\.seconds|expected\..+)|"
+    r"ssl\.(truststore\.(type|password)|keystore\.type|protocol|provider|enabled\.protocols|engine\.factory\.class|(key|trust)manager\.algorithm|"
+    r"secure\.random\.implementation|client\.auth)"
+)
+"""Names of the Java clients without a counterpart here: accepted, so that a configuration made for Kafka Connect is taken, and not handed on."""
+
+_SPELLINGS = {
+    "max.request.size": "message.max.bytes",
+    "compression.type": "compression.codec",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+}
+
+_SAME_NAMES = """
+acks allow.auto.create.topics api.version.request api.version.request.timeout.ms auto.commit.interval.ms auto.offset.reset batch.num.messages
+batch.size bootstrap.servers broker.address.family broker.address.ttl broker.version.fallback check.crcs client.id client.rack compression.codec
+compression.level connections.max.idle.ms debug delivery.timeout.ms enable.auto.commit enable.gapless.guarantee enable.idempotence
+enable.ssl.certificate.verification fetch.error.backoff.ms fetch.max.bytes fetch.max.wait.ms fetch.message.max.bytes fetch.min.bytes
+fetch.queue.backoff.ms fetch.wait.max.ms group.id group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms isolation.level
+linger.ms log.connection.close log_level max.in.flight max.in.flight.requests.per.connection max.partition.fetch.bytes max.poll.interval.ms
+message.copy.max.bytes message.max.bytes message.send.max.retries message.timeout.ms metadata.max.age.ms partitioner queue.buffering.max.kbytes
+queue.buffering.max.messages queue.buffering.max.ms queued.max.messages.kbytes queued.min.messages receive.message.max.bytes reconnect.backoff.max.ms
+reconnect.backoff.ms request.required.acks request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms sasl.mechanism sasl.mechanisms
+sasl.password sasl.username security.protocol session.timeout.ms socket.blocking.max.ms socket.connection.setup.timeout.max.ms
+socket.connection.setup.timeout.ms socket.keepalive.enable socket.max.fails socket.nagle.disable socket.receive.buffer.bytes socket.send.buffer.bytes
+socket.timeout.ms ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem ssl.cipher.suites ssl.crl.location ssl.curves.list
+ssl.endpoint.identification.algorithm ssl.key.location ssl.key.password ssl.key.pem ssl.keystore.location ssl.keystore.password ssl.sigalgs.list
+statistics.interval.ms sticky.partitioning.linger.ms topic.metadata.propagation.max.ms topic.metadata.refresh.fast.interval.ms
+topic.metadata.refresh.interval.ms topic.metadata.refresh.sparse transaction.timeout.ms transactional.id
+"""
+_SAME = frozenset(_SAME_NAMES.split())
+"""Names that are handed on as they stand."""
+
+_WORKER_ONLY_NAMES = """
+enable.sasl.oauthbearer.unsecure.jwt sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.oauthbearer.extensions
+sasl.oauthbearer.method sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url
+"""
+_WORKER_ONLY = frozenset(_WORKER_ONLY_NAMES.split())
+"""Names that make a client ask an address of choice for a token: the worker's own file may give them, a connector may not."""
+
+_LOGIN = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
+
+
+def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[str, str]:
+    """Settings in librdkafka's spelling; those that only a JVM knows are left out.
+
+    ``sasl.jaas.config`` becomes user name and password (PLAIN and SCRAM logins); PEM truststores work, Java keystores do not exist for
+    librdkafka and are refused here rather than ignored. ``of_worker``: the settings stand in the worker's own file, not in a connector's.
+    ``ConfigError`` names every key that may not be given.
+    """
+    out: dict[str, str] = {}
+    refused: dict[str, list[str]] = {}
+    for name, text in java.items():
+        if name == "sasl.jaas.config":
+            for key, double, single in _LOGIN.findall(text):
+                out[f"sasl.{key}"] = re.sub(r"\\(.)", r"\1", double or single)
+        elif name == "ssl.endpoint.identification.algorithm":
+            out[name] = text.strip() or "none"
+        elif name == "ssl.truststore.location":
+            if java.get("ssl.truststore.type", "JKS").upper() != "PEM":
+                refused[name] = ["a Java truststore cannot be read; give PEM with ssl.truststore.type=PEM"]
+            out["ssl.ca.location"] = text
+        elif name == "ssl.keystore.location" and java.get("ssl.keystore.type", "JKS").upper() == "PEM":
+            out["ssl.certificate.location"] = text
+            out["ssl.key.location"] = text
+        elif (spelt := _SPELLINGS.get(name, name)) in _SAME or name in _SPELLINGS or (of_worker and name in _WORKER_ONLY):
+            out[spelt] = text
+        elif not _JAVA_ONLY.fullmatch(name):
+            refused[name] = [_WORKERS if name in _WORKER_ONLY else _REFUSED]
+    if refused:
+        raise ConfigError(refused)
+    return out
+
+
+_REFUSED = "this setting of a Kafka client may not be given: it is none that the Java clients have, nor one of librdkafka's that this worker hands on"
+_WORKERS = "this setting makes the client ask an address for its token; give it in the worker's configuration, a connector may not"
+
+
+def check_connector_clients(config: Mapping[str, str], policy: str) -> dict[str, list[str]]:
+    """What is wrong with a connector's client settings, by their whole keys.
+
+    ``policy``: the worker's connector.client.config.override.policy (All, Principal, None), which governs ``*.override.*`` alone, as in Kafka Connect.
+    """
+    errors: dict[str, list[str]] = {}
+    for prefix in CONNECTOR_CLIENTS:
+        given = {name.removeprefix(prefix): text for name, text in config.items() if name.startswith(prefix)}
+        for key in given:
+            if prefix in _OVERRIDES and not _allows(policy, key):
+                text = f"The '{policy}' policy does not allow '{key}' to be overridden in the connector configuration."
+                errors.setdefault(prefix + key, []).append(text)
+        try:
+            to_librdkafka(given)
+        except ConfigError as e:
+            for key, texts in e.errors.items():
+                errors.setdefault(prefix + key, []).extend(texts)
+    return errors
+
+
+def _allows(policy: str, key: str) -> bool:
+    return policy == "All" or (policy == "Principal" and key in _PRINCIPAL)

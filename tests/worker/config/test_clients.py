@@ -1,0 +1,75 @@
+"""Settings of Kafka clients: Java's names are taken, librdkafka's from a list, and nothing that loads code or runs a command."""
+
+import pytest
+from dblog.config.clients import CONNECTOR_CLIENTS, check_connector_clients, to_librdkafka
+from dblog.errors import ConfigError
+
+# What librdkafka has and a configuration must not get: native code, a command of the shell, requests to an address of choice, callbacks' pointers.
+DANGEROUS = (
+    "plugin.library.paths",
+    "ssl.engine.location",
+    "ssl.engine.id",
+    "ssl.providers",
+    "opaque",
+    "builtin.features",
+    "https.ca.location",
+    "default_topic_conf",
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.method",
+    "Plugin.Library.Paths",
+    " plugin.library.paths",
+)
+WITHOUT_EFFECT = ("sasl.kerberos.kinit.cmd", "sasl.kerberos.keytab", "sasl.oauthbearer.jwks.endpoint.url")
+
+
+def test_java_keystores_are_refused_and_pem_is_taken():
+    with pytest.raises(ConfigError, match="PEM"):
+        to_librdkafka({"ssl.truststore.location": "/x/trust.jks"})
+    assert to_librdkafka({"ssl.truststore.location": "/x/ca.pem", "ssl.truststore.type": "PEM"}) == {"ssl.ca.location": "/x/ca.pem"}
+    assert to_librdkafka({"ssl.endpoint.identification.algorithm": ""}) == {"ssl.endpoint.identification.algorithm": "none"}
+
+
+@pytest.mark.parametrize("key", DANGEROUS)
+def test_a_setting_that_is_on_no_list_is_refused_by_its_name(key):  # number 1 of the worker's safety
+    with pytest.raises(ConfigError) as raised:
+        to_librdkafka({key: "/x.so", "linger.ms": "1"})
+
+    assert list(raised.value.errors) == [key]
+
+
+@pytest.mark.parametrize("key", WITHOUT_EFFECT)
+def test_a_java_name_that_would_mean_more_to_librdkafka_is_not_handed_on(key):
+    assert to_librdkafka({key: "x"}) == {}
+
+
+@pytest.mark.parametrize("policy", ["All", "Principal", "None"])
+@pytest.mark.parametrize("prefix", CONNECTOR_CLIENTS)
+def test_every_prefix_of_a_connector_is_looked_at_under_every_policy(prefix, policy):
+    errors = check_connector_clients({f"{prefix}plugin.library.paths": "/x.so"}, policy)
+
+    assert list(errors) == [f"{prefix}plugin.library.paths"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "refused"),
+    [
+        ("All", set()),
+        ("Principal", {"producer.override.linger.ms"}),
+        ("None", {"producer.override.linger.ms", "admin.override.sasl.mechanism"}),
+    ],
+)
+def test_the_policy_governs_overrides_and_not_the_schema_historys_clients(policy, refused):
+    config = {
+        "producer.override.linger.ms": "5",
+        "admin.override.sasl.mechanism": "PLAIN",
+        "schema.history.internal.producer.security.protocol": "SSL",
+        "topic.prefix": "shop",
+    }
+
+    assert set(check_connector_clients(config, policy)) == refused
+
+
+def test_the_worker_itself_may_fetch_its_token_and_its_admin_listeners_are_no_clients_setting():
+    assert to_librdkafka({"sasl.oauthbearer.method": "oidc"}, of_worker=True) == {"sasl.oauthbearer.method": "oidc"}
+    with pytest.raises(ConfigError):
+        to_librdkafka({"plugin.library.paths": "/x.so"}, of_worker=True)
