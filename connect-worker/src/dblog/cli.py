@@ -200,6 +200,7 @@ def _serve(
     import uvicorn  # noqa: PLC0415
 
     from dblog.assembly import assemble  # noqa: PLC0415
+    from dblog.rest.connections import BoundedProtocol  # noqa: PLC0415
 
     log = structlog.get_logger("dblog.cli")
     fatal: list[BaseException] = []
@@ -230,7 +231,14 @@ def _serve(
     )
     server = Server(
         uvicorn.Config(
-            worker_parts.app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2, server_header=False
+            worker_parts.app,
+            http=BoundedProtocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=2,
+            server_header=False,
         )
     )
     _wake = asyncio.Event()

@@ -17,11 +17,12 @@ from dblog.model import OffsetMap
 
 
 class RequestError(DblogError):
-    """A request that is refused; status and text are Connect's, and go to the client as they are."""
+    """A request that is refused; status and text are Connect's, and go to the client as they are. ``retry_after_s``: when another try may do."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, *, retry_after_s: int | None = None) -> None:
         self.status = HTTPStatus(status)
         self.message = message
+        self.retry_after_s = retry_after_s
         super().__init__(message)
 
 

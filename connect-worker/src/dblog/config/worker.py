@@ -156,6 +156,14 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(name="access.control.allow.methods", doc="Methods that browsers may call.", default="", importance=Importance.LOW),
     Option(
+        name="dblog.rest.allowed.hosts",
+        doc="Names, with or without port, that clients may reach the REST interface by (their Host header); empty: any. A list keeps a web page from "
+        "pointing a name of its own at this worker.",
+        kind=Kind.LIST,
+        default="",
+        importance=Importance.LOW,
+    ),
+    Option(
         name="response.http.headers.config",
         doc="Headers of every answer.",
         default="",

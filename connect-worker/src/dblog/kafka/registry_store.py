@@ -562,7 +562,7 @@ def _version_number(version: str) -> int | None:
     """None for the latest."""
     if version in ("latest", "-1"):
         return None
-    if version.isascii() and version.isdigit() and 1 <= int(version) < 2**31:
+    if version.isascii() and version.isdigit() and len(version) <= 10 and 1 <= int(version) < 2**31:  # noqa: PLR2004  int() has a limit of its own
         return int(version)
     raise RegistryError(
         42202,

@@ -24,10 +24,12 @@ from dblog.cluster.herder import Herder
 from dblog.cluster.requests import Request, RequestError, bad_request
 from dblog.cluster.validation import Validator
 from dblog.config.worker import WorkerConfig
+from dblog.rest.bodies import BadBodyError, parse_body
 
 T = TypeVar("T")
 
 _ASK_AGAIN_S = 0.02
+_CHECKS_RETRY_S = 5
 REQUEST_LIMIT_S = 90.0
 """Connect's limit for a request; a check of a configuration counts as one."""
 
@@ -46,8 +48,9 @@ class Checks:
         """Run the work in a thread; refused when too many others still wait."""
         if not self._places.acquire(blocking=False):
             raise RequestError(
-                HTTPStatus.INTERNAL_SERVER_ERROR,
+                HTTPStatus.SERVICE_UNAVAILABLE,
                 f"{self._limit} checks of other configurations still wait for their databases; try again later",
+                retry_after_s=_CHECKS_RETRY_S,
             )
         future: Future[T] = Future()
 
@@ -111,17 +114,15 @@ def empty(status: HTTPStatus) -> Response:
 
 async def json_body(request: HttpRequest) -> Any:
     """The body as JSON; numbers keep the text they came with."""
-    data = await request.body()
+    return parsed(await request.body(), numbers_as_text=True)
+
+
+def parsed(data: bytes, *, numbers_as_text: bool = False) -> Any:
+    """The JSON of a body, or Connect's 400."""
     try:
-        return json.loads(data, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
-    except (ValueError, RecursionError) as e:
-        raise bad_request(f"The request body is not valid JSON: {e}") from e
-
-
-class _Number(str):
-    """The text of a JSON number: Connect makes strings of scalars, and 1.10 must not become 1.1."""
-
-    __slots__ = ()
+        return parse_body(data, numbers_as_text=numbers_as_text)
+    except BadBodyError as e:
+        raise bad_request(str(e)) from e
 
 
 def config_map(body: object, *, what: str = "The request body") -> dict[str, str | None]:

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
@@ -20,11 +21,9 @@ from dblog.cluster.requests import RequestError
 from dblog.errors import DblogError
 from dblog.rest import admin, connectors, ddl, offsets, plugins, tasks, topics
 from dblog.rest.api import Services, error
+from dblog.rest.guard import Bodies, Origins, Types
 
 _log = structlog.get_logger("dblog.rest")
-
-_BODY_METHODS = {"POST", "PUT", "PATCH"}
-_CONNECT_PATHS = ("/connectors", "/connector-plugins", "/admin")
 
 
 def build_app(services: Services, *, further_routes: Sequence[BaseRoute] = ()) -> Starlette:
@@ -42,18 +41,23 @@ def build_app(services: Services, *, further_routes: Sequence[BaseRoute] = ()) -
     ]
     if settings["admin.listeners"] is None:
         routes += admin.LOGGER_ROUTES
-    middleware = [Middleware(_Paths), Middleware(_Types)]
-    origin = settings.text("access.control.allow.origin").strip()
-    if origin:
+    origins = [item.strip() for item in settings.text("access.control.allow.origin").split(",") if item.strip()]
+    hosts = settings.items_of("dblog.rest.allowed.hosts")
+    middleware = [Middleware(_Paths), Middleware(Origins, hosts=hosts, origins=origins), Middleware(Types), Middleware(Bodies)]
+    if origins:
         methods = [item.strip() for item in settings.text("access.control.allow.methods").split(",") if item.strip()]
-        cors = Middleware(
-            CORSMiddleware, allow_origins=[o.strip() for o in origin.split(",")], allow_methods=methods or ["GET", "POST", "HEAD"]
-        )
+        cors = Middleware(CORSMiddleware, allow_origins=origins, allow_methods=methods or ["GET", "POST", "HEAD"])
         middleware.insert(0, cors)
     app = Starlette(
         routes=[*routes, _Options(routes)],
         middleware=middleware,
-        exception_handlers={HTTPException: _on_http_error, RequestError: _on_request_error, DblogError: _on_error, Exception: _on_error},
+        exception_handlers={
+            HTTPException: _on_http_error,
+            RequestError: _on_request_error,
+            ClientDisconnect: _on_disconnect,
+            DblogError: _on_error,
+            Exception: _on_error,
+        },
     )
     app.router.redirect_slashes = False
     app.state.services = services
@@ -72,7 +76,15 @@ async def _on_http_error(_request: HttpRequest, raised: Exception) -> Response:
 async def _on_request_error(_request: HttpRequest, raised: Exception) -> Response:
     if not isinstance(raised, RequestError):
         raise raised
-    return error(raised.status, raised.message)
+    answer = error(raised.status, raised.message)
+    if raised.retry_after_s is not None:
+        answer.headers["Retry-After"] = str(raised.retry_after_s)
+    return answer
+
+
+async def _on_disconnect(request: HttpRequest, _raised: Exception) -> Response:
+    _log.info("client went away before its request was complete", method=request.method)
+    return Response(status_code=HTTPStatus.BAD_REQUEST)
 
 
 async def _on_error(request: HttpRequest, raised: Exception) -> Response:
@@ -92,34 +104,6 @@ class _Paths:
             path = raw.decode("ascii", "replace").partition("?")[0]
             scope = {**scope, "path": path.rstrip("/") or "/"}
         await self._app(scope, receive, send)
-
-
-class _Types:
-    """415 for a body of another type than JSON and 406 for a client that takes no JSON, on Connect's own paths."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (scope["path"] == "/" or scope["path"].startswith(_CONNECT_PATHS)):
-            request = HttpRequest(scope)
-            status = self._refused(request)
-            if status is not None:
-                await error(status, f"HTTP {status.value} {status.phrase}")(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
-
-    @staticmethod
-    def _refused(request: HttpRequest) -> HTTPStatus | None:
-        accepted = [item.partition(";")[0].strip().lower() for item in request.headers.get("accept", "*/*").split(",")]
-        if not any(item in ("*/*", "application/*", "application/json", "*", "") for item in accepted):
-            return HTTPStatus.NOT_ACCEPTABLE
-        has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
-        if request.method in _BODY_METHODS and has_body:
-            given = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-            if given != "application/json" and not given.endswith("+json"):
-                return HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-        return None
 
 
 class _Options(BaseRoute):

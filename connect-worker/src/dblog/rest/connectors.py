@@ -60,7 +60,10 @@ async def create(request: HttpRequest) -> Response:
         raise bad_request("The request body must be a JSON object with name and config")
     if unknown := set(body) - _CREATE_FIELDS:
         raise bad_request(f'Unrecognized field "{min(unknown)}"; a connector is created with name, config and initial_state')
-    name = str(body.get("name") or "").strip()
+    name = body.get("name") or ""
+    if not isinstance(name, str):
+        raise bad_request("The name of a connector must be a string")
+    name = name.strip()
     config = _named(name, config_map(body.get("config") or {}, what="config"))
     target = _initial_target(body.get("initial_state"))
     found = await ready(request)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
@@ -11,7 +10,7 @@ from starlette.routing import Route
 
 from dblog.cluster.requests import AlterOffsets, ResetOffsets, bad_request, not_found
 from dblog.model import OffsetMap
-from dblog.rest.api import Answer, ask, ready, segment
+from dblog.rest.api import Answer, ask, parsed, ready, segment
 
 _DONE = (
     "The Connect framework-managed offsets for this connector have been {} successfully. However, if this connector manages offsets "
@@ -31,7 +30,7 @@ async def get(request: HttpRequest) -> Response:
 async def alter(request: HttpRequest) -> Response:
     """Set the given partitions' offsets; null removes one."""
     await ready(request)
-    changes = _changes(await _plain_json(request))
+    changes = _changes(parsed(await request.body()))
     await ask(request, AlterOffsets(segment(request, "connector"), changes))
     return Answer({"message": _DONE.format("altered", "altered")})
 
@@ -41,14 +40,6 @@ async def reset(request: HttpRequest) -> Response:
     await ready(request)
     await ask(request, ResetOffsets(segment(request, "connector")))
     return Answer({"message": _DONE.format("reset", "reset")})
-
-
-async def _plain_json(request: HttpRequest) -> Any:
-    # Not json_body: here numbers are numbers.
-    try:
-        return json.loads(await request.body())
-    except ValueError as e:
-        raise bad_request(f"The request body is not valid JSON: {e}") from e
 
 
 def _changes(body: object) -> list[tuple[dict[str, Any], OffsetMap | None]]:

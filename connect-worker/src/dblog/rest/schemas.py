@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -19,9 +19,11 @@ from starlette.routing import BaseRoute, Route
 from dblog.errors import TransientError
 from dblog.kafka.registry_store import Reference, Registered, RegistryError, RegistryStore
 from dblog.rest.api import is_set
+from dblog.rest.bodies import BadBodyError, parse_body
 
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _READY_LIMIT_S = 30.0
+_DIGITS_MAX = 10
 
 Handler = Callable[[RegistryStore, HttpRequest], Awaitable[object]]
 
@@ -161,8 +163,8 @@ async def _level(store: RegistryStore, request: HttpRequest) -> object:
 
 
 async def _set_level(store: RegistryStore, request: HttpRequest) -> object:
-    level = (await _body(request)).get("compatibility")
-    return {"compatibility": (await asyncio.to_thread(store.set_level, _subject_or_none(request), str(level))).value}
+    level = _word(await _body(request), "compatibility")
+    return {"compatibility": (await asyncio.to_thread(store.set_level, _subject_or_none(request), level)).value}
 
 
 async def _clear_level(store: RegistryStore, request: HttpRequest) -> object:
@@ -174,8 +176,8 @@ async def _mode(store: RegistryStore, request: HttpRequest) -> object:
 
 
 async def _set_mode(store: RegistryStore, request: HttpRequest) -> object:
-    mode = (await _body(request)).get("mode")
-    return {"mode": await asyncio.to_thread(store.set_mode, _subject_or_none(request), str(mode))}
+    mode = _word(await _body(request), "mode")
+    return {"mode": await asyncio.to_thread(store.set_mode, _subject_or_none(request), mode)}
 
 
 async def _clear_mode(store: RegistryStore, request: HttpRequest) -> object:
@@ -205,12 +207,18 @@ async def _schema_body(request: HttpRequest) -> tuple[str, tuple[Reference, ...]
 
 async def _body(request: HttpRequest) -> dict[str, Any]:
     try:
-        body = json.loads(await request.body())
-    except ValueError as e:
-        raise RegistryError(400, f"The request body is not valid JSON: {e}") from e
+        body = parse_body(await request.body())
+    except BadBodyError as e:
+        raise RegistryError(400, str(e)) from e
     if not isinstance(body, dict):
         raise RegistryError(400, "The request body must be a JSON object")
     return body
+
+
+def _word(body: Mapping[str, Any], name: str) -> str:
+    """A text of the body; an empty one where there is none, which is no level and no mode. A null must not become the level NONE."""
+    word = body.get(name)
+    return word if isinstance(word, str) else ""
 
 
 def _version_answer(entry: Registered) -> dict[str, Any]:
@@ -240,7 +248,7 @@ def _subject_or_none(request: HttpRequest) -> str | None:
 
 def _id(request: HttpRequest) -> int:
     text = request.path_params["id"]
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
         raise RegistryError(404, "HTTP 404 Not Found")
     return int(text)
 

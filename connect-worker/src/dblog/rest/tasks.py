@@ -13,6 +13,8 @@ from dblog.cluster.records import TaskId
 from dblog.cluster.requests import RequestError, RestartTask, bad_request, not_found
 from dblog.rest.api import Answer, ask, empty, ready, segment
 
+_DIGITS_MAX = 9
+
 
 async def list_tasks(request: HttpRequest) -> Response:
     """Task configurations as stored."""
@@ -27,7 +29,7 @@ async def list_tasks(request: HttpRequest) -> Response:
 async def task_status(request: HttpRequest) -> Response:
     """One task's status."""
     found = await ready(request)
-    task = TaskId(segment(request, "connector"), request.path_params["task"])
+    task = _task_id(request)
     status = found.herder.task_status(task)
     if status is None:
         view = found.herder.configs.view(task.connector)
@@ -40,8 +42,15 @@ async def task_status(request: HttpRequest) -> Response:
 async def restart_task(request: HttpRequest) -> Response:
     """204."""
     await ready(request)
-    await ask(request, RestartTask(TaskId(segment(request, "connector"), request.path_params["task"])))
+    await ask(request, RestartTask(_task_id(request)))
     return empty(HTTPStatus.NO_CONTENT)
+
+
+def _task_id(request: HttpRequest) -> TaskId:
+    number = request.path_params["task"]
+    if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS_MAX):
+        raise not_found("HTTP 404 Not Found")
+    return TaskId(segment(request, "connector"), int(number))
 
 
 async def internal(request: HttpRequest) -> Response:
@@ -55,6 +64,6 @@ ROUTES = [
     Route("/connectors/{connector}/tasks", list_tasks, methods=["GET"]),
     Route("/connectors/{connector}/tasks", internal, methods=["POST"]),
     Route("/connectors/{connector}/fence", internal, methods=["PUT"]),
-    Route("/connectors/{connector}/tasks/{task:int}/status", task_status, methods=["GET"]),
-    Route("/connectors/{connector}/tasks/{task:int}/restart", restart_task, methods=["POST"]),
+    Route("/connectors/{connector}/tasks/{task}/status", task_status, methods=["GET"]),
+    Route("/connectors/{connector}/tasks/{task}/restart", restart_task, methods=["POST"]),
 ]

@@ -1,0 +1,109 @@
+"""How long and how many clients may hold a connection: uvicorn's HTTP/1.1 protocol with the limits that it lacks.
+
+uvicorn waits for ever for the rest of a request's head, and closes a connection only after all of an answer was taken. A client that sends one byte now
+and then, or takes none, would hold its connection and the answer for ever, and enough of them all of the worker's file descriptors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import h11
+import structlog
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_log = structlog.get_logger("dblog.rest")
+
+CONNECTIONS_MAX = 512
+HEAD_S = 10.0
+"""From a connection's or a request's first byte to the end of its head."""
+ANSWER_S = 30.0
+"""How long a client may take none of an answer that is larger than the buffers."""
+CLOSE_S = 10.0
+"""How long the rest of an answer may wait for its client once the connection is to be closed."""
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection of a client."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+    _answer_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A connection beyond the limit gets 503; the others are waited for."""
+        super().connection_made(transport)
+        if len(self.connections) > CONNECTIONS_MAX:
+            self._refuse(503, f"This worker serves {CONNECTIONS_MAX} connections at a time; try again", ("retry-after", "1"))
+        else:
+            self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone."""
+        self._stop_watching()
+        self._unset_answer_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """The head of a request may take so long, whatever trickles in."""
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """The buffers are full of an answer."""
+        super().pause_writing()
+        self._unset_answer_timer()
+        self._answer_timer = self.loop.call_later(ANSWER_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client has taken some of it."""
+        super().resume_writing()
+        self._unset_answer_timer()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection; what its client has not taken by then is dropped."""
+        super().timeout_keep_alive_handler()
+        self._abort_later()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP gets the interface's error body too."""
+        self._refuse(400, msg)
+
+    def _watch(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_watching()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_S, self._head_is_late)
+
+    def _stop_watching(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _unset_answer_timer(self) -> None:
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
+            self._answer_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete):
+            self._unset_keepalive_if_required()
+            self.transport.close()
+            self._abort_later()
+
+    def _abort_later(self) -> None:
+        self.loop.call_later(CLOSE_S, self.transport.abort)
+
+    def _refuse(self, status: int, message: str, *headers: tuple[str, str]) -> None:
+        body = json.dumps({"error_code": status, "message": message}).encode()
+        head = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close"), *headers]
+        try:
+            for event in (h11.Response(status_code=status, headers=head), h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        except h11.LocalProtocolError:  # an answer is under way already
+            _log.debug("connection closed in the middle of an answer")
+        self.transport.close()
+        self._abort_later()

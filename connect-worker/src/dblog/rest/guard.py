@@ -1,0 +1,144 @@
+"""What every request passes before its resource: size and time of its body, its type, the host it was sent to, and where it comes from.
+
+A browser sends a form or plain text to any address without asking, and so requests in its user's name from any page (CSRF). What changes something here must
+say that its body is JSON, which a page of another origin can only do after asking (CORS), and must not come from a page that is not allowed to. A name that
+an attacker points at the worker's address (DNS rebinding) is kept out by a list of the hosts that the worker goes by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dblog.cluster.requests import RequestError
+from dblog.rest.api import error
+from dblog.rest.bodies import BODY_BYTES_MAX
+
+_CONNECT_PATHS = ("/connectors", "/connector-plugins", "/admin")
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_REGISTRY_TYPES = frozenset(
+    {"application/json", "application/vnd.schemaregistry.v1+json", "application/vnd.schemaregistry+json", "application/octet-stream"}
+)
+"""What Confluent's registry takes; a page of another origin can send none of them unasked."""
+
+BODY_S = 30.0
+"""From a body's first byte to its last."""
+BODIES_BYTES_MAX = 32 * 1024 * 1024
+"""Of all bodies that are held at one time."""
+
+
+class Bodies:
+    """Bounds a request's body in size and time, and all of them together in size."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._held_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        length = Headers(scope=scope).get("content-length", "0")
+        if length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > BODY_BYTES_MAX):  # noqa: PLR2004  int() has a limit of its own
+            # The connection stays, and what comes is dropped: a client that is cut off while it sends would not see the answer.
+            await error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _TOO_LARGE)(scope, receive, send)
+            return
+        own_bytes = 0
+        began_s: float | None = None
+        now_s = asyncio.get_running_loop().time
+
+        async def bounded_receive() -> Message:
+            nonlocal own_bytes, began_s
+            began_s = now_s() if began_s is None else began_s
+            try:
+                async with asyncio.timeout(max(0.0, began_s + BODY_S - now_s())):
+                    message = await receive()
+            except TimeoutError as e:
+                raise RequestError(408, f"The request body did not arrive within {BODY_S:g} s") from e
+            size = len(message.get("body", b""))
+            own_bytes += size
+            self._held_bytes += size
+            if own_bytes > BODY_BYTES_MAX:
+                raise RequestError(413, _TOO_LARGE)
+            if size and self._held_bytes > BODIES_BYTES_MAX:
+                raise RequestError(503, "Too many requests with large bodies at one time; try again", retry_after_s=1)
+            return message
+
+        try:
+            await self._app(scope, bounded_receive, send)
+        finally:
+            self._held_bytes -= own_bytes
+
+
+_TOO_LARGE = f"The request body is larger than {BODY_BYTES_MAX // 1024 // 1024} MiB"
+
+
+class Origins:
+    """Refuses hosts that are not the worker's (421), and what a page of another origin asks to change (403)."""
+
+    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], origins: Sequence[str]) -> None:
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (refused := self._refused(scope, Headers(scope=scope))) is not None:
+            await error(*refused)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _refused(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str] | None:
+        host = headers.get("host", "").lower()
+        probe = scope["path"] == "/health"  # probes go by the address of the pod
+        if self._hosts and not probe and host not in self._hosts and host_name(host) not in self._hosts:
+            return HTTPStatus.MISDIRECTED_REQUEST, "This worker does not go by the name of the Host header; see dblog.rest.allowed.hosts"
+        if scope["method"] in _READING or "*" in self._origins:
+            return None
+        origin = headers.get("origin")
+        if origin is None:
+            foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
+        else:
+            foreign = origin not in self._origins and urlsplit(origin).netloc.lower() != host
+        if foreign:
+            return HTTPStatus.FORBIDDEN, "A page of another origin may not change anything here; see access.control.allow.origin"
+        return None
+
+
+def host_name(host: str) -> str:
+    """A Host header without its port; the brackets of an IPv6 address stay."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host
+
+
+class Types:
+    """415 for a body that does not say it is JSON; 406 for a client that takes no JSON, on Connect's own paths."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (status := self._refused(scope)) is not None:
+            await error(status, f"HTTP {status.value} {status.phrase}")(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    @staticmethod
+    def _refused(scope: Scope) -> HTTPStatus | None:
+        headers = Headers(scope=scope)
+        of_connect = scope["path"] == "/" or scope["path"].startswith(_CONNECT_PATHS)
+        if of_connect:
+            accepted = [item.partition(";")[0].strip().lower() for item in headers.get("accept", "*/*").split(",")]
+            if not any(item in ("*/*", "application/*", "application/json", "*", "") for item in accepted):
+                return HTTPStatus.NOT_ACCEPTABLE
+        has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        if scope["method"] not in _READING and has_body:
+            given = headers.get("content-type", "").partition(";")[0].strip().lower()
+            known = given == "application/json" or given.endswith("+json") if of_connect else given in _REGISTRY_TYPES
+            if not known:
+                return HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+        return None
