@@ -8,7 +8,7 @@ from dblog.cluster.herder import Herder
 from dblog.cluster.program import TaskProgram
 from dblog.cluster.records import State, TaskId
 from dblog.config.worker import read_worker_config
-from dblog.errors import TransientError
+from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.group import Standing
 from dblog.kafka.log import LogRecord
 
@@ -202,3 +202,65 @@ def test_a_tasks_status_that_is_read_back_after_its_task_has_gone_does_not_stay(
     herder.statuses.log.read_back()
 
     assert herder.statuses.known() == {"a": set()}
+
+
+CONFIG = {
+    "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+    "tasks.max": "1",
+    "database.hostname": "db",
+    "database.user": "u",
+    "database.server.id": "5400",
+    "topic.prefix": "shop",
+    "schema.history.internal.kafka.topic": "history",
+    "schema.history.internal.kafka.bootstrap.servers": "b:9092",
+}
+
+
+def refuse_tasks_of(herder, name, problem):
+    """The config topic does not take the task records of one connector."""
+    put_all = herder.configs.log.put_all
+
+    def put(writes, *, limit_s):
+        if any(f"task-{name}-".encode() in write.key for write in writes):
+            raise problem
+        put_all(writes, limit_s=limit_s)
+
+    herder.configs.log.put_all = put
+
+
+@pytest.mark.parametrize("problem", [TransientError("no answer"), DefiniteError("a record is larger than the topic takes")])
+def test_a_connector_whose_tasks_cannot_be_written_does_not_stop_the_others(herder, clock, problem):  # number 10 of the worker's safety
+    turn(herder)
+    refuse_tasks_of(herder, "a", problem)
+    for name in ("a", "b", "c"):
+        herder.configs.write_connector(name, {**CONFIG, "name": name}, target=None)
+    herder._touch()
+
+    for _ in range(4):
+        turn(herder)
+        clock.at_s += 2
+
+    assert [len(herder.configs.view(name).tasks) for name in ("a", "b", "c")] == [0, 1, 1]
+
+
+def test_a_connector_whose_task_record_never_fits_is_failed_with_the_reason(herder):  # number 10
+    turn(herder)
+    refuse_tasks_of(herder, "a", DefiniteError("a record is larger than the topic takes"))
+    herder.configs.write_connector("a", {**CONFIG, "name": "a"}, target=None)
+    herder._touch()
+    for _ in range(3):
+        turn(herder)
+
+    herder.statuses.log.read_back()
+
+    status = herder.status_of("a")["connector"]
+    assert (status["state"], "larger than the topic takes" in status["trace"]) == ("FAILED", True)
+
+
+def test_a_trace_of_any_length_fits_its_record(herder):  # number 10
+    turn(herder)
+    herder.configs.write_connector("a", {**CONFIG, "name": "a"}, target=None)
+
+    herder._say_connector("a", State.FAILED, "x" * 3_000_000)
+
+    assert max(len(value) for _, value in herder.statuses.log.put) < 300_000

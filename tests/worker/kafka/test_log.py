@@ -105,6 +105,26 @@ def test_what_is_put_later_arrives(log):
     until(lambda: log.get(b"a") == b"1")
 
 
+@pytest.mark.parametrize("limit", ["producer", "topic"])
+def test_a_record_that_never_fits_is_a_definite_error_and_is_not_sent_again(
+    kafka, admin, own_folder, limit
+):  # number 10 of the worker's safety
+    topic = f"{own_folder.name}-{limit}"
+    make(admin, topic, 1, **{"cleanup.policy": "compact"} | ({"max.message.bytes": "10000"} if limit == "topic" else {}))
+    small = log_of(kafka, topic, **({"message.max.bytes": "10000"} if limit == "producer" else {}))
+    small.start(limit_s=30)
+    try:
+        with pytest.raises(DefiniteError, match="larger than the topic"):
+            small.put(b"a", b"x" * 20_000, limit_s=30)
+        small.put_later(b"b", b"x" * 20_000)
+        small.put(b"c", b"1", limit_s=30)
+        until(lambda: not small._newest_put, what=lambda: "the large record to be given up")
+        assert not small._again
+        assert small.items() == {b"c": b"1"}
+    finally:
+        small.stop()
+
+
 def test_what_is_abandoned_before_the_brokers_took_it_never_arrives(kafka, topic):
     slow = log_of(kafka, topic, **{"linger.ms": "20000"})
     slow.start(limit_s=30)

@@ -62,6 +62,7 @@ from dblog.cluster.records import (
     TopicUse,
     logger_record,
     restart_record,
+    task_record,
 )
 from dblog.cluster.requests import (
     STALE,
@@ -89,7 +90,7 @@ from dblog.config.plugins import find_connector
 from dblog.config.providers import Provider, resolve
 from dblog.config.worker import WorkerConfig
 from dblog.core.backoff import Backoff
-from dblog.errors import ConfigError, DblogError, TransientError
+from dblog.errors import ConfigError, DblogError, DefiniteError, TransientError
 from dblog.kafka.group import Membership
 from dblog.kafka.log import CompactedLog
 
@@ -102,6 +103,10 @@ _REVOKED_LIMIT_S = 30.0
 _ROLE_ASKED_S = 0.02
 _RECONCILE_ROUNDS_MAX = 20
 _RETRY_S = 1.0
+_RECORD_BYTES_MAX = 1_000_000
+"""librdkafka's message.max.bytes, when the worker's producers are not given another."""
+_RECORD_OVERHEAD_BYTES = 512
+_TRACE_CHARS_MAX = 60_000
 _STABLE_S = 60.0
 """A task that ran this long before it was killed counts as sound: its restarts are counted anew."""
 _START_BACKOFF = Backoff(first_s=0.5, max_s=15.0)
@@ -192,12 +197,17 @@ class Herder:
         self._on_fatal = on_fatal
         self._stop_limit_s = settings.integer("task.shutdown.graceful.timeout.ms") / 1000
         self._restart_max = settings.integer("dblog.task.restart.max")
+        self._record_bytes_max = (
+            int(worker.client_settings("producer").get("message.max.bytes", _RECORD_BYTES_MAX)) - _RECORD_OVERHEAD_BYTES
+        )
         self._tracks_topics = settings.boolean("topic.tracking.enable")
         self._connectors: dict[str, ConnectorActual] = {}
         self._tasks: dict[TaskId, _Task] = {}
         self._by_run: dict[int, _Task] = {}
         self._waiting_for_offsets: list[_Task] = []
         self._reading_offsets = False
+        self._troubled: set[str] = set()
+        """Connectors whose last write failed; theirs come last."""
         self._restarting: set[TaskId] = set()
         """Tasks whose status says RESTARTING until they run."""
         self._mailbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -232,6 +242,8 @@ class Herder:
             except TransientError as e:
                 _log.warning("request failed", request=type(request).__name__, reason=str(e))
                 future.set_exception(RequestError(500, _write_failure(request)))
+            except DefiniteError as e:
+                future.set_exception(bad_request(str(e)))
             except Exception as e:  # noqa: BLE001  the caller gets it, whatever it is
                 future.set_exception(e)
 
@@ -563,11 +575,23 @@ class Herder:
             raise conflict(STALE)
         # An unchanged configuration is not written again: Connect would restart the connector for nothing.
         if view is None or dict(view.config) != dict(request.config):
+            self._require_size(request.name, request.config)
             self.configs.write_connector(request.name, request.config, target=request.target if view is None else None)
         written = self.configs.view(request.name)
         if written is None:
             raise conflict(STALE)
         return view is None, info_answer(written)
+
+    def _require_size(self, name: str, config: Mapping[str, str]) -> None:
+        """Refuse what can be stored as a connector's record and not as its task's, which is larger: it would never start."""
+        tasks = _make_tasks(ConnectorView(name=name, config=config, target=Target.STARTED, tasks=(), consistent=True)) or [dict(config)]
+        size = sum(len(part or b"") for part in task_record(TaskId(name, 0), tasks[0]))
+        if size > self._record_bytes_max:
+            raise bad_request(
+                f"The configuration of connector {name} takes {size} bytes as the record of its task, and a record of the topic "
+                f"{self.configs.log.topic} may have {self._record_bytes_max}; shorten it (patterns instead of long lists), or raise "
+                "producer.max.request.size in the worker's configuration and max.message.bytes of the topic"
+            )
 
     def _set_target(self, name: str, target: Target) -> None:
         view = self._required(name, "Unknown connector {}")
@@ -659,19 +683,32 @@ class Herder:
     def _reconcile(self) -> None:
         for _ in range(_RECONCILE_ROUNDS_MAX):
             wanted = self.configs.views()
+            self._troubled &= set(wanted)
             commands = decide(wanted, self._connectors, self._actual_tasks(), _make_tasks)
             if not commands:
                 break
-            try:
-                for command in commands:
+            # A write that is refused for its size is refused for ever; one that takes too long comes last the next time. Neither keeps the others waiting.
+            for command in sorted(commands, key=lambda command: _connector_of(command) in self._troubled):
+                name = _connector_of(command)
+                try:
                     self._carry_out(command, wanted)
-            except TransientError as e:
-                _log.warning("the brokers do not answer; trying again", reason=str(e), next_try_s=_RETRY_S)
-                self._later(_RETRY_S, self._touch)
-                return
+                except DefiniteError as e:
+                    self._refuse_connector(name, f"The connector {name} cannot be run: {e}")
+                except TransientError as e:
+                    self._troubled.add(name)
+                    _log.warning("the brokers do not answer; trying again", connector=name, reason=str(e), next_try_s=_RETRY_S)
+                    self._later(_RETRY_S, self._touch)
+                    return
+                else:
+                    self._troubled.discard(name)
         else:
             raise AssertionError("wanted and actual do not come together")
         self._sweep_statuses()
+
+    def _refuse_connector(self, name: str, trace: str) -> None:
+        actual = self._connectors[name]
+        self._connectors[name] = ConnectorActual(config=actual.config, target=actual.target, failed=True)
+        self._say_connector(name, State.FAILED, trace)
 
     def _actual_tasks(self) -> dict[TaskId, TaskActual]:
         return {task.id: TaskActual(config=task.config, target=task.target, phase=task.phase) for task in self._tasks.values()}
@@ -946,6 +983,8 @@ class Herder:
         _log.info("task state", task=str(task), state=state.value, **reason)
 
     def _status(self, state: State, trace: str | None, version: str | None) -> Status:
+        if trace is not None and len(trace) > _TRACE_CHARS_MAX:
+            trace = f"{trace[:_TRACE_CHARS_MAX]}... ({len(trace) - _TRACE_CHARS_MAX} characters more)"
         return Status(state=state, worker_id=self.worker.worker_id, generation=self.generation, trace=trace, version=version)
 
     # End.
@@ -995,6 +1034,14 @@ def _for_leader(request: Request) -> bool:
             return False
         case _:
             return True
+
+
+def _connector_of(command: Command) -> str:
+    match command:
+        case StartTask(task) | StopTask(task) | RetargetTask(task):
+            return task.connector
+        case _:
+            return command.name
 
 
 def _remedy_of(problem: str) -> str:

@@ -112,6 +112,7 @@ class CompactedLog:
             {
                 "linger.ms": "0",
                 "delivery.timeout.ms": "30000",
+                "batch.num.messages": "1",  # a broker that refuses a record for its size refuses all of its batch
                 "partitioner": "murmur2_random",
                 "reconnect.backoff.max.ms": "2000",
                 **self._producer_settings,
@@ -162,35 +163,48 @@ class CompactedLog:
         self.put_all([Write(key, value)], limit_s=limit_s)
 
     def put_all(self, writes: Sequence[Write], *, limit_s: float) -> None:
-        """Write in order and wait until the last has been read back; ``TransientError`` when that is not known after ``limit_s``."""
+        """Write in order and wait until the last has been read back; ``TransientError`` when that is not known after ``limit_s``.
+
+        ``DefiniteError``: a record is larger than the topic takes, now and ever. Records before it may have been written.
+        """
         producer = self._producer
         if producer is None:
             raise TransientError(f"the topic {self.topic} is not open")
         deadline = time.monotonic() + limit_s
         done: list[tuple[int, int]] = []
-        errors: list[str] = []
+        errors: list[KafkaError | str] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             partition, offset = message.partition(), message.offset()
             if error is not None or partition is None or offset is None:
-                errors.append(str(error))
+                errors.append(error or "it has no place")
             else:
                 done.append((partition, offset))
 
         for write in writes:
             try:
                 producer.produce(self.topic, key=write.key, value=write.value, on_delivery=delivered)
-            except (BufferError, KafkaException) as e:
+            except BufferError as e:
                 raise TransientError(f"writing to the topic {self.topic} failed: {e}") from e
+            except KafkaException as e:
+                raise self._not_written(e.args[0]) from e
         while len(done) + len(errors) < len(writes):
             remaining_s = deadline - time.monotonic()
             if remaining_s <= 0:
                 raise TransientError(f"writing to the topic {self.topic} took longer than {limit_s:.0f} s; are the brokers reachable?")
             producer.poll(min(remaining_s, _POLL_S))
         if errors:
-            raise TransientError(f"writing to the topic {self.topic} failed: {errors[0]}")
+            raise self._not_written(errors[0])
         for partition, offset in done:
             self._wait_for(partition, offset + 1, deadline)
+
+    def _not_written(self, error: KafkaError | str) -> DefiniteError | TransientError:
+        if _too_large(error):
+            return DefiniteError(
+                f"a record is larger than the topic {self.topic} takes; make what it holds smaller, or raise producer.max.request.size in the worker's "
+                "configuration and max.message.bytes of the topic"
+            )
+        return TransientError(f"writing to the topic {self.topic} failed: {error}")
 
     def fenced_writer(self) -> FencedWriter:
         """A writer that no other of this topic can cross; who uses it waits for its places with ``read_back``."""
@@ -215,22 +229,27 @@ class CompactedLog:
             return
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
-            with self._moved:
-                newest = self._newest_put.get(key) == number
-                if newest and error is None:
-                    del self._newest_put[key]
-                elif newest:
-                    self._again.append((key, value, number))
+            again = self._settle(key, value, number, error)
             if error is not None:
-                _log.warning("record not written", topic=self.topic, reason=str(error), again=newest)
+                _log.warning("record not written", topic=self.topic, reason=str(error), again=again)
 
         try:
             producer.produce(self.topic, key=key, value=value, on_delivery=delivered)
         except (BufferError, KafkaException) as e:
-            _log.warning("record not written", topic=self.topic, reason=str(e), again=True)
-            with self._moved:
-                self._again.append((key, value, number))
+            error = e.args[0] if isinstance(e, KafkaException) else str(e)
+            _log.warning("record not written", topic=self.topic, reason=str(e), again=self._settle(key, value, number, error))
         producer.poll(0)
+
+    def _settle(self, key: bytes, value: bytes | None, number: int, error: KafkaError | str | None) -> bool:
+        """Whether the record is to be sent again: not when it was taken, when a newer one of its key has been put, or when it never fits."""
+        with self._moved:
+            newest = self._newest_put.get(key) == number
+            again = newest and error is not None and not _too_large(error)
+            if again:
+                self._again.append((key, value, number))
+            elif newest:
+                del self._newest_put[key]
+            return again
 
     def _send_again(self) -> None:
         with self._moved:
@@ -378,6 +397,10 @@ class CompactedLog:
             if place > self._reached.get(partition, 0):
                 self._reached[partition] = place
             self._moved.notify_all()
+
+
+def _too_large(error: KafkaError | str) -> bool:
+    return isinstance(error, KafkaError) and error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
 def _as_bytes(data: str | bytes | None) -> bytes | None:
