@@ -3,12 +3,14 @@
 import json
 
 import pytest
+from confluent_kafka import Producer
 from support.worker import until
 
 DONE = (
     "The Connect framework-managed offsets for this connector have been {} successfully. However, if this connector manages offsets "
     "externally, they will need to be manually {} in the system that the connector uses."
 )
+PLACE = {"file": "bin.000001", "pos": 4}
 
 
 @pytest.fixture
@@ -22,16 +24,19 @@ def stopped(worker, name):
 
 def test_offsets_go_there_and_back_and_are_seen_at_once(worker, stopped):
     url = f"/connectors/{stopped}/offsets"
-    entry = {"partition": {"server": "shop"}, "offset": {"file": "bin.000003", "pos": 5_000_000_000, "gtids": "0-1-7", "x": None, "f": 1.5}}
-    other = {"partition": {"server": "other"}, "offset": {"pos": 1}}
+    entry = {
+        "partition": {"server": "shop"},
+        "offset": {"file": "bin.000003", "pos": 5_000_000_000, "gtids": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7", "x": None, "f": 1.5},
+    }
 
     assert worker.client.get(url).json() == {"offsets": []}
-    answer = worker.client.patch(url, json={"offsets": [entry, other]})
+    answer = worker.client.patch(url, json={"offsets": [entry]})
     assert (answer.status_code, answer.json()) == (200, {"message": DONE.format("altered", "altered")})
-    assert worker.client.get(url).json() == {"offsets": [other, entry]}
-
-    worker.client.patch(url, json={"offsets": [{"partition": {"server": "other"}, "offset": None}]})
     assert worker.client.get(url).json() == {"offsets": [entry]}
+
+    worker.client.patch(url, json={"offsets": [{"partition": {"server": "shop"}, "offset": None}]})
+    assert worker.client.get(url).json() == {"offsets": []}
+    worker.client.patch(url, json={"offsets": [entry]})
 
     answer = worker.client.delete(url)
     assert (answer.status_code, answer.json()) == (200, {"message": DONE.format("reset", "reset")})
@@ -61,7 +66,7 @@ def test_only_a_stopped_connectors_offsets_may_be_changed(worker, name):
     )
     for answer in (
         worker.client.delete(f"/connectors/{name}/offsets"),
-        worker.client.patch(f"/connectors/{name}/offsets", json={"offsets": [{"partition": {"server": "shop"}, "offset": {"pos": 1}}]}),
+        worker.client.patch(f"/connectors/{name}/offsets", json={"offsets": [{"partition": {"server": "shop"}, "offset": PLACE}]}),
     ):
         assert (answer.status_code, answer.json()["message"]) == (400, message)
 
@@ -84,10 +89,62 @@ def test_nested_values_are_refused(worker, stopped):
 
 
 def test_offsets_outlive_their_connector(worker, stopped):
-    entry = {"partition": {"server": "shop"}, "offset": {"pos": 1}}
+    entry = {"partition": {"server": "shop"}, "offset": {"file": "bin.000001", "pos": 1}}
     worker.client.patch(f"/connectors/{stopped}/offsets", json={"offsets": [entry]})
 
     worker.gone(stopped)
     worker.create(stopped)
 
     assert worker.client.get(f"/connectors/{stopped}/offsets").json() == {"offsets": [entry]}
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "word"),
+    [
+        ({"server": "shop"}, {**PLACE, "pos": "abc"}, "pos"),
+        ({"server": "shop"}, {**PLACE, "pos": -1}, "pos"),
+        ({"server": "shop"}, {**PLACE, "pos": 1.5}, "pos"),
+        ({"server": "shop"}, {**PLACE, "pos": True}, "pos"),
+        ({"server": "shop"}, {**PLACE, "pos": 10**30}, "pos"),
+        ({"server": "shop"}, {"pos": 4}, "file"),
+        ({"server": "shop"}, {"file": "nonsense", "pos": 4}, "log file"),
+        ({"server": "shop"}, {"file": "bin." + "9" * 5000, "pos": 4}, "file"),
+        ({"server": "shop"}, {**PLACE, "gtids": "nonsense"}, "GTID"),
+        ({"server": "shop"}, {**PLACE, "gtids": 7}, "gtids"),
+        ({"server": "shop"}, {**PLACE, "row": "x"}, "row"),
+        ({"server": "shop"}, {**PLACE, "dblog_dump": "{"}, "dblog_dump"),
+        ({"server": "shop"}, {}, "file"),
+        ({"server": "another"}, PLACE, "source partition"),
+        ({"server": "shop", "x": 1}, PLACE, "source partition"),
+        ({}, PLACE, "source partition"),
+    ],
+)
+def test_an_offset_that_the_connector_could_not_start_from_is_refused(
+    worker, stopped, partition, offset, word
+):  # number 16 of the worker's safety
+    url = f"/connectors/{stopped}/offsets"
+
+    answer = worker.client.patch(url, json={"offsets": [{"partition": partition, "offset": offset}]})
+
+    assert answer.status_code == 400, answer.text
+    assert word in answer.json()["message"]
+    assert worker.client.get(url).json() == {"offsets": []}
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
+def test_a_number_that_json_does_not_have_is_refused(worker, stopped, text):  # number 16
+    body = json.dumps({"offsets": [{"partition": {"server": "shop"}, "offset": {**PLACE, "ts_sec": 0}}]}).replace("0}", f"{text}}}")
+
+    answer = worker.client.patch(f"/connectors/{stopped}/offsets", content=body, headers={"content-type": "application/json"})
+
+    assert answer.status_code == 400, answer.text
+
+
+def test_an_offset_that_another_program_wrote_is_still_shown_as_json(worker, stopped, kafka):  # number 16
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(f"{worker.group}-offset", key=json.dumps([stopped, {"server": "shop"}], separators=(",", ":")), value=b'{"pos": NaN}')
+    producer.flush(30)
+
+    shown = until(lambda: worker.client.get(f"/connectors/{stopped}/offsets").json()["offsets"], what=lambda: "the foreign offset")
+
+    assert shown == [{"partition": {"server": "shop"}, "offset": {"pos": None}}]

@@ -40,7 +40,7 @@ def test_a_killed_worker_goes_on_with_the_same_connectors(own_worker, own_folder
     own_worker.wait_for("running", "RUNNING", "RUNNING")
     own_worker.wait_for("paused", "PAUSED", "PAUSED")
     own_worker.wait_for("stopped", "STOPPED")
-    entry = {"partition": {"server": "shop"}, "offset": {"pos": 1}}
+    entry = {"partition": {"server": "shop"}, "offset": {"file": "bin.000001", "pos": 1}}
     own_worker.client.patch("/connectors/stopped/offsets", json={"offsets": [entry]})
     pids = [start["pid"] for start in starts(echo)]
 

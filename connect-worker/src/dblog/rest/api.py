@@ -82,8 +82,12 @@ class Answer(JSONResponse):
     """JSON as Connect writes it: compact, UTF-8."""
 
     def render(self, content: Any) -> bytes:
-        """The bytes."""
-        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+        """The bytes. What JSON has no word for (NaN in an offset that another program wrote) becomes null."""
+        try:
+            return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        except ValueError:
+            finite = json.loads(json.dumps(content), parse_constant=lambda _name: None)
+            return json.dumps(finite, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def services(request: HttpRequest) -> Services:

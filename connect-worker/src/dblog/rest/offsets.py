@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
@@ -9,8 +10,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dblog.cluster.requests import AlterOffsets, ResetOffsets, bad_request, not_found
+from dblog.config.plugins import find_connector
+from dblog.errors import ConfigError, DefiniteError
 from dblog.model import OffsetMap
-from dblog.rest.api import Answer, ask, parsed, ready, segment
+from dblog.rest.api import Answer, Services, ask, parsed, ready, segment
 
 _DONE = (
     "The Connect framework-managed offsets for this connector have been {} successfully. However, if this connector manages offsets "
@@ -29,9 +32,11 @@ async def get(request: HttpRequest) -> Response:
 
 async def alter(request: HttpRequest) -> Response:
     """Set the given partitions' offsets; null removes one."""
-    await ready(request)
+    found = await ready(request)
     changes = _changes(parsed(await request.body()))
-    await ask(request, AlterOffsets(segment(request, "connector"), changes))
+    name = segment(request, "connector")
+    _require_usable(found, name, changes)
+    await ask(request, AlterOffsets(name, changes))
     return Answer({"message": _DONE.format("altered", "altered")})
 
 
@@ -40,6 +45,23 @@ async def reset(request: HttpRequest) -> Response:
     await ready(request)
     await ask(request, ResetOffsets(segment(request, "connector")))
     return Answer({"message": _DONE.format("reset", "reset")})
+
+
+def _require_usable(found: Services, name: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
+    """Refuse (400) what the connector could not start from; the herder says what else is in the way."""
+    from dblog.readers.altered import check_altered  # noqa: PLC0415  what a worker that is never asked need not load
+
+    view = found.herder.configs.view(name)
+    plugin = find_connector(view.config.get("connector.class")) if view is not None else None
+    if view is None or plugin is None:
+        return
+    try:
+        config, _ = found.validator.resolved(dict(view.config))
+        check_altered(plugin.flavor, config.get("topic.prefix", ""), changes)
+    except ConfigError as e:
+        raise bad_request(f"The configuration of connector {name} cannot be used: {e}") from e
+    except DefiniteError as e:
+        raise bad_request(str(e)) from e
 
 
 def _changes(body: object) -> list[tuple[dict[str, Any], OffsetMap | None]]:

@@ -1,0 +1,60 @@
+"""Whether a connector can start from offsets that a user gives it (PATCH /connectors/{name}/offsets), asked before they are stored.
+
+Debezium takes any map, and its next start fails, or reads from another place than was meant. Kafka Connect lets a connector refuse (KIP-875,
+``alterOffsets``); this is what ours refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dblog.core.dumps import dump_from_text
+from dblog.dialects.mysql.offset import POSITION_BITS, LogProgress
+from dblog.dialects.mysql.position import file_index
+from dblog.errors import DblogError, DefiniteError
+from dblog.model import OffsetMap
+
+_COUNTS = ("event", "dblog_event", "row", "server_id", "ts_sec", "dblog_epoch")
+_TEXTS = ("file", "gtids", "dblog_server", "dblog_xa", "dblog_dump", "transaction_id")
+_POS_MAX = 1 << (63 - POSITION_BITS)
+_COUNT_MAX = 1 << 63
+_FILE_DIGITS_MAX = 9
+
+
+def check_altered(flavor: str, server: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
+    """Raise DefiniteError with the field and the remedy. ``server``: the connector's topic.prefix. Any partition may be removed (offset None)."""
+    for partition, offset in changes:
+        if offset is None:
+            continue
+        if dict(partition) != {"server": server}:
+            raise DefiniteError(
+                f'The connector has one source partition, {{"server": "{server}"}} (its topic.prefix); another cannot be given an offset'
+            )
+        _check(flavor, offset)
+
+
+def _check(flavor: str, offset: OffsetMap) -> None:
+    pos = offset.get("pos")
+    if not isinstance(offset.get("file"), str) or isinstance(pos, bool) or not isinstance(pos, int) or not 0 <= pos < _POS_MAX:
+        raise DefiniteError(
+            "The offset needs file, the name of a log file, and pos, a whole number of bytes in it (SHOW BINARY LOGS lists them)"
+        )
+    for name in _TEXTS:
+        if not isinstance(offset.get(name, ""), str | None):
+            raise DefiniteError(f"The offset's field {name} must be a text")
+    for name in _COUNTS:
+        count = offset.get(name, 0)
+        if isinstance(count, bool) or not isinstance(count, int | None) or not 0 <= (count or 0) < _COUNT_MAX:
+            raise DefiniteError(f"The offset's field {name} must be a whole number, 0 or larger")
+    try:
+        if len(str(offset["file"]).rpartition(".")[2]) > _FILE_DIGITS_MAX:
+            raise ValueError
+        file_index(str(offset["file"]))
+        LogProgress.of_offset(offset, flavor=flavor)
+        if isinstance(dump := offset.get("dblog_dump"), str):
+            dump_from_text(dump)
+    except DblogError as e:
+        raise DefiniteError(f"The connector cannot start from this offset: {e}") from e
+    except (ValueError, TypeError, KeyError) as e:
+        raise DefiniteError("The connector cannot start from this offset: file or gtids is not what the server writes") from e
