@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.admin import TopicWanted, ensure_topics, wait_for_brokers
 from dblog.kafka.fenced import Write
-from dblog.kafka.log import CompactedLog
+from dblog.kafka.log import CompactedLog, TopicReplacedError
 from stack import Kafka
 from support.servers import started
 from support.worker import until
@@ -123,6 +123,44 @@ def test_a_record_that_never_fits_is_a_definite_error_and_is_not_sent_again(
         assert small.items() == {b"c": b"1"}
     finally:
         small.stop()
+
+
+def remake(admin, topic, partitions=1):
+    for future in admin.delete_topics([topic]).values():
+        future.result(30)
+
+    def made():
+        try:
+            make(admin, topic, partitions)
+        except Exception as e:  # the old one is still being deleted
+            if "ALREADY_EXISTS" in str(e) or "already exists" in str(e):
+                return None
+            raise
+        return True
+
+    until(made, what=lambda: f"{topic} to be made anew")
+
+
+def test_a_topic_that_was_made_anew_ends_the_following_with_the_reason(admin, log, topic):  # number 14 of the worker's safety
+    log.put(b"a", b"1", limit_s=30)
+
+    remake(admin, topic, 3)
+
+    until(lambda: log.ended, what=lambda: "the new topic to be noticed")
+    assert isinstance(log.ended, TopicReplacedError)
+    assert topic in str(log.ended)
+    with pytest.raises((TopicReplacedError, TransientError)):
+        log.put(b"b", b"2", limit_s=5)
+
+
+def test_a_topic_that_was_deleted_ends_the_following_with_the_reason(admin, log, topic):  # number 14
+    log.put(b"a", b"1", limit_s=30)
+
+    for future in admin.delete_topics([topic]).values():
+        future.result(30)
+
+    until(lambda: log.ended, limit_s=60, what=lambda: "the lost topic to be noticed")
+    assert isinstance(log.ended, TopicReplacedError)
 
 
 def test_what_is_abandoned_before_the_brokers_took_it_never_arrives(kafka, topic):

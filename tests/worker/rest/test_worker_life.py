@@ -9,6 +9,8 @@ import time
 
 import httpx
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from stack import Kafka, StackError
 from support.servers import started
 from support.worker import Worker, alive, connector_config, running_worker, until
@@ -319,3 +321,36 @@ def test_whatever_is_asked_in_whatever_order_a_task_never_runs_twice_and_ends_as
     assert len(living()) == 1
     own_worker.gone("a")
     until(lambda: not living(), limit_s=5)
+
+
+def test_a_config_topic_that_was_made_anew_is_said_by_health_and_nothing_more_is_written(
+    own_worker, own_folder, group, kafka
+):  # number 14 of the worker's safety
+    echo = own_folder / "echo"
+    own_worker.create("a", dummy_echo=str(echo))
+    own_worker.wait_for("a", "RUNNING", "RUNNING")
+    topic = f"{group}-config"
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
+
+    def made():
+        try:
+            admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+        except KafkaException as e:  # the old one is still being deleted
+            if e.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return None
+            raise
+        return True
+
+    until(made, what=lambda: "the topic to be made anew")
+
+    health = until(
+        lambda: answer if (answer := own_worker.client.get("/health")).status_code == 503 else None, what=lambda: "the worker to notice it"
+    )
+    assert health.json()["status"] == "unhealthy"
+    assert topic in health.json()["message"]
+    refused = own_worker.create("b")
+    assert (refused.status_code, topic in refused.json()["message"]) == (503, True)
+    until(lambda: not any(alive(start["pid"]) for start in starts(echo)), what=lambda: "the tasks to end")
+    end = admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.latest()})
+    assert [future.result(30).offset for future in end.values()] == [0]

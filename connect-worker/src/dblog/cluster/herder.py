@@ -92,7 +92,7 @@ from dblog.config.worker import WorkerConfig
 from dblog.core.backoff import Backoff
 from dblog.errors import ConfigError, DblogError, DefiniteError, TransientError
 from dblog.kafka.group import Membership
-from dblog.kafka.log import CompactedLog
+from dblog.kafka.log import CompactedLog, TopicReplacedError
 
 _log = structlog.get_logger("dblog.cluster.herder")
 
@@ -189,6 +189,8 @@ class Herder:
         self._term: int | None = None
         """The membership's term in which this worker runs connectors; None while it does not."""
         self._take_over_at_s = 0.0
+        self.broken = ""
+        """Why this worker does nothing any more: one of its topics is another one. It stays, so that its health can say so."""
         self._properties = dict(properties if properties is not None else settings.originals)
         self._prepare = prepare
         self._providers = providers
@@ -239,6 +241,9 @@ class Herder:
                 return
             try:
                 future.set_result(self._handle(request))
+            except TopicReplacedError as e:
+                self._touch()
+                future.set_exception(RequestError(503, str(e)))
             except TransientError as e:
                 _log.warning("request failed", request=type(request).__name__, reason=str(e))
                 future.set_exception(RequestError(500, _write_failure(request)))
@@ -273,6 +278,8 @@ class Herder:
 
     def waits_because(self) -> str:
         """Why this worker runs no connectors, in a sentence for users; empty when it does, or will in a moment."""
+        if self.broken:
+            return self.broken
         standing = self._membership.standing
         group = self._membership.group
         if standing.leads:
@@ -436,9 +443,18 @@ class Herder:
         """Make what runs here follow the membership."""
         if self._term is not None and not self._leads_in(self._term):
             self._step_down()
-        may_try = not self._stopping.is_set() and self._clock.monotonic_s() >= self._take_over_at_s
+        may_try = not self._stopping.is_set() and not self.broken and self._clock.monotonic_s() >= self._take_over_at_s
         if self._term is None and may_try and self._membership.standing.leads:
             self._take_over()
+
+    def _give_up(self, reason: str) -> None:
+        """Stop what runs here and write nothing more: what the topics say now is not what was asked for."""
+        if self.broken:
+            return
+        self.broken = reason
+        _log.error("this worker stops working", reason=reason)
+        if self._term is not None:
+            self._step_down()
 
     def _take_over(self) -> None:
         """Run the connectors, from what the topics say now: another worker may have written to them a moment ago."""
@@ -500,7 +516,9 @@ class Herder:
         self._take_due()
         self._check_lead()
         for log in self._followed:
-            if log.ended is not None:
+            if isinstance(log.ended, TopicReplacedError):
+                self._give_up(str(log.ended))
+            elif log.ended is not None:
                 raise TransientError(f"the topic {log.topic} is no longer followed: {log.ended}")
         timeout_s = 5.0
         if self._dirty:
@@ -535,6 +553,8 @@ class Herder:
         began_us = self._clock.now_us()
         self.stage = Stage(_described(request), began_us)
         try:
+            if self.broken and not isinstance(request, Ping):
+                raise RequestError(503, self.broken)
             if _for_leader(request) and not self.leads:
                 raise conflict(self.waits_because() or _REJOINS)
             match request:

@@ -11,9 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import structlog
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from dblog.errors import DefiniteError, TransientError
@@ -21,12 +22,21 @@ from dblog.kafka.clientlog import ClientLog
 from dblog.kafka.fenced import FencedWriter, Write
 
 _log = structlog.get_logger("dblog.kafka.log")
+E = TypeVar("E", bound=BaseException)
 
 _QUERY_TURN_S = 1.0
 _POLL_S = 0.25
 _RECORDS_AT_ONCE = 1000
 _STOP_LIMIT_S = 5.0
 _LEADERLESS_S = 0.1
+_SAME_TOPIC_ASKED_S = 5.0
+_MISSING_MAX = 3
+"""So often in a row a topic must be missing before it counts as deleted: brokers that start may not know it yet."""
+_ASKED_LIMIT_S = 10.0
+
+
+class TopicReplacedError(DefiniteError):
+    """The topic was deleted, or deleted and made anew: what is known of it is not in it any more, and writing to it would mix two histories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,7 @@ class CompactedLog:
         self._again: list[tuple[bytes, bytes | None, int]] = []
         self._backlog_read = False
         self._failure: BaseException | None = None
+        self._topic_id: str | None = None
 
     def start(self, *, limit_s: float) -> None:
         """Read the whole topic, then keep following it; ``TransientError`` if that takes longer than ``limit_s``."""
@@ -123,6 +134,10 @@ class CompactedLog:
         )
         self._admin = self._new_admin()
         partitions = self._partitions(consumer, deadline)
+        try:
+            self._topic_id = self._described(self._ask_for_topic())
+        except LookupError:
+            raise TransientError(f"the topic {self.topic} cannot be opened: it does not exist") from None
         self._reached = dict.fromkeys(partitions, 0)
         consumer.assign([TopicPartition(self.topic, p, 0) for p in partitions])
         self._thread = threading.Thread(target=self._follow, name=f"log-{self.topic}", daemon=True)
@@ -171,6 +186,7 @@ class CompactedLog:
         if producer is None:
             raise TransientError(f"the topic {self.topic} is not open")
         deadline = time.monotonic() + limit_s
+        reached = dict(self._reached)
         done: list[tuple[int, int]] = []
         errors: list[KafkaError | str] = []
 
@@ -196,6 +212,8 @@ class CompactedLog:
         if errors:
             raise self._not_written(errors[0])
         for partition, offset in done:
+            if offset < reached.get(partition, 0):
+                raise self._end(self._replaced("its records begin anew"))
             self._wait_for(partition, offset + 1, deadline)
 
     def _not_written(self, error: KafkaError | str) -> DefiniteError | TransientError:
@@ -336,6 +354,8 @@ class CompactedLog:
     def _wait_for(self, partition: int, end: int, deadline: float) -> None:
         with self._moved:
             while self._reached[partition] < end:
+                if isinstance(self._failure, TopicReplacedError):
+                    raise self._failure
                 if self._failure is not None:
                     raise TransientError(f"the topic {self.topic} is no longer followed: {self._failure}") from self._failure
                 remaining_s = deadline - time.monotonic()
@@ -347,9 +367,17 @@ class CompactedLog:
         consumer = self._consumer
         if consumer is None:
             raise AssertionError("started without a consumer")
+        asked: tuple[float, Any] | None = None
+        missing = 0
         try:
             while not self._stopping.is_set():
                 first = consumer.poll(_POLL_S)
+                now_s = time.monotonic()
+                if asked is None or (asked[1] is None and now_s - asked[0] >= _SAME_TOPIC_ASKED_S):
+                    asked = now_s, self._ask_for_topic()
+                elif asked[1] is not None and asked[1].done():
+                    missing = self._compare(asked[1], missing)
+                    asked = now_s, None
                 if self._producer is not None:
                     # Delivery reports of put_later, which nobody else waits for.
                     self._producer.poll(0)
@@ -359,11 +387,57 @@ class CompactedLog:
                 # consume() waits for a full batch or its timeout; after a poll, what lies in the local queue comes at once.
                 self._take([first, *consumer.consume(_RECORDS_AT_ONCE, timeout=0)])
         except BaseException as e:
-            with self._moved:
-                self._failure = e
-                self._moved.notify_all()
-            _log.error("following a topic ended", topic=self.topic, reason=repr(e))
-            raise
+            self._end(e)
+            if not isinstance(e, TopicReplacedError):
+                raise
+
+    def _end(self, error: E) -> E:
+        with self._moved:
+            known = self._failure is not None
+            self._failure = self._failure or error
+            self._moved.notify_all()
+        if not known:
+            _log.error("following a topic ended", topic=self.topic, reason=str(error) or repr(error))
+        return error
+
+    # Whether the topic is still the one that was opened.
+
+    def _ask_for_topic(self) -> Any:
+        """A future of the topic's description; None when nobody can be asked now."""
+        admin = self._admin
+        if admin is None:
+            return None
+        return admin.describe_topics(TopicCollection([self.topic]), request_timeout=_ASKED_LIMIT_S)[self.topic]
+
+    def _described(self, asked: Any) -> str | None:
+        """The topic's id; None where the brokers do not tell (older ones, or no answer in time). ``LookupError``: there is no such topic."""
+        try:
+            found = str(asked.result(timeout=_ASKED_LIMIT_S).topic_id) if asked is not None else None
+        except KafkaException as e:
+            if e.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise LookupError(self.topic) from e
+            return None
+        except TimeoutError:
+            return None
+        return found
+
+    def _compare(self, asked: Any, missing: int) -> int:
+        """How often in a row the topic was missing; ``TopicReplacedError`` when it is not the one that was opened."""
+        try:
+            found = self._described(asked)
+        except LookupError:
+            if missing + 1 >= _MISSING_MAX:
+                raise self._replaced("it does not exist any more") from None
+            return missing + 1
+        if found is not None and self._topic_id is not None and found != self._topic_id:
+            raise self._replaced("it has another id")
+        return 0
+
+    def _replaced(self, how: str) -> TopicReplacedError:
+        return TopicReplacedError(
+            f"the topic {self.topic} was deleted or replaced while this worker used it ({how}). Nothing more is written to it. Restore it, or make it "
+            "anew (compacted) and post what it held, then start the worker again"
+        )
 
     def _take(self, messages: list[Message]) -> None:
         for message in messages:
@@ -380,6 +454,8 @@ class CompactedLog:
             if partition is None or offset is None:
                 continue
             key, value = _as_bytes(message.key()), _as_bytes(message.value())
+            if offset < self._reached.get(partition, 0):
+                raise self._replaced("its records begin anew")
             record = LogRecord(partition, offset, key, value, int(message.timestamp()[1]), self._backlog_read)
             if self._on_record is not None:
                 # Before the place is advanced: whoever waits for its own write finds the fold done.

@@ -30,6 +30,8 @@ async def health(request: HttpRequest) -> Response:
     herder = services(request).herder
     if not herder.ready.is_set():
         return _health(HTTPStatus.SERVICE_UNAVAILABLE, "starting", f"Worker is still starting up. {herder.stage}")
+    if herder.broken:
+        return _health(HTTPStatus.SERVICE_UNAVAILABLE, "unhealthy", herder.broken)
     reason = herder.waits_because()
     if reason and not herder.stands_by:
         return _health(HTTPStatus.SERVICE_UNAVAILABLE, "starting", reason)
