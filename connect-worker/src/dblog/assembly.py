@@ -97,6 +97,7 @@ def assemble(
         providers=providers,
         clock=SystemClock(),
         set_level=TABLE.set,
+        levels=TABLE.own,
         on_fatal=on_fatal,
         properties=texts,
         further_logs=() if registry is None else (registry.log,),

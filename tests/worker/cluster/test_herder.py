@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from dblog.cluster.herder import Herder
 from dblog.cluster.program import TaskProgram
-from dblog.cluster.records import State, TaskId
+from dblog.cluster.records import State, TaskId, TopicUse
 from dblog.config.worker import read_worker_config
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.group import Standing
@@ -74,7 +74,8 @@ def herder_with(clock, membership, **more):
         task_program=TaskProgram([sys.executable]),
         providers={},
         clock=clock,
-        set_level=lambda _name, _level: None,
+        set_level=lambda _name, _level: [],
+        levels=dict,
         on_fatal=lambda _error: None,
         **more,
     )
@@ -264,3 +265,18 @@ def test_a_trace_of_any_length_fits_its_record(herder):  # number 10
     herder._say_connector("a", State.FAILED, "x" * 3_000_000)
 
     assert max(len(value) for _, value in herder.statuses.log.put) < 300_000
+
+
+def test_topics_in_use_go_with_their_connector(herder):  # number 17 of the worker's safety
+    turn(herder)
+    herder.configs.write_connector("a", {**CONFIG, "name": "a"}, target=None)
+    herder.statuses.note_topic(TopicUse(topic="shop.orders", connector="a", task=0, discovered_ms=1))
+    herder.statuses.log.read_back()
+    assert herder.statuses.topics("a") == ["shop.orders"]
+
+    herder.configs.delete("a")
+    herder._touch()
+    turn(herder)
+    herder.statuses.log.read_back()
+
+    assert herder.statuses.topics("a") == []

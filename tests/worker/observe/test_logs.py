@@ -1,6 +1,8 @@
 """Log lines: one JSON object or one plain line each, levels by logger, and no secret by mistake."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 import structlog
@@ -82,3 +84,40 @@ def test_what_was_set_is_told_with_its_time():
     level, modified_ms = table.get("dblog.cluster.herder")
     assert level == "DEBUG"
     assert modified_ms > 1_700_000_000_000
+
+
+def test_a_name_with_line_breaks_begins_no_line_of_its_own(capsys):  # S23
+    for form in ("plain", "json"):
+        configure_logs(format=form)
+        structlog.get_logger("dblog.rest").info("something", connector="a\n2026-01-01 ERROR forged\r2026")
+
+        lines = capsys.readouterr().out.splitlines()
+        assert not any(line.startswith("2026-01-01") for line in lines), lines
+
+
+def test_a_logger_that_does_not_exist_is_not_made(own_table):  # number 17 of the worker's safety
+    table = LevelTable()
+
+    assert table.set("no.such", "DEBUG") == []
+    assert table.set("dblog.readers.stream", "DEBUG") == ["dblog.readers.stream"]
+    assert "no.such" not in table.all()
+    assert {"dblog", "dblog.kafka.log", "dblog.readers", "root"} <= set(table.all())
+
+
+def test_every_logger_of_the_source_is_known():  # number 17
+    source = Path(logs.__file__).parents[1]
+    table = LevelTable()
+    for file in source.rglob("*.py"):
+        for name in re.findall(r"structlog.get_logger\(([^)]+)\)", file.read_text()):
+            module = "dblog." + ".".join(file.relative_to(source).with_suffix("").parts)
+            assert table.get(module if name == "__name__" else name.strip('"')) is not None, (file, name)
+
+
+def test_levels_of_another_process_are_taken_as_they_are():  # number 17
+    here, there = LevelTable("WARN"), LevelTable()
+    here.set("dblog.readers", "DEBUG")
+
+    there.take(here.own())
+
+    assert there.own() == {"root": "WARN", "dblog.readers": "DEBUG"}
+    assert there.passes("dblog.readers.stream", 10)

@@ -544,10 +544,24 @@ def test_loggers_can_be_read_and_set(worker):
     assert "dblog.rest" in client.put("/admin/loggers/dblog.rest", json={"level": "debug"}).json()
     assert client.get("/admin/loggers/dblog.rest").json()["level"] == "DEBUG"
     assert_error(client.get("/admin/loggers/no.such"), 404, "Logger no.such not found.")
+    assert_error(
+        client.put("/admin/loggers/no.such", json={"level": "INFO"}), 404, "Logger no.such not found. GET /admin/loggers lists them."
+    )
+    assert "no.such" not in client.get("/admin/loggers").json()
+    assert {"dblog.cluster.herder", "dblog.readers", "dblog.rest"} <= set(everything)  # number 17 of the worker's safety
     assert_error(client.put("/admin/loggers/dblog", json={}), 400, "Desired 'level' parameter was not specified in request.")
     assert_error(client.put("/admin/loggers/dblog", json={"level": "LOUD"}), 404, "invalid log level 'LOUD'.")
     assert client.put("/admin/loggers/dblog.rest?scope=CLUSTER", json={"level": "ERROR"}).status_code == 204
     until(lambda: client.get("/admin/loggers/dblog.rest").json()["level"] == "ERROR")
+
+
+def test_the_topics_in_use_of_a_deleted_connector_are_forgotten(worker, name):  # number 17
+    worker.create(name)
+    until(lambda: worker.client.get(f"/connectors/{name}/topics").json()[name]["topics"], what=lambda: "a topic in use")
+
+    worker.gone(name)
+
+    until(lambda: not worker.client.get(f"/connectors/{name}/topics").json()[name]["topics"], what=lambda: "the topics to be forgotten")
 
 
 def test_topics_in_use_are_noted_and_can_be_reset(worker, name):

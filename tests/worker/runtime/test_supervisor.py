@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import Batch, Headers, OffsetMap, Segment
+from dblog.observe.logs import TABLE
 from dblog.runtime.control import Control
 from dblog.runtime.supervisor import StartOrder, Supervisor
 from stack import Kafka
@@ -417,3 +418,12 @@ def test_the_first_record_of_a_topic_is_told_once(world: World) -> None:
     while not world.told.empty():
         told.append(world.told.get())
     assert [m["topic"] for m in told if m["type"] == "topic"] == [world.topic]
+
+
+def test_a_level_that_is_set_at_the_worker_reaches_a_running_task(world: World) -> None:  # number 17 of the worker's safety
+    world.start()
+    world.wait_state("RUNNING")
+
+    world.say(type="level", logger="dblog.runtime.sender", level="DEBUG")
+
+    until(lambda: TABLE.own().get("dblog.runtime.sender") == "DEBUG")

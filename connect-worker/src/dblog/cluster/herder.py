@@ -60,6 +60,7 @@ from dblog.cluster.records import (
     TaskId,
     TaskStatusRecord,
     TopicUse,
+    TopicUseRecord,
     logger_record,
     restart_record,
     task_record,
@@ -169,7 +170,8 @@ class Herder:
         task_program: TaskProgram,
         providers: Mapping[str, Provider],
         clock: Clock,
-        set_level: Callable[[str, str], object],
+        set_level: Callable[[str, str], list[str]],
+        levels: Callable[[], Mapping[str, str]],
         on_fatal: Callable[[BaseException], None],
         properties: Mapping[str, str] | None = None,
         further_logs: Sequence[CompactedLog] = (),
@@ -196,6 +198,7 @@ class Herder:
         self._providers = providers
         self._clock = clock
         self._set_level = set_level
+        self._levels = levels
         self._on_fatal = on_fatal
         self._stop_limit_s = settings.integer("task.shutdown.graceful.timeout.ms") / 1000
         self._restart_max = settings.integer("dblog.task.restart.max")
@@ -325,6 +328,15 @@ class Herder:
             return status
         return replace(status, trace=unit.waits)
 
+    def set_level(self, name: str, level: str) -> list[str]:
+        """Set a logger's level here and in all tasks of this worker; the names changed, none for a logger that does not exist."""
+        changed = self._set_level(name, level)
+        if changed:
+            for unit in list(self._tasks.values()):
+                if (run := unit.run) is not None:
+                    self._processes.send(run, {"type": "level", "logger": name, "level": level})
+        return changed
+
     def snapshot(self) -> Snapshot:
         """What runs here, copied without waiting for the herder's thread."""
         tasks = list(self._tasks.values())
@@ -355,6 +367,8 @@ class Herder:
                 stray = is_stray(self.configs.view(name), None)
             case TaskStatusRecord(task, Status()):
                 stray = is_stray(self.configs.view(task.connector), task.task)
+            case TopicUseRecord(_, name, TopicUse()):
+                stray = is_stray(self.configs.view(name), None)
             case _:
                 stray = False
         if stray:
@@ -674,7 +688,7 @@ class Herder:
                 if self.configs.view(name) is not None and self.leads:
                     self._carry_out_restart(self._plan(name, include_tasks=include_tasks, only_failed=only_failed))
             case LoggerRecord(namespace, level):
-                self._set_level(namespace, level)
+                self.set_level(namespace, level)
             case _:
                 self._touch()
 
@@ -800,7 +814,7 @@ class Herder:
         self._connectors.pop(name, None)
 
     def _sweep_statuses(self) -> None:
-        """Remove the status of what no longer exists, once it no longer runs here."""
+        """Remove the status, and the topics in use, of what no longer exists, once it no longer runs here."""
         views = self.configs.views()
         for name, numbers in self.statuses.known().items():
             view = views.get(name)
@@ -810,6 +824,9 @@ class Herder:
                     self.statuses.write_task(TaskId(name, number), None)
             if is_stray(view, None) and not running:
                 self.statuses.write_connector(name, None)
+        for name in self.statuses.topic_users():
+            if is_stray(views.get(name), None) and not any(task.connector == name for task in self._tasks):
+                self.statuses.drop_topics(name)
 
     # Tasks.
 
@@ -879,6 +896,7 @@ class Herder:
                 "offsets": [{"partition": partition, "offset": offset} for partition, offset in self.offsets.of(unit.id.connector)],
                 "target": unit.target.value,
                 "generation": self.generation,
+                "levels": self._levels(),
             },
         )
         self._by_run[unit.run] = unit

@@ -176,6 +176,18 @@ class StatusStore:
                 return
         self.log.put_later(*topic_use_record(use.topic, use.connector, use))
 
+    def topic_users(self) -> list[str]:
+        """Connectors that have topics in use."""
+        with self._lock:
+            return [name for name, topics in self._state.topics.items() if topics]
+
+    def drop_topics(self, name: str) -> None:
+        """Remove all topics in use of a connector, without waiting."""
+        with self._lock:
+            topics = list(self._state.topics.get(name, {}))
+        for topic in topics:
+            self.log.put_later(*topic_use_record(topic, name, None))
+
     def forget_topics(self, name: str, *, limit_s: float) -> None:
         """Remove all topics in use of a connector."""
         with self._lock:

@@ -7,6 +7,7 @@ are hidden here. Levels are Connect's (OFF to ALL), looked up for the nearest an
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 import time
@@ -20,17 +21,26 @@ ROOT = "root"
 
 _METHOD_LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "exception": 40, "critical": 50, "fatal": 50, "msg": 20}
 _SECRET_WORDS = ("password", "secret", "jaas", "token")
+_MODULE = re.compile(r"dblog\.(dialects|kafka|readers|runtime)(\.\w+){1,3}")
 _KNOWN_LOGGERS = (
     "dblog",
+    "dblog.cli",
     "dblog.cluster",
     "dblog.cluster.herder",
     "dblog.cluster.processes",
     "dblog.cluster.stores",
+    "dblog.dialects",
     "dblog.kafka",
+    "dblog.kafka.admin",
+    "dblog.kafka.group",
+    "dblog.kafka.log",
+    "dblog.kafka.registry",
     "dblog.readers",
     "dblog.rest",
+    "dblog.rest.connectors",
     "dblog.runtime",
 )
+"""Every logger of the herder's process, and the packages of those in tasks, each of whose modules has one."""
 
 
 class LevelTable:
@@ -42,7 +52,9 @@ class LevelTable:
         self._modified_ms: dict[str, int | None] = {ROOT: None}
 
     def set(self, name: str, level: str) -> list[str]:
-        """Set a logger and all below it; the sorted names changed."""
+        """Set a logger and all below it; the sorted names changed, none for a logger that does not exist."""
+        if name != ROOT and name not in _KNOWN_LOGGERS and not _MODULE.fullmatch(name):
+            return []
         with self._lock:
             names = {name} | {known for known in (*self._levels, *_KNOWN_LOGGERS) if known.startswith(f"{name}.")}
             if name == ROOT:
@@ -54,16 +66,26 @@ class LevelTable:
             return sorted(names)
 
     def all(self) -> dict[str, tuple[str, int | None]]:
-        """Level and time of change of every logger that has a level of its own."""
+        """Level in force and time of change of every logger that is known."""
         with self._lock:
-            return {name: (level, self._modified_ms.get(name)) for name, level in sorted(self._levels.items())}
+            return {name: (self._effective(name), self._modified_ms.get(name)) for name in sorted({*self._levels, *_KNOWN_LOGGERS})}
+
+    def own(self) -> dict[str, str]:
+        """The loggers that have a level of their own, ancestors first."""
+        with self._lock:
+            return dict(sorted(self._levels.items()))
+
+    def take(self, levels: Mapping[str, str]) -> None:
+        """Set exactly these, as another process has them."""
+        with self._lock:
+            self._levels = {ROOT: self._levels[ROOT], **levels}
 
     def get(self, name: str) -> tuple[str, int | None] | None:
         """The same for one logger; one that exists without a level of its own has its ancestor's. None: no such logger."""
         with self._lock:
             if name in self._levels:
                 return self._levels[name], self._modified_ms.get(name)
-            return (self._effective(name), None) if name in _KNOWN_LOGGERS else None
+            return (self._effective(name), None) if name in _KNOWN_LOGGERS or _MODULE.fullmatch(name) else None
 
     def passes(self, name: str, level: int) -> bool:
         """Whether a line of that level is written."""
@@ -121,7 +143,8 @@ def _json(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str
 def _plain(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
     at, level, name, text = (event.pop(key, "") for key in ("timestamp", "level", "logger", "event"))
     trace = event.pop("exception", None)
-    fields = " ".join(f"{key}={value}" for key, value in event.items())
+    # Names come from users: none may begin a line that looks like ours.
+    fields = " ".join(f"{key}={value}" for key, value in event.items()).replace("\r", "\\r").replace("\n", "\n    ")
     return f"{at} {str(level).upper():7} {text}{' ' if fields else ''}{fields} [{name}]" + (f"\n{trace}" if trace else "")
 
 

@@ -75,11 +75,13 @@ async def set_logger(request: HttpRequest) -> Response:
     if str(level).upper() not in LEVELS:
         raise not_found(f"invalid log level '{level}'.")
     name, wanted = segment(request, "logger"), str(level).upper()
+    if TABLE.get(name) is None:
+        raise not_found(f"Logger {name} not found. GET /admin/loggers lists them.")
     if request.query_params.get("scope", "worker").lower() == "cluster":
         await ready(request)
         await ask(request, SetClusterLevel(name, wanted))
         return empty(HTTPStatus.NO_CONTENT)
-    return Answer(TABLE.set(name, wanted))
+    return Answer(services(request).herder.set_level(name, wanted))
 
 
 ROUTES = [

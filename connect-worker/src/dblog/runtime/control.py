@@ -17,6 +17,7 @@ import threading
 import traceback
 from typing import Any
 
+from dblog.observe.logs import TABLE
 from dblog.runtime.deadline import Deadline
 
 _READ_BYTES = 65536
@@ -76,8 +77,15 @@ class Control:
             if leases:
                 self._deadline.set(leases[-1])
             for message in messages:
-                if message.get("type") != "lease":
-                    self._messages.put(message)
+                match message:
+                    case {"type": "lease"}:
+                        pass
+                    case {"type": "level", "logger": str(name), "level": str(level)}:
+                        TABLE.set(name, level)  # here, so that it reaches a task that is busy
+                    case _:
+                        if isinstance(levels := message.get("levels"), dict):
+                            TABLE.take(levels)
+                        self._messages.put(message)
 
     def _receive(self) -> bytes:
         """All that has arrived, waiting for the first of it; nothing at the channel's end."""
