@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dblog.abort import Abort
 from dblog.config.connector import parse_connector
 from dblog.config.plugins import CONNECTORS
 from dblog.errors import DefiniteError
@@ -31,7 +32,7 @@ def account(source: Database) -> Iterator[str]:
 
 def validate(follower: Follower) -> None:
     plugin = next(c for c in CONNECTORS if c.flavor == follower.source.flavor)
-    check_database(plugin.flavor, parse_connector(plugin.options, follower.config))
+    check_database(plugin.flavor, parse_connector(plugin.options, follower.config), 60.0, Abort())
 
 
 def grants_in(text: str) -> list[str]:
@@ -197,3 +198,12 @@ def test_a_table_that_may_not_be_read_any_more_while_it_is_dumped_is_named_with_
         finally:
             follower.task.stop()
     assert [line["event"] for line in lines].count("dump done") == 1
+
+
+def test_the_check_of_a_configuration_runs_no_statement_of_the_user(source: Database) -> None:  # number 7 of the worker's safety
+    database = new_database(source, "checked")
+    follower = Follower(source, database, **{"database.initial.statements": "CREATE DATABASE made_by_a_check"})
+
+    validate(follower)
+
+    assert execute(source, "SHOW DATABASES LIKE 'made_by_a_check'") == []

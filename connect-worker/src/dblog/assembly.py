@@ -107,6 +107,7 @@ def assemble(
         check_database=check_database,
         check_reachable=None if check_reachable is None else lambda asked, limit_s: check_reachable(asked, worker, limit_s),
         override_policy=settings.text("connector.client.config.override.policy"),
+        allowed_hosts=settings.items_of("dblog.connector.allowed.hosts"),
     )
     services = Services(
         worker=worker,

@@ -24,6 +24,7 @@ from dblog.task import FORMAT_VARIABLE, LEVEL_VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from dblog.abort import Abort
     from dblog.cluster.validation import DatabaseCheck, ReachableCheck
     from dblog.config.options import Settings
     from dblog.config.worker import WorkerConfig
@@ -142,11 +143,11 @@ def own_version() -> str:
         return "0.0.0+source"
 
 
-def _check_database(flavor: str, settings: Settings) -> None:
+def _check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort) -> None:
     """What validation asks the database. Its modules are a third of all that a worker imports, and not needed to start tasks."""
     from dblog.readers.validation import check_database  # noqa: PLC0415
 
-    check_database(flavor, settings)
+    check_database(flavor, settings, limit_s, abort)
 
 
 def _check_reachable(settings: Settings, worker: WorkerConfig, limit_s: float) -> None:

@@ -1,6 +1,9 @@
 """The registry client against answers of a registry, good and bad."""
 
+import contextlib
 import json
+import socket
+import threading
 
 import httpx
 import pytest
@@ -70,7 +73,7 @@ def test_the_next_url_is_asked_when_one_is_away_and_stays_first():
 def test_an_overloaded_registry_may_recover(status):
     registry, calls = client(says(status, {"error_code": 50001, "message": "no leader"}), "http://a:1", "http://b:1")
 
-    with pytest.raises(TransientError, match=rf"not available for t-value .*HTTP {status} no leader"):
+    with pytest.raises(TransientError, match=rf"not available for t-value .*HTTP {status}, error 50001"):
         registry.register("t-value", '"int"')
     assert len(calls) == 2
 
@@ -85,11 +88,11 @@ def test_a_registry_that_is_away_may_come_back():
 @pytest.mark.parametrize(
     ("status", "text"),
     [
-        (409, r"refuses the new schema of subject t-value: .*\(reader field missing\).*PUT http://r:1/config/t-value"),
-        (422, "calls the schema of subject t-value invalid: reader field missing"),
+        (409, r"refuses the new schema of subject t-value: .*\(HTTP 409, error 409\).*PUT http://r:1/config/t-value"),
+        (422, "calls the schema of subject t-value invalid: HTTP 422, error 422"),
         (401, r"refuses access to subject t-value .*basic\.auth\.user\.info"),
         (404, r"does not know t-value .*auto\.register\.schemas=true"),
-        (400, "refuses t-value: reader field missing"),
+        (400, "refuses t-value: HTTP 400, error 400"),
     ],
 )
 def test_a_refusal_names_subject_reason_and_remedy(status, text):
@@ -152,3 +155,73 @@ def test_a_setting_that_cannot_be_used_is_named_with_its_prefix(settings, option
         RegistryAccess.from_settings(settings, option_prefix="key.converter.", own_url=None)
 
     assert list(e.value.errors) == [f"key.converter.{option}"]
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 409, 418, 422, 429, 500, 503])
+def test_what_a_foreign_address_answers_is_never_shown(status):  # number 5 of the worker's safety
+    registry, _ = client(says(status, {"error_code": 40401, "message": "AKIA-canary"}), "http://169.254.169.254")
+
+    for ask in (lambda: registry.register("t", '"int"'), lambda: registry.latest("t"), lambda: registry.ask_whether_there(limit_s=5)):
+        try:
+            ask()
+        except (DefiniteError, TransientError) as e:
+            assert "canary" not in str(e)  # noqa: PT017  it may also succeed
+
+
+def test_the_workers_own_registry_may_say_why():  # number 5
+    access = RegistryAccess.from_settings({}, option_prefix="value.converter.", own_url="http://127.0.0.1:8083")
+    registry = RegistryClient(access, transport=httpx.MockTransport(says(409, {"error_code": 409, "message": "reader field missing"})))
+
+    with pytest.raises(DefiniteError, match="reader field missing"):
+        registry.register("t", '"int"')
+
+
+def test_a_redirect_is_not_followed():  # number 5
+    asked = []
+
+    def answer(request):
+        asked.append(request.url.host)
+        return httpx.Response(302, headers={"location": "http://169.254.169.254/"})
+
+    registry, _ = client(answer)
+    with pytest.raises(DefiniteError):
+        registry.register("t", '"int"')
+    registry.ask_whether_there(limit_s=5)
+
+    assert set(asked) == {"r"}
+
+
+def test_an_answer_of_any_size_is_not_kept():  # number 5
+    registry, _ = client(lambda request: httpx.Response(200, content=(b"x" * 65536 for _ in range(100_000))))
+
+    with pytest.raises(DefiniteError, match="too large"):
+        registry.register("t", '"int"')
+
+
+def test_an_address_that_answers_a_byte_now_and_then_is_left_in_time():  # number 11 of the worker's safety
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stop = threading.Event()
+
+        def drip():
+            peer, _ = server.accept()
+            with peer, contextlib.suppress(OSError):
+                while not stop.wait(0.05):
+                    peer.sendall(b"H")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            access = RegistryAccess(urls=(f"http://127.0.0.1:{server.getsockname()[1]}",))
+            with pytest.raises(TransientError, match="TimeoutError"):
+                RegistryClient(access).ask_whether_there(limit_s=1)
+        finally:
+            stop.set()
+            thread.join(10)
+
+
+@pytest.mark.parametrize("url", ["ftp://r", "file:///etc/passwd", "http://[r", "http://r:port", "http://", "r:8081"])
+def test_an_url_that_is_none_is_refused_by_its_option(url):  # number 17 of the worker's safety
+    with pytest.raises(ConfigError) as raised:
+        RegistryAccess.from_settings({"schema.registry.url": url}, option_prefix="value.converter.", own_url=None)
+
+    assert list(raised.value.errors) == ["value.converter.schema.registry.url"]

@@ -3,8 +3,11 @@
 import contextlib
 import json
 import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 from dblog.rest.bodies import BODY_BYTES_MAX
 from dblog.rest.connections import CONNECTIONS_MAX, HEAD_S
@@ -194,3 +197,67 @@ def test_a_name_that_is_not_the_workers_is_refused_when_names_are_listed(kafka, 
         assert worker.client.get("/connectors", headers={"host": "worker.example:8083"}).status_code == 200
         assert worker.client.get("/connectors").status_code == 200
         assert worker.client.get("/health", headers={"host": "10.0.0.7:8083"}).status_code == 200
+
+
+# Checks of configurations.
+
+
+@contextlib.contextmanager
+def tarpit():
+    """A server that sends its greeting byte by byte and never ends it; its port, and how many are connected."""
+    peers: dict[socket.socket, int] = {}
+    greeting = b"\xff\xff\x00\x00\x0a" + b"8" * 65530
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as server:
+        server.settimeout(0.05)
+        stop = threading.Event()
+
+        def drip():
+            while not stop.is_set():
+                with contextlib.suppress(TimeoutError):
+                    peers[server.accept()[0]] = 0
+                for peer in list(peers):
+                    try:
+                        peer.setblocking(False)
+                        with contextlib.suppress(BlockingIOError):
+                            if peer.recv(100) == b"":
+                                raise ConnectionResetError
+                        peers[peer] += peer.send(greeting[peers[peer] : peers[peer] + 1])
+                    except OSError:
+                        del peers[peer]
+                        peer.close()
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            yield server.getsockname()[1], lambda: len(peers)
+        finally:
+            stop.set()
+            thread.join(10)
+            for peer in peers:
+                peer.close()
+
+
+def test_checks_of_a_server_that_never_ends_its_answer_leave_nothing_behind(worker):  # number 11 of the worker's safety
+    with tarpit() as (port, connected), ThreadPoolExecutor(30) as pool:
+        config = connector_config(name="a", database_hostname="127.0.0.1", database_port=str(port), connection_validation_timeout_ms="300")
+
+        def check(_number):
+            return httpx.put(f"{worker.url}/connector-plugins/MySql/config/validate", json=config, timeout=60)
+
+        answers = list(pool.map(check, range(60)))
+
+        assert {answer.status_code for answer in answers} <= {200, 503}
+        assert all(int(answer.headers["retry-after"]) > 0 for answer in answers if answer.status_code == 503)
+        until(lambda: not connected(), limit_s=10, what=lambda: f"{connected()} sockets to be closed")
+
+
+def test_a_full_house_of_checks_is_503_and_opens_again(worker, name):  # number 11
+    with tarpit() as (port, _), ThreadPoolExecutor(16) as pool:
+        config = connector_config(name="a", database_hostname="127.0.0.1", database_port=str(port), connection_validation_timeout_ms="3000")
+        url = f"{worker.url}/connector-plugins/MySql/config/validate"
+        held = [pool.submit(httpx.put, url, json=config, timeout=60) for _ in range(16)]
+
+        full = until(lambda: answer if (answer := worker.create(name)).status_code == 503 else None, what=lambda: "the house to be full")
+        assert full.headers["retry-after"]
+        assert all(each.result(30).status_code == 200 for each in held)
+        assert worker.create(name).status_code in (201, 409)

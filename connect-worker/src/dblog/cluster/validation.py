@@ -7,13 +7,16 @@ runs in REST's worker threads and never in the herder's. No resolved secret leav
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dblog.abort import Abort
 from dblog.cluster.requests import RequestError, bad_request
 from dblog.config.clients import check_connector_clients
 from dblog.config.connector import check_connector
+from dblog.config.hosts import check_hosts
 from dblog.config.infos import config_infos
 from dblog.config.options import HIDDEN, Kind, Properties, Settings
 from dblog.config.plugins import CONNECTORS, Plugin, find_connector
@@ -21,14 +24,19 @@ from dblog.config.providers import Provider, Resolution, resolve
 from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
 
-DatabaseCheck = Callable[[str, Settings], None]
-"""Given the flavor and the settings, connects and checks; raises ``ConfigError`` to name keys, else ``DefiniteError`` or
-``TransientError``."""
+DatabaseCheck = Callable[[str, Settings, float, Abort], None]
+"""Given the flavor, the settings, a limit in seconds and what cuts its connections, connects and checks; raises ``ConfigError`` to name keys, else
+``DefiniteError`` or ``TransientError``."""
 
 ReachableCheck = Callable[[Settings, WorkerConfig, float], None]
 """Given the settings, the worker's and a limit in seconds, asks brokers and registry; raises ``ConfigError`` to name the keys of what does not answer."""
 
 _REACHABLE_LIMIT_S = 10.0
+_DATABASE_LIMIT_S = 60.0
+"""connection.validation.timeout.ms's default, and the longest: whoever posts a configuration must not hold a place for longer."""
+_CUT_AGAIN_S = 0.25
+_CUT_LIMIT_S = 20.0
+"""A name service may be slow to fail, and cannot be cut."""
 
 _DATABASE_KEY = "database.hostname"
 """Where Debezium reports what the database says."""
@@ -52,11 +60,13 @@ class Validator:
         check_database: DatabaseCheck | None,
         check_reachable: Callable[[Settings, float], None] | None = None,
         override_policy: str = "All",
+        allowed_hosts: Sequence[str] = (),
     ) -> None:
         self._providers = providers
         self._check_database = check_database
         self._check_reachable = check_reachable
         self._override_policy = override_policy
+        self._allowed_hosts = allowed_hosts
 
     def validate(self, properties: Properties) -> Validation:
         """Every message for a configuration; 400 for one without a known class."""
@@ -68,8 +78,12 @@ class Validator:
         errors = {name: list(texts) for name, texts in checked.errors.items() if name not in resolution.errors}
         for name, texts in resolution.errors.items():
             errors.setdefault(name, []).extend(texts)
-        for name, texts in check_connector_clients(resolution.values, self._override_policy).items():
-            errors.setdefault(name, []).extend(texts)
+        for refused in (
+            check_connector_clients(resolution.values, self._override_policy),
+            check_hosts(resolution.values, self._allowed_hosts),
+        ):
+            for name, texts in refused.items():
+                errors.setdefault(name, []).extend(texts)
         if not errors:
             errors = self._errors_outside(plugin, Settings(checked.values, resolution.values))
         hide = hider(resolution, properties, plugin)
@@ -139,22 +153,30 @@ class Validator:
 
 
 def _within_limit(check: DatabaseCheck, flavor: str, settings: Settings) -> None:
-    """Run the check, and give it up after ``connection.validation.timeout.ms``: a database that hangs is an error, not a request that does."""
+    """Run the check, and cut it off after ``connection.validation.timeout.ms``: a database that hangs is an error, not a request that does.
+
+    Returns when the check's thread has ended: whoever asks again and again must not leave threads and sockets behind.
+    """
     raised: list[BaseException] = []
+    limit_s = min(settings.integer("connection.validation.timeout.ms") / 1000, _DATABASE_LIMIT_S)
+    abort = Abort()
 
     def run() -> None:
         try:
-            check(flavor, settings)
+            check(flavor, settings, limit_s, abort)
         except BaseException as e:  # noqa: BLE001  raised again by the caller's thread
             raised.append(e)
 
-    limit_ms = settings.integer("connection.validation.timeout.ms")
     thread = threading.Thread(target=run, name="database-check", daemon=True)
     thread.start()
-    thread.join(limit_ms / 1000)
+    thread.join(limit_s)
     if thread.is_alive():
+        given_up_s = time.monotonic() + _CUT_LIMIT_S
+        while thread.is_alive() and time.monotonic() < given_up_s:
+            abort.call()
+            thread.join(_CUT_AGAIN_S)
         raise TransientError(
-            f"the database did not answer within {limit_ms} ms (connection.validation.timeout.ms); check that database.hostname and "
+            f"the database did not answer within {limit_s * 1000:.0f} ms (connection.validation.timeout.ms); check that database.hostname and "
             "database.port lead to it, and that nothing between drops packets"
         )
     if raised:

@@ -156,6 +156,14 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(name="access.control.allow.methods", doc="Methods that browsers may call.", default="", importance=Importance.LOW),
     Option(
+        name="dblog.connector.allowed.hosts",
+        doc="Hosts that connectors may name as database, brokers, registry or proxy: host, host:port, *.suffix or a network such as 10.1.0.0/16; "
+        "empty: any. Asked when a connector is posted and again when its task starts.",
+        kind=Kind.LIST,
+        default="",
+        importance=Importance.LOW,
+    ),
+    Option(
         name="dblog.rest.allowed.hosts",
         doc="Names, with or without port, that clients may reach the REST interface by (their Host header); empty: any. A list keeps a web page from "
         "pointing a name of its own at this worker.",

@@ -6,7 +6,9 @@ DefiniteError with the subject and the registry's own reason. Ids never change, 
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -19,6 +21,8 @@ from dblog.errors import ConfigError, DefiniteError, TransientError
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 TIMEOUT_S = 30.0
+_ANSWER_BYTES_MAX = 16 * 1024 * 1024
+_ERROR_CODE_MAX = 99_999
 
 _REFUSED = object()
 """A 404 is an error."""
@@ -36,6 +40,8 @@ class RegistryAccess:
     ca_file: str | None = None
     certificate_file: str | None = None
     proxy: str | None = None
+    trusted: bool = False
+    """Whether its words may be shown: those of the worker's own. What a foreign address answers is not for whoever named it."""
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str], *, option_prefix: str, own_url: str | None) -> Self:
@@ -68,6 +74,7 @@ class RegistryAccess:
             headers={k.removeprefix("request.header."): v for k, v in settings.items() if k.startswith("request.header.")},
             ca_file=_pem(settings, "truststore", option_prefix),
             certificate_file=_pem(settings, "keystore", option_prefix),
+            trusted=urls == (own_url,),
             proxy=f"http://{settings['proxy.host']}:{settings.get('proxy.port', '80')}" if settings.get("proxy.host") else None,
         )
 
@@ -76,8 +83,12 @@ def _without_logins(urls: Sequence[str], option_prefix: str) -> tuple[tuple[str,
     bare = []
     login: tuple[str, str] | None = None
     for url in urls:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(url)
+            known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            known = False
+        if not known:
             raise ConfigError({f"{option_prefix}schema.registry.url": ["has not the form http://host:port"]})
         if parts.username is not None:
             login = (unquote(parts.username), unquote(parts.password or ""))
@@ -109,15 +120,17 @@ class RegistryClient:
             if access.certificate_file:
                 verify.load_cert_chain(access.certificate_file)
         self._urls = list(access.urls)
-        self._client = httpx.Client(
-            auth=access.login,
-            headers=headers,
-            timeout=timeout_s,
-            transport=transport,
-            verify=verify,
-            proxy=access.proxy,
-            trust_env=False,  # a proxy of the environment is not for a registry on this machine; proxy.host says otherwise
-        )
+        self._arguments: dict[str, Any] = {
+            "auth": access.login,
+            "headers": headers,
+            "transport": transport,
+            "verify": verify,
+            "proxy": access.proxy,
+            "trust_env": False,  # a proxy of the environment is not for a registry on this machine; proxy.host says otherwise
+        }
+        self._timeout_s = timeout_s
+        self._trusted = access.trusted
+        self._client = httpx.Client(**self._arguments, timeout=timeout_s)
         self._ids: dict[tuple[str, str, bool], int] = {}
         self._texts: dict[int, str] = {}
 
@@ -135,16 +148,25 @@ class RegistryClient:
         reasons = []
         for url in self._urls:
             try:
-                response = self._client.get(f"{url}/schemas/types", timeout=limit_s)
-            except httpx.HTTPError as e:
+                status = asyncio.run(self._status_of(f"{url}/schemas/types", limit_s=limit_s))
+            except (httpx.HTTPError, TimeoutError) as e:
                 reasons.append(f"{url}: {type(e).__name__}")
                 continue
-            if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-                raise DefiniteError(f"the schema registry {url} refuses the login of this converter (HTTP {response.status_code})")
-            if response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+            if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                raise DefiniteError(f"the schema registry {url} refuses the login of this converter (HTTP {status})")
+            if status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 return
-            reasons.append(f"{url}: HTTP {response.status_code}")
+            reasons.append(f"{url}: HTTP {status}")
         raise TransientError(f"no schema registry answers ({'; '.join(reasons)})")
+
+    async def _status_of(self, url: str, *, limit_s: float) -> int:
+        """The status of an answer whose body is not read. Not by the other client: it waits for each byte anew, and a byte now and then holds it for ever."""
+        async with (
+            asyncio.timeout(limit_s),
+            httpx.AsyncClient(**self._arguments, timeout=limit_s) as client,
+            client.stream("GET", url) as response,
+        ):
+            return response.status_code
 
     def register(self, subject: str, text: str, *, normalize: bool = False) -> int:
         """The id of the schema under ``subject``, registered if it is new. 409 (not compatible) and 422 (not valid) are DefiniteErrors."""
@@ -203,41 +225,57 @@ class RegistryClient:
         reason = ""
         for url in list(self._urls):
             try:
-                response = self._client.request(method, url + path, json=body)
+                response = self._request(method, url, path, body)
             except httpx.HTTPError as e:
                 failure, reason = e, f"{url}: {type(e).__name__}"
                 self._urls.append(self._urls.pop(0))
                 continue
             if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
-                failure, reason = None, f"{url}: HTTP {response.status_code} {_message(response)}"
+                failure, reason = None, f"{url}: HTTP {response.status_code}{self._words(response)}"
                 self._urls.append(self._urls.pop(0))
                 continue
             if response.status_code == HTTPStatus.NOT_FOUND and missing is not _REFUSED:
                 return missing
             if not response.is_success:
-                raise _refusal(response, subject, url)
+                raise _refusal(response.status_code, f"HTTP {response.status_code}{self._words(response)}", subject, url)
             try:
                 return response.json()
             except ValueError as e:
                 raise DefiniteError(f"{url} does not answer like a schema registry; check schema.registry.url") from e
         raise TransientError(f"schema registry not available for {subject} ({reason})") from failure
 
+    def _request(self, method: str, url: str, path: str, body: Mapping[str, Any] | None) -> httpx.Response:
+        """An answer of bounded size, in bounded time. Redirects are not followed."""
+        until_s = time.monotonic() + self._timeout_s
+        data = bytearray()
+        with self._client.stream(method, url + path, json=body) as response:
+            for piece in response.iter_bytes():
+                data += piece
+                if len(data) > _ANSWER_BYTES_MAX:
+                    raise DefiniteError(f"{url} does not answer like a schema registry: its answer is too large; check schema.registry.url")
+                if time.monotonic() > until_s:
+                    raise httpx.ReadTimeout("the answer takes too long")
+        return httpx.Response(response.status_code, content=bytes(data))
+
+    def _words(self, response: httpx.Response) -> str:
+        """The number that Confluent's registry gives its errors, and the words of the worker's own."""
+        try:
+            answer = response.json()
+        except ValueError:
+            return ""
+        if not isinstance(answer, dict):
+            return ""
+        code, message = answer.get("error_code"), answer.get("message")
+        number = f", error {code}" if isinstance(code, int) and 0 <= code <= _ERROR_CODE_MAX else ""
+        return number + (f": {message}" if self._trusted and isinstance(message, str) else "")
+
 
 def _segment(subject: str) -> str:
     return quote(subject, safe="")
 
 
-def _message(response: httpx.Response) -> str:
-    try:
-        answer = response.json()
-    except ValueError:
-        return ""
-    return str(answer.get("message", "")) if isinstance(answer, dict) else ""
-
-
-def _refusal(response: httpx.Response, subject: str, url: str) -> DefiniteError:
-    reason = _message(response) or f"HTTP {response.status_code}"
-    match response.status_code:
+def _refusal(status: int, reason: str, subject: str, url: str) -> DefiniteError:
+    match status:
         case HTTPStatus.CONFLICT:
             return DefiniteError(
                 f"the schema registry refuses the new schema of subject {subject}: not compatible with the earlier version ({reason}); "

@@ -5,6 +5,9 @@ Nothing is created or changed here; the watermark table is made when the task st
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from dblog.abort import Abort
 from dblog.config.options import Settings
 from dblog.core.selection import Selection, named_parts
 from dblog.dialects.mysql import sql
@@ -13,12 +16,17 @@ from dblog.readers.binlog_dialect import DIALECTS, rereads
 from dblog.readers.start import dumps_at_all
 
 
-def check_database(flavor: str, settings: Settings) -> None:
-    """Raise what makes the connector's start pointless; ``flavor`` is the connector plugin's."""
+def check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort) -> None:
+    """Raise what makes the connector's start pointless; ``flavor`` is the connector plugin's.
+
+    No connection waits for longer than ``limit_s``, and ``abort`` cuts them all. The user's initial statements are not run: a check changes nothing.
+    """
     marks = sql.parse_table_name(settings.text("dblog.watermark.table"))
     selection = Selection.from_settings(settings.originals, never=frozenset({marks}))
     reads = dumps_at_all(settings.text("snapshot.mode")) or rereads(settings)
-    session = DIALECTS[flavor].connect(settings_of(settings))
+    where = settings_of(settings)
+    where = replace(where, connect_timeout_s=min(where.connect_timeout_s, limit_s), initial_statements=(), abort=abort)
+    session = DIALECTS[flavor].connect(where)
     try:
         tables = session.read_catalog(selection.includes)
         session.check(

@@ -25,6 +25,7 @@ import structlog
 from confluent_kafka import KafkaError
 
 from dblog.config.clients import check_connector_clients, to_librdkafka
+from dblog.config.hosts import check_hosts
 from dblog.config.topic_creation import topic_rules
 from dblog.config.worker import WorkerConfig, read_worker_config
 from dblog.core.backoff import Backoff
@@ -188,8 +189,10 @@ class Supervisor:
     def _run_once(self, order: StartOrder, offset: OffsetMap | None) -> OffsetMap | None:
         """One life; returns the last stored offset after an orderly stop, raises _RestartError carrying it after a transient error."""
         worker = read_worker_config(order.worker)
-        # Asked again: the policy may be another one than when the connector was posted, and the config topic has other writers.
-        if refused := check_connector_clients(order.config, worker.settings.text("connector.client.config.override.policy")):
+        # Asked again: policy and hosts may be others than when the connector was posted, and the config topic has other writers.
+        refused = check_connector_clients(order.config, worker.settings.text("connector.client.config.override.policy"))
+        refused |= check_hosts(order.config, worker.settings.items_of("dblog.connector.allowed.hosts"))
+        if refused:
             raise ConfigError(refused)
         task = self._factory(order)
         run: _Run | None = None

@@ -20,6 +20,7 @@ from typing import Any
 import pymysql
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
+from dblog.abort import Abort
 from dblog.dialects.mysql import sql
 from dblog.errors import DblogError, DefiniteError, ServerChangedError, TransientError
 
@@ -55,6 +56,8 @@ class ConnectSettings:
     keep_alive: bool = True
     keep_alive_interval_s: int = 60
     initial_statements: tuple[str, ...] = ()
+    abort: Abort | None = field(default=None, repr=False, compare=False)
+    """Cuts every connection that is made with these settings, also while it is being made."""
 
     @property
     def address(self) -> str:
@@ -152,10 +155,14 @@ class Wire:
 
     def abort(self) -> None:
         """Cut the connection at once, also from another thread and in the middle of a statement: its reader gets a TransientError."""
-        sock = self._connection._sock  # noqa: SLF001
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+        _cut(self._connection)
+
+
+def _cut(connection: Any) -> None:
+    sock = connection._sock  # noqa: SLF001
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
 
 
 def identity(uuid: str | None, server_id: int | str) -> str:
@@ -185,8 +192,11 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
         connection = pymysql.connect(
             host=settings.host, port=settings.port, user=settings.user, password=settings.password.encode(), charset="utf8mb4",
             connect_timeout=max(settings.connect_timeout_s, 0.001), read_timeout=max(settings.connect_timeout_s, 1.0), autocommit=True,
-            program_name="dblog", **tls,
+            program_name="dblog", defer_connect=True, **tls,
         )  # fmt: skip
+        if settings.abort is not None:
+            settings.abort.on(lambda: _cut(connection))
+        connection.connect()
     except pymysql.err.InternalError as e:
         raise _no_server(settings) from e
     except pymysql.err.Error as e:
