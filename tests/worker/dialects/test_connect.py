@@ -7,6 +7,7 @@ import datetime as dt
 import re
 import socket
 import ssl
+import struct
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,15 @@ import pymysql
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat, pkcs12
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    pkcs12,
+)
 from dblog.dialects.mysql import check, connect
 from dblog.dialects.mysql.connect import (
     ConnectSettings,
@@ -100,6 +108,88 @@ def test_what_does_not_speak_the_protocol_is_definite_or_lost_with_its_address(g
         thread.join(10)
 
 
+# -- servers that want the password, or a file ------------------------------------------------------------------------------------------------
+
+SALT = b"12345678", b"901234567890"
+OK = b"\0\0\0\x02\0\0\0"
+KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+PEM = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def greeting_without_tls(plugin: bytes) -> bytes:
+    capabilities = 0x0000_0200 | 0x0000_8000 | 0x0008_0000 | 0x0000_0001  # protocol 4.1, secure connection, login methods, long password
+    low, high = struct.pack("<H", capabilities & 0xFFFF), struct.pack("<H", capabilities >> 16)
+    return b"\x0a8.4.0\0\x07\0\0\0" + SALT[0] + b"\0" + low + b"\xff\x02\0" + high + b"\x15" + bytes(10) + SALT[1] + b"\0" + plugin + b"\0"
+
+
+def hostile(plugin: bytes, *answers: bytes, **settings) -> tuple[Exception | None, list[bytes]]:
+    """What comes of a connection to a server that says these packets in turn, and what it was sent."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with listener.accept()[0] as peer, contextlib.suppress(OSError, struct.error):
+                peer.settimeout(10)
+                file = peer.makefile("rb")
+                number = 0
+                for packet in (greeting_without_tls(plugin), *answers):
+                    peer.sendall(struct.pack("<I", len(packet))[:3] + bytes([number]) + packet)
+                    (head,) = struct.unpack("<I", file.read(4))
+                    heard.append(file.read(head & 0xFFFFFF))
+                    number = ((head >> 24) + 1) % 256
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        failure: Exception | None = None
+        where = ConnectSettings(host="127.0.0.1", port=listener.getsockname()[1], user="u", password="pass-canary", connect_timeout_s=5.0)
+        try:
+            connect.open_wire(replace(where, **settings)).close()
+        except Exception as e:  # noqa: BLE001  what it is, is the question
+            failure = e
+        thread.join(10)
+    return failure, heard
+
+
+@pytest.mark.parametrize(("method", "prompt"), [(b"mysql_clear_password", b""), (b"dialog", b"\x04Password: ")])
+@pytest.mark.parametrize("mode", ["preferred", "disabled"])
+def test_the_password_is_not_sent_in_clear_text_without_tls(method, prompt, mode):  # number 2 of the worker's safety
+    failure, heard = hostile(b"mysql_native_password", b"\xfe" + method + b"\0" + prompt, OK, ssl_mode=mode)
+
+    assert isinstance(failure, DefiniteError)
+    assert method.decode() in str(failure)
+    assert "database.ssl.mode" in str(failure)
+    assert not any(b"pass-canary" in packet for packet in heard)
+
+
+@pytest.mark.parametrize(
+    "answers", [(b"\x01\x04", b"\x01" + PEM, OK), (b"\xfesha256_password\0" + b"".join(SALT) + b"\0", b"\x01" + PEM, OK)]
+)
+def test_the_password_is_not_encrypted_with_a_key_that_just_anybody_sends(answers):  # number 2
+    failure, heard = hostile(b"caching_sha2_password", *answers)
+
+    assert isinstance(failure, DefiniteError)
+    assert "driver.allowPublicKeyRetrieval" in str(failure)
+    assert not any(len(packet) >= 256 for packet in heard[1:])  # nothing that was encrypted with it
+
+
+def test_a_user_who_trusts_the_network_may_allow_the_key():  # number 2
+    _, heard = hostile(b"caching_sha2_password", b"\x01\x04", b"\x01" + PEM, OK, takes_public_key=True)
+
+    encrypted = next(packet for packet in heard if len(packet) == 256)
+    mixed = KEY.decrypt(encrypted, padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None))  # noqa: S303  the protocol's
+    assert bytes(a ^ b for a, b in zip(mixed, b"".join(SALT) * 2, strict=False)) == b"pass-canary\0"
+
+
+def test_a_server_that_asks_for_a_file_gets_nothing(tmp_path):  # S24
+    (tmp_path / "secret").write_text("file-canary")
+
+    failure, heard = hostile(b"mysql_native_password", OK, OK, b"\xfb" + str(tmp_path / "secret").encode(), OK)
+
+    assert isinstance(failure, DefiniteError)
+    assert "not a MySQL or MariaDB server" in str(failure)
+    assert not any(b"file-canary" in packet for packet in heard)
+
+
 # -- TLS ----------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -135,6 +225,16 @@ def stores(identity, tmp_path: Path) -> dict[str, str]:
     (tmp_path / "old.jks").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     (tmp_path / "other").write_bytes(b"something else")
     return {path.name: str(path) for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("mode", ["verify_ca", "verify_identity"])
+@pytest.mark.parametrize("store", ["trust.pem", "trust.p12"])
+def test_with_a_truststore_only_its_certificates_count(stores, store, mode):  # number 3 of the worker's safety
+    settings = replace(SETTINGS, ssl_mode=mode, truststore=stores[store], truststore_password="pw")
+
+    trusted = connect._tls_arguments(settings)["ssl"].get_ca_certs()
+
+    assert [dict(part[0] for part in each["subject"]) for each in trusted] == [{"commonName": "reader"}]
 
 
 @pytest.mark.parametrize("store", ["trust.pem", "trust.p12"])

@@ -1229,6 +1229,14 @@ def _family_options(*, ssl_modes: tuple[str, ...], ssl_default: str, locking: tu
             label="SSL mode",
             choices=ssl_modes,
         ),
+        _bool(
+            name="driver.allowPublicKeyRetrieval",
+            doc="Whether the password may be encrypted with a key that the server sends over a connection without TLS (caching_sha2_password).",
+            default="false",
+            importance=_LOW,
+            group=CONNECTION,
+            label="Allow public key retrieval",
+        ),
         _opt(
             name="time.precision.mode",
             doc="How times are written; adaptive is not allowed for this source, as in Debezium.",
@@ -1266,7 +1274,7 @@ MARIADB_OPTIONS = _ordered(
 
 _REFUSED_PATTERNS = (
     (re.compile(r"snapshot\.select\.statement\.overrides\..+"), _not_yet("take a SELECT of the user's own")),
-    (re.compile(r"driver\..+"), "a JDBC driver's settings mean nothing to this worker; remove the key"),
+    (re.compile(r"driver\.(?!allowPublicKeyRetrieval$).+"), "a JDBC driver's settings mean nothing to this worker; remove the key"),
 )
 """Families of keys that would change what is written, and that must not be ignored."""
 

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from dblog.abort import Abort
 from dblog.dialects.mysql import sql
+from dblog.dialects.mysql.guarded import GuardedConnection
 from dblog.errors import DblogError, DefiniteError, ServerChangedError, TransientError
 
 SSL_MODES = {
@@ -56,6 +57,8 @@ class ConnectSettings:
     keep_alive: bool = True
     keep_alive_interval_s: int = 60
     initial_statements: tuple[str, ...] = ()
+    takes_public_key: bool = False
+    """Whether the password may be encrypted with a key that the server sends over a connection without TLS."""
     abort: Abort | None = field(default=None, repr=False, compare=False)
     """Cuts every connection that is made with these settings, also while it is being made."""
 
@@ -87,6 +90,7 @@ def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
         keep_alive=bool(get("connect.keep.alive", True)),
         keep_alive_interval_s=max(1, int(get("connect.keep.alive.interval.ms", 60_000)) // 1000),
         initial_statements=split_statements(statements),
+        takes_public_key=bool(get("driver.allowPublicKeyRetrieval", False)),
     )
 
 
@@ -130,6 +134,8 @@ class Wire:
                 return list(cursor.fetchall())
         except pymysql.err.Error as e:
             raise translate(e, self.settings, doing) from e
+        except RuntimeError as e:  # the answer asks for a file of this machine (LOAD DATA LOCAL), which nobody ordered and nobody gets
+            raise _no_server(self.settings) from e
 
     def query_bytes(self, statement: str, *, doing: str) -> list[tuple[Any, ...]]:
         """All rows, text as the bytes that came: for answers that the server itself does not keep in its connection's character set."""
@@ -189,7 +195,9 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
     """
     tls = _tls_arguments(settings)
     try:
-        connection = pymysql.connect(
+        connection = GuardedConnection(
+            takes_public_key=settings.takes_public_key,
+
             host=settings.host, port=settings.port, user=settings.user, password=settings.password.encode(), charset="utf8mb4",
             connect_timeout=max(settings.connect_timeout_s, 0.001), read_timeout=max(settings.connect_timeout_s, 1.0), autocommit=True,
             program_name="dblog", defer_connect=True, **tls,
@@ -262,7 +270,10 @@ def _tls_arguments(settings: ConnectSettings) -> dict[str, Any]:
         return {"ssl_disabled": True}
     if mode == "preferred" and not settings.keystore:
         return {}
-    context = ssl.create_default_context()
+    # With a truststore only its certificates count; the machine's own authorities would vouch for any server with a public certificate.
+    context = ssl.create_default_context(
+        cadata=_trusted(settings.truststore, settings.truststore_password) if settings.truststore else None
+    )
     # Certificates that MySQL makes for itself lack what strict verification asks for (Python 3.13's default).
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = False
@@ -270,8 +281,6 @@ def _tls_arguments(settings: ConnectSettings) -> dict[str, Any]:
     if mode in ("verify_ca", "verify_identity"):
         context.verify_mode = ssl.CERT_REQUIRED
         context.check_hostname = mode == "verify_identity"
-    if settings.truststore:
-        context.load_verify_locations(cadata=_trusted(settings.truststore, settings.truststore_password))
     if settings.keystore:
         _load_identity(context, settings.keystore, settings.keystore_password)
     return {"ssl": context}
