@@ -114,7 +114,7 @@ def assemble(
         herder=herder,
         validator=validator,
         checks=Checks(),
-        metrics=metrics_text(lambda: worker_numbers(herder)),
+        metrics=metrics_text(lambda: worker_numbers(herder, registry)),
         commit=commit,
     )
     app = build_app(services, further_routes=registry_routes(registry) if registry is not None else ())
@@ -153,7 +153,7 @@ def internal_topics(settings: Settings) -> list[TopicWanted]:
     return topics
 
 
-def worker_numbers(herder: Herder) -> WorkerNumbers:
+def worker_numbers(herder: Herder, registry: RegistryStore | None) -> WorkerNumbers:
     """What runs on this worker, for the metrics."""
     now = herder.snapshot()
     tasks = []
@@ -175,4 +175,5 @@ def worker_numbers(herder: Herder) -> WorkerNumbers:
         connectors={name: state.value.lower() for name, state in now.connectors.items()},
         tasks=tuple(tasks),
         startup_counts=herder.startup_counts(),
+        registry_records_skipped=registry.skipped if registry is not None else 0,
     )

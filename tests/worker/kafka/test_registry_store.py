@@ -318,3 +318,60 @@ def test_a_record_that_is_no_registry_record_is_skipped(key, value) -> None:
     assert [(entry.id, entry.deleted) for entry in store.versions("a")] == [(1, False)]
     assert store.register("a", schema(1)).id == 1
     assert store.register("b", schema(2)).id == 2
+
+
+POISON = [
+    (b"{}", b"{}"),
+    (b"", b"x"),
+    (b"[1]", b"[1]"),
+    (json.dumps({"keytype": "CONFIG", "subject": None, "magic": 0}).encode(), b'"NONE"'),
+    (json.dumps({"keytype": "CONFIG", "subject": None, "magic": 0}).encode(), b"NONE"),
+    (json.dumps({"keytype": "CONFIG", "subject": [], "magic": 0}).encode(), b'{"compatibilityLevel": "NONE"}'),
+    (json.dumps({"keytype": "CONFIG", "subject": None, "magic": 0}).encode(), b'{"compatibilityLevel": ["NONE"]}'),
+    (json.dumps({"keytype": "MODE", "subject": {}, "magic": 0}).encode(), b'{"mode": "READONLY"}'),
+    (json.dumps({"keytype": "DELETE_SUBJECT", "subject": "s", "magic": 0}).encode(), b'{"version": Infinity}'),
+    (json.dumps({"keytype": "DELETE_SUBJECT", "subject": "s", "magic": 0}).encode(), b'{"version": ' + b"9" * 5000 + b"}"),
+    (json.dumps({"keytype": "NOOP", "magic": 0}).encode(), b'{"idMax": 99999999999999999999}'),
+    (schema_key("poisoned", 1), b'{"id": 1e400, "schema": "x"}'),
+    (schema_key("poisoned", 1), b'{"id": 7, "schema": "\\"int\\"", "references": [1]}'),
+    (schema_key("poisoned", 1), b"[" * 100_000),
+]
+
+
+def test_a_record_that_nobody_understands_ends_neither_the_registry_nor_its_next_start(kafka, own_folder, store, another_store) -> None:
+    """Number 13 of the worker's safety."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for key, value in POISON:
+        producer.produce(own_folder.name, key=key, value=value)
+    producer.flush(30)
+
+    entry = store.register("s", schema(1))
+    again = another_store()
+
+    assert store.log.ended is None
+    assert again.skipped >= len(POISON) - 4
+    assert (entry.id, again.schema(1).schema) == (1, entry.schema)
+
+
+def test_references_that_double_at_every_level_are_visited_once(store) -> None:
+    """Number 12 of the worker's safety."""
+    store.register("t0", json.dumps({"type": "record", "name": "T0", "fields": []}))
+    for n in range(1, 25):
+        fields = [{"name": name, "type": f"T{n - 1}"} for name in "ab"]
+        references = [Reference(f"T{n - 1}", f"t{n - 1}", 1), Reference(f"T{n - 1}", f"t{n - 1}", 1)]
+        store.register(f"t{n}", json.dumps({"type": "record", "name": f"T{n}", "fields": fields}), references)
+
+    assert store.problems("t24", json.dumps({"type": "record", "name": "T24", "fields": []}), (), "AVRO", None) == []
+
+
+def test_too_long_a_chain_of_references_is_refused(store) -> None:
+    """Number 12."""
+    store.register("t0", json.dumps({"type": "record", "name": "T0", "fields": []}))
+
+    def chain(length: int) -> None:
+        for n in range(1, length):
+            text = json.dumps({"type": "record", "name": f"T{n}", "fields": [{"name": "a", "type": f"T{n - 1}"}]})
+            store.register(f"t{n}", text, [Reference(f"T{n - 1}", f"t{n - 1}", 1)])
+
+    with pytest.raises(RegistryError, match="over 50 steps"):
+        chain(60)

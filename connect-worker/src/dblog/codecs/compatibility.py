@@ -61,33 +61,46 @@ class _Field:
     aliases: tuple[str, ...]
 
 
-def check_level(new: str, earlier: Sequence[str], level: Level, *, names: Names | None = None) -> list[str]:
-    """What is wrong with ``new`` beside the earlier texts (oldest first), one line each; empty when it may be registered."""
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """A schema's text and the definitions that it refers to: each version has its own."""
+
+    text: str
+    names: Names = field(default_factory=dict)
+
+
+def check_level(new: SchemaVersion, earlier: Sequence[SchemaVersion], level: Level) -> list[str]:
+    """What is wrong with ``new`` beside the earlier versions (oldest first), one line each; empty when it may be registered."""
     if level is Level.NONE or not earlier:
         return []
     compared = earlier if level.endswith("_TRANSITIVE") else earlier[-1:]
     problems: list[str] = []
     for old in reversed(compared):
-        if level.startswith(("BACKWARD", "FULL")):
-            problems += [f"The new schema cannot read data of an earlier one: {text}" for text in read_problems(new, old, names=names)]
-        if level.startswith(("FORWARD", "FULL")):
-            problems += [f"An earlier schema cannot read data of the new one: {text}" for text in read_problems(old, new, names=names)]
+        try:
+            if level.startswith(("BACKWARD", "FULL")):
+                problems += [f"The new schema cannot read data of an earlier one: {text}" for text in read_problems(new, old)]
+            if level.startswith(("FORWARD", "FULL")):
+                problems += [f"An earlier schema cannot read data of the new one: {text}" for text in read_problems(old, new)]
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            problems.append("An earlier schema, or one that it refers to, is no Avro schema that can be compared")
     return problems
 
 
-def read_problems(reader: str, writer: str, *, names: Names | None = None) -> list[str]:
+def read_problems(reader: SchemaVersion, writer: SchemaVersion) -> list[str]:
     """Why data of ``writer`` cannot be read with ``reader``; empty when it can."""
-    return _Comparison().problems(
-        _parse(json.loads(reader), "", _Definitions(names)), _parse(json.loads(writer), "", _Definitions(names)), "/"
-    )
+    return _Comparison().problems(_nodes(reader), _nodes(writer), "/")
+
+
+def _nodes(version: SchemaVersion) -> _Node:
+    return _parse(json.loads(version.text), "", _Definitions(version.names))
 
 
 class _Definitions:
     """Named types of one schema, those defined elsewhere being parsed when first used."""
 
-    def __init__(self, names: Names | None) -> None:
+    def __init__(self, names: Names) -> None:
         self.nodes: dict[str, _Node] = {}
-        self._elsewhere = dict(names or {})
+        self._elsewhere = dict(names)
 
     def find(self, name: str, enclosing: str) -> _Node:
         for full in (full_name(name, None, enclosing), name):
@@ -138,20 +151,35 @@ def _parse_named(kind: str, schema: Mapping[str, Any], enclosing: str, defined: 
 
 
 class _Comparison:
-    """One walk over a reader and a writer; pairs being compared are taken as readable, which ends recursion."""
+    """One walk over a reader and a writer; pairs being compared are taken as readable, which ends recursion.
+
+    A pair is compared once, however many ways lead to it: types that hold the next one twice would be walked 2^n times. What was found while an open pair was
+    taken as readable holds only as long as that pair does, and is not kept.
+    """
 
     def __init__(self) -> None:
-        self._open: set[tuple[int, int]] = set()
+        self._open: dict[tuple[int, int], int] = {}
+        self._known: dict[tuple[int, int], list[str]] = {}
+        self._lowest_taken = 0
+        """The outermost open pair that was taken as readable in the walk so far."""
 
     def problems(self, reader: _Node, writer: _Node, path: str) -> list[str]:
         pair = (id(reader), id(writer))
+        if pair in self._known:
+            return self._known[pair][:1]
         if pair in self._open:
+            self._lowest_taken = min(self._lowest_taken, self._open[pair])
             return []
-        self._open.add(pair)
+        depth = self._open[pair] = len(self._open)
+        outside, self._lowest_taken = self._lowest_taken, depth
         try:
-            return self._compare(reader, writer, path)
+            found = self._compare(reader, writer, path)
         finally:
-            self._open.discard(pair)
+            del self._open[pair]
+        if self._lowest_taken >= depth:
+            self._known[pair] = found
+        self._lowest_taken = min(outside, self._lowest_taken)
+        return found
 
     def _compare(self, reader: _Node, writer: _Node, path: str) -> list[str]:
         if writer.kind == "union":

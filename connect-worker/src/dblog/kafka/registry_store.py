@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import structlog
 
 from dblog.codecs.avro_text import canonical_text
-from dblog.codecs.compatibility import Level, check_level
+from dblog.codecs.compatibility import Level, SchemaVersion, check_level
 from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.kafka.fenced import Overtaken, Write
 from dblog.kafka.log import CompactedLog, LogRecord
@@ -32,6 +32,10 @@ _log = structlog.get_logger("dblog.kafka.registry")
 _WRITE_LIMIT_S = 30.0
 _OPEN_LIMIT_S = 30.0
 _OVERTAKEN_PAUSE_MS = 200
+_REFERENCES_MAX = 200
+_REFERENCE_DEPTH_MAX = 50
+_ID_MAX = (1 << 31) - 1
+"""What the four bytes before a record's value can say, as Confluent reads them."""
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 
 
@@ -85,7 +89,7 @@ class RegistryState:
         """Take one record; False for one that is not understood."""
         subject = key.get("subject")
         match key.get("keytype"):
-            case "SCHEMA" if isinstance(subject, str) and isinstance(key.get("version"), int):
+            case "SCHEMA" if isinstance(subject, str) and _is_number(key.get("version")):
                 return self._apply_schema(subject, key["version"], value)
             case "CONFIG":
                 level = None if value is None else value.get("compatibilityLevel")
@@ -106,7 +110,7 @@ class RegistryState:
                 self.levels.pop(subject, None)
                 self.modes.pop(subject, None)
             case "NOOP":
-                if value is not None and isinstance(value.get("idMax"), int):
+                if value is not None and _is_number(value.get("idMax")):
                     self.id_max = max(self.id_max, value["idMax"])
             case _:
                 return False
@@ -118,7 +122,7 @@ class RegistryState:
             if not self.subjects.get(subject):
                 self.subjects.pop(subject, None)
             return True
-        if not isinstance(value.get("id"), int) or not isinstance(value.get("schema"), str):
+        if not _is_number(value.get("id")) or not isinstance(value.get("schema"), str):
             return False
         entry = Registered(
             subject=subject,
@@ -162,6 +166,8 @@ class RegistryStore:
         self._state = RegistryState()
         self._ids: dict[tuple[str, tuple[Reference, ...]], int] = {}
         self._ids_noted = 0
+        self.skipped = 0
+        """Records that were not understood since this process began."""
         self.log = make_log(topic, self._take)
         self._writer = self.log.fenced_writer()
         self._behind = True
@@ -187,10 +193,11 @@ class RegistryStore:
             value = None if record.value is None else json.loads(record.value)
             with self._lock:
                 known = isinstance(key, dict) and (value is None or isinstance(value, dict)) and self._state.apply(key, value)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except Exception:  # noqa: BLE001  whatever a record makes of the fold: it must end neither the registry nor its next start
             known = False
         if not known:
-            _log.warning("registry record skipped", offset=record.offset)
+            self.skipped += 1
+            _log.error("registry record skipped: it is not understood", topic=self.log.topic, offset=record.offset)
 
     # Reading.
 
@@ -279,12 +286,12 @@ class RegistryStore:
         canonical = self._canonical(text, references, type_name)
         if version is None:
             with self._lock:
-                earlier = [entry.schema for entry in self._state.versions(subject)]
+                earlier = self._state.versions(subject)
         else:
-            earlier = [self.version(subject, version).schema]
+            earlier = [self.version(subject, version)]
         with self._lock:
             level = self._state.level(subject)
-        return check_level(canonical, earlier, level, names=self._names(references))
+        return self._problems(canonical, references, earlier, level)
 
     # Writing.
 
@@ -318,7 +325,7 @@ class RegistryStore:
                 else:
                     version = mistaken.version
             schema_id = self._id_of(canonical, tuple(references)) or next_id
-            problems = check_level(canonical, [entry.schema for entry in live], level, names=self._names(references))
+            problems = self._problems(canonical, references, live, level)
             if problems:
                 details = "; ".join(problems)
                 raise RegistryError(
@@ -514,16 +521,42 @@ class RegistryStore:
         except DefiniteError as e:
             raise RegistryError(42201, f"Input schema is an invalid Avro schema: {e}") from e
 
+    def _problems(self, canonical: str, references: Sequence[Reference], earlier: Sequence[Registered], level: Level) -> list[str]:
+        """Each version is read with its own references: one name may mean another type by now."""
+        versions = [SchemaVersion(entry.schema, self._names(entry.references)) for entry in earlier] if level is not Level.NONE else []
+        return check_level(SchemaVersion(canonical, self._names(references)), versions, level)
+
     def _names(self, references: Sequence[Reference]) -> dict[str, Any]:
+        """The definitions that references lead to. Each version is visited once: what two others refer to would double the work at every level."""
         names: dict[str, Any] = {}
-        for reference in references:
-            try:
-                entry = self.version(reference.subject, str(reference.version), deleted=True)
-            except RegistryError as e:
-                raise RegistryError(42201, f"Schema reference {reference.name} cannot be found: {e.message}") from e
-            names |= self._names(entry.references)
-            names[reference.name] = json.loads(entry.schema)
+        visited: set[tuple[str, int]] = set()
+
+        def visit(those: Sequence[Reference], depth: int) -> None:
+            for reference in those:
+                try:
+                    entry = self.version(reference.subject, str(reference.version), deleted=True)
+                except RegistryError as e:
+                    raise RegistryError(42201, f"Schema reference {reference.name} cannot be found: {e.message}") from e
+                place = (entry.subject, entry.version)
+                if place not in visited:
+                    visited.add(place)
+                    if depth > _REFERENCE_DEPTH_MAX or len(visited) > _REFERENCES_MAX:
+                        raise RegistryError(
+                            42201,
+                            f"A schema may refer to {_REFERENCES_MAX} others, over {_REFERENCE_DEPTH_MAX} steps; put their definitions into one",
+                        )
+                    visit(entry.references, depth + 1)
+                try:
+                    names[reference.name] = json.loads(entry.schema)
+                except (ValueError, RecursionError) as e:
+                    raise RegistryError(42201, f"Schema reference {reference.name} leads to a schema that is no Avro") from e
+
+        visit(references, 1)
         return names
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _ID_MAX
 
 
 def schema_key(subject: str, version: int) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 TaskKey = tuple[str, int]
 
@@ -37,6 +37,7 @@ class WorkerNumbers:
     connectors: Mapping[str, str]
     tasks: tuple[TaskNumbers, ...]
     startup_counts: Mapping[str, int]
+    registry_records_skipped: int = 0
 
 
 TASK_DOCS = {
@@ -125,6 +126,9 @@ def _worker_families(now: WorkerNumbers) -> Iterable[Metric]:
         yield GaugeMetricFamily(
             f"{prefix}_failure_percentage", f"Share of starts of {kind}s that did not.", 1.0 - share if good + bad else 0.0
         )
+    yield CounterMetricFamily(
+        "dblog_registry_records_skipped", "Records of the registry's topic that were not understood.", now.registry_records_skipped
+    )
     total = GaugeMetricFamily("kafka_connect_worker_connector_total_task_count", "Tasks of a connector here.", labels=["connector"])
     for connector in now.connectors:
         total.add_metric([connector], sum(task.connector == connector for task in now.tasks))

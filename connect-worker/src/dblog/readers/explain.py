@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dblog.codecs.compatibility import Level, check_level
+from dblog.codecs.compatibility import Level, SchemaVersion, check_level
 from dblog.codecs.plan import TablePlan
 from dblog.codecs.schema import Kind, Schema
 from dblog.core.changes import (
@@ -184,7 +184,7 @@ def _registry(parts: Parts, plan: TablePlan) -> list[dict[str, Any]]:
             continue
         subject, text = converter.described(plan.topic, schema)
         versions, level = converter.registry.versions(subject), converter.registry.level(subject)
-        problems = check_level(text, versions, Level(level))
+        problems = check_level(SchemaVersion(text), [SchemaVersion(version) for version in versions], Level(level))
         told.append(
             {"subject": subject, "level": level, "versions": len(versions), "new_version": text not in versions, "problems": problems}
         )

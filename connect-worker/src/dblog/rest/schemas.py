@@ -24,6 +24,7 @@ from dblog.rest.bodies import BadBodyError, parse_body
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _READY_LIMIT_S = 30.0
 _DIGITS_MAX = 10
+_SCHEMA_CHARS_MAX = 1_000_000
 
 Handler = Callable[[RegistryStore, HttpRequest], Awaitable[object]]
 
@@ -88,7 +89,8 @@ async def _subjects(store: RegistryStore, request: HttpRequest) -> object:
 
 async def _lookup(store: RegistryStore, request: HttpRequest) -> object:
     text, references, type_name = await _schema_body(request)
-    return _version_answer(store.lookup(_subject(request), text, references, type_name, deleted=_deleted(request)))
+    found = await asyncio.to_thread(store.lookup, _subject(request), text, references, type_name, deleted=_deleted(request))
+    return _version_answer(found)
 
 
 async def _register(store: RegistryStore, request: HttpRequest) -> object:
@@ -186,7 +188,7 @@ async def _clear_mode(store: RegistryStore, request: HttpRequest) -> object:
 
 async def _compatibility(store: RegistryStore, request: HttpRequest) -> object:
     text, references, type_name = await _schema_body(request)
-    problems = store.problems(_subject(request), text, references, type_name, request.path_params.get("version"))
+    problems = await asyncio.to_thread(store.problems, _subject(request), text, references, type_name, request.path_params.get("version"))
     answer: dict[str, Any] = {"is_compatible": not problems}
     if _flag(request, "verbose"):
         answer["messages"] = problems
@@ -198,6 +200,8 @@ async def _schema_body(request: HttpRequest) -> tuple[str, tuple[Reference, ...]
     text = body.get("schema")
     if not isinstance(text, str) or not text.strip():
         raise RegistryError(42201, "Empty schema")
+    if len(text) > _SCHEMA_CHARS_MAX:
+        raise RegistryError(42201, f"The schema has more than {_SCHEMA_CHARS_MAX} characters, and a record of Kafka takes no more")
     try:
         references = tuple(Reference(str(r["name"]), str(r["subject"]), int(r["version"])) for r in body.get("references") or ())
     except (KeyError, TypeError, ValueError) as e:
