@@ -1,0 +1,227 @@
+"""2 000 hostile requests by seed, beside a client who only wants to know whether the worker is there: it is, within 200 ms, throughout.
+
+A machine that is busy with other tests is late by itself. So each question to the worker is put to a server that does nothing as well, at the same moment; what
+is late there says nothing of the worker. And where more processes want to run than there are cores, the worker gets its share of one, and the limit grows by that.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from dblog.rest.bodies import BODY_BYTES_MAX
+from stack.process import free_port
+from support.worker import connector_config, running_worker, until
+
+REQUESTS = 2000
+SEED = 20261124
+LATE_S = 0.2
+CONTROL_LATE_S = 0.05
+RESIDENT_MAX = 250 * 1024 * 1024
+
+CONTROL = """
+import asyncio, sys
+
+async def answer(reader, writer):
+    await reader.readuntil(b"\\r\\n\\r\\n")
+    writer.write(b"HTTP/1.1 200 OK\\r\\ncontent-length: 2\\r\\nconnection: close\\r\\n\\r\\n{}")
+    await writer.drain()
+    writer.close()
+
+async def main():
+    async with await asyncio.start_server(answer, "127.0.0.1", int(sys.argv[1])) as server:
+        await server.serve_forever()
+
+asyncio.run(main())
+"""
+
+SEGMENTS = (
+    "a", "..", "%2e%2e", "%00", "%2F", "%ed%a0%80", "%ff", "9" * 5000, "-1", "é".encode().hex(), "'--", "%3Cimg%20onerror%3D1%3E", "x" * 8000, "latest",
+    "%0d%0aset-cookie:a", "{}", "~", "*", "a%20b", "%E2%80%AE",
+)  # fmt: skip
+PATHS = (
+    "/", "/health", "/metrics", "/connectors", "/connectors/{}", "/connectors/{}/config", "/connectors/{}/status", "/connectors/{}/restart",
+    "/connectors/{}/pause", "/connectors/{}/resume", "/connectors/{}/stop", "/connectors/{}/tasks", "/connectors/{}/tasks/{}/status",
+    "/connectors/{}/tasks/{}/restart", "/connectors/{}/offsets", "/connectors/{}/topics", "/connectors/{}/topics/reset", "/connectors/{}/fence",
+    "/connectors/{}/ddl/explain", "/connector-plugins", "/connector-plugins/{}/config", "/connector-plugins/MySql/config/validate", "/admin/loggers",
+    "/admin/loggers/{}", "/subjects", "/subjects/{}", "/subjects/{}/versions", "/subjects/{}/versions/{}", "/schemas/ids/{}", "/schemas", "/config",
+    "/config/{}", "/mode", "/mode/{}", "/compatibility/subjects/{}/versions", "/compatibility/subjects/{}/versions/{}", "/{}", "//{}//",
+)  # fmt: skip
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "PROPFIND")
+TYPES = (
+    "application/json",
+    "application/json",
+    "application/json",
+    "text/plain",
+    "",
+    "application/vnd.schemaregistry.v1+json",
+    "a/b; charset=utf-16",
+    "\x7f",
+)
+
+
+def body_of(chance: random.Random, tarpit: int) -> bytes:
+    """Something to parse, or to choke on."""
+    text = chance.choice(["a", "\\ud800", "x" * 100_000, "\\u0000", "${file:/etc/passwd:x}", "é" * 1000, "$" * 50, "<img onerror=1>"])
+    config = connector_config(name="h", database_hostname=chance.choice(["leaky", "away", "127.0.0.1", "no.such.host", text[:50]]))
+    config |= {"database.port": str(tarpit), "connection.validation.timeout.ms": str(chance.choice([1, 50, 300]))}
+    config |= {chance.choice(list(config)): text, text[:200]: text[:200]}
+    return chance.choice(
+        [
+            lambda: b"",
+            lambda: chance.randbytes(chance.randrange(2000)),
+            lambda: b"[" * chance.randrange(100_000),
+            lambda: b'{"a":' * chance.randrange(50_000),
+            lambda: b"[" + b"1," * chance.randrange(400_000) + b"1]",
+            lambda: b'"' + b"x" * chance.randrange(3_000_000) + b'"',
+            lambda: b" " * (BODY_BYTES_MAX + 1),
+            lambda: json.dumps({"name": chance.choice([text, 1, True, None, {}, []]), "config": config}).encode(),
+            lambda: json.dumps(config).replace('"1"', chance.choice(["1", "null", "[]", "NaN", "1e999"])).encode(),
+            lambda: json.dumps({"offsets": [{"partition": {"server": text}, "offset": {"pos": text}}]}).encode(),
+            lambda: json.dumps(
+                {"schema": chance.choice(['"int"', "[" * 5000, text, json.dumps({"type": "record", "name": "R", "fields": [[]]})])}
+            ).encode(),
+            lambda: json.dumps(
+                {"schema": '"int"', "references": [{"name": text, "subject": text, "version": chance.choice([1, "9" * 5000, None])}]}
+            ).encode(),
+            lambda: json.dumps({"level": text, "mode": text, "compatibility": chance.choice([None, text, {}])}).encode(),
+            lambda: json.dumps({"statement": "ALTER TABLE t ADD " + "(" * chance.randrange(20_000), "database": text}).encode(),
+        ]
+    )()
+
+
+def raw_request(chance: random.Random, port: int) -> None:
+    """A client that does not speak HTTP well, or not to the end."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+        head = b"POST /connectors HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+        pieces = chance.choice(
+            [
+                [chance.randbytes(500)],
+                [head],
+                [head + b"content-length: 100\r\n\r\n{"],
+                [head + b"transfer-encoding: chunked\r\n\r\n", b"ffffffff\r\n", b"x" * 1000],
+                [head + b"content-length: 5\r\ncontent-length: 7\r\n\r\n{}"],
+                [head + b"content-length: -1\r\n\r\n"],
+                [head + b"content-length: " + b"9" * 400 + b"\r\n\r\n"],
+                [b"GET / HTTP/1.1\r\nhost: a\r\n" + b"x: y\r\n" * 3000 + b"\r\n"],
+                [b"GET / HTTP/1.1\r\nx: " + b"y" * 100_000 + b"\r\n\r\n"],
+                [b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 50],
+                [b"GET / HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n"],
+                [b"G", b"E", b"T", b" ", b"/"],
+            ]
+        )
+        for piece in pieces:
+            client.sendall(piece)
+            client.settimeout(0.05)
+            with contextlib.suppress(TimeoutError):
+                client.recv(65536)
+
+
+@pytest.fixture
+def control():
+    """The port of a server that does nothing."""
+    port = free_port()
+    process = subprocess.Popen([sys.executable, "-c", CONTROL, str(port)])
+    try:
+        until(lambda: asked(port) is not None, what=lambda: "the server that does nothing")
+        yield port
+    finally:
+        process.kill()
+        process.wait()
+
+
+def asked(port: int) -> float | None:
+    """How long GET / takes; None when nobody answers it with 200."""
+    began_s = time.monotonic()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("GET", "/")
+        answer = connection.getresponse()
+        answer.read()
+    except OSError:
+        return None
+    finally:
+        connection.close()
+    return time.monotonic() - began_s if answer.status == 200 else None
+
+
+def crowd() -> float:
+    """How many processes want each core at this moment; 1 on a machine that is not busy."""
+    running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
+    return max(1.0, running / (os.cpu_count() or 1))
+
+
+class Watcher(threading.Thread):
+    """Asks the worker and the other server again and again, and looks at the worker's memory."""
+
+    def __init__(self, worker: int, pid: int, control: int) -> None:
+        super().__init__(daemon=True)
+        self.late: list[float | None] = []
+        self.asked = 0
+        self.resident = 0
+        self._ports = (worker, control)
+        self._memory = Path(f"/proc/{pid}/statm")
+        self._stop_it = threading.Event()
+
+    def run(self) -> None:
+        with ThreadPoolExecutor(2) as pool:
+            while not self._stop_it.wait(0.05):
+                limit_s = LATE_S * crowd()
+                took, control = pool.map(asked, self._ports)
+                limit_s = max(limit_s, LATE_S * crowd())
+                self.asked += 1
+                if (took is None or took > limit_s) and control is not None and control < CONTROL_LATE_S:
+                    self.late.append(took)
+                self.resident = max(self.resident, int(self._memory.read_text().split()[1]) * 4096)
+
+    def stop(self) -> None:
+        self._stop_it.set()
+        self.join(30)
+
+
+def test_no_request_keeps_the_others_waiting_or_breaks_the_worker(kafka, own_folder, control):
+    with running_worker(kafka, own_folder, own_folder.name) as worker, socket.create_server(("127.0.0.1", 0), backlog=500) as tarpit:
+        watcher = Watcher(worker.port, worker.process.pid, control)
+        faults = []
+
+        def one(number: int) -> None:
+            chance = random.Random(SEED * 10_000 + number)
+            if chance.random() < 0.15:
+                raw_request(chance, worker.port)
+                return
+            path = chance.choice(PATHS)
+            path = path.format(*(chance.choice(SEGMENTS) for _ in range(path.count("{}"))))
+            headers = {"content-type": chance.choice(TYPES), "accept": chance.choice(["*/*", "*/*", "text/html", ""])}
+            if chance.random() < 0.2:
+                headers[chance.choice(["origin", "host", "sec-fetch-site", "x"])] = chance.choice(
+                    ["null", "http://evil", "cross-site", "y" * 20_000]
+                )
+            method = chance.choice(METHODS)
+            body = body_of(chance, tarpit.getsockname()[1]) if method in ("POST", "PUT", "PATCH") else b""
+            with contextlib.suppress(httpx.TransportError):
+                answer = httpx.request(method, worker.url + path, headers=headers, content=body, timeout=60)
+                if (answer.status_code >= 500 and answer.status_code != 503) or (
+                    answer.status_code >= 400 and method != "HEAD" and "error_code" not in answer.text and "status" not in answer.text
+                ):
+                    faults.append((number, method, path[:80], answer.status_code, answer.text[:200]))
+
+        watcher.start()
+        with ThreadPoolExecutor(12) as pool:
+            list(pool.map(one, range(REQUESTS)))
+        watcher.stop()
+
+        assert faults == []
+        assert watcher.asked > 100
+        assert watcher.late == []
+        assert watcher.resident < RESIDENT_MAX, f"{watcher.resident / 1024 / 1024:.0f} MiB"
+        assert worker.healthy()
