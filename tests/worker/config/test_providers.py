@@ -1,8 +1,10 @@
 """Config providers: what is replaced, what is refused, and that nothing replaced is ever shown."""
 
+import os
 import re
 
 import pytest
+from dblog.config.named_files import FILE_BYTES_MAX
 from dblog.config.providers import DirectoryProvider, EnvProvider, FileProvider, build_providers, resolve
 from dblog.errors import ConfigError
 
@@ -52,13 +54,13 @@ def test_replaced_values_are_taken_out_of_texts_again(providers, tmp_path):
         ("${env:PATH}", "allowlist.pattern"),
         ("${env:DB_OTHER}", "no environment variable DB_OTHER"),
         ("${env:x:DB_PASSWORD}", "environment variables have no path"),
-        ("${file:TMP/x.properties:nothing}", "has no key nothing"),
-        ("${file:TMP/none.properties:a}", "cannot be read"),
+        ("${file:TMP/x.properties:nothing}", "has to be a properties file with the key nothing"),
+        ("${file:TMP/none.properties:a}", "has to be a properties file with the key a"),
         ("${file:/etc/passwd:root}", "outside the provider's allowed.paths"),
         ("${file:TMP/../../etc/passwd:root}", "outside the provider's allowed.paths"),
         ("${file:x.properties:a}", "not an absolute path"),
         ("${dir:TMP:../x}", "is not the name of a file"),
-        ("${dir:TMP:nothing}", "cannot be read"),
+        ("${dir:TMP:nothing}", "has to be a text in UTF-8"),
     ],
 )
 def test_what_cannot_be_replaced_is_an_error_with_its_reason(providers, tmp_path, text, reason):
@@ -66,6 +68,33 @@ def test_what_cannot_be_replaced_is_an_error_with_its_reason(providers, tmp_path
 
     assert list(done.errors) == ["k"]
     assert reason in done.errors["k"][0]
+
+
+def test_no_answer_tells_one_path_from_another(tmp_path):  # number 4 of the worker's safety
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    (tmp_path / "other").write_text("a=1\n")
+    (tmp_path / "broken").write_text("key=\\u12\n")
+    (tmp_path / "large").write_bytes(b"a" * (FILE_BYTES_MAX + 1))
+    os.mkfifo(tmp_path / "pipe")
+    paths = [
+        "/dev/zero",
+        "/dev/null",
+        "/proc/kmsg",
+        *(str(tmp_path / name) for name in ("none", "binary", "other", "broken", "large", "pipe", ".")),
+    ]
+    providers = {"file": FileProvider(), "dir": DirectoryProvider()}
+
+    of_file = {
+        resolve({"k": f"${{file:{p}:key}}"}, providers).errors["k"][0].replace(os.path.normpath(p), p).replace(p, "PATH") for p in paths
+    }
+    of_dir = {
+        resolve({"k": f"${{dir:{p.rpartition('/')[0]}:{p.rpartition('/')[2]}}}"}, providers).errors["k"][0].replace(p, "PATH")
+        for p in paths
+        if p.rpartition("/")[2] in ("zero", "none", "binary", "large", "pipe")
+    }
+
+    assert len(of_file) == 1
+    assert len({text.partition(" cannot be resolved: ")[2] for text in of_dir}) == 1
 
 
 def test_a_link_out_of_the_allowed_folder_is_not_followed(providers, tmp_path):

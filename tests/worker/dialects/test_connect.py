@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import os
 import re
 import socket
 import ssl
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pymysql
 import pytest
+import structlog
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
@@ -38,7 +40,7 @@ from dblog.dialects.mysql.connect import (
 )
 from dblog.dialects.mysql.log import end_of_log
 from dblog.dialects.mysql.session import read_facts
-from dblog.errors import DefiniteError, TransientError
+from dblog.errors import ConfigError, DefiniteError, TransientError
 
 SETTINGS = ConnectSettings(host="db.example", user="reader", password="open sesame")
 
@@ -255,25 +257,39 @@ def test_a_keystore_may_be_pem_or_pkcs12(stores, store):
     assert "ssl" in connect._tls_arguments(replace(SETTINGS, ssl_mode="required", keystore=stores[store], keystore_password=password))
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"truststore": "old.jks"}, "keytool -importkeystore"),
-        ({"truststore": "other"}, r"database\.ssl\.truststore names .* not a PEM file nor a PKCS12 store"),
-        ({"truststore": "trust.p12", "truststore_password": "wrong"}, r"opens with database\.ssl\.truststore\.password"),
-        ({"truststore": "missing"}, r"missing, which cannot be read"),
-        ({"keystore": "key.p12", "keystore_password": "wrong"}, r"opens with database\.ssl\.keystore\.password"),
-        ({"keystore": "trust.p12", "keystore_password": "pw"}, "holds no private key"),
-        ({"keystore": "trust.pem"}, "does not fit its certificate"),
-    ],
-)
-def test_stores_that_cannot_be_used_are_named_with_their_option(stores, changes, sentence):
-    paths = {name: stores.get(value, value) if name in ("truststore", "keystore") else value for name, value in changes.items()}
+TRUSTSTORE = {"truststore": "?", "truststore_password": "wrong"}
+KEYSTORE = {"keystore": "?", "keystore_password": "wrong"}
 
-    with pytest.raises(DefiniteError, match=sentence) as caught:
-        connect._tls_arguments(replace(SETTINGS, ssl_mode="verify_ca", **paths))
 
-    assert "wrong" not in str(caught.value)
+@pytest.mark.parametrize(("option", "changes"), [("database.ssl.truststore", TRUSTSTORE), ("database.ssl.keystore", KEYSTORE)])
+def test_a_store_that_cannot_be_used_is_named_and_nothing_tells_why_but_the_log(stores, tmp_path, option, changes):  # number 4
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "begins.pem").write_bytes(b"-----BEGIN CERTIFICATE-----\nnone\n")
+    names = ["old.jks", "other", "missing", "empty", "begins.pem", "pipe", "trust.p12", "key.p12"]
+    paths = ["/dev/zero", str(tmp_path), "a\0b", *(stores.get(name, str(tmp_path / name)) for name in names)]
+    texts, reasons = set(), []
+
+    for path in paths:
+        given = {name: value if value == "wrong" else path for name, value in changes.items()}
+        with structlog.testing.capture_logs() as lines, pytest.raises(ConfigError) as caught:
+            connect._tls_arguments(replace(SETTINGS, ssl_mode="verify_ca", **given))
+        assert list(caught.value.errors) == [option]
+        texts.add(str(caught.value).replace(path, "PATH"))
+        reasons += [line["reason"] for line in lines]
+
+    assert len(texts) == 1
+    text = texts.pop()
+    assert all(word in text for word in ("PEM", f"{option}.password", "keytool -importkeystore", "regular file", "worker's log"))
+    assert len(reasons) == len(paths)
+    assert {"it is a JKS store, which only Java reads", "it is no regular file", "No such file or directory"} <= set(reasons)
+
+
+def test_a_keystore_without_a_key_is_told_by_the_log(stores):
+    for store, password, reason in (("trust.p12", "pw", "no private key"), ("trust.pem", None, "does not fit its certificate")):
+        with structlog.testing.capture_logs() as lines, pytest.raises(ConfigError):
+            connect._tls_arguments(replace(SETTINGS, ssl_mode="verify_ca", keystore=stores[store], keystore_password=password))
+        assert reason in lines[0]["reason"]
 
 
 @pytest.mark.parametrize(

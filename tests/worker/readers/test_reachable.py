@@ -1,7 +1,9 @@
 """Brokers of the history and registries that do not answer are named before a connector is made."""
 
+import os
 import time
 
+import pytest
 from dblog.config.connector import MYSQL_OPTIONS, parse_connector
 from dblog.config.worker import read_worker_config
 from dblog.errors import ConfigError
@@ -77,3 +79,34 @@ def test_a_store_that_cannot_be_read_is_named_by_its_key(kafka):
     errors = errors_of(kafka, **{"schema.history.internal.producer.ssl.truststore.location": "/x.jks"})
 
     assert any("truststore" in name for name in errors)
+
+
+@pytest.mark.parametrize(
+    "setting", ["ssl.ca.location", "ssl.truststore.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location"]
+)
+def test_no_answer_tells_what_a_file_of_the_brokers_login_is(kafka, tmp_path, setting):  # number 4 of the worker's safety
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "other").write_text("no certificate")
+    prefix = "schema.history.internal.producer."
+    paths = ["/dev/zero", *(str(tmp_path / name) for name in ("pipe", "other", "missing"))]
+    security = {f"{prefix}security.protocol": "SSL", f"{prefix}ssl.truststore.type": "PEM"}
+
+    found = [errors_of(kafka, **security, **{prefix + setting: path}) for path in paths]
+
+    assert {(*errors, *(text.replace(path, "PATH") for text in errors.values())) for path, errors in zip(paths, found, strict=True)} == {
+        (prefix + setting, found[0][prefix + setting].replace(paths[0], "PATH"))
+    }
+
+
+def test_the_files_of_the_registrys_login_are_read_likewise(kafka, tmp_path):  # number 4
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "other").write_text("no certificate")
+    url = {"value.converter": AVRO, "value.converter.schema.registry.url": "https://127.0.0.1:1"}
+    for store in ("truststore", "keystore"):
+        key = f"value.converter.schema.registry.ssl.{store}"
+        texts = set()
+        for path in ("/dev/zero", *(str(tmp_path / name) for name in ("pipe", "other", "missing"))):
+            errors = errors_of(kafka, **url, **{f"{key}.type": "PEM", f"{key}.location": path})
+            assert list(errors) == [f"{key}.location"]
+            texts.add(errors[f"{key}.location"].replace(path, "PATH"))
+        assert len(texts) == 1

@@ -185,7 +185,7 @@ def test_secrets_of_a_provider_stay_placeholders_everywhere_but_in_the_task(kafk
         assert failed["tasks"][0]["trace"] == f"no luck with {placeholder}"
         assert f"login with {placeholder} refused" in refused.json()["message"]
         assert "The 'database.port' value is invalid: An integer is expected" in wrong.json()["message"]
-        assert "has no key nothing" in missing.json()["message"]
+        assert "with the key nothing" in missing.json()["message"]
         assert "no config provider 'vault'" in unknown.json()["message"]
         answers = [worker.client.get(path).text for path in ("/connectors/a/config", "/connectors/a/tasks", "/connectors?expand=info")]
         answers.append(
@@ -193,6 +193,29 @@ def test_secrets_of_a_provider_stay_placeholders_everywhere_but_in_the_task(kafk
         )
     assert placeholder in answers[0]
     assert not any("very-hidden-word" in text for text in (*answers, refused.text, worker.log.read_text()))
+
+
+def test_a_file_of_a_placeholder_that_becomes_a_pipe_holds_up_nobody(kafka, own_folder, group):  # number 4 of the worker's safety
+    secrets = own_folder / "secrets.properties"
+    secrets.write_text("password=hidden\n")
+    settings = {"config.providers": "file", "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider"}
+    with running_worker(kafka, own_folder, group, settings) as worker:
+        worker.create("a", database_password=f"${{file:{secrets}:password}}")
+        worker.wait_for("a", "RUNNING", "RUNNING")
+        secrets.unlink()
+        os.mkfifo(secrets)
+
+        for path in (secrets, "/dev/zero", "/dev/tty"):
+            refused = worker.create("b", database_password=f"${{file:{path}:password}}")
+            assert (refused.status_code, "regular file" in refused.json()["message"]) == (400, True)
+        answer = worker.client.post("/connectors/a/restart")
+        assert (answer.status_code, "cannot be resolved" in answer.json()["message"]) == (500, True)
+        assert worker.client.post("/connectors/a/tasks/0/restart").status_code == 204
+        failed = worker.wait_for("a", "FAILED", "FAILED")
+        assert "it has to be a properties file" in failed["tasks"][0]["trace"]
+        assert worker.create("c").status_code == 201
+        worker.wait_for("c", "RUNNING", "RUNNING")
+        assert "it is no regular file" in worker.log.read_text()
 
 
 def test_a_worker_whose_brokers_are_away_waits_and_says_so(own_folder, group):

@@ -638,11 +638,7 @@ class Herder:
         self._required(request.name, "Unknown connector: {}")
         if not request.include_tasks and not request.only_failed:
             self._forget_connector(request.name)
-            self._start_connector(request.name)
-            actual = self._connectors.get(request.name)
-            if actual is not None and actual.failed:
-                status = self.statuses.connector(request.name)
-                reason = (status.trace if status is not None else None) or "see its status"
+            if (reason := self._start_connector(request.name)) is not None:
                 raise RequestError(500, f"Failed to start connector: {request.name}: {reason}")
             self._touch()
             return None
@@ -772,11 +768,12 @@ class Herder:
                 if unit.run is not None:
                     self._processes.send(unit.run, {"type": "pause" if target is Target.PAUSED else "resume"})
 
-    def _start_connector(self, name: str) -> None:
+    def _start_connector(self, name: str) -> str | None:
+        """Why it has failed; None where it has not."""
         view = self.configs.view(name)
         if view is None:
-            return
-        failed = False
+            return None
+        trace = None
         if view.target is Target.STOPPED:
             self._say_connector(name, State.STOPPED)
         else:
@@ -784,7 +781,8 @@ class Herder:
             failed = trace is not None
             self._counts["connector-startup-failure" if failed else "connector-startup-success"] += 1
             self._say_connector(name, State.FAILED if failed else _state_of(view.target), trace)
-        self._connectors[name] = ConnectorActual(config=view.config, target=view.target, failed=failed)
+        self._connectors[name] = ConnectorActual(config=view.config, target=view.target, failed=trace is not None)
+        return trace
 
     def _why_not(self, view: ConnectorView) -> str | None:
         """Why the connector cannot run, in words for its status; None if it can."""

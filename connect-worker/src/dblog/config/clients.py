@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from dblog.config.named_files import NamedFile
 from dblog.errors import ConfigError
 
 CONNECTOR_CLIENTS = (
@@ -107,6 +108,27 @@ def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[s
         raise ConfigError(refused)
     return out
 
+
+def connector_client(config: Mapping[str, str], prefix: str) -> dict[str, str | NamedFile]:
+    """A connector's settings of one of its clients, in librdkafka's spelling, with the files that they name; ConfigError as above."""
+    given = {name.removeprefix(prefix): text for name, text in config.items() if name.startswith(prefix)}
+    settings: dict[str, str | NamedFile] = dict(to_librdkafka(given))
+    for key, store in _FILES.items():
+        if (path := settings.get(key)) and path != "probe":
+            settings[key] = NamedFile(
+                prefix + (key if key in given else store), str(path), "a PEM or PKCS12 file with certificates or a key"
+            )
+    return settings
+
+
+_FILES = {
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.certificate.location": "ssl.keystore.location",
+    "ssl.key.location": "ssl.keystore.location",
+    "ssl.keystore.location": "ssl.keystore.location",
+    "ssl.crl.location": "ssl.crl.location",
+}
+"""What librdkafka reads, and the setting of the Java clients that it may come from. ``probe`` is its word for the machine's own authorities."""
 
 _REFUSED = "this setting of a Kafka client may not be given: it is none that the Java clients have, nor one of librdkafka's that this worker hands on"
 _WORKERS = "this setting makes the client ask an address for its token; give it in the worker's configuration, a connector may not"

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from dblog.config.properties import read_properties
+from dblog.config.named_files import NamedFile
+from dblog.config.properties import parse_properties
 from dblog.errors import ConfigError, DefiniteError
 
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}:]*)\}")
@@ -26,7 +27,7 @@ class Provider(Protocol):
     """Where a value comes from."""
 
     def get(self, path: str, key: str) -> str:
-        """The value, or ``LookupError`` with the reason."""
+        """The value; ``LookupError`` with the reason, or ``ConfigError`` for a file that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,13 @@ class FileProvider:
 
     def get(self, path: str, key: str) -> str:
         """``${file:/path/x.properties:key}``."""
-        target = _allowed(path, self.allowed_paths)
+        file = NamedFile(f"${{file:{path}:{key}}}", str(_allowed(path, self.allowed_paths)), f"a properties file with the key {key}")
         try:
-            properties = read_properties(target)
+            properties = parse_properties(_text(file))
         except DefiniteError as e:
-            raise LookupError(str(e)) from e
+            raise file.unusable(str(e)) from None
         if key not in properties:
-            raise LookupError(f"the file {target} has no key {key}")
+            raise file.unusable("it has no such key")
         return properties[key]
 
 
@@ -58,10 +59,7 @@ class DirectoryProvider:
         if "/" in key or key in ("", ".", ".."):
             raise LookupError(f"{key!r} is not the name of a file in {path}")
         target = _allowed(str(Path(path) / key), self.allowed_paths)
-        try:
-            return target.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as e:
-            raise LookupError(f"the file {target} cannot be read") from e
+        return _text(NamedFile(f"${{dir:{path}:{key}}}", str(target), "a text in UTF-8"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +154,9 @@ def resolve(properties: Mapping[str, str | None], providers: Mapping[str, Provid
                     known = ", ".join(providers) or "none"
                     raise LookupError(f"the worker has no config provider {alias!r} (config.providers: {known})")
                 value = provider.get(path, key)
-            except LookupError as e:
-                errors.setdefault(name, []).append(f"{found.group(0)} of {name} cannot be resolved: {e.args[0]}")
+            except (LookupError, ConfigError) as e:
+                reason = e.args[0] if isinstance(e, LookupError) else "; ".join(text for texts in e.errors.values() for text in texts)
+                errors.setdefault(name, []).append(f"{found.group(0)} of {name} cannot be resolved: {reason}")
                 parts.append(found.group(0))
                 continue
             parts.append(value)
@@ -171,6 +170,13 @@ def resolve(properties: Mapping[str, str | None], providers: Mapping[str, Provid
         else:
             values[name] = text
     return Resolution(values, placeholders, secrets, errors)
+
+
+def _text(file: NamedFile) -> str:
+    try:
+        return file.read().decode()
+    except UnicodeDecodeError:
+        raise file.unusable("it is no text in UTF-8") from None
 
 
 def _allowed(path: str, allowed: tuple[Path, ...]) -> Path:

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import httpx
 
+from dblog.config.named_files import NamedFile, in_memory
 from dblog.errors import ConfigError, DefiniteError, TransientError
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -37,8 +38,9 @@ class RegistryAccess:
     login: tuple[str, str] | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    ca_file: str | None = None
-    certificate_file: str | None = None
+    ca_file: NamedFile | None = None
+    certificate_file: NamedFile | None = None
+    key_password: str = field(default="", repr=False)
     proxy: str | None = None
     trusted: bool = False
     """Whether its words may be shown: those of the worker's own. What a foreign address answers is not for whoever named it."""
@@ -74,6 +76,7 @@ class RegistryAccess:
             headers={k.removeprefix("request.header."): v for k, v in settings.items() if k.startswith("request.header.")},
             ca_file=_pem(settings, "truststore", option_prefix),
             certificate_file=_pem(settings, "keystore", option_prefix),
+            key_password=settings.get("schema.registry.ssl.key.password", ""),
             trusted=urls == (own_url,),
             proxy=f"http://{settings['proxy.host']}:{settings.get('proxy.port', '80')}" if settings.get("proxy.host") else None,
         )
@@ -96,14 +99,35 @@ def _without_logins(urls: Sequence[str], option_prefix: str) -> tuple[tuple[str,
     return tuple(bare), login
 
 
-def _pem(settings: Mapping[str, str], store: str, option_prefix: str) -> str | None:
+def _pem(settings: Mapping[str, str], store: str, option_prefix: str) -> NamedFile | None:
     location = settings.get(f"schema.registry.ssl.{store}.location")
     if location is None:
         return None
     if settings.get(f"schema.registry.ssl.{store}.type", "JKS").upper() != "PEM":
         option = f"{option_prefix}schema.registry.ssl.{store}.type"
         raise ConfigError({option: ["only PEM is supported; convert the store with keytool and openssl and set the type to PEM"]})
-    return location
+    content = "certificates" if store == "truststore" else "a private key and its certificate"
+    return NamedFile(f"{option_prefix}schema.registry.ssl.{store}.location", location, f"PEM with {content}")
+
+
+def _tls(access: RegistryAccess) -> ssl.SSLContext:
+    """With the files of the configuration. ConfigError names the one that cannot be used."""
+    try:
+        context = ssl.create_default_context(cadata=access.ca_file.read().decode("ascii", "replace") if access.ca_file else None)
+    except (ssl.SSLError, ValueError) as e:
+        if access.ca_file is None:
+            raise
+        raise access.ca_file.unusable(f"its certificates cannot be read: {e}") from None
+    if access.certificate_file:
+        try:
+            with in_memory(access.certificate_file.read()) as path:
+                # Without a password OpenSSL would ask for one at the terminal.
+                context.load_cert_chain(path, password=access.key_password)
+        except (ssl.SSLError, ValueError) as e:
+            raise access.certificate_file.unusable(
+                f"its key does not open with schema.registry.ssl.key.password, or does not fit its certificate: {e}"
+            ) from None
+    return context
 
 
 class RegistryClient:
@@ -116,9 +140,7 @@ class RegistryClient:
         # Reading the machine's certificates takes longer than a request; without TLS they are not asked.
         verify: ssl.SSLContext | bool = any(url.startswith("https:") for url in access.urls)
         if access.ca_file or access.certificate_file:
-            verify = ssl.create_default_context(cafile=access.ca_file)
-            if access.certificate_file:
-                verify.load_cert_chain(access.certificate_file)
+            verify = _tls(access)
         self._urls = list(access.urls)
         self._arguments: dict[str, Any] = {
             "auth": access.login,

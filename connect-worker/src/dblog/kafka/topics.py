@@ -6,12 +6,14 @@ Source of the rule: KIP-158; the rules themselves are config/topic_creation.py's
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from dblog.config.named_files import files_in_memory
 from dblog.config.topic_creation import TopicRule
 from dblog.errors import DefiniteError, TransientError
 
@@ -21,9 +23,9 @@ TIMEOUT_S = 30.0
 
 
 class TopicCreator:
-    """Makes topics lazily, once each; ``settings`` are librdkafka's, for the admin client."""
+    """Makes topics lazily, once each; ``settings`` are librdkafka's, for the admin client, files as ``NamedFile``."""
 
-    def __init__(self, rules: tuple[TopicRule, ...], settings: Mapping[str, str]) -> None:
+    def __init__(self, rules: tuple[TopicRule, ...], settings: Mapping[str, Any]) -> None:
         self._rules = rules
         self._settings = dict(settings)
         self._admin: AdminClient | None = None
@@ -34,7 +36,8 @@ class TopicCreator:
         if rule is None:
             return
         if self._admin is None:
-            self._admin = AdminClient({"log_level": 2, **self._settings})
+            with files_in_memory(self._settings) as settings:
+                self._admin = AdminClient({"log_level": 2, **settings})
         new = NewTopic(topic, num_partitions=rule.partitions, replication_factor=rule.replication_factor, config=dict(rule.settings))
         try:
             self._admin.create_topics([new], request_timeout=TIMEOUT_S)[topic].result()

@@ -29,6 +29,7 @@ _KNOWN_LOGGERS = (
     "dblog.cluster.herder",
     "dblog.cluster.processes",
     "dblog.cluster.stores",
+    "dblog.config",
     "dblog.dialects",
     "dblog.kafka",
     "dblog.kafka.admin",

@@ -14,6 +14,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from dblog.config.named_files import files_in_memory
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.clientlog import ClientLog
 
@@ -46,7 +47,7 @@ class KafkaHistoryLog:
     """``readers.history.HistoryLog`` on a topic."""
 
     def __init__(self, client: Mapping[str, Any], topic: str, *, request_timeout_s: float = 30.0, idle_timeout_s: float = 30.0) -> None:
-        """``client``: librdkafka properties of the connection (bootstrap.servers, security). Connects at first use, not here.
+        """``client``: librdkafka properties of the connection (bootstrap.servers, security), files as ``NamedFile``. Connects at first use, not here.
 
         ``idle_timeout_s``: how long a read may make no progress before it gives up with TransientError.
         """
@@ -58,7 +59,8 @@ class KafkaHistoryLog:
 
     def ensure_topic(self) -> bool:
         """Make the topic if it is not there (replication factor: the broker's default); True if it was made now."""
-        admin = AdminClient({"log_level": 2, **self._client})
+        with files_in_memory(self._client) as client:
+            admin = AdminClient({"log_level": 2, **client})
         partitions = self._partitions(admin)
         if partitions is None:
             topic = NewTopic(self._topic, num_partitions=1, replication_factor=-1, config=TOPIC_SETTINGS)
@@ -82,19 +84,20 @@ class KafkaHistoryLog:
 
     def read(self) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Every record up to the end as it is now; nothing if there is no topic."""
-        consumer = Consumer(
-            {
-                **self._client,
-                "group.id": f"dblog-history-{self._topic}",  # never joined, never committed: librdkafka wants one
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": 10,  # the end is known only when a fetch comes back empty; 500 by default, at every start
-                "isolation.level": "read_committed",
-                "fetch.message.max.bytes": VALUE_BYTES_MAX // 4,
-                "receive.message.max.bytes": VALUE_BYTES_MAX * 2,
-            },
-            logger=ClientLog(f"topic {self._topic}"),
-        )
+        with files_in_memory(self._client) as client:
+            consumer = Consumer(
+                {
+                    **client,
+                    "group.id": f"dblog-history-{self._topic}",  # never joined, never committed: librdkafka wants one
+                    "enable.auto.commit": False,
+                    "enable.partition.eof": True,
+                    "fetch.wait.max.ms": 10,  # the end is known only when a fetch comes back empty; 500 by default, at every start
+                    "isolation.level": "read_committed",
+                    "fetch.message.max.bytes": VALUE_BYTES_MAX // 4,
+                    "receive.message.max.bytes": VALUE_BYTES_MAX * 2,
+                },
+                logger=ClientLog(f"topic {self._topic}"),
+            )
         try:
             if self._partitions(consumer) is None:
                 return
@@ -155,18 +158,19 @@ class KafkaHistoryLog:
     def _producer(self, compression: str) -> Producer:
         producer = self._producers.get(compression)
         if producer is None:
-            producer = self._producers[compression] = Producer(
-                {
-                    **self._client,
-                    "acks": "all",
-                    "max.in.flight.requests.per.connection": 1,  # order without idempotence, which costs half a second at the first record
-                    "compression.type": compression,
-                    "linger.ms": 0,
-                    "message.max.bytes": VALUE_BYTES_MAX,
-                    "message.timeout.ms": int(self._request_timeout_s * 1000),
-                },
-                logger=ClientLog(f"topic {self._topic}"),
-            )
+            with files_in_memory(self._client) as client:
+                producer = self._producers[compression] = Producer(
+                    {
+                        **client,
+                        "acks": "all",
+                        "max.in.flight.requests.per.connection": 1,  # order without idempotence, which costs half a second at the first record
+                        "compression.type": compression,
+                        "linger.ms": 0,
+                        "message.max.bytes": VALUE_BYTES_MAX,
+                        "message.timeout.ms": int(self._request_timeout_s * 1000),
+                    },
+                    logger=ClientLog(f"topic {self._topic}"),
+                )
         return producer
 
     def _partitions(self, client: AdminClient | Consumer) -> int | None:

@@ -14,7 +14,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from dblog.config.clients import to_librdkafka
+from dblog.config.clients import connector_client
+from dblog.config.named_files import files_in_memory
 from dblog.config.options import Settings
 from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
@@ -49,10 +50,10 @@ def check_reachable(settings: Settings, worker: WorkerConfig, *, limit_s: float)
 
 
 def history_client(settings: Settings, worker: WorkerConfig) -> dict[str, Any]:
-    """The connection of the schema history, in librdkafka's words."""
+    """The connection of the schema history, in librdkafka's words; files that the connector names are still to be read (``files_in_memory``)."""
     return {
         **worker.client_settings("producer"),
-        **to_librdkafka(settings.under("schema.history.internal.producer.")),
+        **connector_client(settings.originals, "schema.history.internal.producer."),
         "bootstrap.servers": settings.text_or_none(_BOOTSTRAP) or worker.client_settings("producer")["bootstrap.servers"],
     }
 
@@ -69,7 +70,8 @@ def _brokers(settings: Settings, worker: WorkerConfig, limit_s: float) -> dict[s
     connection: dict[str, Any] = {**client, "error_cb": on_error, "log_level": "2"}
     began_s = time.monotonic()
     try:
-        admin = AdminClient(connection)
+        with files_in_memory(connection) as ready:
+            admin = AdminClient(ready)
     except KafkaException as e:
         return {_BOOTSTRAP: f"The connection of the schema history cannot be made: {e.args[0].str()}"}
     while True:

@@ -24,8 +24,9 @@ from typing import Any, Protocol
 import structlog
 from confluent_kafka import KafkaError
 
-from dblog.config.clients import check_connector_clients, to_librdkafka
+from dblog.config.clients import check_connector_clients, connector_client
 from dblog.config.hosts import check_hosts
+from dblog.config.named_files import files_in_memory
 from dblog.config.topic_creation import topic_rules
 from dblog.config.worker import WorkerConfig, read_worker_config
 from dblog.core.backoff import Backoff
@@ -245,10 +246,11 @@ class Supervisor:
 
     def _open(self, order: StartOrder, worker: WorkerConfig, task: SourceTask) -> _Run:
         client_id = f"connector-producer-{order.connector}-{order.task}"
-        overrides = to_librdkafka(_prefixed(order.config, "producer.override."))
-        producer = record_producer(client_id, {**worker.client_settings("producer"), **overrides}, task.context_headers)
+        overrides = connector_client(order.config, "producer.override.")
+        with files_in_memory({**worker.client_settings("producer"), **overrides}) as settings:
+            producer = record_producer(client_id, settings, task.context_headers)
         creates = order.worker.get("topic.creation.enable", "true").lower() == "true"
-        admin_settings = {**worker.client_settings("admin"), **to_librdkafka(_prefixed(order.config, "admin.override."))}
+        admin_settings = {**worker.client_settings("admin"), **connector_client(order.config, "admin.override.")}
         topics = TopicCreator(topic_rules(order.config) if creates else (), admin_settings)
 
         def ensure_topic(topic: str) -> None:
@@ -434,10 +436,6 @@ def _retry_timeout_s(order: StartOrder) -> float | None:
     """How long trouble may last, None for ever."""
     limit_ms = _milliseconds(order.config, "dblog.retry.timeout.ms", -1)
     return None if limit_ms < 0 else limit_ms / 1000
-
-
-def _prefixed(properties: Mapping[str, str], prefix: str) -> dict[str, str]:
-    return {key.removeprefix(prefix): value for key, value in properties.items() if key.startswith(prefix)}
 
 
 def _milliseconds(properties: Mapping[str, str], name: str, default: int) -> int:

@@ -14,13 +14,13 @@ import ssl
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pymysql
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
 from dblog.abort import Abort
+from dblog.config.named_files import NamedFile, in_memory
 from dblog.dialects.mysql import sql
 from dblog.dialects.mysql.guarded import GuardedConnection
 from dblog.errors import DblogError, DefiniteError, ServerChangedError, TransientError
@@ -270,10 +270,7 @@ def _tls_arguments(settings: ConnectSettings) -> dict[str, Any]:
         return {"ssl_disabled": True}
     if mode == "preferred" and not settings.keystore:
         return {}
-    # With a truststore only its certificates count; the machine's own authorities would vouch for any server with a public certificate.
-    context = ssl.create_default_context(
-        cadata=_trusted(settings.truststore, settings.truststore_password) if settings.truststore else None
-    )
+    context = _trusting(settings)
     # Certificates that MySQL makes for itself lack what strict verification asks for (Python 3.13's default).
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = False
@@ -287,72 +284,60 @@ def _tls_arguments(settings: ConnectSettings) -> dict[str, Any]:
 
 
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
+_STORE = (
+    "a PEM file, or a PKCS12 store that opens with {option}.password, holding {content} (a JKS store becomes one by: "
+    "keytool -importkeystore -srckeystore OLD -destkeystore NEW -deststoretype PKCS12)"
+)
 
 
-def _store(path: str, option: str) -> bytes:
-    try:
-        data = Path(path).read_bytes()
-    except OSError as e:
-        message = f"{option} names {path}, which cannot be read: {e.strerror}"
-        raise DefiniteError(message) from e
+def _pkcs12(data: bytes, password: str | None, file: NamedFile) -> pkcs12.PKCS12KeyAndCertificates:
     if data.startswith(_JKS_MAGIC):
-        message = (
-            f"{option} names {path}, a JKS store, which only Java reads; convert it: "
-            "keytool -importkeystore -srckeystore OLD -destkeystore NEW -deststoretype PKCS12"
-        )
-        raise DefiniteError(message)
-    return data
-
-
-def _pkcs12(data: bytes, password: str | None, path: str, option: str) -> pkcs12.PKCS12KeyAndCertificates:
+        raise file.unusable("it is a JKS store, which only Java reads")
     try:
         return pkcs12.load_pkcs12(data, password.encode() if password else None)
     except ValueError as e:
-        message = f"{option} names {path}, which is not a PEM file nor a PKCS12 store that opens with {option}.password"
-        raise DefiniteError(message) from e
+        raise file.unusable(f"it is neither PEM nor a PKCS12 store that opens with the password: {e}") from None
 
 
-def _trusted(path: str, password: str | None) -> str:
+def _trusting(settings: ConnectSettings) -> ssl.SSLContext:
+    """With a truststore only its certificates count; the machine's own authorities would vouch for any server with a public certificate."""
+    if not settings.truststore:
+        return ssl.create_default_context()
     option = "database.ssl.truststore"
-    data = _store(path, option)
+    file = NamedFile(option, settings.truststore, _STORE.format(option=option, content="certificates"))
+    data = file.read()
     if b"-----BEGIN" in data:
-        return data.decode("ascii", "replace")
-    store = _pkcs12(data, password, path, option)
-    certificates = [c.certificate for c in store.additional_certs] + ([store.cert.certificate] if store.cert else [])
-    return "".join(c.public_bytes(Encoding.PEM).decode() for c in certificates)
+        certificates = data.decode("ascii", "replace")
+    else:
+        store = _pkcs12(data, settings.truststore_password, file)
+        found = [c.certificate for c in store.additional_certs] + ([store.cert.certificate] if store.cert else [])
+        certificates = "".join(c.public_bytes(Encoding.PEM).decode() for c in found)
+    if not certificates:
+        raise file.unusable("it holds no certificate")
+    try:
+        return ssl.create_default_context(cadata=certificates)
+    except (ssl.SSLError, ValueError) as e:
+        raise file.unusable(f"its certificates cannot be read: {e}") from None
 
 
 def _load_identity(context: ssl.SSLContext, path: str, password: str | None) -> None:
-    """Our own certificate and key. Python loads them from files only, so a PKCS12 store's key passes through an anonymous one."""
+    """Our own certificate and key. Python loads them from files only, so they pass through an anonymous one."""
     option = "database.ssl.keystore"
-    data = _store(path, option)
-    try:
-        if b"-----BEGIN" in data:
-            context.load_cert_chain(path, password=password)
-            return
-        store = _pkcs12(data, password, path, option)
+    file = NamedFile(option, path, _STORE.format(option=option, content="a private key and its certificate"))
+    data = file.read()
+    if b"-----BEGIN" not in data:
+        store = _pkcs12(data, password, file)
         if store.key is None or store.cert is None:
-            message = f"{option} names {path}, which holds no private key with its certificate"
-            raise DefiniteError(message)
-        pem = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            raise file.unusable("it holds no private key with its certificate")
+        data = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         for certificate in (store.cert, *store.additional_certs):
-            pem += certificate.certificate.public_bytes(Encoding.PEM)
-        _load_from_memory(context, pem)
-    except ssl.SSLError as e:
-        message = f"{option} names {path}, whose key does not open with {option}.password or does not fit its certificate"
-        raise DefiniteError(message) from e
-
-
-def _load_from_memory(context: ssl.SSLContext, pem: bytes) -> None:
-    import os  # noqa: PLC0415 - only this rare path needs a file descriptor
-
-    descriptor = os.memfd_create("identity")
+            data += certificate.certificate.public_bytes(Encoding.PEM)
     try:
-        with open(descriptor, "wb", closefd=False) as anonymous:
-            anonymous.write(pem)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
-    finally:
-        os.close(descriptor)
+        with in_memory(data) as path_of_copy:
+            # Without a password OpenSSL would ask for one at the terminal.
+            context.load_cert_chain(path_of_copy, password=password or "")
+    except (ssl.SSLError, ValueError) as e:
+        raise file.unusable(f"its key does not open with the password, or does not fit its certificate: {e}") from None
 
 
 # -- what an error means ----------------------------------------------------------------------------------------------------------------
