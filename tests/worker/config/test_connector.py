@@ -195,7 +195,7 @@ def test_what_would_change_the_result_and_is_not_done_is_refused(key, value):
         ("converters", ""),
         ("transforms", ""),
         ("message.key.columns", r"shop\.(.*):id;\Qshop.x\E:a,b"),
-        ("table.include.list", r"\Qshop.a\E,(?<x>shop)\.b++"),
+        ("table.include.list", r"\Qshop.a\E,(?<x>shop)\.b+,shop\.(?!tmp_).*,shop\.\p{Alpha}+"),
         ("database.ssl.truststore", "/x/ca.pem"),
         ("include.schema.comments", "true"),
         ("provide.transaction.metadata", "true"),

@@ -1,11 +1,12 @@
 """Config providers: what is replaced, what is refused, and that nothing replaced is ever shown."""
 
 import os
-import re
+import time
 
 import pytest
 from dblog.config.named_files import FILE_BYTES_MAX
 from dblog.config.providers import DirectoryProvider, EnvProvider, FileProvider, build_providers, resolve
+from dblog.config.regex import Pattern
 from dblog.errors import ConfigError
 
 
@@ -18,7 +19,7 @@ def providers(tmp_path):
     return {
         "file": FileProvider((tmp_path,)),
         "dir": DirectoryProvider((tmp_path,)),
-        "env": EnvProvider(re.compile("DB_.*"), {"DB_PASSWORD": "from-env", "PATH": "/bin"}),
+        "env": EnvProvider(Pattern("DB_.*"), {"DB_PASSWORD": "from-env", "PATH": "/bin"}),
     }
 
 
@@ -105,6 +106,33 @@ def test_a_link_out_of_the_allowed_folder_is_not_followed(providers, tmp_path):
     assert "outside" in done.errors["k"][0]
 
 
+@pytest.mark.parametrize("part", ["${", "${a:", "${:", "$", "${a}", "${a:b:", "}", "${${a:}"])
+def test_a_text_of_beginnings_takes_no_longer_than_it_is(part):  # number 9: the same trap as a pattern's
+    text = part * (1_000_000 // len(part))
+    began_s = time.monotonic()
+
+    resolve({"k": text}, {})
+
+    assert time.monotonic() - began_s < 5
+
+
+def test_a_file_is_read_once_for_a_configuration_and_placeholders_have_a_number(tmp_path):  # number 4
+    file = tmp_path / "x.properties"
+    file.write_text("a=1\n")
+    asked = []
+
+    class Counted:
+        def get(self, path, key):
+            asked.append(key)
+            return key
+
+    same = resolve({"k": "${p:a}" * 10_000, "l": "${p:a}"}, {"p": Counted()})
+    assert (len(asked), same.errors, same.values["l"]) == (1, {}, "a")
+    many = resolve({"k": "".join(f"${{p:{number}}}" for number in range(10_000))}, {"p": Counted()})
+    assert len(asked) == 1001
+    assert [text.partition(": ")[2] for text in many.errors["k"]] == ["a configuration may have 1000 different placeholders"]
+
+
 def test_text_that_only_looks_like_a_placeholder_stays(providers):
     text = {"a": "${topic}-x", "b": "$ {env:X}", "c": "${}", "d": "{env:DB_PASSWORD}"}
 
@@ -123,7 +151,7 @@ def test_providers_are_built_from_the_workers_properties():
     )
 
     assert [str(path) for path in built["f"].allowed_paths] == ["/run/secrets", "/etc/x"]
-    assert built["e"].allowlist.pattern == "A.*"
+    assert [built["e"].allowlist.fullmatch(name) for name in ("AB", "BA")] == [True, False]
 
 
 def test_a_provider_class_we_do_not_have_is_refused():

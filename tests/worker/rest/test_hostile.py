@@ -49,11 +49,12 @@ SEGMENTS = (
     "a", "..", "%2e%2e", "%00", "%2F", "%ed%a0%80", "%ff", "9" * 5000, "-1", "é".encode().hex(), "'--", "%3Cimg%20onerror%3D1%3E", "x" * 8000, "latest",
     "%0d%0aset-cookie:a", "{}", "~", "*", "a%20b", "%E2%80%AE",
 )  # fmt: skip
+VALIDATE = "/connector-plugins/MySql/config/validate"
 PATHS = (
     "/", "/health", "/metrics", "/connectors", "/connectors/{}", "/connectors/{}/config", "/connectors/{}/status", "/connectors/{}/restart",
     "/connectors/{}/pause", "/connectors/{}/resume", "/connectors/{}/stop", "/connectors/{}/tasks", "/connectors/{}/tasks/{}/status",
     "/connectors/{}/tasks/{}/restart", "/connectors/{}/offsets", "/connectors/{}/topics", "/connectors/{}/topics/reset", "/connectors/{}/fence",
-    "/connectors/{}/ddl/explain", "/connector-plugins", "/connector-plugins/{}/config", "/connector-plugins/MySql/config/validate", "/admin/loggers",
+    "/connectors/{}/ddl/explain", "/connector-plugins", "/connector-plugins/{}/config", VALIDATE, "/admin/loggers",
     "/admin/loggers/{}", "/subjects", "/subjects/{}", "/subjects/{}/versions", "/subjects/{}/versions/{}", "/schemas/ids/{}", "/schemas", "/config",
     "/config/{}", "/mode", "/mode/{}", "/compatibility/subjects/{}/versions", "/compatibility/subjects/{}/versions/{}", "/{}", "//{}//",
 )  # fmt: skip
@@ -68,6 +69,29 @@ TYPES = (
     "a/b; charset=utf-16",
     "\x7f",
 )
+
+
+TRAPS = (
+    r"a\.(a|aa)+!", r"(a+)+$", "(" * 9000, "((a{0,30}){0,30}){0,30}" * 400, ",".join(f"shop\\.t{number}" for number in range(20_000)), "(?!a)" * 1500,
+    ",".join([r"(.*a){20}!"] * 2000), "[a-\\x{10ffff}]{1000}" * 400, "${" * 300_000, "${file:/dev/zero:a}" * 5000, "${file:PIPE:a}", "${file:/proc/kmsg:a}",
+    "".join(f"${{file:/{number}:a}}" for number in range(5000)), "\\Q" * 4000, "a" * 900_000,
+)  # fmt: skip
+TRAPPED = (
+    "table.include.list",
+    "column.exclude.list",
+    "message.key.columns",
+    "datatype.propagate.source.type",
+    "database.ssl.truststore",
+    "topic.prefix",
+)
+
+
+def trap(chance: random.Random, pipe: Path) -> bytes:
+    """A configuration that keeps a careless reader of patterns, files or placeholders busy for ever."""
+    text = chance.choice(TRAPS).replace("PIPE", str(pipe))
+    key = chance.choice(TRAPPED)
+    config = connector_config(name="h", database_hostname="a" * 60) | {key: f"{text}:id" if key == "message.key.columns" else text}
+    return json.dumps(config | {"topic.creation.groups": "g", "topic.creation.g.include": text}).encode()
 
 
 def body_of(chance: random.Random, tarpit: int) -> bytes:
@@ -190,7 +214,13 @@ class Watcher(threading.Thread):
 
 
 def test_no_request_keeps_the_others_waiting_or_breaks_the_worker(kafka, own_folder, control):
-    with running_worker(kafka, own_folder, own_folder.name) as worker, socket.create_server(("127.0.0.1", 0), backlog=500) as tarpit:
+    pipe = own_folder / "pipe"
+    os.mkfifo(pipe)
+    provided = {"config.providers": "file", "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider"}
+    with (
+        running_worker(kafka, own_folder, own_folder.name, provided) as worker,
+        socket.create_server(("127.0.0.1", 0), backlog=500) as tarpit,
+    ):
         watcher = Watcher(worker.port, worker.process.pid, control)
         faults = []
 
@@ -208,6 +238,8 @@ def test_no_request_keeps_the_others_waiting_or_breaks_the_worker(kafka, own_fol
                 )
             method = chance.choice(METHODS)
             body = body_of(chance, tarpit.getsockname()[1]) if method in ("POST", "PUT", "PATCH") else b""
+            if chance.random() < 0.1:
+                method, path, headers, body = "PUT", VALIDATE, {"content-type": "application/json"}, trap(chance, pipe)
             with contextlib.suppress(httpx.TransportError):
                 answer = httpx.request(method, worker.url + path, headers=headers, content=body, timeout=60)
                 if (answer.status_code >= 500 and answer.status_code != 503) or (

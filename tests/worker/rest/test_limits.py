@@ -93,7 +93,7 @@ def test_a_name_is_a_text(worker, given):  # number 17
 
 def test_a_configuration_whose_task_record_would_not_fit_is_refused_and_the_others_go_on(worker, name):  # number 10 of the worker's safety
     fill = 1_000_000 - len(json.dumps(CONFIG)) - 300
-    answer = worker.client.put(f"/connectors/{name}-large/config", json={**CONFIG, "table.include.list": "x" * fill})
+    answer = worker.client.put(f"/connectors/{name}-large/config", json={**CONFIG, "table.include.list": ("x" * 99 + ",") * (fill // 100)})
 
     assert_error(answer, 400, "takes", "max.message.bytes")
     worker.create(name)

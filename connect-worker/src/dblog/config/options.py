@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dblog.config.regex import from_java
+from dblog.config.regex import PatternError, any_of
 from dblog.errors import ConfigError
 
 Value = str | int | float | bool | tuple[str, ...] | None
@@ -366,11 +366,10 @@ def regexes(value: Value, _all: Mapping[str, Value]) -> str | None:
     """Every item of a list must compile."""
     if not isinstance(value, tuple):
         return None
-    for item in value:
-        try:
-            re.compile(from_java(item))
-        except re.error as e:
-            return f"A comma-separated list of valid regular expressions is expected, but {e}"
+    try:
+        any_of(value, ignore_case=True)
+    except PatternError as e:
+        return f"A comma-separated list of valid regular expressions is expected, but {e}"
     return None
 
 

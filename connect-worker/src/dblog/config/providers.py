@@ -8,17 +8,16 @@ password that silently stays ``${vault:x}`` only fails later, as "access denied"
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from dblog.config.named_files import NamedFile
 from dblog.config.properties import parse_properties
+from dblog.config.regex import Pattern, PatternError
 from dblog.errors import ConfigError, DefiniteError
 
-_PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}:]*)\}")
 _SCRUBBED_LENGTH_MIN = 4
 """Shorter values ("1", "db") would blank out half of any message and are no secrets worth the name."""
 
@@ -66,7 +65,7 @@ class DirectoryProvider:
 class EnvProvider:
     """An environment variable of the worker (EnvVarConfigProvider)."""
 
-    allowlist: re.Pattern[str] | None = None
+    allowlist: Pattern | None = None
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def get(self, path: str, key: str) -> str:
@@ -124,7 +123,10 @@ def build_providers(names: tuple[str, ...], properties: Mapping[str, str]) -> di
                 built[name] = DirectoryProvider(paths)
             case "env":
                 pattern = properties.get(prefix + "param.allowlist.pattern")
-                built[name] = EnvProvider(re.compile(pattern) if pattern else None)
+                try:
+                    built[name] = EnvProvider(Pattern(pattern) if pattern else None)
+                except PatternError as e:
+                    errors[prefix + "param.allowlist.pattern"] = [f"{pattern!r} is not a regular expression that can be used: {e}"]
             case _:
                 known = ", ".join(c for c in _CLASSES if "." in c)
                 errors[prefix + "class"] = [f"Class {class_name or 'null'} could not be found; this worker has {known}."]
@@ -139,30 +141,31 @@ def resolve(properties: Mapping[str, str | None], providers: Mapping[str, Provid
     placeholders: dict[str, str] = {}
     secrets: dict[str, str] = {}
     errors: dict[str, list[str]] = {}
+    known: dict[str, _Value | _Unknown] = {}
     for name, text in properties.items():
         if text is None:
             continue
         parts: list[str] = []
+        troubles: dict[str, str] = {}
         end = 0
-        for found in _PLACEHOLDER.finditer(text):
-            alias, path, key = found.group(1), found.group(2) or "", found.group(3)
-            parts.append(text[end : found.start()])
-            end = found.end()
-            provider = providers.get(alias)
-            try:
-                if provider is None:
-                    known = ", ".join(providers) or "none"
-                    raise LookupError(f"the worker has no config provider {alias!r} (config.providers: {known})")
-                value = provider.get(path, key)
-            except (LookupError, ConfigError) as e:
-                reason = e.args[0] if isinstance(e, LookupError) else "; ".join(text for texts in e.errors.values() for text in texts)
-                errors.setdefault(name, []).append(f"{found.group(0)} of {name} cannot be resolved: {reason}")
-                parts.append(found.group(0))
-                continue
-            parts.append(value)
-            if len(value.strip()) >= _SCRUBBED_LENGTH_MIN:
-                secrets[value] = found.group(0)
-                secrets.setdefault(value.strip(), found.group(0))
+        for start, behind in _placeholders(text):
+            placeholder = text[start:behind]
+            if placeholder not in known:
+                # Each one that is asked for may be a file to be read.
+                known[placeholder] = _asked(placeholder, providers) if len(known) < _PLACEHOLDERS_MAX else _TOO_MANY
+            parts.append(text[end:start])
+            end = behind
+            match known[placeholder]:
+                case _Value(value):
+                    parts.append(value)
+                    if len(value.strip()) >= _SCRUBBED_LENGTH_MIN:
+                        secrets[value] = placeholder
+                        secrets.setdefault(value.strip(), placeholder)
+                case _Unknown(reason):
+                    parts.append(placeholder)
+                    troubles.setdefault(reason, placeholder)
+        if troubles:
+            errors[name] = [f"{placeholder} of {name} cannot be resolved: {reason}" for reason, placeholder in troubles.items()]
         if end:
             placeholders[name] = text
             parts.append(text[end:])
@@ -170,6 +173,43 @@ def resolve(properties: Mapping[str, str | None], providers: Mapping[str, Provid
         else:
             values[name] = text
     return Resolution(values, placeholders, secrets, errors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    reason: str
+
+
+_PLACEHOLDERS_MAX = 1000
+_TOO_MANY = _Unknown(f"a configuration may have {_PLACEHOLDERS_MAX} different placeholders")
+
+
+def _asked(placeholder: str, providers: Mapping[str, Provider]) -> _Value | _Unknown:
+    alias, _, rest = placeholder[2:-1].partition(":")
+    path, _, key = rest.rpartition(":")
+    provider = providers.get(alias)
+    if provider is None:
+        return _Unknown(f"the worker has no config provider {alias!r} (config.providers: {', '.join(providers) or 'none'})")
+    try:
+        return _Value(provider.get(path, key))
+    except LookupError as e:
+        return _Unknown(str(e.args[0]))
+    except ConfigError as e:
+        return _Unknown("; ".join(text for texts in e.errors.values() for text in texts))
+
+
+def _placeholders(text: str) -> Iterator[tuple[int, int]]:
+    """Where ``${alias:key}`` and ``${alias:path:key}`` begin and end. Each character is looked at a fixed number of times, whatever the text."""
+    end = 0
+    while (start := text.find("${", end)) >= 0 and (close := text.find("}", start)) >= 0:
+        end = close + 1
+        if text.find(":", start, close) >= 0:
+            yield start, end
 
 
 def _text(file: NamedFile) -> str:

@@ -1,18 +1,391 @@
-r"""Java's regular expressions in Python's spelling, as far as the two differ in what people write into include lists.
+r"""Patterns of configurations: Java's dialect, matched in time that grows with the text alone.
 
-``\\Q...\\E`` quotes; named groups have no ``P``. Possessive quantifiers and atomic groups are the same since Python 3.11. What is left
-(``\\p{...}`` classes) does not compile, and so is refused by name instead of matching something else.
+Whoever posts a connector writes its patterns, and a matcher that backtracks (``java.util.regex``, Python's ``re``) can be kept busy for ever by a short one
+such as ``(a|aa)+!``. RE2 follows all ways at once. Java's spellings are translated; what RE2 cannot do is refused by its name, and never means something else:
+back references, atomic groups and possessive quantifiers (they ask which way was taken), and most of looking around. One common use of that is kept, as
+``db\.(?!tmp_).*``: where all that stands in front of a lookahead (or behind a lookbehind) has one length, the place that is looked at is known, and the whole
+means "this matches, and that does not".
+
+Sources: the page of ``java.util.regex.Pattern``; RE2's syntax page. Differences that stay: letters are compared without case beyond ASCII too, and ``.`` takes
+every character but the line feed.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
-_QUOTED = re.compile(r"\\Q(.*?)(?:\\E|$)")
-_NAMED = re.compile(r"\(\?<([A-Za-z]\w*)>")
+import re2
+
+PATTERN_CHARS_MAX = 10_000
+LIST_CHARS_MAX = 1_000_000
+"""Of all patterns of one list; a connector's record in Kafka takes no more either."""
+_MEMORY_BYTES_MAX = 1024 * 1024
+"""Of one compiled expression; RE2's own measure."""
+_REPETITIONS_MAX = 1000
+_DEPTH_MAX = 100
+_JOINED_CHARS = 16_000
+_SHOWN_CHARS = 100
+
+_POSIX = {
+    name: f"[:{name.lower()}:]"
+    for name in ("Lower", "Upper", "Alpha", "Digit", "Alnum", "Punct", "Graph", "Print", "Blank", "Cntrl", "XDigit", "Space", "ASCII")
+}
+_SETS = {
+    "s": r"\t-\r ",
+    "h": r"\t \x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}",
+    "v": r"\n-\r\x{85}\x{2028}\x{2029}",
+}
+"""Java's ``\\s``, ``\\h`` and ``\\v`` as the inside of a class."""
+_AROUND = {"(?=": "lookahead", "(?!": "lookahead", "(?<=": "lookbehind", "(?<!": "lookbehind"}
 
 
-def from_java(pattern: str) -> str:
-    """The same pattern for Python's ``re``."""
-    quoted = _QUOTED.sub(lambda found: re.escape(found[1]), pattern)
-    return _NAMED.sub(r"(?P<\1>", quoted)
+class PatternError(ValueError):
+    """No pattern that can be used; the text says why, for a user."""
+
+
+class Pattern:
+    """One pattern. Safe for several threads."""
+
+    __slots__ = ("_ways",)
+
+    def __init__(self, text: str, *, ignore_case: bool = False) -> None:
+        """``PatternError`` for what is no pattern, or none that can be matched in bounded time."""
+        self._ways = tuple(
+            tuple((_compiled(each.text, ignore_case=ignore_case), each.wanted) for each in way.all_of()) for way in _ways_of(text)
+        )
+
+    def fullmatch(self, text: str) -> bool:
+        """Whether the whole text matches."""
+        return any(all((each.fullmatch(text) is not None) is wanted for each, wanted in way) for way in self._ways)
+
+
+def any_of(texts: Iterable[str], *, ignore_case: bool) -> Callable[[str], bool]:
+    """Whether the whole of a text matches one of the patterns: lists have thousands of members, so the plain ones are matched together.
+
+    ``PatternError`` names the member at fault.
+    """
+    joined: list[str] = []
+    held: list[str] = []
+    others: list[Pattern] = []
+    chars = held_chars = 0
+    for text in texts:
+        chars += len(text)
+        if chars > LIST_CHARS_MAX:
+            raise PatternError(f"the patterns have more than {LIST_CHARS_MAX} characters together")
+        try:
+            ways = _ways_of(text)
+            if any(way.conditions for way in ways):
+                others.append(Pattern(text, ignore_case=ignore_case))
+                continue
+            for way in ways:
+                _compiled(way.text, ignore_case=ignore_case)  # alone: what many of them make together is no error of one
+        except PatternError as e:
+            raise PatternError(f"{text[:_SHOWN_CHARS]!r} is not a regular expression that can be used: {e}") from None
+        held += (f"(?:{way.text})" for way in ways)
+        held_chars += sum(len(way.text) for way in ways)
+        if held_chars > _JOINED_CHARS:
+            joined.append("|".join(held))
+            held.clear()
+            held_chars = 0
+    if held:
+        joined.append("|".join(held))
+    together = [_compiled(text, ignore_case=ignore_case) for text in joined]
+    re2.purge()  # its cache would keep them beyond their connector
+    return lambda name: any(each.fullmatch(name) is not None for each in together) or any(each.fullmatch(name) for each in others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    text: str
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One alternative in RE2's words, and what must hold of the whole text beside it."""
+
+    text: str
+    conditions: tuple[_Condition, ...] = ()
+
+    def all_of(self) -> tuple[_Condition, ...]:
+        return (_Condition(self.text, wanted=True), *self.conditions)
+
+
+def _compiled(text: str, *, ignore_case: bool) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    options.case_sensitive = not ignore_case
+    options.max_mem = _MEMORY_BYTES_MAX
+    try:
+        return re2.compile(text, options)
+    except re2.error as e:
+        reason = e.args[0].decode("utf-8", "replace") if isinstance(e.args[0], bytes) else str(e)
+        raise PatternError(reason) from None
+    except UnicodeError:
+        raise PatternError("a pattern has half of a surrogate pair") from None
+
+
+def _ways_of(text: str) -> list[_Way]:
+    if len(text) > PATTERN_CHARS_MAX:
+        raise PatternError(f"a pattern has more than {PATTERN_CHARS_MAX} characters; write several, with commas")
+    reader = _Reader(text)
+    ways = reader.alternatives(depth=0)
+    if reader.more():
+        raise PatternError("a closing parenthesis has no opening one")
+    return ways
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A part of a sequence: its text, and how many characters it always takes (None: it differs). Or, with ``kind``, a look around."""
+
+    text: str
+    width: int | None
+    kind: str = ""
+    wanted: bool = True
+
+
+class _Reader:
+    """Translates one pattern, from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def more(self) -> bool:
+        return self._at < len(self._text)
+
+    def alternatives(self, *, depth: int) -> list[_Way]:
+        """What stands between two parentheses, or the whole."""
+        return [_way(pieces) for pieces in self._sequences(depth)]
+
+    def _sequences(self, depth: int) -> list[list[_Piece]]:
+        if depth > _DEPTH_MAX:
+            raise PatternError(f"groups are nested more than {_DEPTH_MAX} times")
+        found: list[list[_Piece]] = [[]]
+        while self.more() and not self._sees(")"):
+            if self._takes("|"):
+                found.append([])
+            elif (quantifier := self._quantifier()) is not None:
+                if not found[-1] or found[-1][-1].kind:
+                    raise PatternError(f"{quantifier} has nothing to repeat")
+                found[-1][-1] = _repeated(found[-1][-1], quantifier)
+            else:
+                found[-1].append(self._piece(depth))
+        return found
+
+    def _piece(self, depth: int) -> _Piece:
+        if self._sees("("):
+            return self._group(depth)
+        if self._takes("["):
+            return _Piece(self._class(), 1)
+        if self._takes("\\"):
+            return self._escape()
+        if self._sees("^") or self._sees("$"):
+            return _Piece(self._next(), 0)
+        return _Piece(self._next(), 1)
+
+    def _group(self, depth: int) -> _Piece:
+        opening = self._opening()
+        if opening == "(?>":
+            raise PatternError("an atomic group (?>...) cannot be used in a pattern here")
+        flags = opening[2:].rstrip(":)") if opening.startswith("(?") and opening[2:3] not in ":<=!P" else ""
+        if unknown := set(flags) - set("imsu-"):
+            raise PatternError(f"the flag {min(unknown)} of {opening} cannot be used in a pattern here")
+        if opening.endswith(")") and opening != "(":
+            if depth or self._at != len(opening):
+                raise PatternError(f"{opening} can be used at the beginning of a pattern only; write (?{flags}:...)")
+            return _Piece(opening.replace("u", "") if set(flags) - set("u-") else "", 0)
+        sequences = self._sequences(depth + 1)
+        if not self._takes(")"):
+            raise PatternError("an opening parenthesis has no closing one")
+        if (depth and opening in _AROUND) or any(piece.kind for pieces in sequences for piece in pieces):
+            raise PatternError("looking around inside a group cannot be used in a pattern here")
+        inside = "|".join("".join(piece.text for piece in pieces) for pieces in sequences)
+        widths = {_width(pieces) for pieces in sequences}
+        if opening in _AROUND:
+            return _Piece(inside, 0, kind=_AROUND[opening], wanted="!" not in opening)
+        written = opening.replace("u", "") if flags else opening
+        return _Piece(
+            f"{'(?:' if written in ('(?:', '(', '(?-:') or '<' in written else written}{inside})",
+            widths.pop() if len(widths) == 1 else None,
+        )
+
+    def _opening(self) -> str:
+        """The beginning of a group up to where its content begins; all of it for flags without content."""
+        start = self._at
+        self._at += 1
+        if not self._takes("?"):
+            return "("
+        for more in ("<=", "<!", "=", "!", ">", ":"):
+            if self._takes(more):
+                return f"(?{more}"
+        if self._takes("<"):
+            end = self._text.find(">", self._at)
+            if end < 0 or not self._text[self._at : end].isalnum():
+                raise PatternError("a group's name is not closed, or has other signs than letters and digits")
+            self._at = end + 1
+            return self._text[start : self._at]
+        while self.more() and (self._text[self._at].isalpha() or self._sees("-")):
+            self._at += 1
+        if not (self._takes(":") or self._takes(")")):
+            raise PatternError(f"{self._text[start : self._at + 1]} begins no group that is known")
+        return self._text[start : self._at]
+
+    def _class(self) -> str:
+        parts = ["["]
+        if self._takes("^"):
+            parts.append("^")
+        first = True
+        while first or not self._takes("]"):
+            if not self.more():
+                raise PatternError("a class [...] is not closed")
+            if self._sees("["):
+                raise PatternError("a class inside a class cannot be used in a pattern here; write \\[ for a bracket")
+            if self._takes("&&"):
+                raise PatternError("&& in a class cannot be used in a pattern here; write \\& for the sign")
+            parts.append(self._escape(in_class=True).text if self._takes("\\") else _literal(self._next(), keep="-^"))
+            first = False
+        return "".join([*parts, "]"])
+
+    def _escape(self, *, in_class: bool = False) -> _Piece:
+        """What follows a backslash."""
+        letter = self._next("a pattern ends with a backslash")
+        if letter == "Q" and not in_class:
+            return self._quoted()
+        if letter in "pP":
+            return _Piece(self._property(letter, in_class=in_class), 1)
+        if letter in _SETS:
+            return _Piece(_SETS[letter] if in_class else f"[{_SETS[letter]}]", 1)
+        if letter.lower() in _SETS and not in_class:
+            return _Piece(f"[^{_SETS[letter.lower()]}]", 1)
+        if letter in "bB" and not in_class:
+            return _Piece(f"\\{letter}", 0)
+        if letter in "Az" and not in_class:
+            return _Piece(f"\\{letter}", 0)
+        if letter in "123456789k":
+            raise PatternError(f"the back reference \\{letter} cannot be used in a pattern here")
+        if letter in "dDwWSaftnr":
+            return _Piece(f"\\{letter}", 1)
+        return _Piece(self._character(letter), 1)
+
+    def _character(self, letter: str) -> str:
+        match letter:
+            case "u":
+                return _literal(chr(self._number(4, 4, 16)))
+            case "x" if self._takes("{"):
+                code = self._number(1, 6, 16)
+                if not self._takes("}") or code > 0x10FFFF:  # noqa: PLR2004  the last of Unicode
+                    raise PatternError("\\x{...} is no character")
+                return _literal(chr(code))
+            case "x":
+                return _literal(chr(self._number(2, 2, 16)))
+            case "0":
+                return _literal(chr(self._number(1, 3, 8)))
+            case "c":
+                return _literal(chr(ord(self._next("\\c has no letter")) ^ 64))
+            case "e":
+                return _literal("\x1b")
+            case _ if letter.isascii() and letter.isalnum():
+                raise PatternError(f"\\{letter} cannot be used in a pattern here")
+            case _:
+                return _literal(letter)
+
+    def _number(self, least: int, most: int, base: int) -> int:
+        digits = ""
+        while len(digits) < most and self.more() and self._text[self._at] in "0123456789abcdefABCDEF"[: 8 if base == 8 else 22]:  # noqa: PLR2004
+            digits += self._next()
+        if len(digits) < least:
+            raise PatternError("an escape has too few digits")
+        return int(digits, base)
+
+    def _property(self, letter: str, *, in_class: bool) -> str:
+        name = self._next("\\p has no name")
+        if name == "{":
+            end = self._text.find("}", self._at)
+            name = self._text[self._at : end] if end >= 0 else ""
+            self._at = max(end + 1, self._at)
+        if name in _POSIX:
+            posix = _POSIX[name] if letter == "p" else _POSIX[name].replace("[:", "[:^")
+            return posix if in_class else f"[{posix}]"
+        name = name.removeprefix("Is")
+        if not name.isalpha():
+            raise PatternError(f"\\{letter}{{{name}}} cannot be used in a pattern here")
+        return f"\\{letter}{{{name}}}"
+
+    def _quoted(self) -> _Piece:
+        end = self._text.find("\\E", self._at)
+        quoted = self._text[self._at : end] if end >= 0 else self._text[self._at :]
+        self._at = end + 2 if end >= 0 else len(self._text)
+        if self._sees("*", "+", "?", "{"):  # Java repeats the last character alone
+            raise PatternError("what stands between \\Q and \\E cannot be repeated here; put it into a group")
+        return _Piece("".join(_literal(char) for char in quoted), len(quoted))
+
+    def _quantifier(self) -> str | None:
+        start = self._at
+        if self._takes("{"):
+            end = self._text.find("}", self._at)
+            inside = self._text[self._at : end] if end >= 0 else ""
+            low, _comma, high = inside.partition(",")
+            if not (low.isascii() and low.isdigit()) or (high and not (high.isascii() and high.isdigit())) or len(inside) > 20:  # noqa: PLR2004
+                raise PatternError("{ begins no repetition such as {2} or {2,5}; write \\{ for the sign")
+            if max(int(low), int(high or 0)) > _REPETITIONS_MAX:
+                raise PatternError(f"{{{inside}}} repeats more than {_REPETITIONS_MAX} times")
+            self._at = end + 1
+        elif not (self._takes("*") or self._takes("+") or self._takes("?")):
+            return None
+        end = self._at
+        if self._takes("+"):
+            raise PatternError(f"the possessive quantifier {self._text[start : self._at]} cannot be used in a pattern here")
+        self._takes("?")  # as little as possible first: no difference to whether the whole matches
+        return self._text[start:end]
+
+    def _sees(self, *texts: str) -> bool:
+        return self._text.startswith(texts, self._at)
+
+    def _takes(self, text: str) -> bool:
+        if not self._sees(text):
+            return False
+        self._at += len(text)
+        return True
+
+    def _next(self, missing: str = "a pattern is not complete") -> str:
+        if not self.more():
+            raise PatternError(missing)
+        self._at += 1
+        return self._text[self._at - 1]
+
+
+def _literal(char: str, *, keep: str = "") -> str:
+    return char if char.isalnum() or char in "_ " or char in keep else f"\\x{{{ord(char):X}}}"
+
+
+def _repeated(piece: _Piece, quantifier: str) -> _Piece:
+    count = int(quantifier[1:-1]) if quantifier.startswith("{") and "," not in quantifier else None
+    width = 0 if piece.width == 0 else piece.width * count if piece.width is not None and count is not None else None
+    return _Piece(f"(?:{piece.text}){quantifier}", width)
+
+
+def _width(pieces: Iterable[_Piece]) -> int | None:
+    widths = [piece.width for piece in pieces]
+    return None if None in widths else sum(width for width in widths if width is not None)
+
+
+def _way(pieces: list[_Piece]) -> _Way:
+    """A sequence; each look around in it becomes a condition, which needs its place to be known."""
+    conditions: list[_Condition] = []
+    for number, piece in enumerate(pieces):
+        if not piece.kind:
+            continue
+        ahead = piece.kind == "lookahead"
+        distance = _width(pieces[:number] if ahead else pieces[number + 1 :])
+        if distance is None or distance > _REPETITIONS_MAX:
+            where = "in front of a lookahead" if ahead else "behind a lookbehind"
+            raise PatternError(f"what stands {where} has no fixed length, which cannot be used in a pattern here")
+        beside = f"(?s:.{{{distance}}})"
+        text = f"{beside}(?:{piece.text})(?s:.*)" if ahead else f"(?s:.*)(?:{piece.text}){beside}"
+        conditions.append(_Condition(text, piece.wanted))
+    return _Way("".join(piece.text for piece in pieces if not piece.kind), tuple(conditions))

@@ -7,11 +7,11 @@ Without any such key there are no rules, and topics are made by the broker's def
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dblog.config.options import split_list
-from dblog.config.regex import from_java
+from dblog.config.regex import PatternError, any_of
 from dblog.errors import ConfigError
 
 _PREFIX = "topic.creation."
@@ -24,17 +24,15 @@ class TopicRule:
     """The settings for topics whose whole name matches; -1 leaves replication or partitions to the broker."""
 
     group: str
-    include: tuple[re.Pattern[str], ...]
-    exclude: tuple[re.Pattern[str], ...]
+    include: Callable[[str], bool]
+    exclude: Callable[[str], bool]
     replication_factor: int
     partitions: int
     settings: dict[str, str]
 
     def matches(self, topic: str) -> bool:
         """Whether the topic belongs to this group; an exclusion wins."""
-        if any(pattern.fullmatch(topic) for pattern in self.exclude):
-            return False
-        return any(pattern.fullmatch(topic) for pattern in self.include)
+        return self.include(topic) and not self.exclude(topic)
 
 
 def topic_rules(properties: Mapping[str, str]) -> tuple[TopicRule, ...]:
@@ -67,13 +65,13 @@ def _read(properties: Mapping[str, str]) -> tuple[tuple[TopicRule, ...], dict[st
     groups = [group for group in split_list(properties.get(_PREFIX + "groups", "")) if group != _DEFAULT]
     for group in [*groups, _DEFAULT]:
         prefix = f"{_PREFIX}{group}."
-        include: tuple[re.Pattern[str], ...] = (re.compile(".*"),)
-        exclude: tuple[re.Pattern[str], ...] = ()
+        include: Callable[[str], bool] = _every
+        exclude: Callable[[str], bool] = _none
         if group != _DEFAULT:
             if not properties.get(prefix + "include", "").strip():
                 errors[prefix + "include"] = [f'Missing required configuration "{prefix}include" which has no default value.']
-            include = _patterns(properties, prefix + "include", errors)
-            exclude = _patterns(properties, prefix + "exclude", errors)
+            include = _matcher(properties, prefix + "include", errors)
+            exclude = _matcher(properties, prefix + "exclude", errors)
         rules.append(
             TopicRule(
                 group=group,
@@ -107,11 +105,17 @@ def _count(properties: Mapping[str, str], name: str, errors: dict[str, list[str]
     return default
 
 
-def _patterns(properties: Mapping[str, str], name: str, errors: dict[str, list[str]]) -> tuple[re.Pattern[str], ...]:
-    patterns: list[re.Pattern[str]] = []
-    for item in split_list(properties.get(name, "")):
-        try:
-            patterns.append(re.compile(from_java(item)))
-        except re.error as e:
-            errors[name] = [f"Invalid value {item} for configuration {name}: Syntax error in regular expression: {e}"]
-    return tuple(patterns)
+def _matcher(properties: Mapping[str, str], name: str, errors: dict[str, list[str]]) -> Callable[[str], bool]:
+    try:
+        return any_of(split_list(properties.get(name, "")), ignore_case=False)
+    except PatternError as e:
+        errors[name] = [f"Invalid value for configuration {name}: Syntax error in regular expression: {e}"]
+        return _none
+
+
+def _every(_topic: str) -> bool:
+    return True
+
+
+def _none(_topic: str) -> bool:
+    return False

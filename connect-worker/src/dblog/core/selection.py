@@ -15,7 +15,7 @@ from typing import Any
 
 from dblog.codecs.rewrites import Cut, Hash, Mask, Rewrite
 from dblog.config.column_rules import column_rules
-from dblog.config.regex import from_java
+from dblog.config.regex import Pattern, PatternError, any_of
 from dblog.errors import ConfigError
 from dblog.model import Table, TableId
 
@@ -37,13 +37,10 @@ def name_matcher(text: str | None, *, option: str) -> Callable[[str], bool] | No
     members = split_list(text)
     if not members:
         return None
-    patterns = []
-    for member in members:
-        try:
-            patterns.append(re.compile(from_java(member), re.IGNORECASE))
-        except re.error as e:
-            raise ConfigError({option: [f"{member!r} is not a regular expression: {e}"]}) from e
-    return lambda name: any(p.fullmatch(name) for p in patterns)
+    try:
+        return any_of(members, ignore_case=True)
+    except PatternError as e:
+        raise ConfigError({option: [str(e)]}) from e
 
 
 _PLAIN_NAME = re.compile(r"[\w$-]+")
@@ -144,8 +141,8 @@ def column_rewrite(properties: Mapping[str, Any]) -> Callable[[str], Rewrite | N
 class KeyRule:
     """One part of ``message.key.columns``: tables by regex, and columns by regex."""
 
-    table: re.Pattern[str]
-    columns: tuple[re.Pattern[str], ...]
+    table: Pattern
+    columns: tuple[Pattern, ...]
 
 
 def key_rules(text: str | None) -> tuple[KeyRule, ...]:
@@ -159,10 +156,8 @@ def key_rules(text: str | None) -> tuple[KeyRule, ...]:
         if not colon or not table or not names:
             raise ConfigError({"message.key.columns": [f"{part.strip()!r} has not the form <table regex>:<column>,<column>"]})
         try:
-            rules.append(
-                KeyRule(re.compile(from_java(table.strip()), re.IGNORECASE), tuple(re.compile(from_java(n), re.IGNORECASE) for n in names))
-            )
-        except re.error as e:
+            rules.append(KeyRule(Pattern(table.strip(), ignore_case=True), tuple(Pattern(n, ignore_case=True) for n in names)))
+        except PatternError as e:
             raise ConfigError({"message.key.columns": [f"{part.strip()!r} is not a regular expression: {e}"]}) from e
     return tuple(rules)
 

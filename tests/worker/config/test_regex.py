@@ -1,0 +1,185 @@
+"""Patterns in Java's dialect: what they match, what is refused by name, and that no pattern takes long."""
+
+import random
+import re
+import time
+
+import pytest
+from dblog.config.regex import LIST_CHARS_MAX, PATTERN_CHARS_MAX, Pattern, PatternError, any_of
+from dblog.core.selection import Selection
+from dblog.errors import ConfigError
+from dblog.model import TableId
+
+ATOMS = [
+    "a",
+    "b",
+    ".",
+    "\\.",
+    "[ab]",
+    "[^a]",
+    "\\d",
+    "\\w",
+    "(a|b)",
+    "(?:ab|c)",
+    "1",
+    "_",
+    "-",
+    "\\Qa.\\E",
+    "^",
+    "$",
+    "\\b",
+    "(?i:A)",
+    "(?i:a|C)",
+]
+QUANTIFIERS = ["", "", "", "*", "+", "?", "{2}", "{1,2}", "{0,}", "*?", "??"]
+AROUNDS = ["(?!a)", "(?=a)", "(?!ab.*)", "(?!.*b$)", "(?=a|b)", "(?<!a)", "(?<=b)", "(?!)"]
+
+
+def generated(chance: random.Random, depth: int = 0) -> str:
+    def sequence() -> str:
+        parts = []
+        for _ in range(chance.randint(1, 4)):
+            atom = f"({generated(chance, depth + 1)})" if depth < 2 and chance.random() < 0.2 else chance.choice(ATOMS)
+            bare = atom in ("^", "$", "\\b") or atom.startswith("\\Q")
+            parts.append(atom + ("" if bare else chance.choice(QUANTIFIERS)))
+            if not depth and chance.random() < 0.1:
+                parts.append(chance.choice(AROUNDS))
+        return "".join(parts)
+
+    return "|".join(sequence() for _ in range(chance.choice([1, 1, 2])))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_generated_patterns_match_what_pythons_own_matcher_does(seed):
+    chance = random.Random(seed)
+    texts = ["", *("".join(chance.choice("ab.c1_-A") for _ in range(chance.randint(1, 6))) for _ in range(40))]
+    compared = around = 0
+    for number in range(1500):
+        text, flags = generated(chance), re.IGNORECASE if number % 2 else 0
+        known = re.compile(re.sub(r"\\Q(.*?)\\E", lambda found: re.escape(found[1]), text), flags | re.ASCII)
+        try:
+            pattern = Pattern(text, ignore_case=bool(flags))
+        except PatternError as e:
+            assert "no fixed length" in str(e)  # noqa: PT017  most patterns raise none
+            continue
+        compared += 1
+        around += any(each in text for each in AROUNDS)
+        wanted = [known.fullmatch(name) is not None for name in texts]
+        assert [pattern.fullmatch(name) for name in texts] == wanted, text
+        assert [any_of([text], ignore_case=bool(flags))(name) for name in texts] == wanted, text
+    assert (compared > 1000, around > 50) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "matches", "does_not"),
+    [
+        (r"\Qshop.a+\E.*", "shop.a+b", "shop.aab"),
+        (r"\Qshop.a", "shop.a", "shopxa"),
+        (r"(?<db>shop|store)\.orders", "store.orders", "store.order"),
+        (r"shop\.(?!tmp_|old_).*", "shop.tmp", "shop.old_orders"),
+        (r"shop\.(?!.*_tmp$).*", "shop._tmp_1", "shop.a_tmp"),
+        (r"shop\..*(?<!_tmp)", "shop.tmp", "shop.a_tmp"),
+        (r"(?!mysql|sys).*|mysql\.user", "mysql.user", "mysql.db"),
+        (r"[a-c]{3}\d(?=x).*", "abc1xy", "abc1y"),
+        (r"\p{Alpha}+\p{Digit}", "ab1", "a_1"),
+        (r"[\p{Lower}_]+", "a_b", "aB1"),
+        (r"\P{Digit}+", "ab", "a1"),
+        (r"\p{IsLatin}+", "aäß", "aя"),
+        (r"[^\p{L}]", "1", "я"),
+        (r"\u0061\x62\x{63}\0144\cA\e", "abcd\x01\x1b", "abcd"),
+        (r"a\sb\hc\Sd", "a\x0bb\xa0c.d", "a.b c d"),
+        (r"[\s,]+", "\x0b,", "a"),
+        (r"a\_b\-c\$d", "a_b-c$d", "a_b_c$d"),
+        (r"[]a-]+", "]-a", "b"),
+        (r"(?i)ab(?s:.)", "AB\n", "AB"),
+        (r"(?iu)ä", "Ä", "a"),
+        (r"(?:)", "", "a"),
+    ],
+)
+def test_javas_spellings_mean_the_same(text, matches, does_not):
+    assert [Pattern(text).fullmatch(name) for name in (matches, does_not)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (r"a++", "possessive quantifier ++"),
+        (r"(a|b)*+c", "possessive quantifier *+"),
+        (r"a{2}+", "possessive quantifier {2}+"),
+        (r"(?>a|ab)c", "atomic group"),
+        (r"(a)\1", r"back reference \1"),
+        (r"(?<x>a)\k<x>", r"back reference \k"),
+        (r".*(?!a)b", "no fixed length"),
+        (r"(?<=a)b+", "no fixed length"),
+        (r"(x(?=a))*b", "looking around inside a group"),
+        (r"[a-z&&[^b]]", "&& in a class"),
+        (r"[a[b]]", "class inside a class"),
+        (r"(?x)a b", "flag x"),
+        (r"(?U)\w", "flag U"),
+        (r"a\Z", r"\Z"),
+        (r"a\G", r"\G"),
+        (r"\p{InGreek}", r"\p{InGreek}"),
+        (r"\p{javaLowerCase}", "javaLowerCase"),
+        (r"a{1001}", "repeats more than 1000 times"),
+        (r"((a{100}){100}){100}", "repetition size"),
+        ("(" * 101 + ")" * 101, "nested more than 100 times"),
+        ("a" * (PATTERN_CHARS_MAX + 1), f"more than {PATTERN_CHARS_MAX} characters"),
+        (r"\Qab\E*", "cannot be repeated here"),
+        ("(a", "no closing one"),
+        ("a)", "no opening one"),
+        ("*a", "nothing to repeat"),
+        ("[a", "not closed"),
+        ("a\\", "ends with a backslash"),
+        ("a{", "begins no repetition"),
+        ("(?", "begins no group"),
+        ("(?<a", "not closed"),
+        (r"\u00", "too few digits"),
+        (r"\x{110000}", "no character"),
+        ("[b-a]", "b-a"),
+        ("\ud800", "surrogate"),
+    ],
+)
+def test_what_is_not_matched_here_is_refused_by_its_name(text, named):  # number 9 of the worker's safety
+    for make in (lambda: Pattern(text), lambda: any_of(["fine", text], ignore_case=True)):
+        with pytest.raises(PatternError) as caught:
+            make()
+        assert named in str(caught.value)
+
+
+def test_what_is_named_is_the_member_at_fault():
+    with pytest.raises(ConfigError) as caught:
+        Selection.from_settings({"table.include.list": r"shop\.a,shop\.(b,shop\.c"})
+
+    assert r"'shop\\.(b'" in caught.value.errors["table.include.list"][0]
+
+
+BOMBS = [r"(a|aa)+!", r"(a+)+!", r"(a*)*b", r"(.*a){20}!", r"(a|a?)+!", r"(?!(a|aa)+!)(a|aa)+!", r"(\w+\w?)+!", r"a?" * 60 + "a" * 60 + "!"]
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_no_pattern_takes_longer_than_its_text(bomb):  # number 9
+    name = "a" * 60
+    began_s = time.monotonic()
+
+    tables = Selection.from_settings({"table.include.list": rf"rs2\.{bomb}"})
+    assert not tables.includes(TableId("rs2", name))
+    columns = Selection.from_settings({"column.exclude.list": rf"rs2\.{bomb}"})
+    assert columns.includes_column(f"rs2.{name}")
+
+    assert time.monotonic() - began_s < 2
+
+
+def test_a_list_of_15_000_names_is_made_and_asked_at_once():
+    members = [rf"inventory\.table_{number}" for number in range(15_000)]
+    began_s = time.monotonic()
+
+    matches = any_of(members, ignore_case=True)
+    found = [matches(f"inventory.TABLE_{number}") for number in range(14_000, 16_000)]
+
+    assert found == [True] * 1000 + [False] * 1000
+    assert time.monotonic() - began_s < 10
+
+
+def test_a_list_beyond_what_a_record_takes_is_refused():
+    with pytest.raises(PatternError, match=f"more than {LIST_CHARS_MAX} characters"):
+        any_of(("a" * 1000 for _ in range(1001)), ignore_case=True)
