@@ -66,7 +66,7 @@ class Follower:
     def _new_task(self) -> BinlogTask:
         plugin = next(c for c in CONNECTORS if c.flavor == self.source.flavor)
         settings = parse_connector(plugin.options, self.config)
-        key, value = converters_of({}, self.config, own_registry_url=None)
+        key, value = converters_of({}, self.config, own_registry=None)
         clock = SystemClock()
         encoders = Encoders(settings=settings, dialect=self.dialect, key_converter=key, value_converter=value, clock=clock, task=0)
         return BinlogTask(

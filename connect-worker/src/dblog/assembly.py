@@ -13,6 +13,7 @@ from dblog.clock import SystemClock
 from dblog.cluster.herder import Herder
 from dblog.cluster.program import TaskProgram
 from dblog.cluster.validation import DatabaseCheck, ReachableCheck, Validator
+from dblog.config.login import Logins
 from dblog.config.options import Settings
 from dblog.config.plugins import find_connector
 from dblog.config.providers import build_providers
@@ -36,6 +37,8 @@ class Worker:
 
     herder: Herder
     app: Starlette
+    reading_app: Starlette
+    """For the listener that only reads."""
     registry: RegistryStore | None
 
     def stop(self) -> None:
@@ -54,6 +57,7 @@ def assemble(
     on_fatal: Callable[[BaseException], None],
     check_database: DatabaseCheck | None = None,
     check_reachable: ReachableCheck | None = None,
+    logins: Logins | None = None,
 ) -> Worker:
     """Every object of the herder process."""
     settings = worker.settings
@@ -117,8 +121,9 @@ def assemble(
         metrics=metrics_text(lambda: worker_numbers(herder, registry)),
         commit=commit,
     )
-    app = build_app(services, further_routes=registry_routes(registry) if registry is not None else ())
-    return Worker(herder, app, registry)
+    schemas = registry_routes(registry) if registry is not None else ()
+    app = build_app(services, registry_routes=schemas, logins=logins)
+    return Worker(herder, app, build_app(services, registry_routes=schemas, reads_only=True), registry)
 
 
 def internal_topics(settings: Settings) -> list[TopicWanted]:

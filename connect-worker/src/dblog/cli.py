@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import signal
 import socket
 import sys
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -24,8 +26,11 @@ from dblog.task import FORMAT_VARIABLE, LEVEL_VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from starlette.applications import Starlette
+
     from dblog.abort import Abort
     from dblog.cluster.validation import DatabaseCheck, ReachableCheck
+    from dblog.config.login import Logins
     from dblog.config.options import Settings
     from dblog.config.worker import WorkerConfig
 
@@ -99,7 +104,8 @@ def explain_ddl(
     from dblog.explained import ExplainError, ask, lines_of  # noqa: PLC0415
 
     try:
-        answer = ask(url, connector, statement, database)
+        user, colon, password = os.environ.get("DBLOG_REST_LOGIN", "").partition(":")
+        answer = ask(url, connector, statement, database, login=(user, password) if colon else None)
     except ExplainError as e:
         typer.echo(str(e), err=True)
         raise typer.Exit(1) from None
@@ -113,9 +119,10 @@ def start_worker(
     # Imported here so that a task process does not pay for the server.
     import structlog  # noqa: PLC0415
 
+    from dblog.config.login import read_logins  # noqa: PLC0415
     from dblog.config.properties import read_properties  # noqa: PLC0415
     from dblog.config.unknown_keys import misspelt_worker_keys  # noqa: PLC0415
-    from dblog.config.worker import read_worker_config  # noqa: PLC0415
+    from dblog.config.worker import OWN_TOKEN, read_worker_config  # noqa: PLC0415
 
     try:
         texts = read_properties(properties)
@@ -124,15 +131,27 @@ def start_worker(
         for key, nearest in misspelt_worker_keys(texts).items():
             structlog.get_logger("dblog.cli").warning("unknown key in the worker's properties; it is ignored", key=key, meant=nearest)
         worker = read_worker_config(texts)
-        listener = _listen(worker)
+        logins = read_logins(worker.settings, os.environ)
+        listener = _listen(worker.listen_host, worker.listen_port, option="listeners")
+        reading = None if worker.readonly_listener is None else _listen(*worker.readonly_listener, option="dblog.rest.readonly.listener")
         # What tasks are told is what was bound: a port of 0 became a number.
         host = f"[{worker.listen_host}]" if ":" in worker.listen_host else worker.listen_host
         texts["listeners"] = f"http://{host}:{listener.getsockname()[1]}"
+        texts[OWN_TOKEN] = secrets.token_urlsafe(32)
         worker = read_worker_config(texts)
     except DblogError as e:
         typer.echo(f"dblog cannot start with {properties}: {e}", err=True)
         return 1
-    return _serve(worker, texts, listener, task_command, check_database, check_reachable)
+    return _serve(worker, texts, Listeners(listener, reading, logins), task_command, check_database, check_reachable)
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """The bound sockets, and who is let in by the first."""
+
+    main: socket.socket
+    reading: socket.socket | None
+    logins: Logins | None
 
 
 def own_version() -> str:
@@ -157,19 +176,17 @@ def _check_reachable(settings: Settings, worker: WorkerConfig, limit_s: float) -
     check_reachable(settings, worker, limit_s=limit_s)
 
 
-def _listen(worker: WorkerConfig) -> socket.socket:
+def _listen(host: str, port: int, *, option: str) -> socket.socket:
     """Bind first: a port in use is said at once, and port 0 becomes a number that others can be told."""
-    host = worker.listen_host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((host, worker.listen_port))
+        listener.bind((host, port))
         listener.listen(256)
     except OSError as e:
         listener.close()
-        where = f"{host or '*'}:{worker.listen_port}"
-        raise DefiniteError(f"the listener {where} cannot be opened ({e.strerror}); choose another address in listeners") from e
+        raise DefiniteError(f"the listener {host or '*'}:{port} cannot be opened ({e.strerror}); choose another address in {option}") from e
     listener.setblocking(False)
     return listener
 
@@ -177,7 +194,7 @@ def _listen(worker: WorkerConfig) -> socket.socket:
 def _serve(
     worker: WorkerConfig,
     texts: dict[str, str],
-    listener: socket.socket,
+    listeners: Listeners,
     task_command: Sequence[str],
     check_database: DatabaseCheck | None,
     check_reachable: ReachableCheck | None,
@@ -201,6 +218,8 @@ def _serve(
     import uvicorn  # noqa: PLC0415
 
     from dblog.assembly import assemble  # noqa: PLC0415
+    from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG  # noqa: PLC0415
+    from dblog.config.worker import is_loopback  # noqa: PLC0415
     from dblog.rest.connections import BoundedProtocol  # noqa: PLC0415
 
     log = structlog.get_logger("dblog.cli")
@@ -229,19 +248,26 @@ def _serve(
         on_fatal=on_fatal,
         check_database=check_database,
         check_reachable=check_reachable,
+        logins=listeners.logins,
     )
-    server = Server(
-        uvicorn.Config(
-            worker_parts.app,
-            http=BoundedProtocol,
-            ws="none",
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            timeout_graceful_shutdown=2,
-            server_header=False,
+
+    def server_of(app: Starlette) -> Server:
+        return Server(
+            uvicorn.Config(
+                app,
+                http=BoundedProtocol,
+                ws="none",
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=2,
+                server_header=False,
+            )
         )
-    )
+
+    servers = [(server_of(worker_parts.app), listeners.main)]
+    if listeners.reading is not None:
+        servers.append((server_of(worker_parts.reading_app), listeners.reading))
     _wake = asyncio.Event()
 
     async def serve() -> None:
@@ -249,17 +275,27 @@ def _serve(
         loop_stop.append(loop)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _wake.set)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        serving = [asyncio.create_task(server.serve(sockets=[listener])) for server, listener in servers]
         worker_parts.herder.start()
         log.info("rest interface", url=worker.advertised_url, listener=f"{worker.listen_host or '*'}:{worker.listen_port}")
+        if listeners.reading is not None:
+            log.info("read-only rest interface", listener="{}:{}".format(*listeners.reading.getsockname()))
+        if listeners.logins is None and not is_loopback(worker.listen_host):
+            log.warning(
+                "whoever reaches the rest interface may run connectors and read their configurations",
+                listener=f"{worker.listen_host or '*'}:{worker.listen_port}",
+                remedy=f"listen on 127.0.0.1, or ask for a login (rest.extension.classes={BASIC_AUTH_EXTENSION}, {LOGIN_CONFIG}); what only reads "
+                "can go to dblog.rest.readonly.listener",
+            )
         if ended.is_set():
             _wake.set()
         waking = asyncio.create_task(_wake.wait())
-        await asyncio.wait({serving, waking}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({*serving, waking}, return_when=asyncio.FIRST_COMPLETED)
         log.info("worker stops")
         await asyncio.to_thread(worker_parts.stop)
-        server.should_exit = True
-        await serving
+        for server, _ in servers:
+            server.should_exit = True
+        await asyncio.gather(*serving)
 
     asyncio.run(serve())
     if fatal:

@@ -16,13 +16,17 @@ class ExplainError(Exception):
     """No answer; the text says why and what to do."""
 
 
-def ask(url: str, connector: str, statement: str, database: str | None) -> dict[str, Any]:
+def ask(url: str, connector: str, statement: str, database: str | None, *, login: tuple[str, str] | None = None) -> dict[str, Any]:
     """The worker's answer. ExplainError when there is none."""
     address = f"{url.rstrip('/')}/connectors/{quote(connector, safe='')}/ddl/explain"
     try:
-        response = httpx.post(address, json={"statement": statement, "database": database}, timeout=TIMEOUT_S, trust_env=False)
+        response = httpx.post(address, json={"statement": statement, "database": database}, auth=login, timeout=TIMEOUT_S, trust_env=False)
     except (httpx.HTTPError, httpx.InvalidURL) as e:
         raise ExplainError(f"no worker answers at {url} ({type(e).__name__}); start one, or name its address with --url") from e
+    if response.status_code == HTTPStatus.UNAUTHORIZED:
+        raise ExplainError(
+            f"the worker at {url} wants a login, or another one; put user:password into the environment variable DBLOG_REST_LOGIN"
+        )
     try:
         answer = response.json()
     except ValueError:

@@ -7,6 +7,7 @@ import pytest
 from dblog.codecs import avro
 from dblog.codecs.envelope import struct
 from dblog.codecs.schema import Kind, Schema
+from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError, DefiniteError
 from dblog.kafka.converters import AvroConverter, ByteArrayConverter, JsonConverter, StringConverter, converter_of, converters_of
 from dblog.kafka.registry import RegistryAccess, RegistryClient
@@ -14,7 +15,7 @@ from dblog.kafka.registry import RegistryAccess, RegistryClient
 AVRO = "io.confluent.connect.avro.AvroConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 SCHEMA = struct("n.S", ("a", Schema(kind=Kind.INT32)))
-OWN = "http://own:8083"
+OWN = OwnRegistry("http://own:8083")
 
 
 def with_registry(answer, **settings):
@@ -41,7 +42,7 @@ def with_registry(answer, **settings):
     ],
 )
 def test_converters_are_known_by_class_and_by_simple_name(name, made):
-    key, value = converters_of({"key.converter": name, "value.converter": name}, {}, own_registry_url=OWN)
+    key, value = converters_of({"key.converter": name, "value.converter": name}, {}, own_registry=OWN)
 
     assert type(key) is type(value) is made
     assert key.is_avro == (made is AvroConverter)
@@ -51,7 +52,7 @@ def test_a_connector_that_names_no_converter_takes_the_workers_class_and_setting
     worker = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
     connector = {"value.converter.schemas.enable": "true"}
 
-    made = converter_of(worker, connector, is_key=False, own_registry_url=OWN)
+    made = converter_of(worker, connector, is_key=False, own_registry=OWN)
 
     assert made.serialize("t", SCHEMA, {"a": 1}) == b'{"a":1}'
 
@@ -59,7 +60,7 @@ def test_a_connector_that_names_no_converter_takes_the_workers_class_and_setting
 def test_a_connector_that_names_a_class_gets_only_its_own_settings():
     worker = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
 
-    made = converter_of(worker, {"value.converter": JSON}, is_key=False, own_registry_url=OWN)
+    made = converter_of(worker, {"value.converter": JSON}, is_key=False, own_registry=OWN)
 
     assert list(json.loads(made.serialize("t", SCHEMA, {"a": 1}))) == ["schema", "payload"]
 
@@ -67,7 +68,7 @@ def test_a_connector_that_names_a_class_gets_only_its_own_settings():
 @pytest.mark.parametrize("name", ["", "org.apache.kafka.connect.converters.LongConverter"])
 def test_an_unknown_or_missing_converter_is_refused_by_option(name):
     with pytest.raises(ConfigError) as e:
-        converter_of({}, {"key.converter": name}, is_key=True, own_registry_url=OWN)
+        converter_of({}, {"key.converter": name}, is_key=True, own_registry=OWN)
 
     assert list(e.value.errors) == ["key.converter"]
 
@@ -143,4 +144,4 @@ def test_string_and_bytes_pass_through():
 
 def test_a_wrong_decimal_format_is_refused_by_option():
     with pytest.raises(ConfigError, match=r"value\.converter\.decimal\.format"):
-        converter_of({}, {"value.converter": JSON, "value.converter.decimal.format": "HEX"}, is_key=False, own_registry_url=OWN)
+        converter_of({}, {"value.converter": JSON, "value.converter.decimal.format": "HEX"}, is_key=False, own_registry=OWN)

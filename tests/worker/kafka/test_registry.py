@@ -7,6 +7,7 @@ import threading
 
 import httpx
 import pytest
+from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.kafka.registry import RegistryAccess, RegistryClient
 
@@ -118,7 +119,7 @@ def test_something_else_behind_the_url_is_told_apart(response):
     ],
 )
 def test_a_login_comes_from_the_url_or_from_user_info_and_stays_secret(settings):
-    access = RegistryAccess.from_settings(settings, option_prefix="value.converter.", own_url=None)
+    access = RegistryAccess.from_settings(settings, option_prefix="value.converter.", own=None)
 
     assert access.login == ("user", "s#cret")
     assert access.urls == ("http://r:1",)
@@ -134,8 +135,10 @@ def test_token_and_extra_headers_are_sent():
 
 
 def test_a_list_of_urls_is_split_and_the_own_registry_is_the_default():
-    many = RegistryAccess.from_settings({"schema.registry.url": "http://a:1/, https://b:2"}, option_prefix="", own_url="http://own:8083")
-    own = RegistryAccess.from_settings({}, option_prefix="", own_url="http://own:8083")
+    many = RegistryAccess.from_settings(
+        {"schema.registry.url": "http://a:1/, https://b:2"}, option_prefix="", own=OwnRegistry("http://own:8083")
+    )
+    own = RegistryAccess.from_settings({}, option_prefix="", own=OwnRegistry("http://own:8083"))
 
     assert (many.urls, own.urls) == (("http://a:1", "https://b:2"), ("http://own:8083",))
 
@@ -152,7 +155,7 @@ def test_a_list_of_urls_is_split_and_the_own_registry_is_the_default():
 )
 def test_a_setting_that_cannot_be_used_is_named_with_its_prefix(settings, option):
     with pytest.raises(ConfigError) as e:
-        RegistryAccess.from_settings(settings, option_prefix="key.converter.", own_url=None)
+        RegistryAccess.from_settings(settings, option_prefix="key.converter.", own=None)
 
     assert list(e.value.errors) == [f"key.converter.{option}"]
 
@@ -168,8 +171,27 @@ def test_what_a_foreign_address_answers_is_never_shown(status):  # number 5 of t
             assert "canary" not in str(e)  # noqa: PT017  it may also succeed
 
 
+@pytest.mark.parametrize(
+    ("settings", "token", "trusted"),
+    [
+        ({}, "own-token", True),
+        ({"schema.registry.url": "http://own:8083/"}, "own-token", True),
+        ({"bearer.auth.token": "mine"}, "mine", True),
+        ({"schema.registry.url": "http://u:p@own:8083"}, None, True),
+        ({"schema.registry.url": "http://elsewhere:8083"}, None, False),
+        ({"schema.registry.url": "http://own:8083,http://elsewhere:8083"}, None, False),
+        ({"proxy.host": "elsewhere"}, None, False),
+    ],
+)
+def test_the_token_of_a_workers_tasks_goes_to_its_own_registry_alone(settings, token, trusted):  # number 8 of the worker's safety
+    access = RegistryAccess.from_settings(settings, option_prefix="", own=OwnRegistry("http://own:8083", "own-token"))
+
+    assert (access.token, access.trusted) == (token, trusted)
+    assert "own-token" not in repr(access)
+
+
 def test_the_workers_own_registry_may_say_why():  # number 5
-    access = RegistryAccess.from_settings({}, option_prefix="value.converter.", own_url="http://127.0.0.1:8083")
+    access = RegistryAccess.from_settings({}, option_prefix="value.converter.", own=OwnRegistry("http://127.0.0.1:8083"))
     registry = RegistryClient(access, transport=httpx.MockTransport(says(409, {"error_code": 409, "message": "reader field missing"})))
 
     with pytest.raises(DefiniteError, match="reader field missing"):
@@ -222,6 +244,6 @@ def test_an_address_that_answers_a_byte_now_and_then_is_left_in_time():  # numbe
 @pytest.mark.parametrize("url", ["ftp://r", "file:///etc/passwd", "http://[r", "http://r:port", "http://", "r:8081"])
 def test_an_url_that_is_none_is_refused_by_its_option(url):  # number 17 of the worker's safety
     with pytest.raises(ConfigError) as raised:
-        RegistryAccess.from_settings({"schema.registry.url": url}, option_prefix="value.converter.", own_url=None)
+        RegistryAccess.from_settings({"schema.registry.url": url}, option_prefix="value.converter.", own=None)
 
     assert list(raised.value.errors) == ["value.converter.schema.registry.url"]

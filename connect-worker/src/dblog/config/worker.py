@@ -7,14 +7,16 @@ are refused at start.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from dblog.config.clients import to_librdkafka
 from dblog.config.framework import CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES, class_known
+from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG
 from dblog.config.options import Importance, Kind, Option, Settings, Value, at_least, only, parse
 from dblog.errors import ConfigError
 
@@ -35,6 +37,18 @@ def _listeners(value: Value, _all: Mapping[str, Value]) -> str | None:
         if url.scheme.lower() != "http" or port is None:
             return "a listener is written as http://host:port"
     return "this worker listens on one address; give a single listener" if len(value) > 1 else None
+
+
+def _readonly_listener(value: Value, everything: Mapping[str, Value]) -> str | None:
+    if not isinstance(value, str) or not value.strip():
+        return "a listener is written as http://host:port"
+    return _listeners((value.strip(),), everything)
+
+
+def _extensions(value: Value, _all: Mapping[str, Value]) -> str | None:
+    if isinstance(value, tuple) and any(item != BASIC_AUTH_EXTENSION for item in value):
+        return f"Java classes cannot run in this worker, whose own is {BASIC_AUTH_EXTENSION}; guard its REST interface with that one or a proxy"
+    return None
 
 
 def _storage(kind: str, *, partitions: int | None) -> tuple[Option, ...]:
@@ -145,11 +159,23 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="rest.extension.classes",
-        doc="Java classes that filter REST calls.",
+        doc=f"Asks for a login when it is {BASIC_AUTH_EXTENSION}; other Java classes cannot run in this worker.",
         kind=Kind.LIST,
         default="",
         importance=Importance.LOW,
-        refused=only(because="Java classes cannot run in this worker; guard its REST interface with a proxy"),
+        check=_extensions,
+    ),
+    Option(
+        name=LOGIN_CONFIG,
+        doc="The JAAS file that names the file of users, for that extension. Absent: what KAFKA_OPTS has as -Djava.security.auth.login.config.",
+        importance=Importance.LOW,
+    ),
+    Option(
+        name="dblog.rest.readonly.listener",
+        doc="Address of a second listener, without a login, that only reads and shows no configurations: health, metrics, statuses, offsets, schemas. "
+        "Absent: none.",
+        importance=Importance.LOW,
+        check=_readonly_listener,
     ),
     Option(
         name="access.control.allow.origin", doc="Origins that browsers may call from; empty: none.", default="", importance=Importance.LOW
@@ -291,6 +317,18 @@ WORKER_OPTIONS: tuple[Option, ...] = (
 """Every key of the worker; ``producer.*``, ``consumer.*``, ``admin.*``, ``sasl.*`` and ``ssl.*`` pass through to the clients."""
 
 
+OWN_TOKEN = "dblog.rest.own.token"  # noqa: S105  its name
+"""Made anew at each start of a worker, and handed to its tasks with its properties; no user's key."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRegistry:
+    """Where a worker's own schema registry is, and what lets its tasks in."""
+
+    url: str
+    token: str = field(default="", repr=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
     """The worker's settings, and what follows from them."""
@@ -298,8 +336,15 @@ class WorkerConfig:
     settings: Settings
     listen_host: str
     listen_port: int
+    readonly_listener: tuple[str, int] | None
+    """Host and port of the second listener."""
     advertised_host: str
     advertised_port: int
+
+    @property
+    def own_registry(self) -> OwnRegistry:
+        """The schema registry beside this worker's REST interface."""
+        return OwnRegistry(self.advertised_url, self.settings.originals.get(OWN_TOKEN, ""))
 
     @property
     def worker_id(self) -> str:
@@ -331,13 +376,24 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
     listen_port = url.port or 0
     advertised_host = settings.text_or_none("rest.advertised.host.name") or _reachable(listen_host)
     advertised = settings["rest.advertised.port"]
+    reading = settings.text_or_none("dblog.rest.readonly.listener")
+    reading_url = urlsplit(reading.strip()) if reading else None
     return WorkerConfig(
         settings=settings,
         listen_host=listen_host,
         listen_port=listen_port,
+        readonly_listener=(reading_url.hostname or "", reading_url.port or 0) if reading_url is not None else None,
         advertised_host=advertised_host,
         advertised_port=advertised if isinstance(advertised, int) else listen_port,
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a listener on this host is reached from its own machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _reachable(host: str) -> str:

@@ -16,6 +16,7 @@ from dblog.codecs import avro
 from dblog.codecs.json import JsonForm, value_writer
 from dblog.codecs.schema import Kind, Schema
 from dblog.codecs.text import string_text
+from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError, DefiniteError
 from dblog.kafka.registry import RegistryAccess, RegistryClient
 
@@ -172,15 +173,15 @@ class ByteArrayConverter:
         return bytes(value)
 
 
-def converters_of(worker: Mapping[str, str], config: Mapping[str, str], *, own_registry_url: str | None) -> tuple[Converter, Converter]:
+def converters_of(worker: Mapping[str, str], config: Mapping[str, str], *, own_registry: OwnRegistry | None) -> tuple[Converter, Converter]:
     """The key and the value converter of a connector; ``worker`` and ``config`` are raw properties. Raises ConfigError."""
     return (
-        converter_of(worker, config, is_key=True, own_registry_url=own_registry_url),
-        converter_of(worker, config, is_key=False, own_registry_url=own_registry_url),
+        converter_of(worker, config, is_key=True, own_registry=own_registry),
+        converter_of(worker, config, is_key=False, own_registry=own_registry),
     )
 
 
-def converter_of(worker: Mapping[str, str], config: Mapping[str, str], *, is_key: bool, own_registry_url: str | None) -> Converter:
+def converter_of(worker: Mapping[str, str], config: Mapping[str, str], *, is_key: bool, own_registry: OwnRegistry | None) -> Converter:
     """One of the two; no request is made yet."""
     option = "key.converter" if is_key else "value.converter"
     source = config if config.get(option) else worker
@@ -190,7 +191,7 @@ def converter_of(worker: Mapping[str, str], config: Mapping[str, str], *, is_key
     settings = {k.removeprefix(f"{option}."): v for k, v in source.items() if k.startswith(f"{option}.")}
     match name.strip().rpartition(".")[2].removesuffix("Converter"):
         case "Avro":
-            access = RegistryAccess.from_settings(settings, option_prefix=f"{option}.", own_url=own_registry_url)
+            access = RegistryAccess.from_settings(settings, option_prefix=f"{option}.", own=own_registry)
             return AvroConverter(settings, is_key=is_key, registry=RegistryClient(access))
         case "Json":
             return JsonConverter(settings, option_prefix=f"{option}.")

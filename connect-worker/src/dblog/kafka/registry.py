@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 import httpx
 
 from dblog.config.named_files import NamedFile, in_memory
+from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError, DefiniteError, TransientError
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -46,12 +47,12 @@ class RegistryAccess:
     """Whether its words may be shown: those of the worker's own. What a foreign address answers is not for whoever named it."""
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, str], *, option_prefix: str, own_url: str | None) -> Self:
-        """From a converter's settings (prefix already cut); ``own_url`` is the worker's own registry, used when none is named.
+    def from_settings(cls, settings: Mapping[str, str], *, option_prefix: str, own: OwnRegistry | None) -> Self:
+        """From a converter's settings (prefix already cut); ``own`` is the worker's own registry, used when none is named.
 
         Raises ConfigError naming the full option.
         """
-        given = settings.get("schema.registry.url") or own_url
+        given = settings.get("schema.registry.url") or (own.url if own is not None else None)
         if not given:
             raise ConfigError({f"{option_prefix}schema.registry.url": ["is required by the Avro converter"]})
         urls, from_url = _without_logins([u.strip().rstrip("/") for u in given.split(",") if u.strip()], option_prefix)
@@ -69,16 +70,20 @@ class RegistryAccess:
                 login = (user, password)
             case _:
                 raise ConfigError({f"{option_prefix}basic.auth.credentials.source": [f"{source} is not supported; use URL or USER_INFO"]})
+        proxy = f"http://{settings['proxy.host']}:{settings.get('proxy.port', '80')}" if settings.get("proxy.host") else None
+        # Through a proxy of the connector's choice anybody answers, and anybody reads the token.
+        trusted = own is not None and urls == (own.url,) and proxy is None
+        token = settings.get("bearer.auth.token")
         return cls(
             urls=urls,
             login=login,
-            token=settings.get("bearer.auth.token"),
+            token=own.token if trusted and own is not None and login is None and not token else token,
             headers={k.removeprefix("request.header."): v for k, v in settings.items() if k.startswith("request.header.")},
             ca_file=_pem(settings, "truststore", option_prefix),
             certificate_file=_pem(settings, "keystore", option_prefix),
             key_password=settings.get("schema.registry.ssl.key.password", ""),
-            trusted=urls == (own_url,),
-            proxy=f"http://{settings['proxy.host']}:{settings.get('proxy.port', '80')}" if settings.get("proxy.host") else None,
+            trusted=trusted,
+            proxy=proxy,
         )
 
 

@@ -95,7 +95,7 @@ def _registries(settings: Settings, worker: WorkerConfig, limit_s: float) -> dic
     asked: dict[tuple[str, ...], str | None] = {}
     for is_key, part in ((True, "key"), (False, "value")):
         try:
-            converter = converter_of(worker.settings.originals, settings.originals, is_key=is_key, own_registry_url=worker.advertised_url)
+            converter = converter_of(worker.settings.originals, settings.originals, is_key=is_key, own_registry=worker.own_registry)
         except ConfigError as e:
             errors |= {name: "; ".join(texts) for name, texts in e.errors.items()}
             continue

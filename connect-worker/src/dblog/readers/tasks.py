@@ -69,7 +69,7 @@ def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *,
     settings = parse_connector(plugin.options, config)
     clock = SystemClock()
     worker = read_worker_config(worker_properties)
-    key_converter, value_converter = converters_of(worker_properties, config, own_registry_url=worker.advertised_url)
+    key_converter, value_converter = converters_of(worker_properties, config, own_registry=worker.own_registry)
     encoders = Encoders(
         settings=settings,
         dialect=dialect,

@@ -28,6 +28,8 @@ from dblog.rest.bodies import BadBodyError, parse_body
 
 T = TypeVar("T")
 
+CONNECT_PATHS = ("/connectors", "/connector-plugins", "/admin")
+"""Beginnings of the paths that are Connect's; the others are the registry's, or ours."""
 _ASK_AGAIN_S = 0.02
 _CHECKS_RETRY_S = 5
 REQUEST_LIMIT_S = 90.0

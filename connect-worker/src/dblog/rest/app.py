@@ -18,16 +18,21 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dblog.cluster.requests import RequestError
+from dblog.config.login import Logins
 from dblog.errors import DblogError
 from dblog.rest import admin, connectors, ddl, offsets, plugins, tasks, topics
 from dblog.rest.api import Services, error
 from dblog.rest.guard import Bodies, Origins, Types
+from dblog.rest.login import Login
+from dblog.rest.readonly import reading_routes
 
 _log = structlog.get_logger("dblog.rest")
 
 
-def build_app(services: Services, *, further_routes: Sequence[BaseRoute] = ()) -> Starlette:
-    """The ASGI application; ``further_routes`` are the registry's."""
+def build_app(
+    services: Services, *, registry_routes: Sequence[BaseRoute] = (), logins: Logins | None = None, reads_only: bool = False
+) -> Starlette:
+    """The ASGI application of one listener: of the one that does everything, for whom ``logins`` lets in, or of the one that only reads."""
     settings = services.worker.settings
     routes: list[BaseRoute] = [
         *admin.ROUTES,
@@ -37,13 +42,16 @@ def build_app(services: Services, *, further_routes: Sequence[BaseRoute] = ()) -
         *topics.ROUTES,
         *ddl.ROUTES,
         *plugins.ROUTES,
-        *further_routes,
     ]
     if settings["admin.listeners"] is None:
         routes += admin.LOGGER_ROUTES
+    routes = reading_routes(routes, registry_routes) if reads_only else [*routes, *registry_routes]
     origins = [item.strip() for item in settings.text("access.control.allow.origin").split(",") if item.strip()]
     hosts = settings.items_of("dblog.rest.allowed.hosts")
-    middleware = [Middleware(_Paths), Middleware(Origins, hosts=hosts, origins=origins), Middleware(Types), Middleware(Bodies)]
+    middleware = [Middleware(_Paths), Middleware(Origins, hosts=hosts, origins=origins)]
+    if logins is not None:
+        middleware.append(Middleware(Login, logins=logins, own_token=services.worker.own_registry.token))
+    middleware += [Middleware(Types), Middleware(Bodies)]
     if origins:
         methods = [item.strip() for item in settings.text("access.control.allow.methods").split(",") if item.strip()]
         cors = Middleware(CORSMiddleware, allow_origins=origins, allow_methods=methods or ["GET", "POST", "HEAD"])

@@ -16,10 +16,9 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dblog.cluster.requests import RequestError
-from dblog.rest.api import error
+from dblog.rest.api import CONNECT_PATHS, error
 from dblog.rest.bodies import BODY_BYTES_MAX
 
-_CONNECT_PATHS = ("/connectors", "/connector-plugins", "/admin")
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _REGISTRY_TYPES = frozenset(
     {"application/json", "application/vnd.schemaregistry.v1+json", "application/vnd.schemaregistry+json", "application/octet-stream"}
@@ -130,7 +129,7 @@ class Types:
     @staticmethod
     def _refused(scope: Scope) -> HTTPStatus | None:
         headers = Headers(scope=scope)
-        of_connect = scope["path"] == "/" or scope["path"].startswith(_CONNECT_PATHS)
+        of_connect = scope["path"] == "/" or scope["path"].startswith(CONNECT_PATHS)
         if of_connect:
             accepted = [item.partition(";")[0].strip().lower() for item in headers.get("accept", "*/*").split(",")]
             if not any(item in ("*/*", "application/*", "application/json", "*", "") for item in accepted):

@@ -1,0 +1,106 @@
+r"""Java's login configurations (JAAS), as far as Kafka's files and ``sasl.jaas.config`` use them.
+
+A module is ``class flag option=value ... ;``; a file has entries ``name { module module };``. Values are words, or quoted with ``"`` (or ``'``, as many
+write them), ``\`` before any sign stands for it. Source: the class comment of ``javax.security.auth.login.Configuration``. No error shows a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+FLAGS = ("required", "requisite", "sufficient", "optional")
+
+_TOKEN = re.compile(
+    r"""\s+ | //[^\n]* | /\*.*?\*/ | (?P<sign>[{};=]) | "(?P<double>(?:[^"\\]|\\.)*)" | '(?P<single>(?:[^'\\]|\\.)*)' | (?P<word>[^\s{};="'/]+|/)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class JaasError(ValueError):
+    """No login configuration; the text says where it ends to be one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginModule:
+    """One module of an entry."""
+
+    class_name: str
+    flag: str
+    options: Mapping[str, str] = field(repr=False)
+
+
+def parse_modules(text: str) -> tuple[LoginModule, ...]:
+    """The value of ``sasl.jaas.config``. JaasError for anything else."""
+    tokens = _Tokens(text)
+    modules = tuple(_modules(tokens))
+    tokens.expect_end()
+    return modules
+
+
+def parse_entries(text: str) -> dict[str, tuple[LoginModule, ...]]:
+    """The entries of a file by their names. JaasError for anything else."""
+    tokens = _Tokens(text)
+    entries = {}
+    while not tokens.at_end:
+        name = tokens.word("the name of an entry")
+        tokens.sign("{", f"the entry {name}")
+        entries[name] = tuple(_modules(tokens))
+        tokens.sign("}", f"the entry {name}")
+        tokens.sign(";", f"the entry {name}")
+    return entries
+
+
+def _modules(tokens: _Tokens) -> Iterator[LoginModule]:
+    while not tokens.at_end and not tokens.sees("}"):
+        class_name = tokens.word("the class of a login module")
+        flag = tokens.word(f"a flag behind {class_name}").lower()
+        if flag not in FLAGS:
+            raise JaasError(f"behind {class_name} stands none of {', '.join(FLAGS)}")
+        options = {}
+        while not tokens.sees(";"):
+            name = tokens.word(f"an option of {class_name}, or the semicolon behind them")
+            tokens.sign("=", f"the option {name} of {class_name}")
+            options[name] = tokens.word(f"the value of the option {name} of {class_name}")
+        tokens.sign(";", class_name)
+        yield LoginModule(class_name, flag, options)
+
+
+class _Tokens:
+    """Signs and words (quoted ones unquoted), one after the other."""
+
+    def __init__(self, text: str) -> None:
+        self._left: list[tuple[str, str]] = []
+        end = 0
+        while end < len(text):
+            found = _TOKEN.match(text, end)
+            if found is None:
+                raise JaasError("a quote or a comment is not closed")
+            end = found.end()
+            if found.lastgroup in ("double", "single"):
+                self._left.append(("word", re.sub(r"\\(.)", r"\1", found[found.lastgroup], flags=re.DOTALL)))
+            elif found.lastgroup is not None:
+                self._left.append((found.lastgroup, found[found.lastgroup]))
+        self._left.reverse()
+
+    @property
+    def at_end(self) -> bool:
+        return not self._left
+
+    def sees(self, sign: str) -> bool:
+        return bool(self._left) and self._left[-1] == ("sign", sign)
+
+    def word(self, what: str) -> str:
+        if not self._left or self._left[-1][0] != "word":
+            raise JaasError(f"{what} is missing")
+        return self._left.pop()[1]
+
+    def sign(self, sign: str, where: str) -> None:
+        if not self.sees(sign):
+            raise JaasError(f"{sign} is missing at {where}")
+        self._left.pop()
+
+    def expect_end(self) -> None:
+        if self._left:
+            raise JaasError("something stands behind the last semicolon")

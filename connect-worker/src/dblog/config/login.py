@@ -1,0 +1,91 @@
+"""Who may use the REST interface: Kafka Connect's basic authentication, with its extension class, its login configuration and its file of users.
+
+``rest.extension.classes`` names the extension; ``dblog.rest.login.config``, or a JVM's ``-Djava.security.auth.login.config`` in ``KAFKA_OPTS``, names the login
+configuration, whose entry ``KafkaConnect`` has the PropertyFileLoginModule with the file of users (``user=password``). Source: Kafka's documentation of Connect
+(REST extensions) and that module's class comment. One difference: Kafka takes an empty file of users for a permission to everybody; here it is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from dblog.config.jaas import JaasError, parse_entries
+from dblog.config.options import Settings
+from dblog.config.properties import read_properties
+from dblog.errors import ConfigError, DefiniteError
+
+BASIC_AUTH_EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+LOGIN_CONFIG = "dblog.rest.login.config"
+_ENTRY = "KafkaConnect"
+_MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
+_SYSTEM_PROPERTY = "-Djava.security.auth.login.config="
+_EXAMPLE = f'{_ENTRY} {{ {_MODULE} required file="/path/users.properties"; }};'
+
+
+class Logins:
+    """The users and their passwords."""
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._digests = {user: _digest(password) for user, password in passwords.items()}
+
+    def allows(self, authorization: str) -> bool:
+        """Whether the header ``Authorization`` has a user's name and password. Takes as long for a user that there is not."""
+        scheme, _, encoded = authorization.strip().partition(" ")
+        if scheme.lower() != "basic":
+            return False
+        try:
+            user, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+        except (binascii.Error, ValueError):
+            return False
+        known = self._digests.get(user)
+        return hmac.compare_digest(known or _NOBODY, _digest(password)) and known is not None and bool(colon)
+
+
+def _digest(password: str) -> bytes:
+    return hashlib.sha256(password.encode()).digest()
+
+
+_NOBODY = bytes(32)
+
+
+def read_logins(settings: Settings, environment: Mapping[str, str]) -> Logins | None:
+    """The users, None when no login is asked for. ConfigError for files that do not say who they are: nobody is let in by mistake."""
+    if BASIC_AUTH_EXTENSION not in settings.items_of("rest.extension.classes"):
+        return None
+    named = settings.text_or_none(LOGIN_CONFIG) or _of_system_property(environment.get("KAFKA_OPTS", ""))
+    if not named:
+        raise _wrong(f"the login configuration is missing; name a file with: {_EXAMPLE}")
+    try:
+        modules = parse_entries(Path(named).read_text(encoding="utf-8")).get(_ENTRY, ())
+    except (OSError, UnicodeDecodeError) as e:
+        raise _wrong(f"the file {named} cannot be read ({e}); it needs: {_EXAMPLE}") from e
+    except JaasError as e:
+        raise _wrong(f"the file {named} is no login configuration: {e}; it needs: {_EXAMPLE}") from e
+    if [module.class_name for module in modules] != [_MODULE] or not modules[0].options.get("file"):
+        raise _wrong(f"the file {named} has no entry {_ENTRY} with the one module that this worker has; it needs: {_EXAMPLE}")
+    file = modules[0].options["file"]
+    try:
+        passwords = read_properties(Path(file))
+    except DefiniteError as e:
+        raise _wrong(f"its file of users cannot be used: {e}") from e
+    if not passwords or not all(passwords.values()):
+        raise _wrong(f"the file {file} has no user, or one without a password; write a line user=password for each")
+    return Logins(passwords)
+
+
+def _of_system_property(options: str) -> str:
+    try:
+        words = shlex.split(options)
+    except ValueError:
+        return ""
+    return next((word.removeprefix(_SYSTEM_PROPERTY) for word in reversed(words) if word.startswith(_SYSTEM_PROPERTY)), "")
+
+
+def _wrong(text: str) -> ConfigError:
+    return ConfigError({LOGIN_CONFIG: [text]})

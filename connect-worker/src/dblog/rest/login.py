@@ -1,0 +1,70 @@
+"""Asks for a login in front of everything but ``/health``, when the worker has users.
+
+A worker's own tasks use its schema registry: they have a token of this worker's run, which opens nothing else.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from http import HTTPStatus
+
+import structlog
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dblog.config.login import Logins
+from dblog.rest.api import CONNECT_PATHS, error
+
+_log = structlog.get_logger("dblog.rest")
+
+_LOGGED_AGAIN_S = 10.0
+
+
+class Login:
+    """401 for whoever is nobody."""
+
+    def __init__(self, app: ASGIApp, *, logins: Logins, own_token: str) -> None:
+        self._app = app
+        self._logins = logins
+        self._own = f"Bearer {own_token}" if own_token else ""
+        self._refused = 0
+        self._logged_s = 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] == "/health" or self._may(scope):
+            await self._app(scope, receive, send)
+            return
+        self._log(scope)
+        await _unauthorized(scope)(scope, receive, send)
+
+    def _may(self, scope: Scope) -> bool:
+        given = Headers(scope=scope).get("authorization", "")
+        if self._own and not _of_connect(scope) and hmac.compare_digest(given.encode(), self._own.encode()):
+            return True
+        return self._logins.allows(given)
+
+    def _log(self, scope: Scope) -> None:
+        """Now and then: whoever tries passwords must not fill the log. The name that was tried may be a password by mistake, and is not shown."""
+        self._refused += 1
+        now_s = time.monotonic()
+        if not self._logged_s or now_s - self._logged_s >= _LOGGED_AGAIN_S:
+            self._logged_s = now_s
+            _log.warning("logins refused", last_client=(scope.get("client") or ("?",))[0], since_last_line=self._refused)
+            self._refused = 0
+
+
+def _unauthorized(scope: Scope) -> Response:
+    """Connect's filter answers in plain text; the registry's clients want JSON."""
+    asks = {"WWW-Authenticate": 'Basic realm="dblog"'}
+    if _of_connect(scope):
+        return PlainTextResponse("User cannot access the resource.", HTTPStatus.UNAUTHORIZED, asks)
+    answer = error(HTTPStatus.UNAUTHORIZED, "User cannot access the resource.")
+    answer.headers.update(asks)
+    return answer
+
+
+def _of_connect(scope: Scope) -> bool:
+    path: str = scope["path"]
+    return path in ("/", "/metrics") or path.startswith(CONNECT_PATHS)
