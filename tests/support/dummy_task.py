@@ -56,7 +56,7 @@ def main() -> int:
             case "resume":
                 say({"type": "state", "state": "RUNNING", "trace": None})
             case "stop" if behaviour != "deaf":
-                say({"type": "state", "state": "STOPPED", "trace": None})
+                say({"type": "state", "state": "STOPPED", "trace": None, "limit_s": message["limit_s"]})
                 return 0
     return 76
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 
 from dblog.observe.logs import configure_logs
+from dblog.runtime.control import Control
 
 FORMAT_VARIABLE = "DBLOG_LOG_FORMAT"
 LEVEL_VARIABLE = "DBLOG_LOG_LEVEL"
@@ -23,6 +24,7 @@ def main(arguments: Sequence[str]) -> int:
             message = "a task is started by a worker, not by hand: dblog worker PROPERTIES"
             raise SystemExit(message)
     configure_logs(format=os.environ.get(FORMAT_VARIABLE, "json"), level=os.environ.get(LEVEL_VARIABLE, "INFO"))
-    from dblog.runtime import supervisor  # noqa: PLC0415 - its modules log, so their levels come first
+    control = Control(control_fd)
+    from dblog.runtime import supervisor  # noqa: PLC0415 - its modules log, so their levels come first, and are many, so the herder is heard meanwhile
 
-    return supervisor.main(control_fd)
+    return supervisor.main(control)

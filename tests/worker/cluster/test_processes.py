@@ -74,6 +74,15 @@ def test_a_child_is_told_and_answers(table, events):
     assert table.pids() == {}
 
 
+def test_a_child_is_told_how_long_it_may_take_to_stop(table, events):
+    run = table.start(TASK, start_message())
+    said(events, "state")
+
+    table.stop(run, limit_s=7.5)
+
+    assert said(events, "state")["limit_s"] == 7.5
+
+
 def test_a_large_first_message_arrives_whole(table, events):
     table.start(TASK, start_message(filler="x" * 5_000_000))
 

@@ -22,6 +22,7 @@ from dblog.errors import DefiniteError, TransientError
 from dblog.model import Batch, Headers, OffsetMap, Segment
 from dblog.observe.logs import TABLE
 from dblog.runtime.control import Control
+from dblog.runtime.stop import Stop
 from dblog.runtime.supervisor import StartOrder, Supervisor
 from stack import Kafka
 from support.servers import started
@@ -111,7 +112,7 @@ class World:
         self.told: queue.Queue[dict[str, Any]] = queue.Queue()
         self.exit_code: int | None = None
         self._mine, theirs = socket.socketpair()
-        self._control = Control(theirs.detach())
+        self._control = Control(theirs.detach(), Stop(end=lambda status: None))  # it is the tests' process that would end
         self._thread = threading.Thread(target=self._run, daemon=True)
         threading.Thread(target=self._listen, daemon=True).start()
 

@@ -134,7 +134,7 @@ class ProcessTable:
             child = self._children.get(run)
             if child is not None and child.kill_at_s is None:
                 child.kill_at_s = time.monotonic() + limit_s
-                self._say(run, {"type": "stop"})
+                self._say(run, {"type": "stop", "limit_s": limit_s})
 
         self._order(order)
 

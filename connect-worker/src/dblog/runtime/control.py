@@ -3,6 +3,8 @@
 The herder sends start, pause, resume, stop; the task answers with states, topics and metrics. The end of the channel means that the herder is gone:
 the task must not go on without it (another worker may start the same task), so the process ends at once. A herder that is there but leads its group no
 longer is no better: it says in its first message, and again and again, until when it does, and the kernel ends the process then. # I7
+
+It is made before the task's modules are imported, which takes seconds on a busy machine: a stop is heard from the first moment on (``stop.py``).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 
 from dblog.observe.logs import TABLE
 from dblog.runtime.deadline import Deadline
+from dblog.runtime.stop import LIMIT_S, Stop
 
 _READ_BYTES = 65536
 HERDER_GONE_EXIT_CODE = 76
@@ -28,7 +31,8 @@ HERDER_GONE_EXIT_CODE = 76
 class Control:
     """The task's end of the channel. Messages are read on a thread of their own, so a stop reaches a task that is busy."""
 
-    def __init__(self, control_fd: int) -> None:
+    def __init__(self, control_fd: int, stop: Stop | None = None) -> None:
+        self.stop = stop or Stop()
         self._socket = socket.socket(fileno=control_fd)
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._write_lock = threading.Lock()
@@ -80,6 +84,9 @@ class Control:
                 match message:
                     case {"type": "lease"}:
                         pass
+                    case {"type": "stop"}:
+                        self.stop.tell(_limit_of(message))
+                        self._messages.put(message)  # wakes who waits for one
                     case {"type": "level", "logger": str(name), "level": str(level)}:
                         TABLE.set(name, level)  # here, so that it reaches a task that is busy
                     case _:
@@ -99,6 +106,13 @@ class Control:
         except OSError:
             return b""
         return b""  # it has ended behind what was said
+
+
+def _limit_of(message: dict[str, Any]) -> float:
+    match message:
+        case {"limit_s": int() | float() as limit_s}:
+            return limit_s
+    return LIMIT_S
 
 
 def _lease_of(message: dict[str, Any]) -> float | None:

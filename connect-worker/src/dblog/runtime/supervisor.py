@@ -7,6 +7,8 @@ it with FAILED and a trace. What is waited for is reported beside the state.
 An offset is committed at the start, on every ``offset.flush.interval.ms``, when a dump has moved (at most once a second, so that a kill repeats
 little), on pause, on stop, and when the task fails; always only the acknowledged prefix. # I1
 
+A stop is heeded only in the stretch in which records are sent (``stop.py``): in front of it and behind it the process ends where it is.
+
 The one at the start says where a first life begins, and is stored before its first record is sent: a life that is killed before any other offset would
 otherwise begin anew at a later place of the log, and a row that it had sent and that was deleted in between would stay for ever. # I3
 """
@@ -129,9 +131,9 @@ class Supervisor:
 
     def __init__(self, control: Control, factory: TaskFactory) -> None:
         self._control = control
+        self._stop = control.stop
         self._factory = factory
         self._paused = False
-        self._stopping = False
         self._metrics_at_s = 0.0
         self._brokers_away: str | None = None
         self._has_run = False
@@ -166,11 +168,13 @@ class Supervisor:
         backoff, failures, first_failure_s = Backoff(), 0, 0.0
         retry_timeout_s = _retry_timeout_s(order)
         offset = _own_offset(order)
-        while not self._stopping:
+        while not self._stop.told():
             started_s = time.monotonic()
             try:
                 offset = self._run_once(order, offset)
             except _RestartError as e:
+                if self._stop.told():
+                    return
                 offset, error = e.offset, e.error
                 now_s = time.monotonic()
                 if now_s - started_s > max(60.0, (retry_timeout_s or 0.0) / 2):
@@ -204,18 +208,30 @@ class Supervisor:
             stored = self._store_start(run, offset)
             self._has_run = True
             self._say_state(None)
-            run.flushed_at_s = run.acknowledged_at_s = time.monotonic()
             _calm_the_collector()
+            with self._stop.heeded():
+                return self._send_until_told(order, run, stored)
+        except TransientError as e:
+            raise _RestartError(e, stored) from e
+        finally:
+            task.stop()
+            if run is not None:
+                run.sender.close()
+
+    def _send_until_told(self, order: StartOrder, run: _Run, stored: OffsetMap) -> OffsetMap:
+        """Poll, send and commit until told to stop; raises what ends this life earlier, once what is acknowledged of it is stored."""
+        try:
+            run.flushed_at_s = run.acknowledged_at_s = time.monotonic()
             flush_interval_s = _milliseconds(order.worker, "offset.flush.interval.ms", 60_000) / 1000
             records_max = int(order.config.get("max.batch.size") or 2048)
             away_max_s = _retry_timeout_s(order)
-            while not self._stopping:
+            while not self._stop.told():
                 self._orders(run)
                 if self._paused or run.sender.busy:
                     run.sender.serve(POLL_TIMEOUT_S)
                 else:
                     timeout_s = 0.0 if run.sender.waits else POLL_TIMEOUT_S
-                    polled = task.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=POLL_BYTES_MAX)
+                    polled = run.task.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=POLL_BYTES_MAX)
                     run.sender.send_all(
                         [(batch, run.ledger.enter(batch.step, batch.records_total, batch.source_ts_us)) for batch in polled]
                     )
@@ -230,19 +246,13 @@ class Supervisor:
                 if now_s - self._metrics_at_s >= METRICS_INTERVAL_S:
                     self._metrics_at_s = now_s
                     self._send_metrics(run)
-                    self._say_state(self._away(run) or task.waits_for())
-            stored = self._last_commit(run) or stored
+                    self._say_state(self._away(run) or run.task.waits_for())
+            return self._last_commit(run) or stored
         except Exception as e:
-            if run is not None:
-                stored = self._last_commit_quietly(run) or stored
+            stored = self._last_commit_quietly(run) or stored
             if isinstance(e, TransientError):
                 raise _RestartError(e, stored) from e
             raise
-        finally:
-            task.stop()
-            if run is not None:
-                run.sender.close()
-        return stored
 
     def _open(self, order: StartOrder, worker: WorkerConfig, task: SourceTask) -> _Run:
         client_id = f"connector-producer-{order.connector}-{order.task}"
@@ -349,8 +359,6 @@ class Supervisor:
     def _orders(self, run: _Run) -> None:
         while (message := self._control.take(0)) is not None:
             match message.get("type"):
-                case "stop":
-                    self._stopping = True
                 case "pause" if not self._paused:
                     self._paused = True
                     self._last_commit_quietly(run)
@@ -364,11 +372,9 @@ class Supervisor:
     def _wait(self, delay_s: float) -> None:
         """Wait, but not when told to stop."""
         until_s = time.monotonic() + delay_s
-        while not self._stopping and (left_s := until_s - time.monotonic()) > 0:
+        while not self._stop.told() and (left_s := until_s - time.monotonic()) > 0:
             message = self._control.take(left_s)
             match message and message.get("type"):
-                case "stop":
-                    self._stopping = True
                 case "pause" | "resume" as order:
                     self._paused = order == "pause"
                     self._say_state(self._reported[1] if self._reported is not None else None)
@@ -443,11 +449,11 @@ def _milliseconds(properties: Mapping[str, str], name: str, default: int) -> int
     return default if value in {None, ""} else int(str(value))
 
 
-def main(control_fd: int, factory: TaskFactory | None = None) -> int:
-    """The entry of ``dblog task``: run the task that the herder orders over ``control_fd``."""
+def main(control: Control, factory: TaskFactory | None = None) -> int:
+    """The entry of ``dblog task``: run the task that the herder orders over the channel."""
     if factory is None:
         from dblog.readers.tasks import source_task  # noqa: PLC0415 - tests run the supervisor with a task of their own
 
         factory = source_task
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    return Supervisor(Control(control_fd), factory).run()
+    return Supervisor(control, factory).run()

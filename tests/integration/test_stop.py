@@ -1,0 +1,67 @@
+"""A task that is told to stop ends well within its limit while it waits for somebody who does not answer."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from dblog.config.plugins import CONNECTORS
+from stack import Kafka, MariaDb
+from support.servers import execute, new_database
+from support.task_process import JSON, silent, task_process
+
+PROMPTLY_S = 3.5
+"""The limit is 5 s."""
+
+
+@pytest.fixture
+def config(kafka: Kafka, mariadb: MariaDb) -> dict[str, str]:
+    """A connector of a table with three rows."""
+    database = new_database(mariadb, "stop")
+    execute(mariadb, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)", database=database)
+    name = f"c-{uuid.uuid4().hex[:8]}"
+    return {
+        "name": name,
+        "connector.class": next(c.class_name for c in CONNECTORS if c.flavor == "mariadb"),
+        "topic.prefix": name,
+        "database.hostname": mariadb.host,
+        "database.port": str(mariadb.port),
+        "database.user": mariadb.user,
+        "database.password": mariadb.password,
+        "database.server.id": str(uuid.uuid4().int % 2_000_000_000 + 1000),
+        "database.include.list": database,
+        "schema.history.internal.kafka.topic": f"{name}-h",
+        "schema.history.internal.kafka.bootstrap.servers": kafka.bootstrap,
+        "key.converter": JSON,
+        "value.converter": JSON,
+    }
+
+
+def test_a_task_that_waits_for_the_brokers_of_its_history_ends_when_it_is_told_to_stop(kafka: Kafka, config: dict[str, str]) -> None:
+    with silent() as brokers, task_process() as task:
+        task.start({**config, "schema.history.internal.kafka.bootstrap.servers": brokers.address}, bootstrap=kafka.bootstrap)
+        brokers.wait_asked()
+
+        assert task.seconds_to_stop() < PROMPTLY_S
+
+
+def test_a_task_that_cannot_store_where_it_begins_ends_when_it_is_told_to_stop(config: dict[str, str]) -> None:
+    with silent() as brokers, task_process() as task:
+        task.start(config, bootstrap=brokers.address)
+        task.wait_logged("schemas read")
+
+        assert task.seconds_to_stop() < PROMPTLY_S
+
+
+def test_a_task_whose_registry_does_not_answer_ends_when_it_is_told_to_stop(kafka: Kafka, config: dict[str, str]) -> None:
+    """Its log thread waits for the registry longer than anybody may wait for the thread."""
+    with silent() as registry, task_process() as task:
+        avro = {
+            "value.converter": "io.confluent.connect.avro.AvroConverter",
+            "value.converter.schema.registry.url": f"http://{registry.address}",
+        }
+        task.start({**config, **avro}, bootstrap=kafka.bootstrap)
+        task.wait_sending()
+        registry.wait_asked()
+
+        assert task.seconds_to_stop() < PROMPTLY_S

@@ -1,0 +1,144 @@
+"""The real program of a task with a test as its herder: orders go in, what it says comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dblog
+
+TIMEOUT_S = 60.0
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+PROGRAM = (sys.executable, "-m", "dblog", "task", "--control-fd")
+
+
+class TaskProcess:
+    """One process, its messages and its log."""
+
+    def __init__(self, command: tuple[str, ...], *, path: Path | None = None) -> None:
+        self._control, theirs = socket.socketpair()
+        self.said: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.lines: queue.Queue[str] = queue.Queue()
+        first = [str(path)] if path is not None else []
+        with theirs:
+            self.process = subprocess.Popen(
+                [*command, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([*first, str(Path(dblog.__file__).parents[1]), *sys.path])},
+            )
+        self._listeners = [threading.Thread(target=listen, daemon=True) for listen in (self._listen, self._read_log)]
+        for listener in self._listeners:
+            listener.start()
+
+    def _listen(self) -> None:
+        with contextlib.suppress(ConnectionResetError), self._control.makefile() as lines:
+            for line in lines:
+                self.said.put(json.loads(line))
+
+    def _read_log(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                self.lines.put(line)
+
+    def say(self, **message: Any) -> None:
+        self._control.sendall(json.dumps(message).encode() + b"\n")
+
+    def start(self, config: dict[str, str], *, bootstrap: str) -> None:
+        """The herder's first message."""
+        worker = {
+            "bootstrap.servers": bootstrap,
+            "group.id": "g",
+            **{f"{kind}.storage.topic": f"{config['topic.prefix']}-{kind}" for kind in ("config", "offset", "status")},
+            "key.converter": JSON,
+            "value.converter": JSON,
+        }
+        self.say(type="start", connector=config["name"], task=0, config=config, worker=worker, offsets=[])
+
+    def wait_sending(self) -> None:
+        """Wait until it has come to where records are sent: its numbers tell."""
+        wait_for(self.said, lambda message: message["type"] == "metrics")
+
+    def wait_logged(self, text: str) -> None:
+        wait_for(self.lines, lambda line: text in line)
+
+    def seconds_to_stop(self, *, limit_s: float = 5.0) -> float:
+        """Tell it to stop, and wait: how long it took. It must not fail."""
+        began_s = time.monotonic()
+        self.say(type="stop", limit_s=limit_s)
+        try:
+            assert self.process.wait(TIMEOUT_S) == 0
+        except subprocess.TimeoutExpired as e:
+            message = f"it did not end in {TIMEOUT_S:g} s"
+            raise AssertionError(message) from e
+        return time.monotonic() - began_s
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for listener in self._listeners:
+            listener.join()
+        self._control.close()
+
+
+def wait_for(source: queue.Queue[Any], wanted: Callable[[Any], bool]) -> Any:
+    """The first one that is wanted; queue.Empty after the limit."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while True:
+        found = source.get(timeout=max(0.01, deadline_s - time.monotonic()))
+        if wanted(found):
+            return found
+
+
+class Silent:
+    """Takes connections and never says a word."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(TIMEOUT_S)
+        self._taken: list[socket.socket] = []
+        self.port = int(self._listener.getsockname()[1])
+        self.address = f"127.0.0.1:{self.port}"
+
+    def wait_asked(self) -> None:
+        """Wait until somebody has connected and spoken, or waits for our first word."""
+        connection, _ = self._listener.accept()
+        self._taken.append(connection)
+
+    def close(self) -> None:
+        for opened in (*self._taken, self._listener):
+            opened.close()
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[Silent]:
+    """A server that does not answer."""
+    made = Silent()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextlib.contextmanager
+def task_process(*command: str, path: Path | None = None) -> Iterator[TaskProcess]:
+    """The process, killed at the end. ``command``: another program than the task's own, which gets the number of the channel as its last argument;
+    ``path``: a folder whose modules come first.
+    """
+    made = TaskProcess(command or PROGRAM, path=path)
+    try:
+        yield made
+    finally:
+        made.close()

@@ -1,0 +1,89 @@
+"""A task that is told to stop before it sends anything ends at once, whatever it is at; later it gets its time, and no more."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import time
+
+import pytest
+from dblog.config.plugins import CONNECTORS
+from dblog.runtime.stop import ENDED_BY, FAREWELL_S, Stop
+from support.task_process import JSON, TIMEOUT_S, silent, task_process
+
+PROMPTLY_S = 2.5
+"""Half of what the herder gives. A busy machine needs some of it to hear the order."""
+
+IMPORTS_FOR_EVER = """
+import sys, threading
+from dblog import task
+
+class Endless:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            print("importing", flush=True)
+            threading.Event().wait()
+
+sys.meta_path.insert(0, Endless())
+sys.exit(task.main(["--control-fd", sys.argv[2]]))
+"""
+
+
+def config_of(**further: str) -> dict[str, str]:
+    return {
+        "name": "c",
+        "connector.class": next(c.class_name for c in CONNECTORS if c.flavor == "mariadb"),
+        "topic.prefix": "c",
+        "database.hostname": "127.0.0.1",
+        "database.port": "3306",
+        "database.user": "u",
+        "database.password": "p",
+        "database.server.id": "5400",
+        "schema.history.internal.kafka.topic": "h",
+        "schema.history.internal.kafka.bootstrap.servers": "127.0.0.1:1",
+        "key.converter": JSON,
+        "value.converter": JSON,
+        **further,
+    }
+
+
+@pytest.mark.parametrize("module", ["dblog.runtime.supervisor", "dblog.readers.tasks"])
+def test_a_task_that_still_imports_its_modules_ends_when_it_is_told_to_stop(module: str) -> None:
+    with task_process(sys.executable, "-c", IMPORTS_FOR_EVER, module) as task:
+        task.start(config_of(), bootstrap="127.0.0.1:1")
+        task.wait_logged("importing")
+
+        assert task.seconds_to_stop() < PROMPTLY_S
+
+
+def test_a_task_whose_database_does_not_answer_ends_when_it_is_told_to_stop() -> None:
+    with silent() as database, task_process() as task:
+        task.start(config_of(**{"database.port": str(database.port)}), bootstrap="127.0.0.1:1")
+        database.wait_asked()
+
+        assert task.seconds_to_stop() < PROMPTLY_S
+
+
+@pytest.fixture
+def ended() -> queue.SimpleQueue[int]:
+    return queue.SimpleQueue()
+
+
+def test_an_order_that_is_heeded_ends_the_process_in_front_of_the_herders_limit(ended: queue.SimpleQueue[int]) -> None:
+    stop = Stop(ended.put)
+    with stop.heeded():
+        began_s = time.monotonic()
+        stop.tell(0.5)
+
+        assert ended.get(timeout=TIMEOUT_S) == 0
+        assert time.monotonic() - began_s >= 0.5 * ENDED_BY
+
+
+def test_who_has_stored_everything_gets_a_moment_for_the_rest(ended: queue.SimpleQueue[int]) -> None:
+    stop = Stop(ended.put)
+    with stop.heeded():
+        stop.tell(3600.0)
+    left_at_s = time.monotonic()
+
+    assert ended.get(timeout=TIMEOUT_S) == 0
+    assert time.monotonic() - left_at_s >= FAREWELL_S * 0.9
