@@ -65,3 +65,12 @@ def test_a_task_whose_registry_does_not_answer_ends_when_it_is_told_to_stop(kafk
         registry.wait_asked()
 
         assert task.seconds_to_stop() < PROMPTLY_S
+
+
+def test_a_task_that_waits_for_a_topic_to_be_made_ends_when_it_is_told_to_stop(kafka: Kafka, config: dict[str, str]) -> None:
+    with silent() as brokers, task_process() as task:
+        made = {"topic.creation.default.replication.factor": "1", "topic.creation.default.partitions": "1"}
+        task.start({**config, **made, "admin.override.bootstrap.servers": brokers.address}, bootstrap=kafka.bootstrap)
+        brokers.wait_asked()
+
+        assert task.seconds_to_stop() < PROMPTLY_S

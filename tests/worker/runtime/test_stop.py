@@ -8,7 +8,7 @@ import time
 
 import pytest
 from dblog.config.plugins import CONNECTORS
-from dblog.runtime.stop import ENDED_BY, FAREWELL_S, Stop
+from dblog.runtime.stop import ENDED_BY, FAREWELL_S, SENT_BY, Stop
 from support.task_process import JSON, TIMEOUT_S, silent, task_process
 
 PROMPTLY_S = 2.5
@@ -87,3 +87,14 @@ def test_who_has_stored_everything_gets_a_moment_for_the_rest(ended: queue.Simpl
 
     assert ended.get(timeout=TIMEOUT_S) == 0
     assert time.monotonic() - left_at_s >= FAREWELL_S * 0.9
+
+
+def test_a_wait_is_shortened_by_the_order_and_never_lengthened(ended: queue.SimpleQueue[int]) -> None:
+    stop = Stop(ended.put)
+    with stop.heeded():
+        assert 99 < stop.left_s(time.monotonic() + 100, SENT_BY) <= 100
+        stop.tell(20.0)
+
+        assert 19 * SENT_BY < stop.left_s(time.monotonic() + 100, SENT_BY) <= 20 * SENT_BY
+        assert stop.left_s(time.monotonic() + 1, SENT_BY) <= 1
+        assert stop.left_s(time.monotonic() - 1, SENT_BY) == 0

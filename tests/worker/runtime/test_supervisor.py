@@ -22,7 +22,7 @@ from dblog.errors import DefiniteError, TransientError
 from dblog.model import Batch, Headers, OffsetMap, Segment
 from dblog.observe.logs import TABLE
 from dblog.runtime.control import Control
-from dblog.runtime.stop import Stop
+from dblog.runtime.stop import LIMIT_S, Stop
 from dblog.runtime.supervisor import StartOrder, Supervisor
 from stack import Kafka
 from support.servers import started
@@ -153,6 +153,16 @@ class World:
             message = self.told.get(timeout=max(0.01, deadline_s - time.monotonic()))
             if message["type"] == "state" and message["state"] == state:
                 return message
+
+    def wait_sent(self, records: int, *, outstanding: int) -> None:
+        """The next numbers that say so."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:
+            message = self.told.get(timeout=max(0.01, deadline_s - time.monotonic()))
+            if message["type"] == "metrics":
+                values = message["values"]
+                if (values["records_sent_total"], values["records_outstanding"]) == (records, outstanding):
+                    return
 
     def wait_lag(self, *, above_ms: float) -> float:
         """The next lag above that."""
@@ -358,6 +368,32 @@ def test_a_stop_commits_what_has_been_sent(world: World) -> None:
     assert world.exit_code == 0
     assert world.stored()[-1] == 20
     assert world.tasks[0].committed[-1] == {"n": 20}
+
+
+def test_a_stop_in_front_of_brokers_that_take_nothing_more_stores_what_they_had_acknowledged(world: World, own_folder: Path) -> None:
+    """The offsets go to brokers that answer. The producer is full, and would wait for its own for ever. # I1"""
+    with started(Kafka(own_folder)) as broker:
+        world.upto = 3
+        full = {"producer.override.bootstrap.servers": broker.bootstrap, "producer.override.queue.buffering.max.messages": "10"}
+        world.start(worker={"offset.flush.interval.ms": "600000"}, **full)
+        world.wait_state("RUNNING")
+        world.wait_sent(3, outstanding=0)
+        assert broker.process is not None
+        assert broker.process.pid is not None
+        os.kill(broker.process.pid, signal.SIGSTOP)
+        try:
+            world.upto = 1000
+            (task,) = world.tasks
+            until(lambda: task.next > 13)
+            began_s = time.monotonic()
+
+            world.stop()
+
+            assert time.monotonic() - began_s < LIMIT_S
+        finally:
+            os.kill(broker.process.pid, signal.SIGCONT)
+    world.upto = 3
+    assert world.stored() == [0, 3]
 
 
 def test_a_record_that_is_too_large_names_topic_and_remedy(world: World) -> None:

@@ -5,7 +5,8 @@ Source of the rule: KIP-158; the rules themselves are config/topic_creation.py's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import wait
 from typing import Any
 
 import structlog
@@ -20,12 +21,17 @@ from dblog.errors import DefiniteError, TransientError
 log = structlog.get_logger(__name__)
 
 TIMEOUT_S = 30.0
+_ANSWER_S = 0.1
 
 
 class TopicCreator:
-    """Makes topics lazily, once each; ``settings`` are librdkafka's, for the admin client, files as ``NamedFile``."""
+    """Makes topics lazily, once each; ``settings`` are librdkafka's, for the admin client, files as ``NamedFile``.
 
-    def __init__(self, rules: tuple[TopicRule, ...], settings: Mapping[str, Any]) -> None:
+    Nobody waits for a topic any more once ``stopped``.
+    """
+
+    def __init__(self, rules: tuple[TopicRule, ...], settings: Mapping[str, Any], *, stopped: Callable[[], bool]) -> None:
+        self._stopped = stopped
         self._rules = rules
         self._settings = dict(settings)
         self._admin: AdminClient | None = None
@@ -40,7 +46,12 @@ class TopicCreator:
                 self._admin = AdminClient({"log_level": 2, **settings})
         new = NewTopic(topic, num_partitions=rule.partitions, replication_factor=rule.replication_factor, config=dict(rule.settings))
         try:
-            self._admin.create_topics([new], request_timeout=TIMEOUT_S)[topic].result()
+            made = self._admin.create_topics([new], request_timeout=TIMEOUT_S)[topic]
+            while not wait([made], _ANSWER_S).done:
+                if self._stopped():
+                    message = f"the task stops while topic {topic} is created"
+                    raise TransientError(message)
+            made.result()
             log.info("topic created", topic=topic, partitions=rule.partitions)
         except KafkaException as e:
             error: KafkaError = e.args[0]

@@ -7,19 +7,26 @@ returns the offset is stored. Source of the form: the Kafka Connect contract, of
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, Producer
 
 from dblog.errors import TransientError
 from dblog.model import OffsetMap
+from dblog.runtime.stop import STORED_BY, Stop
+
+_FLUSH_S = 0.1
 
 
 class OffsetWriter:
     """One task's line in the offset topic."""
 
-    def __init__(self, producer: Producer, *, topic: str, connector: str, partition: Mapping[str, str], timeout_s: float) -> None:
+    def __init__(
+        self, producer: Producer, *, topic: str, connector: str, partition: Mapping[str, str], timeout_s: float, stop: Stop
+    ) -> None:
         self._producer = producer
+        self._stop = stop
         self._topic = topic
         self._key = json.dumps([connector, dict(partition)], separators=(",", ":"), ensure_ascii=False).encode()
         self._timeout_s = timeout_s
@@ -37,9 +44,11 @@ class OffsetWriter:
 
         value = json.dumps(dict(offset), separators=(",", ":"), ensure_ascii=False).encode()
         self._producer.produce(self._topic, value, self._key, on_delivery=delivered)
-        left = self._producer.flush(self._timeout_s)
+        began_s = time.monotonic()
+        while (left := self._producer.flush(_FLUSH_S)) and self._stop.left_s(began_s + self._timeout_s, STORED_BY):
+            pass
         if left or failures:
-            reason = failures[0].name() if failures else f"no answer within {self._timeout_s:g} s"
+            reason = failures[0].name() if failures else f"no answer within {time.monotonic() - began_s:.1f} s"
             message = (
                 f"the offset could not be written to topic {self._topic}: {reason}; records already sent will be sent again after a restart"
             )

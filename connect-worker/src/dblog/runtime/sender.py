@@ -18,6 +18,7 @@ from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer
 from dblog.kafka.retriable import RETRIABLE
 from dblog.model import Batch, Headers, Segment
+from dblog.runtime.stop import SENT_BY, Stop
 
 log = structlog.get_logger(__name__)
 
@@ -48,9 +49,11 @@ class Sender:
         context_headers: Headers,
         ensure_topic: Callable[[str], None],
         on_error: Callable[[KafkaError], None],
+        stop: Stop | None = None,
         tolerate: bool = False,
     ) -> None:
         self._producer = producer
+        self._stop = stop or Stop()
         self._context_headers = context_headers
         self._ensure_topic = ensure_topic
         self._on_error = on_error
@@ -87,7 +90,7 @@ class Sender:
         self._push()
 
     def send(self, batch: Batch, entry: Entry) -> None:
-        """Hand over all records of a batch; waits while the producer is full. Raises what an earlier delivery failed with."""
+        """Hand over all records of a batch; waits while the producer is full, until the task is told to stop. Raises what an earlier delivery failed with."""
         self._batches_total += 1
         tag = self._batches_total
         if batch.records_total:
@@ -126,9 +129,9 @@ class Sender:
             raise self._error
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until everything is delivered, at most that long."""
+        """Wait until everything is delivered, at most that long, and not as long when the task is told to stop."""
         until_s = time.monotonic() + timeout_s
-        while len(self._producer) and (left_s := until_s - time.monotonic()) > 0:
+        while len(self._producer) and (left_s := self._stop.left_s(until_s, SENT_BY)):
             self._producer.flush(min(FULL_WAIT_MS, int(left_s * 1000)))
             self.serve(0)
 
@@ -162,6 +165,9 @@ class Sender:
     def _not_taken(self, code: int, segment: Segment, index: int, tag: int) -> int:
         """Wait, or give the record up: how many records are thereby dealt with."""
         if code == QUEUE_FULL:
+            if self._stop.told():
+                message = "the task stops, and the producer takes no more records"
+                raise TransientError(message)
             self.serve(FULL_WAIT_MS / 1000)  # which also pushes
             return 0
         self._refused(KafkaError(code), segment.topic, segment.values[index])

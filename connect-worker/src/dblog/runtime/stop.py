@@ -2,7 +2,8 @@
 
 Only one thing is worth waiting for then: that what Kafka has acknowledged gets stored. All else a kill may cut off as well, at any moment, and the next life
 goes on from there. So the process ends as soon as the order is heard, whatever it is at (imports, a database that does not answer, the history), except in
-the stretch of its life in which records are sent. There it is for the sending thread to heed: it stores what is acknowledged and leaves. # I1
+the stretch of its life in which records are sent. There it is for the sending thread to heed: it stores what is acknowledged and leaves, and every wait on
+its way keeps to a share of the time that the herder has given. # I1
 """
 
 from __future__ import annotations
@@ -15,6 +16,12 @@ from collections.abc import Callable, Iterator
 
 LIMIT_S = 5.0
 """When the herder does not say it: the default of task.shutdown.graceful.timeout.ms."""
+
+SENT_BY = 0.5
+"""The share of the limit in which what is under way may still be acknowledged."""
+
+STORED_BY = 0.7
+"""The share in which the last offset is stored, or not."""
 
 ENDED_BY = 0.8
 """The share after which the process ends, whatever keeps it."""
@@ -59,6 +66,13 @@ class Stop:
                 self._heeded = False
             if self.told():
                 self._end_in(FAREWELL_S)
+
+    def left_s(self, until_s: float, share: float) -> float:
+        """The time up to ``until_s`` of the monotonic clock; once the task has been told to stop, no more than up to that share of the limit."""
+        if self._order is not None:
+            at_s, limit_s = self._order
+            until_s = min(until_s, at_s + limit_s * share)
+        return max(0.0, until_s - time.monotonic())
 
     def _end_in(self, delay_s: float) -> None:
         timer = threading.Timer(delay_s, self._end, (0,))

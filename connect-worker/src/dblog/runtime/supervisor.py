@@ -261,7 +261,7 @@ class Supervisor:
             producer = record_producer(client_id, settings, task.context_headers)
         creates = order.worker.get("topic.creation.enable", "true").lower() == "true"
         admin_settings = {**worker.client_settings("admin"), **connector_client(order.config, "admin.override.")}
-        topics = TopicCreator(topic_rules(order.config) if creates else (), admin_settings)
+        topics = TopicCreator(topic_rules(order.config) if creates else (), admin_settings, stopped=self._stop.told)
 
         def ensure_topic(topic: str) -> None:
             topics.ensure(topic)
@@ -272,6 +272,7 @@ class Supervisor:
             context_headers=task.context_headers,
             ensure_topic=ensure_topic,
             on_error=self._on_kafka_error,
+            stop=self._stop,
             tolerate=order.config.get("errors.tolerance", "none").lower() == "all",
         )
         offsets = offset_producer(
@@ -283,6 +284,7 @@ class Supervisor:
             connector=order.connector,
             partition=task.partition,
             timeout_s=_milliseconds(order.worker, "offset.flush.timeout.ms", 5_000) / 1000,
+            stop=self._stop,
         )
         return _Run(task, sender, writer)
 
