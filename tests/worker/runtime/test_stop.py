@@ -5,11 +5,12 @@ from __future__ import annotations
 import queue
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from dblog.config.plugins import CONNECTORS
 from dblog.runtime.stop import ENDED_BY, FAREWELL_S, SENT_BY, Stop
-from support.task_process import JSON, TIMEOUT_S, silent, task_process
+from support.task_process import JSON, TIMEOUT_S, silent, task_process, wait_for
 
 PROMPTLY_S = 2.5
 """Half of what the herder gives. A busy machine needs some of it to hear the order."""
@@ -62,6 +63,15 @@ def test_a_task_whose_database_does_not_answer_ends_when_it_is_told_to_stop() ->
         database.wait_asked()
 
         assert task.seconds_to_stop() < PROMPTLY_S
+
+
+def test_a_task_that_has_failed_is_not_kept_by_what_python_does_at_its_end(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import atexit, threading\natexit.register(threading.Event().wait)\n", encoding="utf-8")
+    with task_process(path=tmp_path) as task:
+        task.start(config_of(**{"connector.class": "unknown"}), bootstrap="127.0.0.1:1")
+        wait_for(task.said, lambda message: message.get("state") == "FAILED")
+
+        assert task.process.wait(TIMEOUT_S) == 1
 
 
 @pytest.fixture
