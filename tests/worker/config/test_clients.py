@@ -1,7 +1,7 @@
 """Settings of Kafka clients: Java's names are taken, librdkafka's from a list, and nothing that loads code or runs a command."""
 
 import pytest
-from dblog.config.clients import CONNECTOR_CLIENTS, check_connector_clients, to_librdkafka
+from dblog.config.clients import CONNECTOR_CLIENTS, beside, check_connector_clients, to_librdkafka
 from dblog.errors import ConfigError
 
 # What librdkafka has and a configuration must not get: native code, a command of the shell, requests to an address of choice, callbacks' pointers.
@@ -73,3 +73,31 @@ def test_the_worker_itself_may_fetch_its_token_and_its_admin_listeners_are_no_cl
     assert to_librdkafka({"sasl.oauthbearer.method": "oidc"}, of_worker=True) == {"sasl.oauthbearer.method": "oidc"}
     with pytest.raises(ConfigError):
         to_librdkafka({"plugin.library.paths": "/x.so"}, of_worker=True)
+
+
+WORKER = {"bootstrap.servers": "k1:9092,k2:9092", "security.protocol": "SASL_SSL", "sasl.mechanisms": "PLAIN", "sasl.username": "w", "sasl.password": "canary",
+          "sasl.oauthbearer.client.secret": "canary", "ssl.key.location": "/canary", "ssl.ca.location": "/ca", "linger.ms": "5"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"bootstrap.servers": "elsewhere:9092"}, {"bootstrap.servers": "k1:9092,elsewhere:9092"}, {"bootstrap.servers": "k1:9093"},
+        {"security.protocol": "SASL_PLAINTEXT"}, {"sasl.mechanisms": "PLAIN"}, {"ssl.ca.location": "/mine"}, {"ssl.endpoint.identification.algorithm": "none"},
+        {"enable.ssl.certificate.verification": "false"}, {"sasl.username": "me"},
+    ],
+)  # fmt: skip
+def test_the_workers_login_goes_to_nobody_whom_a_connector_chose(own):  # found behind number 1 of the worker's safety
+    settings = beside(WORKER, own)
+
+    assert "canary" not in str(settings)
+    assert settings["linger.ms"] == "5"
+    assert own.items() <= settings.items()
+
+
+@pytest.mark.parametrize(
+    "own",
+    [{}, {"bootstrap.servers": "k2:9092"}, {"bootstrap.servers": " k1:9092 , k2:9092"}, {"linger.ms": "7", "compression.codec": "lz4"}],
+)
+def test_a_connector_that_stays_with_the_workers_brokers_has_the_workers_login(own):
+    assert beside(WORKER, own)["sasl.password"] == "canary"

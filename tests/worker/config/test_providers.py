@@ -133,6 +133,15 @@ def test_a_file_is_read_once_for_a_configuration_and_placeholders_have_a_number(
     assert [text.partition(": ")[2] for text in many.errors["k"]] == ["a configuration may have 1000 different placeholders"]
 
 
+def test_a_few_placeholders_do_not_become_more_than_a_record_takes(tmp_path):  # number 4
+    (tmp_path / "large").write_text("x" * 1_000_000)
+
+    done = resolve({"k": f"${{dir:{tmp_path}:large}}" * 300}, {"dir": DirectoryProvider()})
+
+    assert "2000000 characters together" in done.errors["k"][0]
+    assert len(done.values["k"]) < 2_100_000
+
+
 def test_text_that_only_looks_like_a_placeholder_stays(providers):
     text = {"a": "${topic}-x", "b": "$ {env:X}", "c": "${}", "d": "{env:DB_PASSWORD}"}
 

@@ -7,7 +7,7 @@ import pytest
 from dblog.config.connector import MYSQL_OPTIONS, parse_connector
 from dblog.config.worker import read_worker_config
 from dblog.errors import ConfigError
-from dblog.readers.reachable import check_reachable
+from dblog.readers.reachable import check_reachable, history_client
 from stack.process import free_port
 from support.registry_server import RegistryServer
 from support.worker import connector_config
@@ -75,6 +75,33 @@ def test_a_wrong_login_of_the_brokers_is_an_answer_in_time_without_the_password(
     assert "canary-word" not in errors[BOOTSTRAP]
 
 
+def test_brokers_of_a_configuration_get_none_of_the_workers_login(kafka):  # found behind number 1 of the worker's safety
+    worker = read_worker_config(
+        {
+            **{f"{kind}.storage.topic": kind for kind in ("config", "offset", "status")},
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": "g",
+            "key.converter": AVRO,
+            "value.converter": AVRO,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": 'a.PlainLoginModule required username="w" password="canary";',
+        }
+    )
+
+    def client(**config):
+        return str(history_client(parse_connector(MYSQL_OPTIONS, connector_config(name="c") | config), worker))
+
+    assert "canary" in client(**{BOOTSTRAP: kafka.bootstrap})
+    assert "canary" not in client(**{BOOTSTRAP: "127.0.0.1:1"})
+    for setting, text in (
+        ("security.protocol", "SASL_PLAINTEXT"),
+        ("sasl.mechanism", "PLAIN"),
+        ("ssl.endpoint.identification.algorithm", ""),
+    ):
+        assert "canary" not in client(**{BOOTSTRAP: kafka.bootstrap, f"schema.history.internal.producer.{setting}": text})
+
+
 def test_a_store_that_cannot_be_read_is_named_by_its_key(kafka):
     errors = errors_of(kafka, **{"schema.history.internal.producer.ssl.truststore.location": "/x.jks"})
 
@@ -101,11 +128,12 @@ def test_no_answer_tells_what_a_file_of_the_brokers_login_is(kafka, tmp_path, se
 def test_the_files_of_the_registrys_login_are_read_likewise(kafka, tmp_path):  # number 4
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "other").write_text("no certificate")
+    (tmp_path / "empty").write_text("\n")
     url = {"value.converter": AVRO, "value.converter.schema.registry.url": "https://127.0.0.1:1"}
     for store in ("truststore", "keystore"):
         key = f"value.converter.schema.registry.ssl.{store}"
         texts = set()
-        for path in ("/dev/zero", *(str(tmp_path / name) for name in ("pipe", "other", "missing"))):
+        for path in ("/dev/zero", *(str(tmp_path / name) for name in ("pipe", "other", "missing", "empty"))):
             errors = errors_of(kafka, **url, **{f"{key}.type": "PEM", f"{key}.location": path})
             assert list(errors) == [f"{key}.location"]
             texts.add(errors[f"{key}.location"].replace(path, "PATH"))

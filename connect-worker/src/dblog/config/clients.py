@@ -130,6 +130,25 @@ _FILES = {
 }
 """What librdkafka reads, and the setting of the Java clients that it may come from. ``probe`` is its word for the machine's own authorities."""
 
+
+def beside(worker: Mapping[str, str], own: Mapping[str, str | NamedFile]) -> dict[str, str | NamedFile]:
+    """The worker's settings of a client with a connector's in front of them.
+
+    The worker's login goes to nobody whom a connector chose: where the connector names other brokers, or another way to log in or to encrypt, it brings
+    its own login or has none. (Kafka Connect merges them, and so shows its password to whoever may override bootstrap.servers.)
+    """
+    known = _servers(worker.get("bootstrap.servers", ""))
+    elsewhere = not _servers(str(own.get("bootstrap.servers", ""))) <= known or any(_SECURITY.match(key) for key in own)
+    return {**{key: text for key, text in worker.items() if not (elsewhere and _CREDENTIAL.fullmatch(key))}, **own}
+
+
+def _servers(text: str) -> frozenset[str]:
+    return frozenset(server.strip() for server in text.split(",") if server.strip())
+
+
+_SECURITY = re.compile(r"security\.|sasl\.|ssl\.|enable\.ssl|enable\.sasl")
+_CREDENTIAL = re.compile(r"sasl\.(username|password|oauthbearer\..+)|ssl\.(key|certificate|keystore)\..+")
+
 _REFUSED = "this setting of a Kafka client may not be given: it is none that the Java clients have, nor one of librdkafka's that this worker hands on"
 _WORKERS = "this setting makes the client ask an address for its token; give it in the worker's configuration, a connector may not"
 

@@ -142,6 +142,7 @@ def resolve(properties: Mapping[str, str | None], providers: Mapping[str, Provid
     secrets: dict[str, str] = {}
     errors: dict[str, list[str]] = {}
     known: dict[str, _Value | _Unknown] = {}
+    chars = 0
     for name, text in properties.items():
         if text is None:
             continue
@@ -156,6 +157,9 @@ def resolve(properties: Mapping[str, str | None], providers: Mapping[str, Provid
             parts.append(text[end:start])
             end = behind
             match known[placeholder]:
+                case _Value(value) if (chars := chars + len(value)) > _RESOLVED_CHARS_MAX:
+                    parts.append(placeholder)
+                    troubles.setdefault(_TOO_LONG, placeholder)
                 case _Value(value):
                     parts.append(value)
                     if len(value.strip()) >= _SCRUBBED_LENGTH_MIN:
@@ -186,6 +190,8 @@ class _Unknown:
 
 
 _PLACEHOLDERS_MAX = 1000
+_RESOLVED_CHARS_MAX = 2_000_000
+_TOO_LONG = f"the values of a configuration's placeholders may have {_RESOLVED_CHARS_MAX} characters together"
 _TOO_MANY = _Unknown(f"a configuration may have {_PLACEHOLDERS_MAX} different placeholders")
 
 

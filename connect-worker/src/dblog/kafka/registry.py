@@ -117,12 +117,16 @@ def _pem(settings: Mapping[str, str], store: str, option_prefix: str) -> NamedFi
 
 def _tls(access: RegistryAccess) -> ssl.SSLContext:
     """With the files of the configuration. ConfigError names the one that cannot be used."""
-    try:
-        context = ssl.create_default_context(cadata=access.ca_file.read().decode("ascii", "replace") if access.ca_file else None)
-    except (ssl.SSLError, ValueError) as e:
-        if access.ca_file is None:
-            raise
-        raise access.ca_file.unusable(f"its certificates cannot be read: {e}") from None
+    if access.ca_file is None:
+        context = ssl.create_default_context()
+    else:
+        certificates = access.ca_file.read().decode("ascii", "replace")
+        if not certificates.strip():  # an empty text would stand for the machine's own authorities
+            raise access.ca_file.unusable("it is empty")
+        try:
+            context = ssl.create_default_context(cadata=certificates)
+        except (ssl.SSLError, ValueError) as e:
+            raise access.ca_file.unusable(f"its certificates cannot be read: {e}") from None
     if access.certificate_file:
         try:
             with in_memory(access.certificate_file.read()) as path:

@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from dblog.config.clients import connector_client
+from dblog.config.clients import beside, connector_client
 from dblog.config.named_files import files_in_memory
 from dblog.config.options import Settings
 from dblog.config.worker import WorkerConfig
@@ -51,11 +51,9 @@ def check_reachable(settings: Settings, worker: WorkerConfig, *, limit_s: float)
 
 def history_client(settings: Settings, worker: WorkerConfig) -> dict[str, Any]:
     """The connection of the schema history, in librdkafka's words; files that the connector names are still to be read (``files_in_memory``)."""
-    return {
-        **worker.client_settings("producer"),
-        **connector_client(settings.originals, "schema.history.internal.producer."),
-        "bootstrap.servers": settings.text_or_none(_BOOTSTRAP) or worker.client_settings("producer")["bootstrap.servers"],
-    }
+    workers = worker.client_settings("producer")
+    own = connector_client(settings.originals, "schema.history.internal.producer.")
+    return beside(workers, {**own, "bootstrap.servers": settings.text_or_none(_BOOTSTRAP) or workers["bootstrap.servers"]})
 
 
 def _brokers(settings: Settings, worker: WorkerConfig, limit_s: float) -> dict[str, str]:

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import structlog
 from confluent_kafka import KafkaError
 
-from dblog.config.clients import check_connector_clients, connector_client
+from dblog.config.clients import beside, check_connector_clients, connector_client
 from dblog.config.hosts import check_hosts
 from dblog.config.named_files import files_in_memory
 from dblog.config.topic_creation import topic_rules
@@ -257,10 +257,10 @@ class Supervisor:
     def _open(self, order: StartOrder, worker: WorkerConfig, task: SourceTask) -> _Run:
         client_id = f"connector-producer-{order.connector}-{order.task}"
         overrides = connector_client(order.config, "producer.override.")
-        with files_in_memory({**worker.client_settings("producer"), **overrides}) as settings:
+        with files_in_memory(beside(worker.client_settings("producer"), overrides)) as settings:
             producer = record_producer(client_id, settings, task.context_headers)
         creates = order.worker.get("topic.creation.enable", "true").lower() == "true"
-        admin_settings = {**worker.client_settings("admin"), **connector_client(order.config, "admin.override.")}
+        admin_settings = beside(worker.client_settings("admin"), connector_client(order.config, "admin.override."))
         topics = TopicCreator(topic_rules(order.config) if creates else (), admin_settings, stopped=self._stop.told)
 
         def ensure_topic(topic: str) -> None:
