@@ -56,7 +56,7 @@ class TaskProcess:
     def say(self, **message: Any) -> None:
         self._control.sendall(json.dumps(message).encode() + b"\n")
 
-    def start(self, config: dict[str, str], *, bootstrap: str) -> None:
+    def start(self, config: dict[str, str], *, bootstrap: str, hidden: dict[str, str] | None = None) -> None:
         """The herder's first message."""
         worker = {
             "bootstrap.servers": bootstrap,
@@ -65,7 +65,7 @@ class TaskProcess:
             "key.converter": JSON,
             "value.converter": JSON,
         }
-        self.say(type="start", connector=config["name"], task=0, config=config, worker=worker, offsets=[])
+        self.say(type="start", connector=config["name"], task=0, config=config, worker=worker, offsets=[], hidden=hidden or {})
 
     def wait_sending(self) -> None:
         """Wait until it has come to where records are sent: its numbers tell."""

@@ -18,7 +18,15 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
+def _leave_no_core() -> None:
+    """A core dump would hold the secrets of all configurations."""
+    import resource  # noqa: PLC0415  not on every system
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 if __name__ == "__main__":
+    _leave_no_core()
     if sys.argv[1:2] == ["task"]:
         _die_with_parent()
         from dblog.task import main as run_task

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+import structlog
 from dblog.clock import lease_clock_s
 from dblog.cluster.processes import Died, ProcessTable, Said
 from dblog.cluster.program import TaskProgram
@@ -122,7 +123,16 @@ def test_the_last_lines_of_the_error_output_are_kept(table, events, capfd):
     end = died(events)
 
     assert (end.exit_code, end.last_words) == (3, "last words of the dummy")
-    assert "last words of the dummy" in capfd.readouterr().err
+    assert "last words of the dummy" in capfd.readouterr().out
+
+
+def test_error_output_becomes_lines_of_the_log_without_secrets(table, events):
+    with structlog.testing.capture_logs() as lines:
+        table.start(TASK, start_message("exit"), hide=lambda text: text.replace("last words", "[hidden]"))
+        end = died(events)
+
+    assert end.last_words == "[hidden] of the dummy"
+    assert [line["output"] for line in lines if "output" in line] == ["[hidden] of the dummy"]
 
 
 def test_a_program_that_cannot_be_started_is_a_death(events):

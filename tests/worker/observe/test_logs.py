@@ -47,6 +47,36 @@ def test_an_exception_comes_with_its_trace(capsys, form):
     assert "ValueError: no luck" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("form", ["json", "plain"])
+def test_no_text_begins_a_line_of_its_own_or_moves_the_cursor(capsys, form):
+    configure_logs(format=form)
+    hostile = "a\n2026-01-01T00:00:00Z INFO    forged\r\x1b[2J\x07\x85\u2028\x9b"
+    try:
+        raise ValueError(hostile)
+    except ValueError as e:
+        structlog.get_logger("dblog.rest").error(hostile, field=hostile, exc_info=e)
+
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.startswith("2026-01-01")] == []
+    assert set("\r\x1b\x07\x85\u2028\x9b") & set(out) == set()
+    assert out.count("\n") == 1 if form == "json" else all(line.startswith("    ") for line in out.splitlines()[1:])
+
+
+@pytest.mark.parametrize("form", ["json", "plain"])
+def test_what_is_hidden_in_this_process_is_in_no_line(capsys, form):
+    configure_logs(format=form)
+    logs.HIDDEN_IN_LOG.take({'canary"x': "${file:a:b}"})
+    try:
+        raise ValueError('login with canary"x refused')
+    except ValueError as e:
+        structlog.get_logger("dblog.rest").error('canary"x', reason='canary"x', exc_info=e)
+    finally:
+        logs.HIDDEN_IN_LOG.take({})
+
+    out = capsys.readouterr().out
+    assert ("canary" in out, out.count("${file:a:b}")) == (False, 4)
+
+
 def test_fields_that_are_named_like_secrets_are_hidden(capsys):
     configure_logs()
 

@@ -460,7 +460,8 @@ def test_a_task_gets_everything_it_needs_to_start(worker, name, own_folder):
 
     assert start["type"] == "start"
     assert (start["connector"], start["task"], start["target"], start["offsets"]) == (name, 0, "STARTED", [])
-    assert start["worker"] == worker.properties
+    assert start["worker"].items() - worker.properties.items() == {("dblog.rest.own.token", start["worker"]["dblog.rest.own.token"])}
+    assert start["hidden"] == {"sesame-open": "[hidden]"}
     assert start["worker_url"] == worker.url
     assert start["config"]["database.password"] == "sesame-open"
 

@@ -65,6 +65,25 @@ def test_a_task_whose_database_does_not_answer_ends_when_it_is_told_to_stop() ->
         assert task.seconds_to_stop() < PROMPTLY_S
 
 
+def test_what_the_herder_names_as_hidden_is_in_no_line_of_a_tasks_log() -> None:
+    with task_process() as task:
+        config = config_of(**{"database.hostname": "canary.invalid", "database.password": "canary.invalid"})
+        task.start(config, bootstrap="127.0.0.1:1", hidden={"canary.invalid": "${file:/x:host}"})
+        line = wait_for(task.lines, lambda line: "${file:/x:host}" in line)
+
+        assert "canary" not in line
+        assert task.seconds_to_stop() < PROMPTLY_S
+        assert not any("canary" in line for line in list(task.lines.queue))
+
+
+def test_a_process_of_dblog_leaves_no_core_dump() -> None:
+    with task_process() as task:
+        limits = Path(f"/proc/{task.process.pid}/limits")
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while limits.read_text(encoding="ascii").partition("Max core file size")[2].split()[0] != "0":
+            assert time.monotonic() < deadline_s
+
+
 def test_a_task_that_has_failed_is_not_kept_by_what_python_does_at_its_end(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import atexit, threading\natexit.register(threading.Event().wait)\n", encoding="utf-8")
     with task_process(path=tmp_path) as task:

@@ -89,11 +89,13 @@ from dblog.cluster.validation import connector_of, hider
 from dblog.config.connector import parse_connector
 from dblog.config.plugins import find_connector
 from dblog.config.providers import Provider, resolve
+from dblog.config.secrets import secrets_of
 from dblog.config.worker import WorkerConfig
 from dblog.core.backoff import Backoff
 from dblog.errors import ConfigError, DblogError, DefiniteError, TransientError
 from dblog.kafka.group import Membership
 from dblog.kafka.log import CompactedLog, TopicReplacedError
+from dblog.observe.hidden import Hidden
 
 _log = structlog.get_logger("dblog.cluster.herder")
 
@@ -880,7 +882,8 @@ class Herder:
             reason = str(ConfigError(resolution.errors)) if resolution.errors else f"unknown class {unit.config.get('connector.class')}"
             self._fail(unit, f"The configuration of task {unit.id} cannot be used: {reason}")
             return
-        unit.hide = hider(resolution, unit.config, plugin)
+        hidden = secrets_of(resolution, unit.config, plugin.options)
+        unit.hide = Hidden(hidden).out_of
         unit.started_s = self._clock.monotonic_s()
         unit.run = self._processes.start(
             unit.id,
@@ -889,6 +892,7 @@ class Herder:
                 "connector": unit.id.connector,
                 "task": unit.id.task,
                 "config": resolution.values,
+                "hidden": hidden,
                 "worker": self._properties,
                 "worker_url": self.worker.advertised_url,
                 "offsets": [{"partition": partition, "offset": offset} for partition, offset in self.offsets.of(unit.id.connector)],
@@ -896,6 +900,7 @@ class Herder:
                 "generation": self.generation,
                 "levels": self._levels(),
             },
+            hide=unit.hide,
         )
         self._by_run[unit.run] = unit
 

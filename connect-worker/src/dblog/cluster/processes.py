@@ -67,6 +67,7 @@ class _Child:
     run: int
     task: TaskId
     begun: Begun
+    hide: Callable[[str], str] = str
     incoming: bytearray = field(default_factory=bytearray)
     outgoing: bytearray = field(default_factory=bytearray)
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
@@ -115,12 +116,12 @@ class ProcessTable:
         self._thread = threading.Thread(target=self._watch, name="task-processes", daemon=True)
         self._thread.start()
 
-    def start(self, task: TaskId, message: Mapping[str, Any]) -> int:
-        """Start a process and hand it its first message; the number names this run in all events."""
+    def start(self, task: TaskId, message: Mapping[str, Any], *, hide: Callable[[str], str] = str) -> int:
+        """Start a process and hand it its first message; the number names this run in all events. ``hide`` takes secrets out of its error output."""
         with self._run_lock:
             self._next_run += 1
             run = self._next_run
-        self._order(lambda: self._spawn(run, task, message))
+        self._order(lambda: self._spawn(run, task, message, hide))
         return run
 
     def send(self, run: int, message: Mapping[str, Any]) -> None:
@@ -224,7 +225,7 @@ class ProcessTable:
                     child.forced = True
                     child.begun.end()
 
-    def _spawn(self, run: int, task: TaskId, message: Mapping[str, Any]) -> None:
+    def _spawn(self, run: int, task: TaskId, message: Mapping[str, Any], hide: Callable[[str], str]) -> None:
         if self._leased:
             if lease_clock_s() >= self._lease_until_s:
                 words = "this worker leads its group no longer"
@@ -239,7 +240,7 @@ class ProcessTable:
             self._on_event(Died(run=run, exit_code=-1, signal_number=None, last_words=words, forced=False))
             return
         process = begun.process
-        child = _Child(run, task, begun)
+        child = _Child(run, task, begun, hide)
         self._children[run] = child
         self._selector.register(begun.control, selectors.EVENT_READ, lambda mask: self._converse(child, mask))
         if process.stderr is not None:
@@ -324,15 +325,14 @@ class ProcessTable:
 
     @staticmethod
     def _pass_on(child: _Child, lines: list[str]) -> None:
-        """A trace goes out as it is; what librdkafka repeats many times a second becomes a line of the log, now and then."""
-        own = [line for line in lines if not is_client_line(line)]
+        """A line of the log for what came together; what librdkafka repeats many times a second becomes one now and then."""
+        own = [child.hide(line) for line in lines if not is_client_line(line)]
         for line in lines:
             if is_client_line(line):
                 child.client_log.line(line)
         child.last_lines.extend(own)
         if own:
-            with contextlib.suppress(OSError):
-                os.write(2, "".join(f"{line}\n" for line in own).encode())
+            _log.warning("error output of a task", task=str(child.task), pid=child.process.pid, output="\n".join(own))
 
     def _reap(self) -> None:
         now_s = time.monotonic()

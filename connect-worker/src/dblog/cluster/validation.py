@@ -18,11 +18,13 @@ from dblog.config.clients import check_connector_clients
 from dblog.config.connector import check_connector
 from dblog.config.hosts import check_hosts
 from dblog.config.infos import config_infos
-from dblog.config.options import HIDDEN, Kind, Properties, Settings
+from dblog.config.options import Properties, Settings
 from dblog.config.plugins import CONNECTORS, Plugin, find_connector
 from dblog.config.providers import Provider, Resolution, resolve
+from dblog.config.secrets import secrets_of
 from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
+from dblog.observe.hidden import Hidden
 
 DatabaseCheck = Callable[[str, Settings, float, Abort], None]
 """Given the flavor, the settings, a limit in seconds and what cuts its connections, connects and checks; raises ``ConfigError`` to name keys, else
@@ -207,18 +209,5 @@ def unknown_class(name: str) -> RequestError:
 
 
 def hider(resolution: Resolution, properties: Mapping[str, str | None], plugin: Plugin) -> Callable[[str], str]:
-    """A function that takes every secret of a configuration out of a text: provider values become placeholders, passwords ``[hidden]``."""
-    secrets = [
-        value
-        for option in plugin.options
-        if option.kind is Kind.PASSWORD and (value := properties.get(option.name)) and option.name not in resolution.placeholders
-    ]
-
-    def hide(text: str) -> str:
-        text = resolution.scrub(text)
-        for secret in secrets:
-            if len(secret) >= 4:  # noqa: PLR2004  shorter ones would blank out half of any text
-                text = text.replace(secret, HIDDEN)
-        return text
-
-    return hide
+    """A function that takes every secret of a configuration out of a text: provider values become placeholders, others ``[hidden]``."""
+    return Hidden(secrets_of(resolution, properties, plugin.options)).out_of

@@ -14,6 +14,7 @@ from typing import Any
 from dblog.config.framework import FRAMEWORK_OPTIONS, GROUPS, orders_in_groups
 from dblog.config.options import HIDDEN, Kind, Option, Properties, raw_text
 from dblog.config.plugins import CONNECTORS, CONVERTERS, HEADER_CONVERTERS
+from dblog.config.secrets import is_secret_key, without_logins
 from dblog.config.unknown_keys import unknown_keys
 
 _CLIENT_OVERRIDES = ("producer.override.", "consumer.override.", "admin.override.")
@@ -56,7 +57,7 @@ def config_infos(class_name: str, options: tuple[Option, ...], properties: Prope
     # Keys with a complaint or a null, and client overrides, are shown although nobody declares them.
     for name, text in properties.items():
         if name not in declared and (name in errors or text is None or name.startswith(_CLIENT_OVERRIDES)):
-            shown = None if text is None else (HIDDEN if _is_secret(name) else text)
+            shown = None if text is None else (HIDDEN if is_secret_key(name) else without_logins(text))
             configs.append({"definition": None, "value": _value_info(name, shown, [], errors.get(name, []))})
     # A key that resembles a known one is shown with it; its value is not, for it may be a misspelt password's.
     configs.extend(
@@ -75,8 +76,8 @@ def config_infos(class_name: str, options: tuple[Option, ...], properties: Prope
 
 def _value(option: Option, properties: Properties, errors: list[str]) -> dict[str, Any]:
     text = raw_text(option, properties)
-    if text is not None and option.kind is Kind.PASSWORD:
-        text = HIDDEN
+    if text is not None:
+        text = HIDDEN if option.kind is Kind.PASSWORD else without_logins(text)
     return _value_info(option.name, text, _recommended(option), errors)
 
 
@@ -94,7 +95,3 @@ def _recommended(option: Option) -> list[str]:
             return [plugin.class_name for plugin in CONNECTORS]
         case _:
             return list(option.choices)
-
-
-def _is_secret(name: str) -> bool:
-    return any(word in name for word in ("password", "secret", "jaas", "key.pem", "ssl.keystore.key"))

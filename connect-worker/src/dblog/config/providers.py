@@ -18,7 +18,7 @@ from dblog.config.properties import parse_properties
 from dblog.config.regex import Pattern, PatternError
 from dblog.errors import ConfigError, DefiniteError
 
-_SCRUBBED_LENGTH_MIN = 4
+SCRUBBED_LENGTH_MIN = 4
 """Shorter values ("1", "db") would blank out half of any message and are no secrets worth the name."""
 
 
@@ -162,7 +162,7 @@ def resolve(properties: Mapping[str, str | None], providers: Mapping[str, Provid
                     troubles.setdefault(_TOO_LONG, placeholder)
                 case _Value(value):
                     parts.append(value)
-                    if len(value.strip()) >= _SCRUBBED_LENGTH_MIN:
+                    if len(value.strip()) >= SCRUBBED_LENGTH_MIN:
                         secrets[value] = placeholder
                         secrets.setdefault(value.strip(), placeholder)
                 case _Unknown(reason):

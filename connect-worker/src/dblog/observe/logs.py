@@ -16,6 +16,8 @@ from typing import Any
 
 import structlog
 
+from dblog.observe.hidden import HIDDEN_IN_LOG
+
 LEVELS = {"ALL": 0, "TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50, "OFF": 100}
 ROOT = "root"
 
@@ -138,15 +140,20 @@ def _hide(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Map
 
 def _json(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
     ordered = {key: event.pop(key) for key in ("timestamp", "level", "logger", "event") if key in event}
-    return json.dumps({**ordered, **event}, ensure_ascii=False, default=str)
+    return HIDDEN_IN_LOG.out_of(json.dumps({**ordered, **event}, ensure_ascii=False, default=str)).translate(_CONTROLS)
 
 
 def _plain(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
     at, level, name, text = (event.pop(key, "") for key in ("timestamp", "level", "logger", "event"))
     trace = event.pop("exception", None)
     # Names come from users: none may begin a line that looks like ours.
-    fields = " ".join(f"{key}={value}" for key, value in event.items()).replace("\r", "\\r").replace("\n", "\n    ")
-    return f"{at} {str(level).upper():7} {text}{' ' if fields else ''}{fields} [{name}]" + (f"\n{trace}" if trace else "")
+    fields = " ".join(f"{key}={value}" for key, value in event.items())
+    line = f"{at} {str(level).upper():7} {text}{' ' if fields else ''}{fields} [{name}]" + (f"\n{trace}" if trace else "")
+    return HIDDEN_IN_LOG.out_of(line).replace("\n", "\n    ").translate(_CONTROLS)
+
+
+_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x0A), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)}
+"""What moves a terminal's cursor or begins a line for some readers, as JSON writes it."""
 
 
 def configure_logs(*, format: str = "json", level: str = "INFO") -> None:  # noqa: A002  the option's name

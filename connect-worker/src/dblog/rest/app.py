@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
@@ -15,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dblog.cluster.requests import RequestError
 from dblog.config.login import Logins
@@ -56,6 +57,7 @@ def build_app(
         methods = [item.strip() for item in settings.text("access.control.allow.methods").split(",") if item.strip()]
         cors = Middleware(CORSMiddleware, allow_origins=origins, allow_methods=methods or ["GET", "POST", "HEAD"])
         middleware.insert(0, cors)
+    middleware.insert(0, Middleware(_Headers))
     app = Starlette(
         routes=[*routes, _Options(routes)],
         middleware=middleware,
@@ -96,8 +98,27 @@ async def _on_disconnect(request: HttpRequest, _raised: Exception) -> Response:
 
 
 async def _on_error(request: HttpRequest, raised: Exception) -> Response:
-    _log.error("request failed", method=request.method, path=request.url.path, exc_info=raised)
-    return error(HTTPStatus.INTERNAL_SERVER_ERROR, str(raised) or type(raised).__name__)
+    """What is no error of ours is a bug: its words may hold anything, and stay in the log."""
+    number = secrets.token_hex(4)
+    _log.error("request failed", method=request.method, path=request.url.path, number=number, exc_info=raised)
+    if isinstance(raised, DblogError):
+        return error(HTTPStatus.INTERNAL_SERVER_ERROR, str(raised))
+    return error(HTTPStatus.INTERNAL_SERVER_ERROR, f"A fault of dblog: the worker's log has it under the number {number}. Please report it")
+
+
+class _Headers:
+    """Answers are what they say they are, whatever a browser finds in them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def headed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], (b"x-content-type-options", b"nosniff")]}
+            await send(message)
+
+        await self._app(scope, receive, headed)
 
 
 class _Paths:

@@ -19,6 +19,7 @@ import threading
 import traceback
 from typing import Any
 
+from dblog.observe.hidden import HIDDEN_IN_LOG
 from dblog.observe.logs import TABLE
 from dblog.runtime.deadline import Deadline
 from dblog.runtime.stop import LIMIT_S, Stop
@@ -92,6 +93,8 @@ class Control:
                     case _:
                         if isinstance(levels := message.get("levels"), dict):
                             TABLE.take(levels)
+                        if isinstance(hidden := message.pop("hidden", None), dict):
+                            HIDDEN_IN_LOG.take(hidden)
                         self._messages.put(message)
 
     def _receive(self) -> bytes:
