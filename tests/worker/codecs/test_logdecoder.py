@@ -1,6 +1,7 @@
 """The compiled log decoder and its slow twin on made-up binlogs: alike whole, split, cut short and damaged; and right by hand."""
 
 import contextlib
+import io
 import itertools
 import random
 import struct
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from dblog.codecs._fast import FastPlan, LogDecoder, crc32
 from dblog.codecs.logdecoder import SlowLogDecoder
-from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, IGNORED_FOR_NOW, LogEvent, LogRows
+from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, EVENT_BYTES_MAX, IGNORED_FOR_NOW, LogEvent, LogRows
 from dblog.codecs.rowplan import SlowPlan
 from dblog.dialects.mysql import image as mysql_image
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
@@ -511,6 +512,37 @@ def test_an_event_of_several_packets_is_put_together(make) -> None:
         made = make(resolve=lambda body, _: encoder if body[-4:] != b"\0" * 4 and b"\x01\xfc" in body else None)
         items = drain(made, data, parts=parts)
         assert decoded(plan, items[0].segments[0][2][0])["after"]["b"] == big
+
+
+@pytest.mark.parametrize("begin", [b"\0", b"\0" + bytes(4) + bytes([TRANSACTION_PAYLOAD])], ids=["plain", "compressed"])
+def test_an_event_without_end_is_refused_before_its_packets_are_kept(make, begin: bytes) -> None:
+    stream = transaction(Stream().hello(), [1])
+    endless = (b"\xff\xff\xff\0" + begin.ljust(0xFFFFFF, b"\0")) * 2
+    spooled: list[int] = []
+
+    class Spooled(io.BytesIO):
+        def write(self, data: Any) -> int:
+            spooled.append(len(data))
+            return len(data)
+
+    made = make(event_bytes_max=20 << 20, spool=Spooled)
+
+    assert rows_of(drain(made, stream.bytes() + endless[:1000])) == [1]  # all that came before is given
+    with pytest.raises(DamagedLogError, match=rf"{FILE}:{stream.pos} holds an event of more than 20971520 bytes") as damage:
+        made.feed(endless[1000:])
+    assert damage.value.place is None
+    assert sum(spooled) <= 0xFFFFFF
+
+
+def test_an_event_inside_a_compressed_transaction_is_bounded_like_any_other(make) -> None:
+    inner = Stream(checksum=False)
+    raw = b"".join(packet[5:] for packet in filled(inner).out)
+    place = Stream().hello().pos
+    longer = raw[:9] + struct.pack("<I", EVENT_BYTES_MAX + 1) + raw[13:]
+    stream = Stream().hello().event(TRANSACTION_PAYLOAD, payload_body(longer))
+
+    with pytest.raises(DamagedLogError, match=rf"{FILE}:{place} holds an event of more than {EVENT_BYTES_MAX} bytes"):
+        drain(make(), stream.bytes())
 
 
 @pytest.mark.parametrize(

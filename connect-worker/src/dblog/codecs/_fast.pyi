@@ -35,6 +35,7 @@ class LogDecoder:
     can make whole, comes out as a LogEvent with its encoder, for the reader to read the rows again.
     ``spool`` makes a temporary file: compressed transactions of more than one packet lie there instead of in memory. ``transactions``: records have
     their place in their transaction, whose borders come with them; ``feed`` then stops behind every rows event without all columns, for ``count``.
+    ``event_bytes_max``: a longer event is damage, met before its bytes are kept.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class LogDecoder:
         gives_partial: bool = False,
         spool: Callable[[], BinaryIO] | None = None,
         transactions: bool = False,
+        event_bytes_max: int = ...,
     ) -> None: ...
     def start(
         self,

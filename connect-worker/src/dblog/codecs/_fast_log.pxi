@@ -6,7 +6,7 @@
 # a caller may try again (a registry that was away) or give up. # I4 I5
 
 from dblog.codecs import unpacking
-from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, IGNORED_FOR_NOW, LogEvent, LogOffset, LogRows
+from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, EVENT_BYTES_MAX, IGNORED_FOR_NOW, LogEvent, LogOffset, LogRows
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionPlace
 
 cdef enum:
@@ -117,6 +117,7 @@ cdef class LogDecoder:
     cdef bint keep_query
     cdef int64_t records_max
     cdef int64_t bytes_max
+    cdef int64_t event_bytes_max
     # input
     cdef bytes data
     cdef Py_ssize_t at
@@ -217,6 +218,7 @@ cdef class LogDecoder:
         bint gives_partial=False,
         spool=None,
         bint transactions=False,
+        int64_t event_bytes_max=EVENT_BYTES_MAX,
     ):
         if flavor not in ("mysql", "mariadb"):
             raise AssertionError(f"no flavor {flavor}")
@@ -230,6 +232,7 @@ cdef class LogDecoder:
         self.transactions = transactions
         self.records_max = records_max
         self.bytes_max = bytes_max
+        self.event_bytes_max = event_bytes_max
         self.pass_through = pass_through
         self.ranges = <Range*>malloc(RANGES_MAX * sizeof(Range))
         if self.ranges == NULL:
@@ -450,6 +453,9 @@ cdef class LogDecoder:
 
     cdef int join(self, const uint8_t* p, Py_ssize_t n) except -1:
         """One more packet of an event that has several; those of a compressed transaction are put into a file. # I6"""
+        if (self.joined.len if self.spooled is None else self.spooled_len) + n > self.event_bytes_max:
+            self.kind = 0
+            raise self.damaged(f"an event of more than {self.event_bytes_max} bytes")
         if self.spooled is None and self.spool is not None and self.joined.len == 0 and p[0] == 0 and p[5] == TRANSACTION_PAYLOAD_EVENT:
             self.spooled = unpacking.Spool(self.spool())
             self.spooled_len = 0
@@ -1056,6 +1062,8 @@ cdef class LogDecoder:
                 memset(&self.inner, 0, sizeof(Buf))
             return 0
         size = <int64_t>little(self.inner.data + self.inner_at + 9, 4)
+        if size > self.event_bytes_max:
+            raise self.damaged(f"an event of more than {self.event_bytes_max} bytes")
         if size < HEADER or not self.unpacked(size):
             raise self.damaged("a compressed transaction that ends inside an event")
         p = self.inner.data + self.inner_at

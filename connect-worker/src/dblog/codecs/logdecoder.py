@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Literal, TypeVar
 from zlib import crc32
 
 from dblog.codecs import unpacking
-from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, IgnoredForNow, LogEvent, LogOffset, LogRows
+from dblog.codecs.logitems import EOF_PACKET, ERR_PACKET, EVENT_BYTES_MAX, IgnoredForNow, LogEvent, LogOffset, LogRows
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import MissingColumnsError, Op, RowEncoder
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionPlace
@@ -113,7 +113,9 @@ class SlowLogDecoder:
         gives_partial: bool = False,
         spool: Callable[[], BinaryIO] | None = None,
         transactions: bool = False,
+        event_bytes_max: int = EVENT_BYTES_MAX,
     ) -> None:
+        self._event_bytes_max = event_bytes_max
         self._transactions = transactions
         self._mariadb = flavor == "mariadb"
         self._resolve = resolve
@@ -228,9 +230,13 @@ class SlowLogDecoder:
 
     def _next_packet(self) -> tuple[bytes, int] | None:
         """The next whole payload, and where the buffer goes on after it."""
-        parts, at = [], 0
+        parts, at, total = [], 0, 0
         while at + 4 <= len(self._buffer):
             length = int.from_bytes(self._buffer[at : at + 3], "little")
+            total += length
+            if total > self._event_bytes_max:
+                self._kind = 0
+                raise self._damaged(f"an event of more than {self._event_bytes_max} bytes")
             if at + 4 + length > len(self._buffer):
                 return None
             parts.append(self._buffer[at + 4 : at + 4 + length])
@@ -592,6 +598,8 @@ class SlowLogDecoder:
             self._payload = None
             return
         size = _int(payload.buffer[9:13])
+        if size > self._event_bytes_max:
+            raise self._damaged(f"an event of more than {self._event_bytes_max} bytes")
         if size < _HEADER or not self._unpacked(payload, size):
             raise self._damaged("a compressed transaction that ends inside an event")
         raw = payload.buffer[:size]

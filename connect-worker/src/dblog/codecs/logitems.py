@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from dblog.model import Headers
 
 
+EVENT_BYTES_MAX = (1 << 30) + (1 << 16)
+"""An event of the log, plain or unpacked: a server sends none that is longer than the greatest max_allowed_packet and its own room for headers
+(MAX_LOG_EVENT_HEADER in sql/log_event.h)."""
+
+
 class IgnoredForNow:
     """In place of an encoder: rows behind this table map are passed over, and the table's next one is asked about again, for the rule ends at a position."""
 
