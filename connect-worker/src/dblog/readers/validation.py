@@ -11,9 +11,15 @@ from dblog.abort import Abort
 from dblog.config.options import Settings
 from dblog.core.selection import Selection, named_parts
 from dblog.dialects.mysql import sql
+from dblog.dialects.mysql.budget import AnswerBudget
 from dblog.dialects.mysql.session import settings_of
 from dblog.readers.binlog_dialect import DIALECTS, rereads
 from dblog.readers.start import dumps_at_all
+
+CHECKS_BYTES_MAX = 4 << 30
+"""Two catalogs of the greatest kind; the server of a check is whatever its configuration names, and it runs in the worker's own process."""
+
+_BUDGET = AnswerBudget(CHECKS_BYTES_MAX)
 
 
 def check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort) -> None:
@@ -25,7 +31,7 @@ def check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort
     selection = Selection.from_settings(settings.originals, never=frozenset({marks}))
     reads = dumps_at_all(settings.text("snapshot.mode")) or rereads(settings)
     where = settings_of(settings)
-    where = replace(where, connect_timeout_s=min(where.connect_timeout_s, limit_s), initial_statements=(), abort=abort)
+    where = replace(where, connect_timeout_s=min(where.connect_timeout_s, limit_s), initial_statements=(), abort=abort, budget=_BUDGET)
     session = DIALECTS[flavor].connect(where)
     try:
         tables = session.read_catalog(selection.includes)

@@ -11,7 +11,6 @@ import contextlib
 import re
 import socket
 import ssl
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +21,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from dblog.abort import Abort
 from dblog.config.named_files import NamedFile, in_memory
 from dblog.dialects.mysql import sql
-from dblog.dialects.mysql.guarded import GuardedConnection
+from dblog.dialects.mysql.budget import AnswerBudget
+from dblog.dialects.mysql.guarded import ANSWER_BYTES_MAX, GuardedConnection, no_server
 from dblog.errors import DblogError, DefiniteError, ServerChangedError, TransientError
 
 SSL_MODES = {
@@ -61,6 +61,8 @@ class ConnectSettings:
     """Whether the password may be encrypted with a key that the server sends over a connection without TLS."""
     abort: Abort | None = field(default=None, repr=False, compare=False)
     """Cuts every connection that is made with these settings, also while it is being made."""
+    budget: AnswerBudget | None = field(default=None, repr=False, compare=False)
+    """What may be read on these connections and on others together."""
 
     @property
     def address(self) -> str:
@@ -126,16 +128,16 @@ class Wire:
         """The version text of the handshake."""
         return str(self._connection.server_version)
 
-    def query(self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query") -> list[tuple[Any, ...]]:
-        """All rows of a statement; ``%s`` marks its arguments. ``doing`` completes "... failed" in an error's text."""
-        try:
-            with self._connection.cursor() as cursor:
-                cursor.execute(statement, tuple(arguments) or None)
-                return list(cursor.fetchall())
-        except pymysql.err.Error as e:
-            raise translate(e, self.settings, doing) from e
-        except RuntimeError as e:  # the answer asks for a file of this machine (LOAD DATA LOCAL), which nobody ordered and nobody gets
-            raise _no_server(self.settings) from e
+    def query(
+        self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query", bytes_max: int = ANSWER_BYTES_MAX
+    ) -> list[tuple[Any, ...]]:
+        """All rows of a statement; ``%s`` marks its arguments. ``doing`` completes "... failed" in an error's text.
+
+        ``bytes_max``: what the rows may weigh in memory.
+        """
+        cursor = self._connection.cursor()
+        text = cursor.mogrify(statement, tuple(arguments) or None)
+        return self._rows(cursor, text, doing, bytes_max)
 
     def query_bytes(self, statement: str, *, doing: str) -> list[tuple[Any, ...]]:
         """All rows, text as the bytes that came: for answers that the server itself does not keep in its connection's character set."""
@@ -147,17 +149,33 @@ class Wire:
 
     def query_named(self, statement: str, *, doing: str = "a query") -> list[dict[str, Any]]:
         """All rows by column name, for SHOW statements whose columns differ by version."""
+        return self._rows(self._connection.cursor(pymysql.cursors.DictCursor), statement, doing, ANSWER_BYTES_MAX)
+
+    def _rows(self, cursor: Any, text: str, doing: str, bytes_max: int) -> list[Any]:
+        self._connection.answer_bytes_max = bytes_max
         try:
-            with self._connection.cursor(pymysql.cursors.DictCursor) as cursor:
-                cursor.execute(statement)
+            with cursor:
+                cursor.execute(text)
                 return list(cursor.fetchall())
         except pymysql.err.Error as e:
             raise translate(e, self.settings, doing) from e
+        except (DblogError, MemoryError):
+            raise
+        except Exception as e:
+            # PyMySQL trusts a server to answer as servers do; what it raises where one does not is any class, also a bare Exception. So it is, too, for an
+            # answer that asks for a file of this machine (LOAD DATA LOCAL), which nobody ordered and nobody gets.
+            self.abort()
+            message = (
+                f"{doing} at {self.settings.address} failed: the answer is not a MySQL or MariaDB server's ({type(e).__name__}); check database.hostname and "
+                "database.port"
+            )
+            raise DefiniteError(message) from e
 
     def close(self) -> None:
         """Say goodbye; harmless when the connection is gone already."""
         with contextlib.suppress(Exception):
             self._connection.close()
+        self._connection.release()
 
     def abort(self) -> None:
         """Cut the connection at once, also from another thread and in the middle of a statement: its reader gets a TransientError."""
@@ -193,30 +211,32 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
 
     ``again``: we have been there before, so an unknown host may come back.
     """
-    tls = _tls_arguments(settings)
+    connection = GuardedConnection(
+        takes_public_key=settings.takes_public_key, budget=settings.budget,
+        host=settings.host, port=settings.port, user=settings.user, password=settings.password.encode(), charset="utf8mb4",
+        connect_timeout=max(settings.connect_timeout_s, 0.001), read_timeout=max(settings.connect_timeout_s, 1.0), autocommit=True,
+        program_name="dblog", defer_connect=True, **_tls_arguments(settings),
+    )  # fmt: skip
+    if settings.abort is not None:
+        settings.abort.on(lambda: _cut(connection))
     try:
-        connection = GuardedConnection(
-            takes_public_key=settings.takes_public_key,
-
-            host=settings.host, port=settings.port, user=settings.user, password=settings.password.encode(), charset="utf8mb4",
-            connect_timeout=max(settings.connect_timeout_s, 0.001), read_timeout=max(settings.connect_timeout_s, 1.0), autocommit=True,
-            program_name="dblog", defer_connect=True, **tls,
-        )  # fmt: skip
-        if settings.abort is not None:
-            settings.abort.on(lambda: _cut(connection))
         connection.connect()
     except pymysql.err.InternalError as e:
-        raise _no_server(settings) from e
+        raise no_server(settings.address) from e
     except pymysql.err.Error as e:
         raise translate(e, settings, "connecting", again=again) from e
+    except (DblogError, MemoryError):
+        raise
+    except UnicodeDecodeError as e:
+        raise no_server(settings.address) from e
     except UnicodeError as e:
         message = f"'{settings.host}' is not a host name; correct database.hostname"
         raise DefiniteError(message) from e
-    except (struct.error, IndexError, ValueError, AssertionError) as e:
-        raise _no_server(settings) from e
     except RuntimeError as e:  # PyMySQL lacks a package for this login method (ed25519: PyNaCl)
         message = f"the login method that {settings.address} wants for user '{settings.user}' cannot be used here: {e}"
         raise DefiniteError(message) from e
+    except Exception as e:  # PyMySQL trusts a server to answer as servers do; what it raises where one does not is any class
+        raise no_server(settings.address) from e
     wire = Wire(connection, settings)
     try:
         _keep_alive(wire.socket, settings)
@@ -237,10 +257,6 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
         wire.close()
         raise
     return wire
-
-
-def _no_server(settings: ConnectSettings) -> DefiniteError:
-    return DefiniteError(f"what answers at {settings.address} is not a MySQL or MariaDB server; check database.hostname and database.port")
 
 
 def _old_names(server_version: str) -> tuple[str, ...]:

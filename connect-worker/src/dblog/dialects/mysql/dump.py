@@ -9,10 +9,12 @@ Chunk rows come by the binary protocol of prepared statements and stay as the se
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import socket
+import struct
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,6 +30,7 @@ from dblog.dialects.mysql.connect import (
     meaning,
     open_wire,
 )
+from dblog.dialects.mysql.guarded import no_server
 from dblog.dialects.mysql.protocol import ResultColumn
 from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.model import Table, TableId
@@ -38,6 +41,9 @@ Walk = Callable[[Any, int], tuple[bool, int, int, int]]
 
 Doubtful = Callable[[bytes, bytes], list[tuple[int, int]]]
 """json_kinds.doubtful_rows or its compiled twin."""
+
+ROW_BYTES_MAX = (1 << 30) + (1 << 16)
+"""A server's max_allowed_packet is 1 GiB at most, so the log could not have a longer row."""
 
 _RECV_BYTES = 256 * 1024
 _STATEMENTS_MAX = 16
@@ -165,14 +171,23 @@ class DumpConnection:
         answer = _Answer(sock, self._snapshot.settings)
         statement_id = self._prepared(answer, statement)
         sock.sendall(protocol.packets(protocol.execute(statement_id, parameters)))
-        head = answer.packet()
-        self._raise_if_error(head)
-        count, _ = protocol.read_length(head, 0)
-        self.columns = tuple(protocol.read_column(answer.packet()) for _ in range(count))
-        answer.packet()  # EOF behind the definitions
-        rows, row_count, last = answer.rows(self._walk, bytes_max)
-        last_key = protocol.row_values(protocol.join_row(rows, last), self.columns, key) if row_count and key else None
+        with self._read_as_a_servers():
+            head = answer.packet()
+            self._raise_if_error(head)
+            self.columns = tuple(protocol.read_column(answer.packet()) for _ in range(protocol.read_column_count(head)))
+            answer.packet()  # EOF behind the definitions
+            rows, row_count, last = answer.rows(self._walk, bytes_max)
+            last_key = protocol.row_values(protocol.join_row(rows, last), self.columns, key) if row_count and key else None
         return ChunkRows(rows=rows, row_count=row_count, last_key=last_key)
+
+    @contextlib.contextmanager
+    def _read_as_a_servers(self) -> Iterator[None]:
+        """What cannot be read in here was sent by something that is no server. Nothing behind it can be read either."""
+        try:
+            yield
+        except (struct.error, IndexError, KeyError, ValueError, ArithmeticError) as e:
+            self._snapshot.abort()
+            raise no_server(self._snapshot.settings.address) from e
 
     def _prepared(self, answer: _Answer, statement: str) -> int:
         known = self._statements.get(statement)
@@ -183,12 +198,13 @@ class DumpConnection:
             _, oldest = self._statements.popitem(last=False)
             answer.socket.sendall(protocol.packets(protocol.close_statement(oldest)))
         answer.socket.sendall(protocol.packets(protocol.prepare(statement)))
-        head = answer.packet()
-        self._raise_if_error(head)
-        prepared = protocol.read_prepared(head)
-        for definitions in (prepared.parameters, prepared.columns):
-            for _ in range(definitions + 1 if definitions else 0):  # each list ends with an EOF packet
-                answer.packet()
+        with self._read_as_a_servers():
+            head = answer.packet()
+            self._raise_if_error(head)
+            prepared = protocol.read_prepared(head)
+            for definitions in (prepared.parameters, prepared.columns):
+                for _ in range(definitions + 1 if definitions else 0):  # each list ends with an EOF packet
+                    answer.packet()
         self._statements[statement] = prepared.statement_id
         return prepared.statement_id
 
@@ -208,11 +224,14 @@ class _Answer:
         self._at = 0
 
     def packet(self) -> bytes:
-        """The next packet's payload."""
+        """The next packet's payload, which holds no row. ValueError when it is longer than any such packet."""
         while True:
             data, at = self._data, self._at
             if len(data) - at >= 4:  # noqa: PLR2004 - the packet header
                 end = at + 4 + int.from_bytes(data[at : at + 3], "little")
+                if end - at - 4 > protocol.SMALL_PACKET_BYTES_MAX:
+                    message = "a long packet where no row is"
+                    raise ValueError(message)
                 if len(data) >= end:
                     self._at = end
                     return bytes(data[at + 4 : end])
@@ -241,7 +260,9 @@ class _Answer:
                 if bytes_max and rows_end > bytes_max:
                     kept = rows_end
             if complete:
-                assert self._data[rows_end : rows_end + 3] == b"\x05\0\0", "rows end where the EOF packet begins"
+                if self._data[rows_end : rows_end + 3] != b"\x05\0\0":
+                    message = "rows that end with another packet than EOF"
+                    raise ValueError(message)
                 out = bytes(self._data[: rows_end if kept is None else kept])
                 self._at = at
                 return out, count, last
@@ -249,6 +270,9 @@ class _Answer:
                 # Beyond the limit rows are only counted off. # I6
                 del self._data[kept:at]
                 at = kept
+            if len(self._data) - at > ROW_BYTES_MAX or (not bytes_max and at > ROW_BYTES_MAX):
+                message = "a row, or rows of a short answer, longer than any server has"
+                raise ValueError(message)
             self._more()
 
     def _more(self) -> None:

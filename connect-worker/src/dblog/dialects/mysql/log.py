@@ -14,6 +14,8 @@ import time
 
 from dblog.dialects.mysql import protocol
 from dblog.dialects.mysql.connect import DENIED, ConnectSettings, PositionLostError, PrivilegeError, Wire, meaning
+from dblog.dialects.mysql.guarded import no_server
+from dblog.dialects.mysql.protocol import SMALL_PACKET_BYTES_MAX
 from dblog.errors import DblogError, TransientError
 
 RECV_BYTES_MAX = 256 * 1024
@@ -123,9 +125,11 @@ def announce(wire: Wire, *, server_id: int, hostname: str) -> None:
 
 
 def read_packet(sock: socket.socket, settings: ConnectSettings) -> bytes:
-    """One small packet's payload (answers to our commands)."""
-    head = _exactly(sock, 4, settings)
-    return _exactly(sock, int.from_bytes(head[:3], "little"), settings)
+    """One small packet's payload (answers to our commands). DefiniteError when it is none that a server sends."""
+    size = int.from_bytes(_exactly(sock, 4, settings)[:3], "little")
+    if not 0 < size <= SMALL_PACKET_BYTES_MAX:
+        raise no_server(settings.address)
+    return _exactly(sock, size, settings)
 
 
 def _exactly(sock: socket.socket, count: int, settings: ConnectSettings) -> bytes:

@@ -19,6 +19,12 @@ from dblog.errors import TransientError
 PACKET_BYTES_MAX = 0xFFFFFF
 """A packet of exactly this length goes on in the next one."""
 
+SMALL_PACKET_BYTES_MAX = 64 * 1024
+"""What holds no data of rows: an error has a sentence, a column's definition six names."""
+
+COLUMNS_MAX = 4096
+"""No server has a table, or an answer, with more (MySQL manual, Limits on Table Column Count)."""
+
 BINARY_COLLATION = 63
 UNSIGNED_FLAG = 0x20
 
@@ -214,6 +220,15 @@ def read_length(data: bytes | memoryview, at: int) -> tuple[int, int]:
         return first, at + 1
     width = {0xFC: 2, 0xFD: 3, 0xFE: 8}[first]
     return int.from_bytes(data[at + 1 : at + 1 + width], "little"), at + 1 + width
+
+
+def read_column_count(payload: bytes) -> int:
+    """The first packet of a result set. ValueError where it is none: a statement's success without rows, a wish for a file (0xFB), more than any server has."""
+    count, end = read_length(payload, 0) if payload and payload[0] != 0xFB else (0, 0)  # noqa: PLR2004
+    if not 0 < count <= COLUMNS_MAX or end != len(payload):
+        message = "no number of columns"
+        raise ValueError(message)
+    return count
 
 
 def read_column(payload: bytes) -> ResultColumn:

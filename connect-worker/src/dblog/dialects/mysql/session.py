@@ -24,6 +24,7 @@ from dblog.dialects.mysql.connect import (
     settings_of,
 )
 from dblog.dialects.mysql.dump import DumpConnection
+from dblog.dialects.mysql.guarded import CATALOG_BYTES_MAX
 from dblog.dialects.mysql.identity import KnownLog, LogEnd, why_other_log
 from dblog.dialects.mysql.log import LogConnection, announce
 from dblog.dialects.mysql.position import GtidSet, file_index
@@ -257,7 +258,7 @@ class Session:
         """A statement of catalog.py."""
         if statement.startswith("SHOW CREATE"):
             return self._wire.query_bytes(statement, doing="reading the catalog")
-        return self.query(statement, arguments, doing="reading the catalog")
+        return self._wire.query(statement, arguments, doing="reading the catalog", bytes_max=CATALOG_BYTES_MAX)
 
     def read_catalog(self, include: Callable[[TableId], bool]) -> list[Table]:
         """Every base table that ``include`` accepts."""
