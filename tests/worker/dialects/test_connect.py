@@ -41,6 +41,8 @@ from dblog.dialects.mysql.connect import (
 from dblog.dialects.mysql.log import end_of_log
 from dblog.dialects.mysql.session import read_facts
 from dblog.errors import ConfigError, DefiniteError, TransientError
+from dblog.runtime.policy import trace_of
+from support.false_server import OK, SALT, FalseServer, greeting
 
 SETTINGS = ConnectSettings(host="db.example", user="reader", password="open sesame")
 
@@ -112,16 +114,8 @@ def test_what_does_not_speak_the_protocol_is_definite_or_lost_with_its_address(g
 
 # -- servers that want the password, or a file ------------------------------------------------------------------------------------------------
 
-SALT = b"12345678", b"901234567890"
-OK = b"\0\0\0\x02\0\0\0"
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 PEM = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-
-
-def greeting_without_tls(plugin: bytes) -> bytes:
-    capabilities = 0x0000_0200 | 0x0000_8000 | 0x0008_0000 | 0x0000_0001  # protocol 4.1, secure connection, login methods, long password
-    low, high = struct.pack("<H", capabilities & 0xFFFF), struct.pack("<H", capabilities >> 16)
-    return b"\x0a8.4.0\0\x07\0\0\0" + SALT[0] + b"\0" + low + b"\xff\x02\0" + high + b"\x15" + bytes(10) + SALT[1] + b"\0" + plugin + b"\0"
 
 
 def hostile(plugin: bytes, *answers: bytes, **settings) -> tuple[Exception | None, list[bytes]]:
@@ -134,7 +128,7 @@ def hostile(plugin: bytes, *answers: bytes, **settings) -> tuple[Exception | Non
                 peer.settimeout(10)
                 file = peer.makefile("rb")
                 number = 0
-                for packet in (greeting_without_tls(plugin), *answers):
+                for packet in (greeting(plugin), *answers):
                     peer.sendall(struct.pack("<I", len(packet))[:3] + bytes([number]) + packet)
                     (head,) = struct.unpack("<I", file.read(4))
                     heard.append(file.read(head & 0xFFFFFF))
@@ -353,6 +347,63 @@ def test_server_errors_are_passing_or_definite_with_a_sentence(code, text, kind,
     assert "db.example:3306" in str(failure)
     assert "secret" not in str(failure)
     assert "open sesame" not in str(failure)
+
+
+CANARIES = [
+    (1062, "Duplicate entry 'O'canary-tail' for key 'PRIMARY'", "error 1062: Duplicate entry '...'"),
+    (1062, "Duplicate entry 'it''s-canary' for key 'a'b'", "error 1062: Duplicate entry '...'"),
+    (1292, "Incorrect DATETIME value: 'O'canary", "error 1292: Incorrect DATETIME value: '...'"),  # a long value is cut short with the text
+    (1292, "canary", "error 1292"),
+    (1644, "order of canary refused", "error 1644, whose text may hold values of rows"),
+    (3140, "Invalid JSON text: \"Invalid value.\" at position 1 in value for column 't.canary'", "error 3140, whose text may hold"),
+    (1690, "BIGINT UNSIGNED value is out of range in '(canary - 1)'", "error 1690, whose text"),
+    (64000, "canary", "error 64000, whose text"),
+]
+
+
+@pytest.mark.parametrize(("code", "text", "shown"), CANARIES)
+def test_no_part_of_a_value_is_in_an_error_whatever_quotes_it_holds(code, text, shown):
+    for failure in (
+        meaning(code, text, SETTINGS, "reading shop.t"),
+        translate(pymysql.err.OperationalError(code, text), SETTINGS, "reading shop.t"),
+        end_of_log(-1, err_packet(code, text), SETTINGS, "b.7:4"),
+    ):
+        assert f"failed: {shown}" in str(failure)
+        assert "canary" not in str(failure)
+
+
+@pytest.mark.parametrize("code", [1064, 1236])
+def test_a_text_of_a_server_is_one_line_and_no_longer_than_servers_have_them(code):
+    text = "near\x1b[31m\n" + "x" * 100_000
+
+    for failure in (meaning(code, text, SETTINGS, "reading shop.t"), end_of_log(-1, err_packet(code, text), SETTINGS, "b.7:4")):
+        assert str(failure).isprintable()
+        assert len(str(failure)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "kind", "shown"),
+    [
+        (1064, "You have an error in your SQL syntax; ... near 'IDENTIFIED BY \\'canary\\''", DefiniteError, "failed: error 1064"),
+        (1231, "Variable 'a' can't be set to the value of 'canary'", DefiniteError, "failed: error 1231"),
+        (1644, "canary", DefiniteError, "failed: error 1644"),
+        (1146, "Table 'canary.t' doesn't exist", TableChangedError, r"\(error 1146\)"),
+        (1227, "Access denied; you need (at least one of) the canary privilege(s)", PrivilegeError, r"\(error 1227\)"),
+    ],
+)
+def test_of_an_initial_statement_an_error_shows_its_ordinal_and_the_number_only(code, text, kind, shown):
+    def answer(payload: bytes) -> list[bytes]:
+        return [err_packet(code, text)] if payload[1:].startswith(b"SET @p = ") else [OK]
+
+    with FalseServer(answer) as server:
+        settings = ConnectSettings(host="127.0.0.1", port=server.port, user="u", initial_statements=("SET a = 1", "SET @p = 'canary'"))
+        with pytest.raises(kind) as caught:
+            connect.open_wire(settings)
+
+    assert str(caught.value).startswith(f"statement 2 of database.initial.statements at 127.0.0.1:{server.port} failed: ")
+    assert re.search(rf"{shown}$", str(caught.value))
+    assert "canary" not in trace_of(caught.value)
+    assert caught.value.__cause__ is None
 
 
 def refused(original: BaseException) -> pymysql.err.OperationalError:

@@ -139,6 +139,10 @@ class Wire:
         text = cursor.mogrify(statement, tuple(arguments) or None)
         return self._rows(cursor, text, doing, bytes_max)
 
+    def run_of_user(self, statement: str, *, doing: str) -> None:
+        """A statement that is not ours: it may hold a password, so an error tells the server's number only."""
+        self._rows(self._connection.cursor(), statement, doing, ANSWER_BYTES_MAX, secret=True)
+
     def query_bytes(self, statement: str, *, doing: str) -> list[tuple[Any, ...]]:
         """All rows, text as the bytes that came: for answers that the server itself does not keep in its connection's character set."""
         self._connection.use_unicode = False
@@ -151,14 +155,15 @@ class Wire:
         """All rows by column name, for SHOW statements whose columns differ by version."""
         return self._rows(self._connection.cursor(pymysql.cursors.DictCursor), statement, doing, ANSWER_BYTES_MAX)
 
-    def _rows(self, cursor: Any, text: str, doing: str, bytes_max: int) -> list[Any]:
+    def _rows(self, cursor: Any, text: str, doing: str, bytes_max: int, *, secret: bool = False) -> list[Any]:
         self._connection.answer_bytes_max = bytes_max
         try:
             with cursor:
                 cursor.execute(text)
                 return list(cursor.fetchall())
         except pymysql.err.Error as e:
-            raise translate(e, self.settings, doing) from e
+            # The driver's error has the server's text: as a cause it would be in a trace.
+            raise translate(e, self.settings, doing, secret=secret) from (None if secret else e)
         except (DblogError, MemoryError):
             raise
         except Exception as e:
@@ -248,9 +253,10 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
             "SET SESSION sql_quote_show_create = ON",  # the names in SHOW CREATE TABLE could not be told from the rest
             "SET SESSION TRANSACTION READ WRITE",  # watermarks are written; transaction_read_only is no more than a session's default
             *_old_names(wire.server_version),
-            *settings.initial_statements,
         ):
             wire.query(statement, doing="setting up the session")
+        for number, statement in enumerate(settings.initial_statements, start=1):
+            wire.run_of_user(statement, doing=f"statement {number} of database.initial.statements")
         # The handshake is over: from here statements may take their time; a dead peer shows by keep-alive.
         connection._read_timeout = STATEMENT_TIMEOUT_S  # noqa: SLF001
     except BaseException:
@@ -394,8 +400,8 @@ READ_ONLY = frozenset({1290, 1792, 1836})
 _PRIVILEGE = re.compile(r"at least one of\) the (.+?) privilege")
 
 
-def translate(error: Exception, settings: ConnectSettings, doing: str, *, again: bool = False) -> DblogError:
-    """The dblog error for a PyMySQL error."""
+def translate(error: Exception, settings: ConnectSettings, doing: str, *, again: bool = False, secret: bool = False) -> DblogError:
+    """The dblog error for a PyMySQL error. ``secret``: the statement was not ours, so nothing of the text is repeated."""
     code, text = _parts(error)
     where = f"{doing} at {settings.address} failed"
     original = getattr(error, "original_exception", None)
@@ -403,11 +409,11 @@ def translate(error: Exception, settings: ConnectSettings, doing: str, *, again:
         return _network(original, settings, again=again)
     if isinstance(error, pymysql.err.InterfaceError) or code == 0:
         return TransientError(f"{where}: the connection is closed")
-    return meaning(code, text, settings, doing)
+    return meaning(code, None if secret else text, settings, doing)
 
 
-def meaning(code: int, text: str, settings: ConnectSettings, doing: str) -> DblogError:
-    """The dblog error for a server's error number."""
+def meaning(code: int, text: str | None, settings: ConnectSettings, doing: str) -> DblogError:
+    """The dblog error for a server's error number. ``text`` as ``told`` takes it."""
     where = f"{doing} at {settings.address} failed"
     if code in (1045, 1698):
         return DefiniteError(
@@ -433,25 +439,50 @@ def meaning(code: int, text: str, settings: ConnectSettings, doing: str) -> Dblo
     if code in BUSY:
         return TransientError(f"{where}: the server is short of something for now (error {code})")
     if code in TABLE_CHANGED:
-        return TableChangedError(f"{where}: the table is gone or has changed (error {code}: {_names_only(code, text)})")
+        return TableChangedError(f"{where}: the table is gone or has changed ({told(code, text)})")
     if code in DENIED:
-        found = _PRIVILEGE.search(text)
+        found = _PRIVILEGE.search(text or "")
         lacking = f"the privilege {found[1]}" if found else "a privilege"
-        return PrivilegeError(f"{where}: user '{settings.user}' lacks {lacking} (error {code}: {_names_only(code, text)})")
+        return PrivilegeError(f"{where}: user '{settings.user}' lacks {lacking} ({told(code, text)})")
     if code in READ_ONLY:
         return ReadOnlyError(
             f"{where}: the server is read-only (error {code}); dblog writes its watermarks, so point it at a server that takes writes"
         )
-    return DefiniteError(f"{where}: error {code}: {_names_only(code, text)}")
+    return DefiniteError(f"{where}: {told(code, text)}")
 
 
-_NAMING = DENIED | TABLE_CHANGED | frozenset({1064, 1193, 1231, 1236, 1238, 1373, 1381, 1783, 1787, 1790})
-"""Errors whose texts hold names only, never data of rows."""
+_NAMING = (
+    DENIED
+    | TABLE_CHANGED
+    | frozenset(
+        {
+            1007, 1008, 1016, 1030, 1031, 1033, 1034, 1035, 1036, 1050, 1051, 1064, 1069, 1071, 1104, 1115, 1117, 1118, 1193, 1194, 1195, 1221, 1231,
+            1235, 1236, 1238, 1273, 1286, 1289, 1295, 1298, 1356, 1373, 1381, 1419, 1436, 1449, 1568, 1665, 1783, 1785, 1786, 1787, 1790, 1812, 1932,
+            3750,
+        }
+    )
+)  # fmt: skip
+"""Errors of our own statements whose texts hold names, numbers and words of the statement, never data of rows."""
+
+_CUT = frozenset({1062, 1292, 1366})
+"""Errors whose texts have a value in quotes and say what is wrong with it in front of them. A value may hold quotes, and be cut short with the text, so
+nothing behind the first one is known to be no value."""
+
+_TEXT_CHARACTERS_MAX = 512
+"""No text of a server is longer (MYSQL_ERRMSG_SIZE)."""
 
 
-def _names_only(code: int, text: str) -> str:
-    """The server's text; quoted parts are taken out unless the error is known to quote names only."""
-    return text if code in _NAMING else re.sub(r"'[^']*'", "'...'", text)
+def told(code: int, text: str | None) -> str:
+    """An error of the server for a message: its number, and of its text what cannot hold data of rows. None for a statement whose own words are secret."""
+    if text is None:
+        return f"error {code}"
+    clean = "".join(char if char.isprintable() else "?" for char in text[:_TEXT_CHARACTERS_MAX])
+    if code in _NAMING:
+        return f"error {code}: {clean}"
+    if code in _CUT:
+        head, quote, _ = clean.partition("'")
+        return f"error {code}: {head}'...'" if quote else f"error {code}"
+    return f"error {code}, whose text may hold values of rows and is not repeated; the statement is in the server's own logs, where they are on"
 
 
 def _parts(error: Exception) -> tuple[int, str]:

@@ -13,7 +13,7 @@ import ssl
 import time
 
 from dblog.dialects.mysql import protocol
-from dblog.dialects.mysql.connect import DENIED, ConnectSettings, PositionLostError, PrivilegeError, Wire, meaning
+from dblog.dialects.mysql.connect import DENIED, ConnectSettings, PositionLostError, PrivilegeError, Wire, meaning, told
 from dblog.dialects.mysql.guarded import no_server
 from dblog.dialects.mysql.protocol import SMALL_PACKET_BYTES_MAX
 from dblog.errors import DblogError, TransientError
@@ -166,6 +166,6 @@ def end_of_log(type_code: int, body: bytes, settings: ConnectSettings, position:
     if "max_allowed_packet" in text:
         return meaning(error.code, error.text, settings, f"reading the log from {position}")
     return PositionLostError(
-        f"the server at {settings.address} cannot send its log from {position} (error {error.code}: {error.text}); "
+        f"the server at {settings.address} cannot send its log from {position} ({told(error.code, error.text)}); "
         "the log is purged or belongs to another history: set snapshot.mode=when_needed, or reset the connector's offsets to dump anew"
     )
