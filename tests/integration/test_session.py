@@ -388,7 +388,7 @@ def test_a_server_that_turns_read_only_is_refused_at_start_and_waited_for_later(
         with pytest.raises(TransientError, match="has turned read-only"):
             dump.write_mark("m", "1")
         with pytest.raises(DefiniteError, match="is read-only"):
-            writer.query(sql.write_mark(marks).replace("?", "%s"), ("m", "2", "2"))
+            writer.query(sql.write_mark(marks), ("m", "2", "2"))
 
         session.query("SET GLOBAL read_only = OFF")
         dump.write_mark("m", "1")

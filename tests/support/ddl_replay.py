@@ -15,6 +15,7 @@ from dblog.dialects.mariadb.catalog import mariadb_default
 from dblog.dialects.mysql import catalog
 from dblog.dialects.mysql.offset import POSITION_BITS, sequence_of
 from dblog.dialects.mysql.seen import GEOMETRIES
+from dblog.dialects.mysql.sql import quote_table
 from dblog.model import Table, TableId
 from dblog.readers.schemas import Schemas
 from pymysql.cursors import Cursor
@@ -93,7 +94,7 @@ class Replay:
         self.cursor.execute("SET SESSION foreign_key_checks = 0")
         for id_ in tables:
             with contextlib.suppress(MySQLError):
-                self.cursor.execute(f"DELETE FROM {catalog.quote(id_)}")
+                self.cursor.execute(f"DELETE FROM {quote_table(id_)}")
 
     def _put_rows(self, tables: Tables, *, temporary: bool) -> None:
         """One row of defaults into every table that can have one, the old ones out. A temporary table may hide a real one: that row is not logged."""
@@ -102,7 +103,7 @@ class Replay:
         for id_, table in tables.items():
             if any(column.type in GEOMETRIES and not column.nullable for column in table.columns):
                 continue  # IGNORE makes an empty value of it, which is no geometry
-            name = catalog.quote(id_)
+            name = quote_table(id_)
             before = self.place() if temporary else None
             with contextlib.suppress(MySQLError):
                 self.cursor.execute(f"INSERT IGNORE INTO {name} () VALUES ()")

@@ -11,6 +11,7 @@ import pymysql
 from dblog.clock import SystemClock
 from dblog.config.connector import parse_connector
 from dblog.config.plugins import CONNECTORS
+from dblog.dialects.mysql.sql import quote
 from dblog.kafka.converters import converters_of
 from dblog.model import OffsetMap
 from dblog.readers.binlog_dialect import DIALECTS
@@ -153,7 +154,7 @@ class Follower:
 
     def _selected(self, table: str) -> list[Row]:
         with connected(self.source, database=self.database) as connection, connection.cursor(pymysql.cursors.DictCursor) as cursor:
-            cursor.execute(f"SELECT * FROM `{table}`")
+            cursor.execute(f"SELECT * FROM {quote(table)}")
             return list(cursor.fetchall())
 
     @staticmethod

@@ -7,8 +7,11 @@ import re
 
 import pytest
 from dblog.dialects.mysql import sql
+from dblog.dialects.mysql.lexer import Kind, LexerMode, tokenize
 from dblog.errors import DefiniteError, UnknownKeyError
 from dblog.model import Column, Table, TableId
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def integer(name: str) -> Column:
@@ -190,6 +193,41 @@ def test_identifiers_and_texts_are_quoted():
     assert sql.quote_table(TableId("a`b", "select")) == "`a``b`.`select`"
     assert sql.quote_text("it's \\") == r"'it''s \\'"
     assert sql.account("o'neil@x@10.%") == "'o''neil@x'@'10.%'"
+
+
+HOSTILE_NAMES = (
+    "a`b", 'a"b', "a'b", "`", "``", '"', "a;drop", "a;DROP TABLE t;-- ", "back\\slash", "end\\", "new\nline", "nul\0", "\U0001f600", "\u00b4",
+    "x" * 64, "%s", "%(a)s", "%", "?", "wa?ter", "a.b", "a b", "*/", "/*!50000 a */", "#", "--", "@a", "1", "select", "",
+)  # fmt: skip
+LEXER_MODES = [
+    LexerMode(ansi_quotes=ansi, backslash_escapes=backslash, mariadb=mariadb)
+    for ansi, backslash, mariadb in itertools.product((False, True), repeat=3)
+]
+
+
+def names(statement: str, mode: LexerMode) -> list[str]:
+    """All that is quoted as a name."""
+    return [token.text for token in tokenize(statement, mode) if token.kind is Kind.QUOTED]
+
+
+def check_quoted(name: str) -> None:
+    id_ = TableId(name, name[::-1])
+    for mode in LEXER_MODES:
+        assert names(sql.quote(name), mode) == [name]
+        assert names(f"ALTER TABLE {sql.quote_table(id_)} ADD {sql.quote(name)} INT", mode) == [name, name[::-1], name]
+        assert [token.text for token in tokenize(f"DROP TABLE {sql.quote_table(id_)}, t", mode)][-2:] == [",", "t"]
+        assert names(sql.write_mark(id_) % ("1", "2", "3"), mode) == [name, name[::-1]]
+        assert names(sql.read_mark(id_) % "1", mode) == [name, name[::-1]]
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_a_hostile_name_is_quoted_as_one_name_and_nothing_else(name):
+    check_quoted(name)
+
+
+@given(st.text(alphabet=st.one_of(st.sampled_from("`\"'\\;%?s()*/-#@. \n\0a"), st.characters(exclude_categories=["Cs"])), max_size=64))
+def test_any_name_is_quoted_as_one_name_and_nothing_else(name):
+    check_quoted(name)
 
 
 @pytest.mark.parametrize("name", ["watermark", "", ".", "a.", ".b"])

@@ -17,6 +17,7 @@ from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation, localcontext
 
 from dblog.dialects.mysql.charsets import decoder
 from dblog.dialects.mysql.keys import PRIMARY, choose_key
+from dblog.dialects.mysql.sql import quote_table
 from dblog.dialects.mysql.versioning import IMPLICIT, ROW_END
 from dblog.errors import DefiniteError
 from dblog.model import Column, Index, Table, TableId, Written
@@ -152,7 +153,7 @@ def _read_database(execute: Execute, database: str, include: Callable[[TableId],
         columns[name] = _exact_defaults(execute, id_, columns[name])
         indexes = indexes_of(parts[name])
         if _order_decides(columns[name], indexes):
-            order = [_text(row[2]) for row in execute(SHOW_INDEX_SQL.format(table=quote(id_)), ())]
+            order = [_text(row[2]) for row in execute(SHOW_INDEX_SQL.format(table=quote_table(id_)), ())]
             indexes = sorted(indexes, key=lambda index: order.index(index.name) if index.name in order else len(order))
         tables.append(make_table(id_, columns[name], indexes, collation=collation, comment=comment, row_end=row_ends.get(name)))
     return tables
@@ -168,7 +169,7 @@ def _exact_defaults(execute: Execute, id_: TableId, columns: list[Column]) -> li
     if not any(_in_doubt(column) for column in columns):
         return columns
     try:
-        rows = execute(SHOW_CREATE_SQL.format(table=quote(id_)), ())
+        rows = execute(SHOW_CREATE_SQL.format(table=quote_table(id_)), ())
     except DefiniteError:
         return columns
     written = dict(_written_defaults(_text(rows[0][1])))
@@ -220,11 +221,6 @@ def _ask(execute: Execute, sql: str, database: str, facts: dict[str, tuple[str |
     if len(facts) <= TABLES_ASKED_ONE_BY_ONE_MAX:
         return [row for name in facts for row in execute(sql.format(one=ONE_TABLE), (database, name))]
     return [row for row in execute(sql.format(one=""), (database,)) if _text(row[0]) in facts]
-
-
-def quote(table: TableId) -> str:
-    """The table's name in backticks, ``%`` doubled for the driver's parameter style left alone: there are no parameters."""
-    return ".".join("`" + part.replace("`", "``") + "`" for part in (table.database, table.name))
 
 
 def make_table(

@@ -299,9 +299,8 @@ def ensure_marks(session: Session, marks: TableId, user: str) -> None:
             session.query(sql.create_mark_database(marks), doing=f"creating the database {marks.database}")
             session.query(sql.create_mark_table(marks), doing=f"creating the watermark table {marks}")
         _check_marks(session, marks)
-        statement = sql.write_mark(marks).replace("?", "%s")
-        session.query(statement, ("check", "0", "0"), doing=f"writing to the watermark table {marks}")
-        session.query(sql.read_mark(marks).replace("?", "%s"), ("check",), doing=f"reading the watermark table {marks}")
+        session.query(sql.write_mark(marks), ("check", "0", "0"), doing=f"writing to the watermark table {marks}")
+        session.query(sql.read_mark(marks), ("check",), doing=f"reading the watermark table {marks}")
     except PrivilegeError as e:
         message = (
             f"the dump needs the watermark table {marks} at {session.settings.address}, which {user} may not create or write; "

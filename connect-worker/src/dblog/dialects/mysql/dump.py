@@ -92,9 +92,8 @@ class DumpConnection:
                 f"the mark '{name[:50]}...' is longer than {sql.MARK_NAME_CHARACTERS_MAX} characters; give the connector a shorter name"
             )
             raise DefiniteError(message)
-        statement = sql.write_mark(self._marks).replace("?", "%s")
         try:
-            self._marking.query(statement, (name, token, token), doing=f"writing a mark to {self._marks}")
+            self._marking.query(sql.write_mark(self._marks), (name, token, token), doing=f"writing a mark to {self._marks}")
         except TableChangedError as e:
             message = f"the watermark table {self._marks} is gone; restart the task, which creates it again"
             raise DefiniteError(message) from e
@@ -111,7 +110,7 @@ class DumpConnection:
 
     def read_mark(self, name: str) -> str | None:
         """The token that the snapshot sees in row ``name``."""
-        rows = self._snapshot.query(sql.read_mark(self._marks).replace("?", "%s"), (name,), doing=f"reading a mark of {self._marks}")
+        rows = self._snapshot.query(sql.read_mark(self._marks), (name,), doing=f"reading a mark of {self._marks}")
         return str(rows[0][0]) if rows else None
 
     def end_snapshot(self) -> None:

@@ -207,13 +207,18 @@ def create_mark_table(marks: TableId) -> str:
 
 
 def write_mark(marks: TableId) -> str:
-    """Parameters: name, token, token. A token that is there already would change nothing, and so leave no event in the log."""
-    return f"INSERT INTO {quote_table(marks)} (id, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = ?"
+    """Parameters, each marked ``%s``: name, token, token. A token that is there already would change nothing, and so leave no event in the log."""
+    return f"INSERT INTO {_quote_for_format(marks)} (id, token) VALUES (%s, %s) ON DUPLICATE KEY UPDATE token = %s"
 
 
 def read_mark(marks: TableId) -> str:
-    """Parameter: name."""
-    return f"SELECT token FROM {quote_table(marks)} WHERE id = ?"
+    """Parameter, marked ``%s``: name."""
+    return f"SELECT token FROM {_quote_for_format(marks)} WHERE id = %s"
+
+
+def _quote_for_format(table: TableId) -> str:
+    """``quote_table`` in a statement that the driver formats: a percent sign of the name is doubled."""
+    return quote_table(table).replace("%", "%%")
 
 
 def probe_marks(marks: TableId, *, there: bool) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from dblog.core.changes import (
 )
 from dblog.dialects.mysql.catalog import BINARIES
 from dblog.dialects.mysql.defaults import NOW_WORDS
+from dblog.dialects.mysql.sql import quote, quote_table
 from dblog.dialects.mysql.types import parser_length
 from dblog.model import Column, Table, TableId
 
@@ -101,7 +102,7 @@ def schema_changes(
                 dropped = [id_ for id_ in ids if captured(id_)]
                 verb = "DROP TABLE IF EXISTS" if IF_EXISTS.match(ddl) else "DROP TABLE"
                 records += [
-                    replace(_record(f"{verb} {_quoted(id_, '`')}", ("DROP", id_, None), comments=comments), tables=tuple(dropped))
+                    replace(_record(f"{verb} {quote_table(id_)}", ("DROP", id_, None), comments=comments), tables=tuple(dropped))
                     for id_ in dropped
                 ]
             case RenameTable(pairs):
@@ -139,10 +140,10 @@ def initial_changes(
         SchemaChange(database="", tables=(), ddl=f"SET character_set_server={server[0]}, collation_server={server[1]}", table_changes=())
     ]
     records += [
-        _record(f"DROP TABLE IF EXISTS {_quoted(table.id, '`')}", ("DROP", table.id, None), comments=comments) for table, _ in tables
+        _record(f"DROP TABLE IF EXISTS {quote_table(table.id)}", ("DROP", table.id, None), comments=comments) for table, _ in tables
     ]
     for name in dict.fromkeys(table.id.database for table, _ in tables):
-        quoted = "`" + name.replace("`", "``") + "`"
+        quoted = quote(name)
         charset, collation = databases.get(name, (None, None))
         defaults = (f" CHARSET {charset}" if charset else "") + (f" COLLATE {collation}" if collation else "")
         statements = (f"DROP DATABASE IF EXISTS {quoted}", f"CREATE DATABASE {quoted}{defaults}", f"USE {quoted}")
@@ -154,9 +155,7 @@ def initial_changes(
 def _bare(id_: TableId, default_database: str) -> str:
     """A name as a client writes it: without the default database and, where it needs none, without quotes."""
     parts = (id_.name,) if id_.database == default_database else (id_.database, id_.name)
-    return ".".join(
-        part if re.fullmatch(r"[0-9A-Za-z_$]*[A-Za-z_$][0-9A-Za-z_$]*", part) else "`" + part.replace("`", "``") + "`" for part in parts
-    )
+    return ".".join(part if re.fullmatch(r"[0-9A-Za-z_$]*[A-Za-z_$][0-9A-Za-z_$]*", part) else quote(part) for part in parts)
 
 
 def _in_database(record: SchemaChange, database: str) -> SchemaChange:
@@ -183,11 +182,12 @@ def schema_change_values(record: SchemaChange, *, source: dict[str, Any], ts_ms:
 
 def table_change(kind: str, id_: TableId, table: Table | None, *, comments: bool = False) -> dict[str, Any]:
     """One ``tableChanges`` item; ``kind`` is CREATE, ALTER or DROP."""
-    return {"type": kind, "id": _quoted(id_, '"'), "table": None if table is None else _table(table, comments=comments)}
+    return {"type": kind, "id": _debezium_id(id_), "table": None if table is None else _table(table, comments=comments)}
 
 
-def _quoted(id_: TableId, quote: str) -> str:
-    return ".".join(quote + part.replace(quote, quote * 2) + quote for part in (id_.database, id_.name))
+def _debezium_id(id_: TableId) -> str:
+    """``"database"."name"``, as readers/takeover.py takes it apart again."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in (id_.database, id_.name))
 
 
 def _table(table: Table, *, comments: bool) -> dict[str, Any]:
