@@ -811,6 +811,12 @@ ALTER = [
         servers="mariadb",
     ),
     alter(
+        "mariadb if exists beside a change",
+        "ADD COLUMN IF NOT EXISTS a INT, MODIFY a BIGINT",
+        "ADD IF NOT EXISTS a INT, CHANGE a aa INT",
+        servers="mariadb",
+    ),
+    alter(
         "charset conversion",
         "CONVERT TO CHARACTER SET utf8mb4",
         "CONVERT TO CHARSET latin1 COLLATE latin1_bin",

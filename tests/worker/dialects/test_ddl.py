@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -324,3 +325,76 @@ def test_no_beginning_of_a_statement_makes_the_parser_raise(statement: str, leng
 
 def test_deep_nesting_ends_in_an_answer() -> None:
     assert parsed("ALTER TABLE t ADD b INT CHECK (" + "(" * 100_000, "CREATE TABLE t (a INT)")[0].ids == (T,)
+
+
+NAMES = st.sampled_from("abcd")
+PLACES = st.one_of(st.just(""), st.just(" FIRST"), NAMES.map(" AFTER {}".format))
+CLAUSES = st.one_of(
+    st.builds("ADD {}{} INT{}".format, st.sampled_from(("", "IF NOT EXISTS ")), NAMES, PLACES),
+    st.builds("DROP COLUMN {}{}".format, st.sampled_from(("", "IF EXISTS ")), NAMES),
+    st.builds("MODIFY {}{} BIGINT{}".format, st.sampled_from(("", "IF EXISTS ")), NAMES, PLACES),
+    st.builds("CHANGE {}{} {} INT{}".format, st.sampled_from(("", "IF EXISTS ")), NAMES, NAMES, PLACES),
+    st.builds("RENAME COLUMN {} TO {}".format, NAMES, NAMES),
+    st.builds("ADD UNIQUE ({})".format, NAMES),
+)
+
+
+@given(st.lists(CLAUSES, min_size=1, max_size=5))
+def test_no_clauses_together_make_the_parser_raise_or_a_name_come_twice(clauses: list[str]) -> None:
+    for change in parsed("ALTER TABLE t " + ", ".join(clauses), "CREATE TABLE t (a INT, b INT, c INT)", flavor=mariadb_flavor()):
+        if isinstance(change, AlterTable):
+            names = [column.name.lower() for column in change.table.columns]
+            assert len(set(names)) == len(names)
+
+
+def many(count: int, clause: str) -> str:
+    return "ALTER TABLE t " + ", ".join(clause.replace("{n}", str(n)).replace("{n-1}", str(n - 1)) for n in range(1, count + 1))
+
+
+@pytest.mark.parametrize(
+    "clause", ["ADD c{n} INT", "ADD c{n} INT FIRST", "MODIFY c{n} BIGINT FIRST", "CHANGE IF EXISTS c{n} d{n} INT", "ADD UNIQUE (c{n})"]
+)
+def test_more_columns_or_indexes_than_a_table_has_are_not_understood_and_cost_no_time(clause: str) -> None:
+    columns = ["a"] if clause.startswith("ADD c") else [f"c{n}" for n in range(1, 4001)]
+    text = many(20_000, clause)
+    started_s = time.process_time()
+
+    (change,) = parsed(text, f"CREATE TABLE t ({', '.join(f'{name} INT' for name in columns)})", flavor=mariadb_flavor())
+
+    assert isinstance(change, Unknown)
+    assert change.ids == (T,)
+    assert time.process_time() - started_s < 5
+
+
+@pytest.mark.parametrize(
+    ("clause", "made", "order"),
+    [
+        ("ADD c{n} INT", "c", "c0 first"),
+        ("ADD c{n} INT AFTER c{n-1}", "c", "c0 first"),
+        ("ADD c{n} INT FIRST", "c", "reversed, c0 last"),
+        ("MODIFY d{n} BIGINT FIRST", "d", "reversed, c0 last"),
+        ("CHANGE d{n} e{n} INT AFTER c0", "e", "c0 first, reversed"),
+    ],
+)
+def test_as_many_columns_as_a_table_has_are_followed_in_their_order(clause: str, made: str, order: str) -> None:
+    names = ["c0"] if clause.startswith("ADD") else ["c0", *(f"d{n}" for n in range(1, 4001))]
+    before = "CREATE TABLE t (" + ", ".join(f"{name} INT" for name in names) + ")"
+    started_s = time.process_time()
+
+    (change,) = parsed(many(4000, clause), before)
+
+    assert time.process_time() - started_s < 2
+    expected = [f"{made}{n}" for n in range(1, 4001)]
+    if "reversed" in order:
+        expected.reverse()
+    expected.insert(len(expected) if "last" in order else 0, "c0")
+    assert [column.name for column in change.table.columns] == expected
+
+
+def test_a_table_of_more_columns_than_any_has_is_not_understood() -> None:
+    columns = ", ".join(f"c{n} INT" for n in range(4097))
+
+    (change,) = parsed(f"CREATE TABLE t ({columns})")
+    assert isinstance(change, Unknown)
+    (change,) = parsed("ALTER TABLE t ADD c4096 INT, ADD d INT", f"CREATE TABLE t ({columns.rpartition(',')[0]})")
+    assert isinstance(change, Unknown)

@@ -7,6 +7,7 @@ then it does the indexes (mysql_prepare_alter_table). The same is done here, bec
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable
@@ -28,6 +29,7 @@ from dblog.dialects.mysql.defaults import DefaultSpec, normal_default, parse_def
 from dblog.dialects.mysql.keys import PRIMARY
 from dblog.dialects.mysql.lexer import Cursor, NotUnderstood
 from dblog.dialects.mysql.tabledefs import (
+    COLUMNS_MAX,
     Definition,
     IndexSpec,
     Options,
@@ -378,15 +380,16 @@ def carry_out(alteration: Alteration, table: Table, context: Context) -> tuple[C
 
 def _recomputed(alteration: Alteration, after: Table) -> str | None:
     """A column with another name has its values under it from now on; a generated one that is given anew may have another expression."""
+    named = {column.name.lower(): column for column in after.columns}
     for old, new in {**{old: spec.name for old, spec in alteration.changed.items()}, **alteration.renamed}.items():
-        if old != new.lower() and after.column(new) is not None:
+        if old != new.lower() and new.lower() in named:
             return f"column {new} was {old}"
     changed = {id(spec) for spec in alteration.changed.values()}
     for spec in alteration.definition.columns:
-        if id(spec) not in changed and spec.name.lower() in alteration.dropped and after.column(spec.name) is not None:
+        if id(spec) not in changed and spec.name.lower() in alteration.dropped and spec.name.lower() in named:
             return f"column {spec.name} is another one under the name of one that is dropped"
     for spec in alteration.changed.values():
-        column = after.column(spec.name)
+        column = named.get(spec.name.lower())
         if column is not None and column.generated:
             return f"column {column.name} is computed anew"
     return None
@@ -398,21 +401,21 @@ def _columns(alteration: Alteration, table: Table, base: Charset, context: Conte
     changes = {id(spec) for spec in alteration.changed.values()}
     fresh = {spec.name.lower() for spec in alteration.definition.columns}
     added = {spec.name.lower() for spec in alteration.definition.columns if id(spec) not in changes}
-    missing += [name for name in (*alteration.renamed, *alteration.visibility) if name not in known | alteration.if_exists]
-    missing += [name for name in alteration.defaults if name not in known | fresh | alteration.if_exists]
+    missing += [name for name in (*alteration.renamed, *alteration.visibility) if name not in known and name not in alteration.if_exists]
+    missing += [name for name in alteration.defaults if name not in known and name not in fresh and name not in alteration.if_exists]
     if missing:
         raise NotUnderstood(f"{table.id} as we know it has no column {missing[0]}")
     specs = [
         spec
         for spec in alteration.definition.columns
-        if not (spec.name.lower() in alteration.added_if_absent and spec.name.lower() in known)
+        if id(spec) in changes or not (spec.name.lower() in alteration.added_if_absent and spec.name.lower() in known)
     ]
-    absent = [
-        alteration.changed[name]
+    absent = {
+        id(alteration.changed[name])
         for name in alteration.changed_if_exists
         if name not in known and alteration.changed[name].name.lower() not in added
-    ]
-    specs = [spec for spec in specs if not any(spec is other for other in absent)]
+    }
+    specs = [spec for spec in specs if id(spec) not in absent]
     if alteration.convert is not None:
         for spec in specs:
             if spec.type.type in WITH_CHARSET and spec.type.charset != "binary":
@@ -425,7 +428,7 @@ def _columns(alteration: Alteration, table: Table, base: Charset, context: Conte
             specs, make_columns(specs, base, context, first_timestamp=_has_no_timestamp(alteration, table)), strict=True
         )
     }
-    columns: list[Column] = []
+    columns = _Order()
     placed: set[int] = set()
     for column in table.columns:
         name = column.name.lower()
@@ -444,24 +447,71 @@ def _columns(alteration: Alteration, table: Table, base: Charset, context: Conte
             continue
         new = made[id(spec)]
         replaced = spec.name.lower() if id(spec) in strangers else None  # MODIFY of a column that the same statement adds
-        if replaced is not None and not any(column.name.lower() == replaced for column in columns):
+        if replaced is not None and not columns.drop(replaced):
             raise NotUnderstood(f"{table.id} as we know it has no column that becomes {spec.name}")
-        columns = [column for column in columns if column is not new and column.name.lower() != replaced]
-        if any(column.name.lower() == new.name.lower() for column in columns):
+        if id(spec) in changes:
+            columns.drop_one(new)  # it stood in its old place so far
+        if columns.count(new.name.lower()):
             raise NotUnderstood(f"{table.id} as we know it has a column {new.name} already")
         if spec.position is None:
             columns.append(new)
         elif spec.position[0] == "first":
             columns.insert(0, new)
+        elif columns.count(after := spec.position[1].lower()):
+            columns.insert(columns.index(after) + 1, new)
         else:
-            after = spec.position[1].lower()
-            at = next((at for at, column in enumerate(columns) if column.name.lower() == after), None)
-            if at is None:
-                raise NotUnderstood(f"{table.id} as we know it has no column {spec.position[1]}")
-            columns.insert(at + 1, new)
-    if not columns or len({column.name.lower() for column in columns}) < len(columns):
+            raise NotUnderstood(f"{table.id} as we know it has no column {spec.position[1]}")
+    if not columns.columns or not columns.distinct or len(columns.columns) > COLUMNS_MAX:
         raise NotUnderstood(f"{table.id} as we know it does not fit the statement")
-    return columns
+    return columns.columns
+
+
+class _Order:
+    """Columns in order, beside their names in lower case: thousands of clauses look for names, which in a list of texts is quick and in columns is not."""
+
+    def __init__(self) -> None:
+        self.columns: list[Column] = []
+        self._names: list[str] = []
+        self._counts: Counter[str] = Counter()
+
+    def append(self, column: Column) -> None:
+        self.insert(len(self.columns), column)
+
+    def insert(self, at: int, column: Column) -> None:
+        self.columns.insert(at, column)
+        self._names.insert(at, column.name.lower())
+        self._counts[self._names[at]] += 1
+
+    def count(self, name: str) -> int:
+        """How many columns have the name: between two clauses of CHANGE it may be two."""
+        return self._counts[name]
+
+    def index(self, name: str) -> int:
+        return self._names.index(name)
+
+    def drop(self, name: str) -> bool:
+        """Drop all of that name; False when there is none."""
+        found = self._counts[name] > 0
+        while self._counts[name]:
+            self._drop_at(self._names.index(name))
+        return found
+
+    def drop_one(self, column: Column) -> None:
+        """Drop this very column, if it is there."""
+        name, at = column.name.lower(), -1
+        for _ in range(self._counts[name]):
+            at = self._names.index(name, at + 1)
+            if self.columns[at] is column:
+                self._drop_at(at)
+                return
+
+    def _drop_at(self, at: int) -> None:
+        self._counts[self._names.pop(at)] -= 1
+        del self.columns[at]
+
+    @property
+    def distinct(self) -> bool:
+        return len(set(self._names)) == len(self._names)
 
 
 def _has_no_timestamp(alteration: Alteration, table: Table) -> bool:

@@ -58,8 +58,17 @@ def parse_element(cursor: Cursor, context: Context, into: Definition) -> None:
         add_column(into, parse_column(cursor, context), context)
 
 
+COLUMNS_MAX = 4096
+"""No table has more (MAX_FIELDS in sql/unireg.h of both servers)."""
+
+INDEXES_MAX = 2048
+"""A table has 255 at most, however the server was built (MAX_INDEXES); one of them may serve many foreign keys."""
+
+
 def add_column(into: Definition, spec: ColumnSpec, context: Context) -> None:
     """A column and the indexes its attributes ask for. MariaDB makes no unique index of a column that is the primary key (SERIAL PRIMARY KEY)."""
+    if len(into.columns) >= COLUMNS_MAX:
+        raise NotUnderstood(f"more than {COLUMNS_MAX} columns, which no table has")
     into.columns.append(spec)
     if spec.primary:
         into.indexes.append(IndexSpec(name=PRIMARY, columns=(spec.name,), unique=True, primary=True))
@@ -72,6 +81,8 @@ def add_column(into: Definition, spec: ColumnSpec, context: Context) -> None:
 def parse_constraint(cursor: Cursor, definition: Definition) -> bool:
     """An index, a key or a constraint, if one begins here. False: it is a column."""
     into, symbol = definition.indexes, None
+    if len(into) >= INDEXES_MAX:
+        raise NotUnderstood(f"more than {INDEXES_MAX} indexes and constraints, which no table has")
     if cursor.take("CONSTRAINT"):
         if not cursor.is_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
             cursor.take("IF", "NOT", "EXISTS")  # MariaDB: ADD CONSTRAINT IF NOT EXISTS name
