@@ -5,6 +5,7 @@ Body ``{"statement": "ALTER TABLE ...", "database": "the default one, optional"}
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
@@ -15,13 +16,24 @@ from dblog.cluster.requests import RequestError, bad_request, not_found
 from dblog.errors import DefiniteError, TransientError
 from dblog.rest.api import Answer, check, json_body, ready, segment
 
+STATEMENT_CHARACTERS_MAX = 64 * 1024
+"""The parser takes turns with the worker's other threads: some 0.2 s for one statement of so much."""
+
 
 async def explain(request: HttpRequest) -> Response:
-    """200 with the effects; 400 without a statement, 404 for an unknown connector, 500 when database, broker or registry do not answer."""
+    """200 with the effects.
+
+    400 without a statement, for one that is too long, and where something has to be put right first (no history yet, a wrong password); 404 for an unknown
+    connector; 503 when database, broker or registry do not answer. The last two say why.
+    """
     body = await json_body(request)
     statement = body.get("statement") if isinstance(body, dict) else None
     if not isinstance(statement, str) or not statement.strip():
         raise bad_request('The request body must be {"statement": "ALTER TABLE ...", "database": "optional"}')
+    if len(statement) > STATEMENT_CHARACTERS_MAX:
+        raise bad_request(
+            f"The statement has {len(statement)} characters, and no more than {STATEMENT_CHARACTERS_MAX} are taken; leave out what is not asked about"
+        )
     database = body.get("database")
     found = await ready(request)
     name = segment(request, "connector")
@@ -33,11 +45,14 @@ async def explain(request: HttpRequest) -> Response:
     def work() -> dict[str, Any]:
         from dblog.readers.explain import explain as effects  # noqa: PLC0415  what a worker that is never asked need not load
 
-        resolved, hide = found.validator.resolved(config)
+        hide: Callable[[str], str] = str
         try:
+            resolved, hide = found.validator.resolved(config)
             return effects(resolved, worker, statement, database=str(database) if database else None)
-        except (DefiniteError, TransientError) as e:
-            raise RequestError(500, hide(str(e))) from None
+        except DefiniteError as e:
+            raise bad_request(hide(str(e))) from None
+        except TransientError as e:
+            raise RequestError(503, hide(str(e))) from None
 
     return Answer(await check(request, work))
 

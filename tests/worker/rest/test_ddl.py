@@ -1,0 +1,82 @@
+"""POST /connectors/{c}/ddl/explain: what it refuses, and how."""
+
+from __future__ import annotations
+
+import pytest
+from dblog.core.timeline import Database, Timeline
+from dblog.readers.history import SchemaHistory
+from dblog.readers.history_topic import KafkaHistoryLog
+from dblog.rest.ddl import STATEMENT_CHARACTERS_MAX
+from stack.process import free_port
+from support.false_server import FalseServer
+
+
+def explained(worker, name, statement):
+    return worker.client.post(f"/connectors/{name}/ddl/explain", json={"statement": statement}, timeout=60)
+
+
+def test_a_statement_that_is_too_long_is_refused_before_the_connector_is_looked_for(worker):
+    text = "ALTER TABLE t ADD c INT, " * (STATEMENT_CHARACTERS_MAX // 25 + 1)
+
+    answer = explained(worker, "nobody", text)
+
+    assert answer.status_code == 400, answer.text
+    assert f"no more than {STATEMENT_CHARACTERS_MAX} are taken" in answer.json()["message"]
+    assert explained(worker, "nobody", text[:STATEMENT_CHARACTERS_MAX]).status_code == 404
+
+
+@pytest.mark.parametrize("statement", [None, ["ALTER TABLE t ADD a INT"], "", "  "])
+def test_no_statement_is_the_clients_fault(worker, statement):
+    answer = explained(worker, "nobody", statement)
+
+    assert answer.status_code == 400, answer.text
+    assert '"statement"' in answer.json()["message"]
+
+
+def with_history(worker, kafka, name: str, port: int, *, known: bool = True) -> None:
+    """A connector of a database at this port, whose history knows a database."""
+    topic = f"history-of-{name}"
+    if known:
+        timeline = Timeline()
+        timeline.databases["shop"] = Database("utf8mb4", None)
+        log = KafkaHistoryLog({"bootstrap.servers": kafka.bootstrap}, topic)
+        log.ensure_topic()
+        SchemaHistory(log, server="shop").save_all(timeline)
+        log.close()
+    worker.create(
+        name,
+        database_hostname="localhost",
+        database_port=str(port),
+        schema_history_internal_kafka_bootstrap_servers=kafka.bootstrap,
+        schema_history_internal_kafka_topic=topic,
+    ).raise_for_status()
+
+
+def test_what_somebody_has_to_put_right_first_is_the_clients_fault_and_said(worker, kafka, name):
+    with_history(worker, kafka, name, 1, known=False)
+
+    answer = explained(worker, name, "ALTER TABLE t ADD a INT")
+
+    assert answer.status_code == 400, answer.text
+    assert "the connector has no schema history yet, so nothing is known of its tables; let it run once" in answer.json()["message"]
+
+
+def test_a_refused_login_is_the_clients_fault_and_said_without_the_password(worker, kafka, name):
+    with FalseServer(login=[b"\xff\x15\x04#28000Access denied with sesame-open"]) as server:
+        with_history(worker, kafka, name, server.port)
+
+        answer = explained(worker, name, "ALTER TABLE t ADD a INT")
+
+    assert answer.status_code == 400, answer.text
+    assert "correct database.user and database.password" in answer.json()["message"]
+    assert "sesame" not in answer.text
+
+
+def test_a_database_that_is_away_is_not_there_at_the_moment(worker, kafka, name):
+    port = free_port()
+    with_history(worker, kafka, name, port)
+
+    answer = explained(worker, name, "ALTER TABLE t ADD a INT")
+
+    assert answer.status_code == 503, answer.text
+    assert f"nothing listens at localhost:{port}" in answer.json()["message"]
