@@ -1,0 +1,179 @@
+"""TLS with a database: each mode refuses what it says it refuses, before any byte of a login is sent."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import ssl
+import struct
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from dblog.dialects.mysql.connect import ConnectSettings, open_wire
+from dblog.errors import DefiniteError
+from support.false_server import TLS_REQUEST_BYTES, FalseServer
+
+NOW = dt.datetime.now(dt.UTC)
+DAY = dt.timedelta(days=1)
+VERIFYING = ["verify_ca", "verify-ca", "verify_identity", "verify-full"]
+STRICT = ["required", "trust", *VERIFYING]
+CLIENT_LOCAL_FILES, CLIENT_MULTI_STATEMENTS, CLIENT_SSL = 1 << 7, 1 << 16, 1 << 11
+
+
+@dataclass
+class Authority:
+    """Issues certificates; ``path`` is its own, as a truststore."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "the authority")])
+        self.path = self.folder / "authority.pem"
+        self.path.write_bytes(self._signed(self.name, self.key, [(x509.BasicConstraints(ca=True, path_length=None), True)]))
+
+    def _signed(
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        extensions: list[tuple[x509.ExtensionType, bool]],
+        *,
+        since: dt.datetime = NOW - DAY,
+        until: dt.datetime = NOW + DAY,
+        self_signed: bool = False,
+    ) -> bytes:
+        builder = (
+            x509.CertificateBuilder().subject_name(subject).issuer_name(subject if self_signed else self.name).public_key(key.public_key())
+        )
+        builder = builder.serial_number(x509.random_serial_number()).not_valid_before(since).not_valid_after(until)
+        for extension, critical in extensions:
+            builder = builder.add_extension(extension, critical=critical)
+        return builder.sign(key if self_signed else self.key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+    def server(
+        self,
+        *,
+        host: x509.GeneralName | None = None,
+        since: dt.datetime = NOW - DAY,
+        until: dt.datetime = NOW + DAY,
+        purpose: x509.ObjectIdentifier = ExtendedKeyUsageOID.SERVER_AUTH,
+        self_signed: bool = False,
+    ) -> ssl.SSLContext:
+        """A server's side, with a certificate that is good but for what is named."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "the database")])
+        names = x509.SubjectAlternativeName([host or x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        extensions = [(names, False), (x509.ExtendedKeyUsage([purpose]), False)]
+        pem = self._signed(subject, key, extensions, since=since, until=until, self_signed=self_signed)
+        file = self.folder / "server.pem"
+        file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + pem)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+        return context
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def login(server: FalseServer, mode: str, authority: Authority) -> None:
+    settings = ConnectSettings(
+        host="127.0.0.1", port=server.port, user="user-canary", password="pass-canary", ssl_mode=mode, truststore=str(authority.path), connect_timeout_s=5.0
+    )  # fmt: skip
+    open_wire(settings).close()
+
+
+def nothing_of_a_login(server: FalseServer) -> bool:
+    """Whether no more was said than the wish for TLS."""
+    return all(len(packet) == TLS_REQUEST_BYTES for packet in server.heard)
+
+
+@pytest.mark.parametrize("mode", STRICT)
+def test_a_server_without_tls_is_refused_before_anything_is_said(authority, mode):
+    with FalseServer() as server, pytest.raises(DefiniteError, match=rf"database\.ssl\.mode={mode}"):
+        login(server, mode, authority)
+
+    assert server.heard == []
+
+
+@pytest.mark.parametrize("mode", [*STRICT, "preferred"])
+def test_a_good_certificate_is_taken_and_the_login_is_encrypted(authority, mode):
+    with FalseServer(tls=authority.server()) as server:
+        login(server, mode, authority)
+
+    request, answer = server.heard[:2]
+    assert len(request) == TLS_REQUEST_BYTES
+    assert b"user-canary" in answer
+
+
+@pytest.mark.parametrize("mode", VERIFYING)
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ({"since": NOW - 3 * DAY, "until": NOW - DAY}, "expired"),
+        ({"since": NOW + DAY, "until": NOW + 2 * DAY}, "not yet valid"),
+        ({"self_signed": True}, "self-signed"),
+        ({"purpose": ExtendedKeyUsageOID.CLIENT_AUTH}, "purpose"),
+    ],
+    ids=["expired", "not yet valid", "self-signed", "a client's"],
+)
+def test_a_certificate_at_fault_is_refused_by_the_modes_that_verify(authority, mode, fault, reason):
+    with (
+        FalseServer(tls=authority.server(**fault)) as server,
+        pytest.raises(DefiniteError, match=rf"certificate of 127\.0\.0\.1:{server.port} is not trusted .*{reason}"),
+    ):
+        login(server, mode, authority)
+
+    assert nothing_of_a_login(server)
+
+
+@pytest.mark.parametrize(
+    "host", [x509.DNSName("127.0.0.1"), x509.DNSName("other.example"), x509.IPAddress(ipaddress.ip_address("127.0.0.2"))]
+)
+@pytest.mark.parametrize("mode", ["verify_identity", "verify-full"])
+def test_a_certificate_of_another_host_is_refused_where_the_identity_is_verified(authority, mode, host):
+    with FalseServer(tls=authority.server(host=host)) as server, pytest.raises(DefiniteError, match="is not trusted"):
+        login(server, mode, authority)
+
+    assert nothing_of_a_login(server)
+
+
+@pytest.mark.parametrize("mode", ["required", "verify_ca", "verify-ca"])
+def test_a_certificate_of_another_host_is_taken_where_only_the_authority_counts(authority, mode):
+    with FalseServer(tls=authority.server(host=x509.DNSName("other.example"))) as server:
+        login(server, mode, authority)
+
+
+@pytest.mark.parametrize("mode", [*STRICT, "preferred"])
+def test_tls_before_1_2_is_refused(authority, mode):
+    context = authority.server()
+    context.set_ciphers("DEFAULT@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # what Python says of the versions
+        context.minimum_version = ssl.TLSVersion.TLSv1
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+
+    with FalseServer(tls=context) as server, pytest.raises(DefiniteError, match=rf"no TLS with 127\.0\.0\.1:{server.port}"):
+        login(server, mode, authority)
+
+    assert nothing_of_a_login(server)
+
+
+@pytest.mark.parametrize("mode", ["disabled", "preferred", "required"])
+def test_the_server_may_ask_for_no_file_and_takes_one_statement_at_a_time(authority, mode):
+    with FalseServer(tls=None if mode == "disabled" else authority.server()) as server:
+        login(server, mode, authority)
+
+    said = server.heard[: 1 if mode == "disabled" else 2]
+    for packet in said:
+        (flags,) = struct.unpack_from("<I", packet)
+        assert not flags & (CLIENT_LOCAL_FILES | CLIENT_MULTI_STATEMENTS)
+        assert bool(flags & CLIENT_SSL) == (mode != "disabled")
