@@ -124,3 +124,32 @@ def test_a_name_defined_elsewhere_is_known_by_reference():
     assert canonical_text(text, names={"other.State": {}}) == text
     with pytest.raises(DefiniteError):
         canonical_text(text)
+
+
+def nested_records(levels):
+    text = '"int"'
+    for number in range(levels):
+        text = json.dumps({"type": "record", "name": f"R{number}", "fields": [{"name": "f", "type": ["null", json.loads(text)]}]})
+    return text
+
+
+def test_what_is_nested_as_deep_as_tables_and_documents_are_is_a_schema():
+    assert canonical_text(nested_records(25)) == canonical_text(canonical_text(nested_records(25)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nested_records(95),
+        '{"type":"record","name":"C","fields":[],"property":' + "[" * 900 + "]" * 900 + "}",
+        '{"type":"record","name":"C","fields":[{"name":"a","type":"int","default":' + '{"a":' * 900 + "1" + "}" * 900 + "}]}",
+    ],
+)
+def test_what_is_nested_too_deeply_is_refused_however_deep_its_reader_stands(text):
+    def standing_deep(frames):
+        return canonical_text(text) if frames == 0 else standing_deep(frames - 1)
+
+    for frames in (0, 100, 400):
+        with pytest.raises(DefiniteError):
+            standing_deep(frames)
+    assert canonical_text('"int"') == '"int"'

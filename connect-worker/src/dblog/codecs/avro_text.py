@@ -24,15 +24,19 @@ _RESERVED = {
     "array": {"type", "items"},
     "map": {"type", "values"},
 }
+_TOO_DEEP = "the schema is nested too deeply"
 _FIELD_RESERVED = {"name", "type", "doc", "default", "order", "aliases"}
-_DEPTH_MAX = 200
+_DEPTH_MAX = 60
+"""Records, unions, arrays and maps inside each other. A record takes five frames of Python's 1000, and whoever reads or compares the text needs some too."""
+_JSON_DEPTH_MAX = 4 * _DEPTH_MAX
+"""A record is three levels of JSON."""
 
 Names = Mapping[str, Any]
 """Full name to definition, of schemas that are referenced but defined elsewhere."""
 
 
 def canonical_text(text: str, *, names: Names | None = None) -> str:
-    """The schema in its one text; ``DefiniteError`` for what is not an Avro schema."""
+    """The schema in its one text; ``DefiniteError`` for what is not an Avro schema, whatever it is."""
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError):
@@ -40,8 +44,27 @@ def canonical_text(text: str, *, names: Names | None = None) -> str:
         if text.strip() not in PRIMITIVES:
             raise DefiniteError("the schema is not JSON") from None
         schema = text.strip()
+    _require_levels(schema)
     defined = dict.fromkeys(names or ())
-    return json.dumps(_schema(schema, "", defined, 0), ensure_ascii=False, separators=(",", ":"))
+    try:
+        return json.dumps(_schema(schema, "", defined, 0), ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        raise DefiniteError(_TOO_DEEP) from None
+
+
+def _require_levels(value: Any) -> None:
+    """Defaults and properties are JSON of any depth, and Python's readers and writers of JSON are recursive."""
+    level = [value]
+    for _ in range(_JSON_DEPTH_MAX):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, dict | list)
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+        ]
+        if not level:
+            return
+    raise DefiniteError(_TOO_DEEP)
 
 
 def full_name(name: str, namespace: str | None, enclosing: str) -> str:
@@ -54,7 +77,7 @@ def full_name(name: str, namespace: str | None, enclosing: str) -> str:
 
 def _schema(schema: Any, enclosing: str, defined: dict[str, None], depth: int) -> Any:
     if depth > _DEPTH_MAX:
-        raise DefiniteError("the schema is nested too deeply")
+        raise DefiniteError(_TOO_DEEP)
     match schema:
         case str():
             return _named(schema, enclosing, defined)
