@@ -2,6 +2,8 @@
 
 import io
 import json
+import resource
+import time
 
 import fastavro
 import pytest
@@ -196,3 +198,62 @@ def test_what_was_taken_as_readable_inside_an_open_pair_is_not_kept_when_the_pai
     writer = record(field("n", node("string")), field("again", ["null", "N"]))
 
     assert not readable(reader, writer)
+
+
+def union_of_records(namespace, *, count=1500, prefix="T", name=None):
+    records = [
+        {"type": "record", "name": name or f"{prefix}{n}", "namespace": f"{namespace}.n{n}", "fields": [field("x", namespace)]}
+        for n in range(count)
+    ]
+    return SchemaVersion(json.dumps(records))
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer"),
+    [
+        pytest.param({"prefix": "T"}, {"prefix": "S"}, id="other names"),
+        pytest.param({"name": "T"}, {"name": "T"}, id="one name, other fields"),
+    ],
+)
+def test_two_large_unions_are_refused_in_bounded_time_and_memory(reader, writer):
+    reader, writer = union_of_records("int", **reader), union_of_records("string", **writer)
+    before_kib, began_s = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+
+    problems = check_level(reader, [writer] * 5, Level.FULL_TRANSITIVE)
+
+    took_s = time.process_time() - began_s
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
+    assert "too large to compare" in problems[-1]
+    assert (took_s < 5, grown_kib < 200 << 10) == (True, True), (took_s, grown_kib)
+
+
+def test_unions_of_a_few_hundred_types_and_two_hundred_versions_of_a_wide_table_are_compared():
+    union = union_of_records("int", count=400)
+    columns = [field(f"column_{n}", ["null", "string"], default=None) for n in range(300)]
+    row = field("before", ["null", record(*columns, name="Value")], default=None)
+    table = SchemaVersion(json.dumps(record(row, field("after", ["null", "Value"], default=None))))
+
+    assert check_level(union, [union], Level.FULL) == []
+    assert check_level(table, [table] * 200, Level.BACKWARD_TRANSITIVE) == []
+
+
+def test_an_enum_of_many_symbols_is_compared_in_linear_time():
+    one, other = ({**ENUM, "symbols": [f"{letter}{n}" for n in range(50_000)]} for letter in "AB")
+    began_s = time.process_time()
+
+    (problem,) = read_problems(SchemaVersion(json.dumps(one)), SchemaVersion(json.dumps(other)))
+
+    assert time.process_time() - began_s < 2
+    assert "lacks symbols B0, B1" in problem
+    assert len(problem) < 1000
+
+
+def test_problems_do_not_repeat_a_long_name_without_end():
+    fields = [field(f"f{n}", "int") for n in range(5000)]
+    reader = record(field("n" * 500_000, record(*fields, name="Inner")))
+    writer = record(field("n" * 500_000, record(name="Inner")))
+
+    problems = check_level(SchemaVersion(json.dumps(reader)), [SchemaVersion(json.dumps(writer))], Level.BACKWARD)
+
+    assert sum(map(len, problems)) < 100 << 20
+    assert problems[-1].endswith("NONE")

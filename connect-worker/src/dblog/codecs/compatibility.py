@@ -3,6 +3,8 @@
 The rules are the Avro specification's ("Schema Resolution") in the reading of Avro Java's ``SchemaCompatibility``, which Confluent's
 registry uses: names are compared without namespace, a reader's aliases count, a reader's new field needs a default. Levels: BACKWARD means the
 new schema reads data of the last one, FORWARD the reverse, FULL both; the transitive forms look at every earlier version.
+
+Two schemas can have as many pairs of types as one has types times the other's, so the work of a check is bounded: beyond that it cannot be compared.
 """
 
 from __future__ import annotations
@@ -11,9 +13,24 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from dblog.codecs.avro_text import PRIMITIVES, Names, full_name
+
+_Version = TypeVar("_Version")
+
+_STEPS_MAX = 2_000_000
+"""Types read and pairs compared in one check: less than a second, while its caller keeps others from registering. 200 versions of 300 columns are in it."""
+_KEPT_PAIR_STEPS = 5
+"""What is kept of a pair takes some 400 bytes."""
+_PATH_STEP_CHARS = 64
+_NAME_CHARS_MAX = 200
+_NAMES_SHOWN_MAX = 20
+_PROBLEMS_MAX = 100
+TOO_LARGE = (
+    "The schemas are too large to compare: their types make too many pairs; use smaller unions, or a level that is not transitive, or set the subject's "
+    "compatibility to NONE"
+)
 
 
 class Level(StrEnum):
@@ -26,6 +43,12 @@ class Level(StrEnum):
     FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
     FULL = "FULL"
     FULL_TRANSITIVE = "FULL_TRANSITIVE"
+
+    def compared(self, earlier: Sequence[_Version]) -> Sequence[_Version]:
+        """Those of the earlier versions (oldest first) that a new one is compared with."""
+        if self is Level.NONE:
+            return ()
+        return earlier if self.endswith("_TRANSITIVE") else earlier[-1:]
 
 
 _PROMOTIONS = {
@@ -44,11 +67,12 @@ class _Node:
     kind: str
     name: str = ""
     full: str = ""
-    aliases: tuple[str, ...] = ()
+    aliases: frozenset[str] = frozenset()
     fields: list[_Field] = field(default_factory=list)
     branches: list[_Node] = field(default_factory=list)
     items: _Node | None = None
-    symbols: tuple[str, ...] = ()
+    symbols: Mapping[str, None] = field(default_factory=dict)
+    """In their order."""
     has_default: bool = False
     size: int = 0
 
@@ -71,34 +95,65 @@ class SchemaVersion:
 
 def check_level(new: SchemaVersion, earlier: Sequence[SchemaVersion], level: Level) -> list[str]:
     """What is wrong with ``new`` beside the earlier versions (oldest first), one line each; empty when it may be registered."""
-    if level is Level.NONE or not earlier:
-        return []
-    compared = earlier if level.endswith("_TRANSITIVE") else earlier[-1:]
     problems: list[str] = []
-    for old in reversed(compared):
-        try:
-            if level.startswith(("BACKWARD", "FULL")):
-                problems += [f"The new schema cannot read data of an earlier one: {text}" for text in read_problems(new, old)]
-            if level.startswith(("FORWARD", "FULL")):
-                problems += [f"An earlier schema cannot read data of the new one: {text}" for text in read_problems(old, new)]
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            problems.append("An earlier schema, or one that it refers to, is no Avro schema that can be compared")
+    steps = _Steps()
+    try:
+        for old in reversed(level.compared(earlier)):
+            problems += _problems_beside(new, old, level, steps)
+    except _TooLargeError:
+        problems.append(TOO_LARGE)
+    if len(problems) > _PROBLEMS_MAX:
+        problems[_PROBLEMS_MAX:] = [f"and {len(problems) - _PROBLEMS_MAX} more"]
+    return problems
+
+
+def _problems_beside(new: SchemaVersion, old: SchemaVersion, level: Level, steps: _Steps) -> list[str]:
+    problems: list[str] = []
+    try:
+        has, had = _nodes(new, steps), _nodes(old, steps)
+        if level.startswith(("BACKWARD", "FULL")):
+            found = _Comparison(steps).problems(has, had, "/")
+            problems += [f"The new schema cannot read data of an earlier one: {text}" for text in found]
+        if level.startswith(("FORWARD", "FULL")):
+            found = _Comparison(steps).problems(had, has, "/")
+            problems += [f"An earlier schema cannot read data of the new one: {text}" for text in found]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        problems.append("An earlier schema, or one that it refers to, is no Avro schema that can be compared")
     return problems
 
 
 def read_problems(reader: SchemaVersion, writer: SchemaVersion) -> list[str]:
     """Why data of ``writer`` cannot be read with ``reader``; empty when it can."""
-    return _Comparison().problems(_nodes(reader), _nodes(writer), "/")
+    steps = _Steps()
+    return _Comparison(steps).problems(_nodes(reader, steps), _nodes(writer, steps), "/")
 
 
-def _nodes(version: SchemaVersion) -> _Node:
-    return _parse(json.loads(version.text), "", _Definitions(version.names))
+class _TooLargeError(Exception):
+    """The steps are used up."""
+
+
+class _Steps:
+    """How much work a check may still make."""
+
+    def __init__(self) -> None:
+        self._left = _STEPS_MAX
+
+    def take(self, count: int) -> None:
+        """Before the work."""
+        self._left -= count
+        if self._left < 0:
+            raise _TooLargeError
+
+
+def _nodes(version: SchemaVersion, steps: _Steps) -> _Node:
+    return _parse(json.loads(version.text), "", _Definitions(version.names, steps))
 
 
 class _Definitions:
     """Named types of one schema, those defined elsewhere being parsed when first used."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, steps: _Steps) -> None:
+        self.steps = steps
         self.nodes: dict[str, _Node] = {}
         self._elsewhere = dict(names)
 
@@ -112,6 +167,7 @@ class _Definitions:
 
 
 def _parse(schema: Any, enclosing: str, defined: _Definitions) -> _Node:
+    defined.steps.take(1)
     if isinstance(schema, str):
         return _Node(schema) if schema in PRIMITIVES else defined.find(schema, enclosing)
     if isinstance(schema, list):
@@ -133,13 +189,13 @@ def _parse(schema: Any, enclosing: str, defined: _Definitions) -> _Node:
 def _parse_named(kind: str, schema: Mapping[str, Any], enclosing: str, defined: _Definitions) -> _Node:
     full = full_name(schema["name"], schema.get("namespace"), enclosing)
     space, _, name = full.rpartition(".")
-    aliases = tuple(full_name(alias, None, space) for alias in schema.get("aliases", ()))
+    aliases = frozenset(full_name(alias, None, space) for alias in schema.get("aliases", ()))
     node = _Node("record" if kind == "error" else kind, name=name, full=full, aliases=aliases)
     # Before the fields: a record may hold itself.
     defined.nodes[full] = node
     match kind:
         case "enum":
-            node.symbols = tuple(schema["symbols"])
+            node.symbols = dict.fromkeys(map(str, schema["symbols"]))
             node.has_default = "default" in schema
         case "fixed":
             node.size = schema["size"]
@@ -154,22 +210,29 @@ class _Comparison:
     """One walk over a reader and a writer; pairs being compared are taken as readable, which ends recursion.
 
     A pair is compared once, however many ways lead to it: types that hold the next one twice would be walked 2^n times. What was found while an open pair was
-    taken as readable holds only as long as that pair does, and is not kept.
+    taken as readable holds only as long as that pair does, and is not kept. Nor is a pair that differs at first sight: two unions have millions of those.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, steps: _Steps) -> None:
+        self._steps = steps
         self._open: dict[tuple[int, int], int] = {}
         self._known: dict[tuple[int, int], list[str]] = {}
         self._lowest_taken = 0
         """The outermost open pair that was taken as readable in the walk so far."""
 
     def problems(self, reader: _Node, writer: _Node, path: str) -> list[str]:
+        # A name may be as long as its schema, and stands in the path of everything below it.
+        self._steps.take(1 + len(path) // _PATH_STEP_CHARS)
+        at_once = self._at_first_sight(reader, writer, path)
+        if at_once is not None:
+            return at_once
         pair = (id(reader), id(writer))
         if pair in self._known:
             return self._known[pair][:1]
         if pair in self._open:
             self._lowest_taken = min(self._lowest_taken, self._open[pair])
             return []
+        self._steps.take(_KEPT_PAIR_STEPS)
         depth = self._open[pair] = len(self._open)
         outside, self._lowest_taken = self._lowest_taken, depth
         try:
@@ -181,6 +244,38 @@ class _Comparison:
         self._lowest_taken = min(outside, self._lowest_taken)
         return found
 
+    def _at_first_sight(self, reader: _Node, writer: _Node, path: str) -> list[str] | None:
+        """The problems of a pair of which one need not look at the types inside; None for the others."""
+        if reader.kind == "union" or writer.kind == "union":
+            return None
+        if reader.kind != writer.kind:
+            if writer.kind in _PROMOTIONS.get(reader.kind, ()):
+                return []
+            return [f"reader type {_shown(reader)} is not compatible with writer type {_shown(writer)} at {path}"]
+        if reader.kind in ("array", "map"):
+            return None
+        if reader.name != writer.name and writer.full not in reader.aliases:
+            return [f"name mismatch: reader {_cut(reader.full)}, writer {_cut(writer.full)} at {path}"]
+        match reader.kind:
+            case "fixed":
+                return [] if reader.size == writer.size else [f"size mismatch: reader {reader.size}, writer {writer.size} at {path}"]
+            case "enum":
+                return self._missing_symbols(reader, writer, path)
+            case "record":
+                return None
+            case _:
+                return []
+
+    def _missing_symbols(self, reader: _Node, writer: _Node, path: str) -> list[str]:
+        if reader.has_default:
+            return []
+        self._steps.take(len(writer.symbols))
+        missing = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
+        if not missing:
+            return []
+        shown = ", ".join(map(_cut, missing[:_NAMES_SHOWN_MAX])) + (", ..." if len(missing) > _NAMES_SHOWN_MAX else "")
+        return [f"reader enum lacks symbols {shown} at {path}"]
+
     def _compare(self, reader: _Node, writer: _Node, path: str) -> list[str]:
         if writer.kind == "union":
             return [text for number, branch in enumerate(writer.branches) for text in self.problems(reader, branch, f"{path}{number}/")]
@@ -188,39 +283,30 @@ class _Comparison:
             if any(not self.problems(branch, writer, path) for branch in reader.branches):
                 return []
             return [f"reader union lacks writer type {_shown(writer)} at {path}"]
-        if reader.kind != writer.kind:
-            if writer.kind in _PROMOTIONS.get(reader.kind, ()):
-                return []
-            return [f"reader type {_shown(reader)} is not compatible with writer type {_shown(writer)} at {path}"]
-        match reader.kind:
-            case "array" | "map":
-                if reader.items is None or writer.items is None:
-                    raise AssertionError("an array or map without items")
-                return self.problems(reader.items, writer.items, f"{path}{'items' if reader.kind == 'array' else 'values'}/")
-            case "record" | "enum" | "fixed":
-                return self._compare_named(reader, writer, path)
-            case _:
-                return []
+        if reader.kind == "record":
+            return self._compare_fields(reader, writer, path)
+        if reader.items is None or writer.items is None:
+            raise AssertionError("an array or map without items")
+        return self.problems(reader.items, writer.items, f"{path}{'items' if reader.kind == 'array' else 'values'}/")
 
-    def _compare_named(self, reader: _Node, writer: _Node, path: str) -> list[str]:
-        if reader.name != writer.name and writer.full not in reader.aliases:
-            return [f"name mismatch: reader {reader.full}, writer {writer.full} at {path}"]
-        if reader.kind == "fixed":
-            return [] if reader.size == writer.size else [f"size mismatch: reader {reader.size}, writer {writer.size} at {path}"]
-        if reader.kind == "enum":
-            missing = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
-            return [f"reader enum lacks symbols {', '.join(missing)} at {path}"] if missing and not reader.has_default else []
+    def _compare_fields(self, reader: _Node, writer: _Node, path: str) -> list[str]:
         problems: list[str] = []
+        self._steps.take(len(writer.fields))
         by_name = {f.name: f for f in writer.fields}
         for wanted in reader.fields:
+            self._steps.take(1 + len(wanted.aliases) + len(path) // _PATH_STEP_CHARS)
             place = f"{path}{wanted.name}/"
             found = next((by_name[name] for name in (wanted.name, *wanted.aliases) if name in by_name), None)
             if found is not None:
                 problems += self.problems(wanted.type, found.type, place)
             elif not wanted.has_default and not (wanted.type.kind == "enum" and wanted.type.has_default):
-                problems.append(f"reader field {wanted.name} has no default and the writer does not write it, at {place}")
+                problems.append(f"reader field {_cut(wanted.name)} has no default and the writer does not write it, at {place}")
         return problems
 
 
 def _shown(node: _Node) -> str:
-    return f"{node.kind} {node.full}" if node.full else node.kind
+    return f"{node.kind} {_cut(node.full)}" if node.full else node.kind
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _NAME_CHARS_MAX else f"{name[:_NAME_CHARS_MAX]}..."
