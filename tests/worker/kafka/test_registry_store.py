@@ -375,3 +375,127 @@ def test_too_long_a_chain_of_references_is_refused(store) -> None:
 
     with pytest.raises(RegistryError, match="over 50 steps"):
         chain(60)
+
+
+def nested(levels: int) -> str:
+    """Records inside each other, and one array."""
+    kind: Any = {"type": "array", "items": "int"}
+    for number in range(levels):
+        kind = {"type": "record", "name": f"N{number}", "fields": [{"name": "f", "type": kind}]}
+    return json.dumps(kind, separators=(",", ":"))
+
+
+def test_a_schema_too_deep_to_read_keeps_no_other_from_being_registered() -> None:
+    """An earlier version took such a schema, and Confluent's registry takes it still."""
+    store, log = held_store()
+    store.set_level(None, "NONE")
+    for version, levels in enumerate((197, 250, 300), 1):
+        log.add(schema_key("deep", version), json.dumps({"id": version, "schema": nested(levels)}).encode())
+
+    assert store.register("a", schema(1)).id == 4
+    assert store.register("deep", schema(2)).version == 4
+    assert store.schema(1).schema == nested(197)
+
+
+def test_no_depth_that_is_taken_is_too_deep_later() -> None:
+    store, _ = held_store()
+    store.set_level(None, "FULL_TRANSITIVE")
+    deepest = 0
+
+    def register(subject: str, text: str, frames: int = 40) -> int:
+        """With as many frames below it as a request has."""
+        return store.register(subject, text).id if frames == 0 else register(subject, text, frames - 1)
+
+    for levels in range(1, 230, 3):
+        try:
+            register(f"s{levels}", nested(levels))
+        except RegistryError as e:
+            assert e.code == 42201  # noqa: PT017  the others are taken
+        else:
+            deepest = levels
+            # It can be compared, and others can be registered beside it.
+            register(f"s{levels}", json.dumps({**json.loads(nested(levels)), "doc": "x"}))
+        register(f"other{levels}", schema(levels))
+
+    assert 50 <= deepest <= 70
+
+
+@pytest.mark.parametrize("last", [{"key": ("s", 1), "id": (1 << 31) - 1}, {"key": ("s", (1 << 31) - 1), "id": 1}])
+def test_a_registration_ends_when_the_numbers_are_used_up(last) -> None:
+    store, log = held_store()
+    store.set_level(None, "NONE")
+    log.add(schema_key(*last["key"]), json.dumps({"id": last["id"], "schema": schema(1)}).encode())
+    records = len(log.records)
+
+    with pytest.raises(RegistryError, match="the last one there is") as refused:
+        store.register("s", schema(2))
+
+    assert (refused.value.code, len(log.records)) == (50001, records)
+    assert store.register("t", schema(1)).id == last["id"], "what has an id keeps it"
+
+
+def test_a_registration_ends_when_what_it_writes_is_never_read_back(monkeypatch) -> None:
+    store, log = held_store()
+    written: list[Any] = []
+    monkeypatch.setattr(log, "write", lambda writes, **_: written.extend(writes) or [])
+
+    with pytest.raises(TransientError, match="another program writes t"):
+        store.register("s", schema(1))
+
+    assert len(written) <= 20
+
+
+def test_a_reference_to_the_latest_version_is_stored_with_its_number_and_guards_it() -> None:
+    store, log = held_store()
+    store.set_level(None, "NONE")
+    referring = json.dumps({"type": "record", "name": "R", "fields": [{"name": "e", "type": "E"}]})
+    enums = [json.dumps({"type": "enum", "name": "E", "symbols": list(symbols)}) for symbols in ("A", "AB", "ABC")]
+    store.register("e", enums[0])
+    store.register("e", enums[1])
+
+    entry = store.register("r", referring, [Reference("E", "e", -1)])
+    store.register("e", enums[2])
+
+    assert entry.references == (Reference("E", "e", 2),)
+    assert store.lookup("r", referring, [Reference("E", "e", 2)], "AVRO") == entry
+    with pytest.raises(RegistryError) as refused:
+        store.delete_version("e", "2", permanent=False)
+    assert refused.value.code == 42206
+    # What an earlier version stored as it was given guards every version.
+    log.add(
+        schema_key("old", 1),
+        json.dumps({"id": 9, "schema": referring, "references": [{"name": "E", "subject": "e", "version": -1}]}).encode(),
+    )
+    with pytest.raises(RegistryError) as refused:
+        store.delete_version("e", "1", permanent=False)
+    assert refused.value.code == 42206
+
+
+def test_a_reference_that_is_none_in_the_topic_is_skipped_and_breaks_no_registration() -> None:
+    store, log = held_store()
+    for reference in (
+        {"name": [], "subject": "e", "version": 1},
+        {"name": "E", "subject": {}, "version": 1},
+        {"name": "E", "subject": "e", "version": []},
+    ):
+        log.add(schema_key("odd", 1), json.dumps({"id": 1, "schema": schema(1), "references": [reference]}).encode())
+
+    assert store.skipped == 3
+    assert store.register("s", schema(1)).id == 1
+
+
+def test_versions_and_references_too_large_to_read_in_a_second_are_refused() -> None:
+    store, _ = held_store()
+    store.set_level(None, "BACKWARD_TRANSITIVE")
+    doc = "x" * 950_000
+    for number in range(11):
+        store.register(f"r{number}", json.dumps({"type": "record", "name": f"R{number}", "doc": doc, "fields": []}))
+    for number in range(10):
+        store.register("many", json.dumps({"type": "record", "name": "M", "doc": doc + str(number), "fields": []}))
+
+    with pytest.raises(RegistryError, match="characters together"):
+        store.register("s", schema(1), [Reference(f"R{number}", f"r{number}", 1) for number in range(11)])
+    store.register("many", json.dumps({"type": "record", "name": "M", "doc": doc, "fields": []}))
+    with pytest.raises(RegistryError, match="too large to compare") as refused:
+        store.register("many", schema(1))
+    assert refused.value.code == 409

@@ -133,8 +133,18 @@ def test_an_invalid_schema_is_42201(registry, subject, schema):
     assert (answer.status_code, answer.json()["error_code"]) == (422, 42201)
 
 
-def test_other_schema_types_are_refused(registry, subject):
-    assert register(registry, subject, "{}", schemaType="JSON").json()["error_code"] == 42201
+@pytest.mark.parametrize("given", ["JSON", "avro", "Avro", "", ["AVRO"], 0])
+def test_other_schema_types_are_refused(registry, subject, given):
+    answer = register(registry, subject, V1, schemaType=given)
+
+    assert (answer.status_code, answer.json()["error_code"]) == (422, 42201)
+    assert answer.json()["message"].startswith(f"Invalid schema type {given}")
+
+
+@pytest.mark.parametrize("more", [{}, {"schemaType": None}, {"schemaType": "AVRO"}])
+def test_a_schema_without_a_type_is_avro(registry, subject, more):
+    assert register(registry, subject, V1, **more).status_code == 200
+    assert "schemaType" not in registry.get(f"/subjects/{subject}/versions/1").json()
 
 
 def test_delete_is_soft_first_then_permanent(registry, subject):
@@ -173,6 +183,11 @@ def test_references_are_resolved_and_guarded(registry, subject):
     assert registry.get(f"/subjects/{subject}/versions/1").json()["references"] == references
     assert registry.delete(f"/subjects/base-{subject}").json()["error_code"] == 42206
     assert register(registry, subject, schema, references=[{**references[0], "version": 4}]).json()["error_code"] == 42201
+    # The latest version is stored with its number.
+    latest = [{**references[0], "version": -1}]
+    assert register(registry, subject, schema, references=latest).status_code == 200
+    assert registry.get(f"/subjects/{subject}/versions").json() == [1]
+    assert registry.post(f"/subjects/{subject}", json={"schema": schema, "references": latest}).json()["references"] == references
 
 
 def test_modes(registry, subject):

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import structlog
 
 from dblog.codecs.avro_text import canonical_text
-from dblog.codecs.compatibility import Level, SchemaVersion, check_level
+from dblog.codecs.compatibility import TOO_LARGE, Level, SchemaVersion, check_level
 from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.kafka.fenced import Overtaken, Write
 from dblog.kafka.log import CompactedLog, LogRecord
@@ -34,6 +34,13 @@ _OPEN_LIMIT_S = 30.0
 _OVERTAKEN_PAUSE_MS = 200
 _REFERENCES_MAX = 200
 _REFERENCE_DEPTH_MAX = 50
+_REFERENCED_CHARS_MAX = 5_000_000
+_COMPARED_CHARS_MAX = 10_000_000
+"""Of the versions that a new one is compared with, and what they refer to: reading them takes a few tenths of a second."""
+_TURNS_MAX = 10
+"""How often a registration may find its id or version taken by a writer without the fence, before it says so."""
+_LATEST = -1
+"""A reference to the latest version, as clients write it."""
 _ID_MAX = (1 << 31) - 1
 """What the four bytes before a record's value can say, as Confluent reads them."""
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
@@ -124,13 +131,20 @@ class RegistryState:
             return True
         if not _is_number(value.get("id")) or not isinstance(value.get("schema"), str):
             return False
+        type_name = value.get("schemaType") or "AVRO"
+        references = tuple(Reference(r["name"], r["subject"], r["version"]) for r in value.get("references") or ())
+        if not isinstance(type_name, str) or not all(
+            isinstance(r.name, str) and isinstance(r.subject, str) and isinstance(r.version, int) for r in references
+        ):
+            return False
         entry = Registered(
             subject=subject,
             version=version,
             id=value["id"],
             schema=value["schema"],
-            type=value.get("schemaType") or "AVRO",
-            references=tuple(Reference(r["name"], r["subject"], r["version"]) for r in value.get("references") or ()),
+            # An earlier version of this registry stored "avro" as its client spelt it.
+            type="AVRO" if type_name.upper() == "AVRO" else type_name,
+            references=references,
             deleted=bool(value.get("deleted", False)),
         )
         self.subjects.setdefault(subject, {})[version] = entry
@@ -225,6 +239,16 @@ class RegistryStore:
             raise RegistryError(40402, f"Version {number} not found.")
         return entry
 
+    def _resolved(self, references: Sequence[Reference]) -> tuple[Reference, ...]:
+        """With the number of the version that -1, the latest, means now: what is stored must not change its meaning."""
+        return tuple(replace(r, version=self._referenced_version(r).version) if r.version == _LATEST else r for r in references)
+
+    def _referenced_version(self, reference: Reference) -> Registered:
+        try:
+            return self.version(reference.subject, str(reference.version), deleted=reference.version != _LATEST)
+        except RegistryError as e:
+            raise RegistryError(42201, f"Schema reference {reference.name} cannot be found: {e.message}") from e
+
     def schema(self, schema_id: int) -> Registered:
         """The schema of an id."""
         with self._lock:
@@ -270,6 +294,7 @@ class RegistryStore:
     def lookup(self, subject: str, text: str, references: Sequence[Reference], type_name: str, *, deleted: bool = False) -> Registered:
         """The version of a subject that has this schema."""
         found = self.versions(subject, deleted=True)
+        references = self._resolved(references)
         canonical = self._canonical(text, references, type_name)
         for entry in reversed(found):
             if (deleted or not entry.deleted) and self._is(entry, canonical, references):
@@ -283,6 +308,7 @@ class RegistryStore:
 
     def problems(self, subject: str, text: str, references: Sequence[Reference], type_name: str, version: str | None) -> list[str]:
         """What the subject's level says against a schema, beside one version or (None) those the level looks at."""
+        references = self._resolved(references)
         canonical = self._canonical(text, references, type_name)
         if version is None:
             with self._lock:
@@ -297,6 +323,7 @@ class RegistryStore:
 
     def register(self, subject: str, text: str, references: Sequence[Reference] = (), type_name: str = "AVRO") -> Registered:
         """Register a schema under a subject; one that is there already keeps its id and version."""
+        references = self._resolved(references)
         canonical = self._canonical(text, references, type_name)
         with self._lock:
             known = self._known(subject, canonical, references)
@@ -324,7 +351,8 @@ class RegistryStore:
                     live.append(owner)
                 else:
                     version = mistaken.version
-            schema_id = self._id_of(canonical, tuple(references)) or next_id
+            schema_id = self._id_of(canonical, references) or next_id
+            _require_numbers_left(subject, version, schema_id)
             problems = self._problems(canonical, references, live, level)
             if problems:
                 details = "; ".join(problems)
@@ -333,17 +361,19 @@ class RegistryStore:
                     f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{details}, '
                     f"{{compatibility: '{level}'}}]",
                 )
-            entry = Registered(
-                subject=subject, version=version, id=schema_id, schema=canonical, type=type_name, references=tuple(references)
-            )
+            entry = Registered(subject=subject, version=version, id=schema_id, schema=canonical, type=type_name, references=references)
             return [*restored, schema_write(entry)], entry
 
-        while True:
+        for _ in range(_TURNS_MAX):
             entry = self._alone(decide)
             with self._lock:
                 # Read back: a writer without the fence may have claimed the id or the version in between.
                 if self._known(subject, canonical, references) == entry:
                     return entry
+        raise TransientError(
+            f"what was written of subject {subject} is not in the topic as it was written, {_TURNS_MAX} times in a row; another program writes "
+            f"{self.log.topic} beside this worker"
+        )
 
     def delete_subject(self, subject: str, *, permanent: bool) -> list[int]:
         """Soft-delete all versions, or remove those already soft-deleted."""
@@ -507,14 +537,20 @@ class RegistryStore:
 
     def _require_unreferenced(self, entries: Sequence[Registered]) -> None:
         gone = {(entry.subject, entry.version) for entry in entries}
-        users = [e for e in self.all() if any((r.subject, r.version) in gone for r in e.references) and (e.subject, e.version) not in gone]
+        # Other registries, and this one once, store -1 as it is given: any version may be meant.
+        gone_or_latest = gone | {(entry.subject, _LATEST) for entry in entries}
+        users = [
+            e
+            for e in self.all()
+            if (e.subject, e.version) not in gone and any((r.subject, r.version) in gone_or_latest for r in e.references)
+        ]
         if users:
             raise RegistryError(
                 42206, f"One or more references exist to the schema {{subject={users[0].subject},version={users[0].version}}}."
             )
 
     def _canonical(self, text: str, references: Sequence[Reference], type_name: str) -> str:
-        if type_name.upper() != "AVRO":
+        if type_name != "AVRO":
             raise RegistryError(42201, f"Invalid schema type {type_name}: this registry keeps AVRO schemas")
         try:
             return canonical_text(text, names=self._names(references))
@@ -523,20 +559,24 @@ class RegistryStore:
 
     def _problems(self, canonical: str, references: Sequence[Reference], earlier: Sequence[Registered], level: Level) -> list[str]:
         """Each version is read with its own references: one name may mean another type by now."""
-        versions = [SchemaVersion(entry.schema, self._names(entry.references)) for entry in earlier] if level is not Level.NONE else []
+        compared = [(entry.schema, self._referenced(entry.references)) for entry in level.compared(earlier)]
+        if sum(len(text) + _chars(referenced) for text, referenced in compared) > _COMPARED_CHARS_MAX:
+            return [TOO_LARGE]
+        versions = [SchemaVersion(text, _definitions(referenced)) for text, referenced in compared]
         return check_level(SchemaVersion(canonical, self._names(references)), versions, level)
 
     def _names(self, references: Sequence[Reference]) -> dict[str, Any]:
-        """The definitions that references lead to. Each version is visited once: what two others refer to would double the work at every level."""
-        names: dict[str, Any] = {}
+        """The definitions that references lead to."""
+        return _definitions(self._referenced(references))
+
+    def _referenced(self, references: Sequence[Reference]) -> dict[str, Registered]:
+        """The versions that references lead to, by name. Each is visited once: what two others refer to would double the work at every level."""
+        found: dict[str, Registered] = {}
         visited: set[tuple[str, int]] = set()
 
         def visit(those: Sequence[Reference], depth: int) -> None:
             for reference in those:
-                try:
-                    entry = self.version(reference.subject, str(reference.version), deleted=True)
-                except RegistryError as e:
-                    raise RegistryError(42201, f"Schema reference {reference.name} cannot be found: {e.message}") from e
+                entry = self._referenced_version(reference)
                 place = (entry.subject, entry.version)
                 if place not in visited:
                     visited.add(place)
@@ -546,13 +586,41 @@ class RegistryStore:
                             f"A schema may refer to {_REFERENCES_MAX} others, over {_REFERENCE_DEPTH_MAX} steps; put their definitions into one",
                         )
                     visit(entry.references, depth + 1)
-                try:
-                    names[reference.name] = json.loads(entry.schema)
-                except (ValueError, RecursionError) as e:
-                    raise RegistryError(42201, f"Schema reference {reference.name} leads to a schema that is no Avro") from e
+                found[reference.name] = entry
 
         visit(references, 1)
-        return names
+        if _chars(found) > _REFERENCED_CHARS_MAX:
+            raise RegistryError(42201, f"The schemas that a schema refers to may have {_REFERENCED_CHARS_MAX} characters together")
+        return found
+
+
+def _chars(referenced: Mapping[str, Registered]) -> int:
+    return sum(len(entry.schema) for entry in referenced.values())
+
+
+def _definitions(referenced: Mapping[str, Registered]) -> dict[str, Any]:
+    definitions: dict[str, Any] = {}
+    for name, entry in referenced.items():
+        try:
+            definitions[name] = json.loads(entry.schema)
+        except (ValueError, RecursionError) as e:
+            raise RegistryError(42201, f"Schema reference {name} leads to a schema that is no Avro") from e
+    return definitions
+
+
+def _require_numbers_left(subject: str, version: int, schema_id: int) -> None:
+    """A record beyond the numbers of Confluent's format would be understood by nobody, this registry included."""
+    if schema_id > _ID_MAX:
+        raise RegistryError(
+            50001,
+            f"Error in the backend data store: the topic has a record with id {_ID_MAX}, the last one there is, so no new schema can get an id; "
+            "let dblog.registry.topic name a new topic, and register the schemas there",
+        )
+    if version > _ID_MAX:
+        raise RegistryError(
+            50001,
+            f"Error in the backend data store: subject {subject} has version {_ID_MAX}, the last one there is; delete that version permanently",
+        )
 
 
 def _is_number(value: object) -> bool:

@@ -206,7 +206,8 @@ async def _schema_body(request: HttpRequest) -> tuple[str, tuple[Reference, ...]
         references = tuple(Reference(str(r["name"]), str(r["subject"]), int(r["version"])) for r in body.get("references") or ())
     except (KeyError, TypeError, ValueError) as e:
         raise RegistryError(42201, "A schema reference needs name, subject and version") from e
-    return text, references, str(body.get("schemaType") or "AVRO")
+    type_name = body.get("schemaType")
+    return text, references, "AVRO" if type_name is None else str(type_name)
 
 
 async def _body(request: HttpRequest) -> dict[str, Any]:
