@@ -4,11 +4,13 @@ import contextlib
 import json
 import socket
 import threading
+import time
 
 import httpx
 import pytest
 from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError, DefiniteError, TransientError
+from dblog.kafka import registry as registry_module
 from dblog.kafka.registry import RegistryAccess, RegistryClient
 
 
@@ -247,3 +249,70 @@ def test_an_url_that_is_none_is_refused_by_its_option(url):  # number 17 of the 
         RegistryAccess.from_settings({"schema.registry.url": url}, option_prefix="value.converter.", own=None)
 
     assert list(raised.value.errors) == ["value.converter.schema.registry.url"]
+
+
+def test_silent_addresses_share_one_limit_and_one_that_answers_is_still_asked():
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(9)]
+        urls = [f"http://127.0.0.1:{server.getsockname()[1]}" for server in silent]
+        began_s = time.monotonic()
+        with pytest.raises(TransientError, match="no schema registry answers"):
+            RegistryClient(RegistryAccess(urls=tuple(urls))).ask_whether_there(limit_s=0.9)
+        assert time.monotonic() - began_s < 3
+
+        answering = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+        def answer():
+            peer, _ = answering.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        there = f"http://127.0.0.1:{answering.getsockname()[1]}"
+        RegistryClient(RegistryAccess(urls=(*urls, there))).ask_whether_there(limit_s=3)
+        thread.join(10)
+
+
+def test_more_urls_than_can_be_tried_are_refused_by_their_option():
+    def access(count):
+        urls = ",".join(f"http://r{number}:1" for number in range(count))
+        return RegistryAccess.from_settings({"schema.registry.url": urls}, option_prefix="value.converter.", own=None)
+
+    assert len(access(10).urls) == 10
+    with pytest.raises(ConfigError, match="lists 11 URLs"):
+        access(11)
+
+
+@pytest.mark.parametrize(
+    ("versions", "text"),
+    [
+        pytest.param(list(range(1, 1002)), "x", id="many versions"),
+        pytest.param(list(range(1, 1000)), "x" * 1_000_000, id="large versions"),
+        pytest.param(["1/../../../config"], "x", id="no numbers"),
+        pytest.param([1], 7, id="no text"),
+    ],
+)
+def test_a_registry_without_end_is_left_after_a_bounded_number_of_bytes(versions, text):
+    body = json.dumps({"schema": text}).encode()
+    registry, calls = client(
+        lambda request: httpx.Response(200, json=versions) if request.url.path.endswith("versions") else httpx.Response(200, content=body)
+    )
+
+    with pytest.raises(DefiniteError):
+        registry.versions("s")
+
+    assert len(calls) < 50
+
+
+def test_a_registry_that_takes_a_while_for_every_version_is_left_in_time(monkeypatch):
+    monkeypatch.setattr(registry_module, "_VERSIONS_S", -1.0)
+    registry, calls = client(
+        lambda request: httpx.Response(200, json=[1, 2, 3] if request.url.path.endswith("versions") else {"schema": "x"})
+    )
+
+    with pytest.raises(TransientError, match="versions of subject s"):
+        registry.versions("s")
+
+    assert len(calls) == 2

@@ -25,6 +25,11 @@ CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 TIMEOUT_S = 30.0
 _ANSWER_BYTES_MAX = 16 * 1024 * 1024
 _ERROR_CODE_MAX = 99_999
+_URLS_MAX = 10
+_VERSIONS_MAX = 1000
+_VERSIONS_CHARS_MAX = 32 * 1024 * 1024
+_VERSIONS_S = 30.0
+"""For all versions of a subject."""
 
 _REFUSED = object()
 """A 404 is an error."""
@@ -55,7 +60,10 @@ class RegistryAccess:
         given = settings.get("schema.registry.url") or (own.url if own is not None else None)
         if not given:
             raise ConfigError({f"{option_prefix}schema.registry.url": ["is required by the Avro converter"]})
-        urls, from_url = _without_logins([u.strip().rstrip("/") for u in given.split(",") if u.strip()], option_prefix)
+        listed = [u.strip().rstrip("/") for u in given.split(",") if u.strip()]
+        if len(listed) > _URLS_MAX:
+            raise ConfigError({f"{option_prefix}schema.registry.url": [f"lists {len(listed)} URLs; {_URLS_MAX} can be tried in turn"]})
+        urls, from_url = _without_logins(listed, option_prefix)
         source = settings.get("basic.auth.credentials.source", "URL").upper()
         login: tuple[str, str] | None
         match source:
@@ -175,11 +183,16 @@ class RegistryClient:
         return tuple(self._urls)
 
     def ask_whether_there(self, *, limit_s: float) -> None:
-        """One small question to each URL until one answers; TransientError when none does, DefiniteError when the login is refused."""
+        """One small question to each URL until one answers; TransientError when none does, DefiniteError when the login is refused.
+
+        ``limit_s`` is for all of them: each may take its share of what the ones before have left.
+        """
         reasons = []
-        for url in self._urls:
+        until_s = time.monotonic() + limit_s
+        for number, url in enumerate(self._urls):
+            share_s = max(0.0, until_s - time.monotonic()) / (len(self._urls) - number)
             try:
-                status = asyncio.run(self._status_of(f"{url}/schemas/types", limit_s=limit_s))
+                status = asyncio.run(self._status_of(f"{url}/schemas/types", limit_s=share_s))
             except (httpx.HTTPError, TimeoutError) as e:
                 reasons.append(f"{url}: {type(e).__name__}")
                 continue
@@ -213,12 +226,34 @@ class RegistryClient:
         return int(answer["id"]), str(answer["schema"])
 
     def versions(self, subject: str) -> list[str]:
-        """The texts of all versions of a subject, oldest first; none of a subject that is not known yet."""
+        """The texts of all versions of a subject, oldest first; none of a subject that is not known yet.
+
+        DefiniteError for more or larger ones than a subject has, TransientError when they take too long.
+        """
+        until_s = time.monotonic() + _VERSIONS_S
         path = f"/subjects/{_segment(subject)}/versions"
         numbers = self._answer("GET", path, subject, missing=[])
-        if not isinstance(numbers, list):
+        if not isinstance(numbers, list) or not all(isinstance(number, int) for number in numbers):
             raise DefiniteError(f"{self._urls[0]} does not answer like a schema registry; check schema.registry.url")
-        return [str(self._call("GET", f"{path}/{int(number)}", subject)["schema"]) for number in numbers]
+        if len(numbers) > _VERSIONS_MAX:
+            raise DefiniteError(f"subject {subject} has {len(numbers)} versions in the schema registry; {_VERSIONS_MAX} can be read")
+        texts: list[str] = []
+        chars = 0
+        for number in numbers:
+            text = self._call("GET", f"{path}/{number}", subject).get("schema")
+            if not isinstance(text, str):
+                raise DefiniteError(f"{self._urls[0]} does not answer like a schema registry; check schema.registry.url")
+            texts.append(text)
+            chars += len(text)
+            if chars > _VERSIONS_CHARS_MAX:
+                raise DefiniteError(
+                    f"the versions of subject {subject} in the schema registry are larger than can be read; delete old ones"
+                )
+            if time.monotonic() > until_s:
+                raise TransientError(
+                    f"the schema registry took longer than {_VERSIONS_S:.0f} s to answer with the versions of subject {subject}"
+                )
+        return texts
 
     def level(self, subject: str) -> str:
         """The compatibility that a new version of the subject must keep."""
