@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +32,7 @@ def shop(kafka: Kafka, source: Database, own_folder: Path) -> Iterator[tuple[Wor
         "INSERT INTO t VALUES (1, 2, 'x', 1.5)",
         database=database,
     )
-    worker = Worker(kafka, own_folder, name=f"explained-{source.flavor}")
+    worker = Worker(kafka, own_folder, name=f"explained-{own_folder.name}")
     with worker.process:
         config = {
             "connector.class": f"io.debezium.connector.{source.flavor}.{'MySql' if source.flavor == 'mysql' else 'MariaDb'}Connector",
@@ -40,11 +44,59 @@ def shop(kafka: Kafka, source: Database, own_folder: Path) -> Iterator[tuple[Wor
             "topic.prefix": f"ex-{source.flavor}",
             "database.include.list": database,
             "schema.history.internal.kafka.bootstrap.servers": kafka.bootstrap,
-            "schema.history.internal.kafka.topic": f"history.explained.{source.flavor}",
+            "schema.history.internal.kafka.topic": f"history.{own_folder.name}",
         }
         worker.rest.create("shop", config)
         wait_until(lambda: worker.rest.dump("shop").done, timeout_s=60, what="the end of the dump")
         yield worker, database
+
+
+class Gate:
+    """An address that leads to another, until it is shut: then it gives its answer byte by byte, and never ends it."""
+
+    def __init__(self, port: int, answer: bytes) -> None:
+        self._to = port
+        self._answer = answer
+        self._server = socket.create_server(("127.0.0.1", 0), backlog=100)
+        self.port = self._server.getsockname()[1]
+        self.shut = threading.Event()
+        self._ended = threading.Event()
+        self.dripping = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._ended.set()
+        self._server.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = self._server.accept()
+                threading.Thread(target=self._drip if self.shut.is_set() else self._lead, args=(peer,), daemon=True).start()
+
+    def _lead(self, peer: socket.socket) -> None:
+        def pump(one: socket.socket, other: socket.socket) -> None:
+            with contextlib.suppress(OSError):
+                while data := one.recv(65536):
+                    other.sendall(data)
+            for end in (one, other):
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+
+        with peer, socket.create_connection(("127.0.0.1", self._to)) as beyond:
+            back = threading.Thread(target=pump, args=(beyond, peer), daemon=True)
+            back.start()
+            pump(peer, beyond)
+            back.join()
+
+    def _drip(self, peer: socket.socket) -> None:
+        self.dripping += 1
+        with peer, contextlib.suppress(OSError):
+            for number in range(len(self._answer)):
+                if self._ended.wait(0.05):
+                    break
+                peer.sendall(self._answer[number : number + 1])
+        self.dripping -= 1
 
 
 def run(worker: Worker, *arguments: str) -> tuple[int, str, str]:
@@ -119,6 +171,33 @@ def test_what_a_statement_would_do_is_told_and_nothing_is_done(shop: tuple[Worke
     assert (code, "nobody not found" in err) == (1, True)
     code, _, err = run(worker, "--connector", "shop", "  ")
     assert (code, "statement" in err) == (1, True)
+
+
+def test_database_and_registry_that_never_end_their_answer_are_left_in_time(shop: tuple[Worker, str], source: Database) -> None:
+    worker, database = shop
+    path = f"{worker.url}/connectors/shop"
+    config = httpx.get(f"{path}/config").json() | {"connection.validation.timeout.ms": "1500"}
+    avro = "io.confluent.connect.avro.AvroConverter"
+    greeting, head = b"\xff\xff\x00\x00\x0a" + b"8" * 1000, b"HTTP/1.1 200 OK\r\nx: " + b"y" * 1000
+    for part, port, answer_bytes in (("database", source.port, greeting), ("registry", int(worker.url.rpartition(":")[2]), head)):
+        gate = Gate(port, answer_bytes)
+        registry = {"value.converter": avro, "value.converter.schema.registry.url": f"http://127.0.0.1:{gate.port}"}
+        through = {"database.port": str(gate.port)} if part == "database" else registry
+        try:
+            answer = httpx.put(f"{path}/config", json=config | through, timeout=60)
+            assert answer.status_code == 200, answer.text
+            gate.shut.set()
+
+            began_s = time.monotonic()
+            statement = {"statement": f"ALTER TABLE {database}.t ADD e INT"}
+            answer = httpx.post(f"{path}/ddl/explain", json=statement, timeout=20)
+
+            assert (answer.status_code, time.monotonic() - began_s < 10) == (500, True), answer.text
+            assert "did not all answer within 1500 ms" in answer.json()["message"]
+            httpx.put(f"{path}/stop")  # the task asks too
+            wait_until(lambda gate=gate: not gate.dripping, timeout_s=10, what="the connections to be closed")
+        finally:
+            gate.close()
 
 
 def test_a_worker_that_is_away_is_said_with_the_way_out() -> None:

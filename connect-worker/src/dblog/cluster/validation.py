@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from dblog.abort import Abort
 from dblog.cluster.requests import RequestError, bad_request
@@ -34,7 +34,8 @@ ReachableCheck = Callable[[Settings, WorkerConfig, float], None]
 """Given the settings, the worker's and a limit in seconds, asks brokers and registry; raises ``ConfigError`` to name the keys of what does not answer."""
 
 _REACHABLE_LIMIT_S = 10.0
-_DATABASE_LIMIT_S = 60.0
+_LIMIT_KEY = "connection.validation.timeout.ms"
+_LIMIT_MAX_S = 60.0
 """connection.validation.timeout.ms's default, and the longest: whoever posts a configuration must not hold a place for longer."""
 _CUT_AGAIN_S = 0.25
 _CUT_LIMIT_S = 20.0
@@ -146,7 +147,12 @@ class Validator:
     @staticmethod
     def _database_errors(check: DatabaseCheck, plugin: Plugin, settings: Settings) -> dict[str, list[str]]:
         try:
-            _within_limit(check, plugin.flavor, settings)
+            within_limit(
+                lambda limit_s, abort: check(plugin.flavor, settings, limit_s, abort),
+                limit_of(settings.originals),
+                late="the database did not answer",
+                remedy="check that database.hostname and database.port lead to it, and that nothing between drops packets",
+            )
         except ConfigError as e:
             return {name: list(texts) for name, texts in e.errors.items()}
         except (DefiniteError, TransientError) as e:
@@ -154,22 +160,31 @@ class Validator:
         return {}
 
 
-def _within_limit(check: DatabaseCheck, flavor: str, settings: Settings) -> None:
-    """Run the check, and cut it off after ``connection.validation.timeout.ms``: a database that hangs is an error, not a request that does.
+T = TypeVar("T")
 
-    Returns when the check's thread has ended: whoever asks again and again must not leave threads and sockets behind.
+
+def limit_of(properties: Mapping[str, str]) -> float:
+    """How long a connector's configuration lets its checks take, in seconds."""
+    text = properties.get(_LIMIT_KEY, "").strip()
+    return min(int(text[-18:]) / 1000, _LIMIT_MAX_S) if text.isascii() and text.isdigit() else _LIMIT_MAX_S
+
+
+def within_limit(work: Callable[[float, Abort], T], limit_s: float, *, late: str, remedy: str) -> T:
+    """Run what waits for others, and cut it off after the limit: what hangs is an error (``late``, ``remedy``), not a request that does.
+
+    Returns when the work's thread has ended: whoever asks again and again must not leave threads and sockets behind.
     """
+    done: list[T] = []
     raised: list[BaseException] = []
-    limit_s = min(settings.integer("connection.validation.timeout.ms") / 1000, _DATABASE_LIMIT_S)
     abort = Abort()
 
     def run() -> None:
         try:
-            check(flavor, settings, limit_s, abort)
+            done.append(work(limit_s, abort))
         except BaseException as e:  # noqa: BLE001  raised again by the caller's thread
             raised.append(e)
 
-    thread = threading.Thread(target=run, name="database-check", daemon=True)
+    thread = threading.Thread(target=run, name="within-limit", daemon=True)
     thread.start()
     thread.join(limit_s)
     if thread.is_alive():
@@ -177,12 +192,10 @@ def _within_limit(check: DatabaseCheck, flavor: str, settings: Settings) -> None
         while thread.is_alive() and time.monotonic() < given_up_s:
             abort.call()
             thread.join(_CUT_AGAIN_S)
-        raise TransientError(
-            f"the database did not answer within {limit_s * 1000:.0f} ms (connection.validation.timeout.ms); check that database.hostname and "
-            "database.port lead to it, and that nothing between drops packets"
-        )
+        raise TransientError(f"{late} within {limit_s * 1000:.0f} ms ({_LIMIT_KEY}); {remedy}")
     if raised:
         raise raised[0]
+    return done[0]
 
 
 def connector_of(properties: Properties) -> Plugin:

@@ -7,16 +7,20 @@ DefiniteError with the subject and the registry's own reason. Ids never change, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Self
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import httpx
 
+from dblog.abort import Abort
 from dblog.config.named_files import NamedFile, in_memory
 from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError, DefiniteError, TransientError
@@ -177,6 +181,20 @@ class RegistryClient:
         """Give up the connections."""
         self._client.close()
 
+    def cut_by(self, abort: Abort, *, limit_s: float) -> None:
+        """Wait for no byte longer than ``limit_s``, and have ``abort`` cut the connections that are made from now on."""
+        self._timeout_s = min(self._timeout_s, limit_s)
+        self._client.timeout = httpx.Timeout(self._timeout_s)
+
+        def note(event: str, info: Mapping[str, Any]) -> None:
+            if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+                abort.on(partial(_shut_down, info["return_value"].get_extra_info("socket")))
+
+        def watch(request: httpx.Request) -> None:
+            request.extensions["trace"] = note
+
+        self._client.event_hooks = {"request": [watch]}
+
     @property
     def urls(self) -> tuple[str, ...]:
         """Where it is, without logins."""
@@ -334,6 +352,11 @@ class RegistryClient:
         code, message = answer.get("error_code"), answer.get("message")
         number = f", error {code}" if isinstance(code, int) and 0 <= code <= _ERROR_CODE_MAX else ""
         return number + (f": {message}" if self._trusted and isinstance(message, str) else "")
+
+
+def _shut_down(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _segment(subject: str) -> str:

@@ -7,8 +7,10 @@ row, no secret and no part of the statement's text is in it but names and types.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from dblog.abort import Abort
 from dblog.codecs.compatibility import Level, SchemaVersion, check_level
 from dblog.codecs.plan import TablePlan
 from dblog.codecs.schema import Kind, Schema
@@ -42,12 +44,28 @@ STOPS = (
 )
 
 
-def explain(config: Mapping[str, str], worker: Mapping[str, str], statement: str, *, database: str | None) -> dict[str, Any]:
-    """The effects of ``statement`` on a connector's tables. ``config``: secrets resolved. Reads the history topic, asks server and registry."""
+def explain(
+    config: Mapping[str, str], worker: Mapping[str, str], statement: str, *, database: str | None, limit_s: float, abort: Abort
+) -> dict[str, Any]:
+    """The effects of ``statement`` on a connector's tables. ``config``: secrets resolved. Reads the history topic, asks server and registry.
+
+    None of them is waited for longer than ``limit_s``, and ``abort`` cuts them all.
+    """
     parts = parts_of(config, worker, task=0)
+    registries = [converter.registry for converter in parts.encoders.converters() if isinstance(converter, AvroConverter)]
+    try:
+        for registry in registries:
+            registry.cut_by(abort, limit_s=limit_s)
+        return _effects(parts, statement, database, limit_s, abort)
+    finally:
+        for registry in registries:
+            registry.close()
+
+
+def _effects(parts: Parts, statement: str, database: str | None, limit_s: float, abort: Abort) -> dict[str, Any]:
     selection = Selection.from_settings(parts.settings.originals)
     timeline = Timeline(captured=selection.includes)
-    history = parts.history_of()
+    history = parts.history_of(abort)
     try:
         history.recover(timeline)
     finally:
@@ -55,7 +73,9 @@ def explain(config: Mapping[str, str], worker: Mapping[str, str], statement: str
     if not timeline.tables() and not timeline.databases:
         message = "the connector has no schema history yet, so nothing is known of its tables; let it run once, then ask again"
         raise DefiniteError(message)
-    session = parts.dialect.connect(settings_of(parts.settings))
+    where = settings_of(parts.settings)
+    where = replace(where, connect_timeout_s=min(where.connect_timeout_s, limit_s), initial_statements=(), abort=abort)
+    session = parts.dialect.connect(where)
     try:
         parse = parts.dialect.text_parser(session.facts, timeline)
     finally:

@@ -7,6 +7,7 @@ one partition; one that forgets by time is reported, because a table that is qui
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from dblog.abort import Abort
 from dblog.config.named_files import files_in_memory
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.clientlog import ClientLog
@@ -42,15 +44,30 @@ once, 350 records and 0.13 s twenty seconds later (all compressed: 5 400 records
 
 POLL_S = 0.1
 
+ABORT_REQUEST_S = 10.0
+
 
 class KafkaHistoryLog:
     """``readers.history.HistoryLog`` on a topic."""
 
-    def __init__(self, client: Mapping[str, Any], topic: str, *, request_timeout_s: float = 30.0, idle_timeout_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        client: Mapping[str, Any],
+        topic: str,
+        *,
+        request_timeout_s: float = 30.0,
+        idle_timeout_s: float = 30.0,
+        abort: Abort | None = None,
+    ) -> None:
         """``client``: librdkafka properties of the connection (bootstrap.servers, security), files as ``NamedFile``. Connects at first use, not here.
 
-        ``idle_timeout_s``: how long a read may make no progress before it gives up with TransientError.
+        ``idle_timeout_s``: how long a read may make no progress before it gives up with TransientError. ``abort`` ends it between two requests, and these
+        are short then: librdkafka's own waiting cannot be cut.
         """
+        self._aborted = threading.Event()
+        if abort is not None:
+            abort.on(self._aborted.set)
+            request_timeout_s = min(request_timeout_s, ABORT_REQUEST_S)
         self._client = dict(client)
         self._topic = topic
         self._request_timeout_s = request_timeout_s
@@ -104,6 +121,7 @@ class KafkaHistoryLog:
             consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
             idle_s = 0.0
             while True:
+                self._require_wanted()
                 messages: list[Message] = consumer.consume(1000, POLL_S)
                 idle_s = 0.0 if messages else idle_s + POLL_S
                 if idle_s > self._idle_timeout_s:
@@ -173,7 +191,12 @@ class KafkaHistoryLog:
                 )
         return producer
 
+    def _require_wanted(self) -> None:
+        if self._aborted.is_set():
+            raise TransientError(f"the schema history topic {self._topic} was not read in time")
+
     def _partitions(self, client: AdminClient | Consumer) -> int | None:
+        self._require_wanted()
         try:
             # All topics are asked for: a question for one by name makes a broker with auto-creation create it, with retention and no compaction.
             topic = client.list_topics(timeout=self._request_timeout_s).topics.get(self._topic)
@@ -188,6 +211,7 @@ class KafkaHistoryLog:
         return len(topic.partitions) or None
 
     def _warn_of_retention(self, admin: AdminClient) -> None:
+        self._require_wanted()
         resource = ConfigResource(ResourceType.TOPIC, self._topic)
         try:
             settings = admin.describe_configs([resource], request_timeout=self._request_timeout_s)[resource].result(self._request_timeout_s)

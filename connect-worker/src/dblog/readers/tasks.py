@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
 
+from dblog.abort import Abort
 from dblog.clock import Clock, SystemClock
 from dblog.config.connector import parse_connector
 from dblog.config.options import Option, Settings
@@ -46,6 +47,13 @@ class Order(Protocol):
         """The worker's properties."""
 
 
+class HistoryOf(Protocol):
+    """Makes the connector's schema history."""
+
+    def __call__(self, abort: Abort | None = None) -> SchemaHistory:
+        """``abort`` ends reading it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What a configuration makes, before anything is connected."""
@@ -54,7 +62,7 @@ class Parts:
     options: tuple[Option, ...]
     settings: Settings
     encoders: Encoders
-    history_of: Callable[[], SchemaHistory]
+    history_of: HistoryOf
     clock: Clock
 
 
@@ -81,8 +89,8 @@ def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *,
     client = history_client(settings, worker)
     history_topic = settings.text_or_none("schema.history.internal.kafka.topic") or f"{settings.text('topic.prefix')}.dblog.history"
 
-    def history_of() -> SchemaHistory:
-        log = KafkaHistoryLog(client, history_topic)
+    def history_of(abort: Abort | None = None) -> SchemaHistory:
+        log = KafkaHistoryLog(client, history_topic, abort=abort)
         log.ensure_topic()
         return SchemaHistory(log, server=settings.text("topic.prefix"))
 

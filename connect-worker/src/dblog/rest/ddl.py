@@ -12,7 +12,9 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
+from dblog.abort import Abort
 from dblog.cluster.requests import RequestError, bad_request, not_found
+from dblog.cluster.validation import limit_of, within_limit
 from dblog.errors import DefiniteError, TransientError
 from dblog.rest.api import Answer, check, json_body, ready, segment
 
@@ -46,9 +48,18 @@ async def explain(request: HttpRequest) -> Response:
         from dblog.readers.explain import explain as effects  # noqa: PLC0415  what a worker that is never asked need not load
 
         hide: Callable[[str], str] = str
+
+        def ask(limit_s: float, abort: Abort) -> dict[str, Any]:
+            return effects(resolved, worker, statement, database=str(database) if database else None, limit_s=limit_s, abort=abort)
+
         try:
             resolved, hide = found.validator.resolved(config)
-            return effects(resolved, worker, statement, database=str(database) if database else None)
+            return within_limit(
+                ask,
+                limit_of(resolved),
+                late="database, brokers of the schema history and schema registry did not all answer",
+                remedy="see the connector's status for what it waits for, and ask again",
+            )
         except DefiniteError as e:
             raise bad_request(hide(str(e))) from None
         except TransientError as e:
