@@ -8,6 +8,7 @@ spelling of the JMX exporter; contracts: kafka-connect section 7, debezium secti
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -130,13 +131,15 @@ def _worker_families(now: WorkerNumbers) -> Iterable[Metric]:
         "dblog_registry_records_skipped", "Records of the registry's topic that were not understood.", now.registry_records_skipped
     )
     total = GaugeMetricFamily("kafka_connect_worker_connector_total_task_count", "Tasks of a connector here.", labels=["connector"])
+    tasks = Counter(task.connector for task in now.tasks)
     for connector in now.connectors:
-        total.add_metric([connector], sum(task.connector == connector for task in now.tasks))
+        total.add_metric([connector], tasks[connector])
     yield total
+    tasks_in = Counter((task.connector, task.state) for task in now.tasks)
     for state in _TASK_STATES:
         family = GaugeMetricFamily(f"kafka_connect_worker_connector_{state}_task_count", f"Its {state} tasks.", labels=["connector"])
         for connector in now.connectors:
-            family.add_metric([connector], sum(task.connector == connector and task.state == state for task in now.tasks))
+            family.add_metric([connector], tasks_in[(connector, state)])
         yield family
     status = GaugeMetricFamily("kafka_connect_connector_status", "1 for the state a connector is in.", labels=["connector", "status"])
     for connector, state in now.connectors.items():

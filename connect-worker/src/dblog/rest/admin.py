@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 
 from starlette.requests import Request as HttpRequest
@@ -48,8 +49,8 @@ def _health(code: HTTPStatus, word: str, message: str) -> Answer:
 
 
 async def metrics(request: HttpRequest) -> Response:
-    """Prometheus text."""
-    return Response(services(request).metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    """Prometheus text. It is long where there are many connectors, so others are served meanwhile."""
+    return Response(await asyncio.to_thread(services(request).metrics), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 async def list_loggers(_request: HttpRequest) -> Response:
