@@ -130,6 +130,12 @@ def test_a_logger_that_does_not_exist_is_not_made(own_table):  # number 17 of th
 
     assert table.set("no.such", "DEBUG") == []
     assert table.set("dblog.readers.stream", "DEBUG") == ["dblog.readers.stream"]
+    before = table.all()
+    for name in ("dblog.kafka.invented", "dblog.kafka.log.more", "dblog.dialects.mysql.nothing", "dblog.kafka...", "dblog.kafka./log"):
+        assert table.set(name, "DEBUG") == []
+        assert table.get(name) is None
+    assert table.set("dblog.dialects.mysql.session", "DEBUG") == ["dblog.dialects.mysql.session"]
+    assert set(table.all()) - set(before) == {"dblog.dialects.mysql.session"}
     assert "no.such" not in table.all()
     assert {"dblog", "dblog.kafka.log", "dblog.readers", "root"} <= set(table.all())
 
@@ -151,3 +157,16 @@ def test_levels_of_another_process_are_taken_as_they_are():  # number 17
 
     assert there.own() == {"root": "WARN", "dblog.readers": "DEBUG"}
     assert there.passes("dblog.readers.stream", 10)
+
+
+def test_a_level_may_be_written_small_and_one_that_does_not_exist_changes_nothing(capsys):
+    configure_logs()
+
+    assert "root" in logs.TABLE.set("root", "debug")
+    structlog.get_logger("dblog.rest").debug("1")
+    for level in ("LOUD", "", "37"):
+        assert logs.TABLE.set("root", level) == []
+    structlog.get_logger("dblog.rest").debug("2")
+
+    assert [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()] == ["1", "2"]
+    assert logs.TABLE.own()["root"] == "DEBUG"

@@ -286,6 +286,20 @@ def test_what_a_worker_left_half_written_does_not_pause_a_new_connector(kafka, o
     own_worker.wait_for("a", "RUNNING", "RUNNING")
 
 
+def test_levels_that_another_worker_wrote_are_taken_as_it_spells_them_and_unknown_ones_skipped(kafka, own_worker):
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for name, level in (("root", "LOUD"), ("org.apache.kafka", "info"), ("dblog.kafka.nobody", "info"), ("root", "debug")):
+        producer.produce(f"{own_worker.group}-config", key=f"logger-cluster-{name}".encode(), value=json.dumps({"level": level}).encode())
+    assert producer.flush(30) == 0
+
+    until(lambda: own_worker.client.get("/admin/loggers/root").json()["level"] == "DEBUG", what=lambda: "the last record to be taken")
+    lines = [line for line in own_worker.log.read_text().splitlines() if "logger record skipped" in line]
+    assert [word in line for word, line in zip(("LOUD", "org.apache", "nobody"), lines, strict=True)] == [True] * 3
+    assert own_worker.healthy()
+
+
 def test_a_task_that_is_killed_while_the_brokers_are_away_runs_when_they_are_back(own_folder, group):
     times = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}
     with started(Kafka(own_folder / "kafka")) as own, running_worker(own, own_folder, group, times) as worker:

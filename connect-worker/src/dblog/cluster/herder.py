@@ -686,7 +686,10 @@ class Herder:
                 if self.configs.view(name) is not None and self.leads:
                     self._carry_out_restart(self._plan(name, include_tasks=include_tasks, only_failed=only_failed))
             case LoggerRecord(namespace, level):
-                self.set_level(namespace, level)
+                if not self.set_level(namespace, level):
+                    _log.info(
+                        "logger record skipped: this worker has no such logger or level", namespace=namespace[:200], wanted=level[:200]
+                    )
             case _:
                 self._touch()
 

@@ -7,11 +7,12 @@ are hidden here. Levels are Connect's (OFF to ALL), looked up for the nearest an
 from __future__ import annotations
 
 import json
-import re
 import sys
 import threading
 import time
 from collections.abc import Mapping, MutableMapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -23,7 +24,7 @@ ROOT = "root"
 
 _METHOD_LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "exception": 40, "critical": 50, "fatal": 50, "msg": 20}
 _SECRET_WORDS = ("password", "secret", "jaas", "token")
-_MODULE = re.compile(r"dblog\.(dialects|kafka|readers|runtime)(\.\w+){1,3}")
+_TASK_PACKAGES = ("dialects", "kafka", "readers", "runtime")
 _KNOWN_LOGGERS = (
     "dblog",
     "dblog.cli",
@@ -46,6 +47,18 @@ _KNOWN_LOGGERS = (
 """Every logger of the herder's process, and the packages of those in tasks, each of whose modules has one."""
 
 
+@cache
+def _task_modules() -> frozenset[str]:
+    """The modules of those packages; a name that looks like one would be kept for ever, and any client may send millions."""
+    source = Path(__file__).parents[1]
+    files = (file.relative_to(source) for package in _TASK_PACKAGES for file in (source / package).rglob("*.py"))
+    return frozenset(".".join(("dblog", *file.with_suffix("").parts)).removesuffix(".__init__") for file in files)
+
+
+def _exists(name: str) -> bool:
+    return name in _KNOWN_LOGGERS or name in _task_modules()
+
+
 class LevelTable:
     """Levels by logger name, and when each was last set through the worker's interface."""
 
@@ -55,8 +68,9 @@ class LevelTable:
         self._modified_ms: dict[str, int | None] = {ROOT: None}
 
     def set(self, name: str, level: str) -> list[str]:
-        """Set a logger and all below it; the sorted names changed, none for a logger that does not exist."""
-        if name != ROOT and name not in _KNOWN_LOGGERS and not _MODULE.fullmatch(name):
+        """Set a logger and all below it; the sorted names changed, none for a logger or a level that does not exist. A JVM worker writes levels small."""
+        level = level.upper()
+        if level not in LEVELS or (name != ROOT and not _exists(name)):
             return []
         with self._lock:
             names = {name} | {known for known in (*self._levels, *_KNOWN_LOGGERS) if known.startswith(f"{name}.")}
@@ -88,7 +102,7 @@ class LevelTable:
         with self._lock:
             if name in self._levels:
                 return self._levels[name], self._modified_ms.get(name)
-            return (self._effective(name), None) if name in _KNOWN_LOGGERS or _MODULE.fullmatch(name) else None
+            return (self._effective(name), None) if _exists(name) else None
 
     def passes(self, name: str, level: int) -> bool:
         """Whether a line of that level is written."""
