@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
@@ -155,6 +156,39 @@ def test_a_client_that_breaks_off_in_its_body_writes_one_line(worker):  # number
     lines = worker.log.read_text().splitlines()[before:]
     assert len([line for line in lines if "INFO" not in line]) == 0, lines
     assert len([line for line in lines if "went away" in line]) == 1
+
+
+def resident_mib(pid):
+    return next(int(line.split()[1]) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS")) // 1024
+
+
+def test_large_answers_that_nobody_takes_are_bounded_together_and_small_ones_are_served(kafka, servers_folder):
+    with running_worker(kafka, servers_folder, "large-answers") as worker, contextlib.ExitStack() as stack:
+        for number in range(12):
+            schema = {"type": "record", "name": "R", "doc": f"{number}" + "x" * 900_000, "fields": []}
+            assert worker.client.post("/subjects/large/versions", json={"schema": json.dumps(schema)}).status_code == 200
+        whole = worker.client.get("/schemas").content
+        before_mib = resident_mib(worker.process.pid)
+
+        held = [stack.enter_context(raw(worker)) for _ in range(25)]
+        heads = []
+        for client in held:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.sendall(b"GET /schemas HTTP/1.1\r\nhost: a\r\n\r\n")
+            client.settimeout(20)
+            heads.append(client.recv(400))
+
+        refused = [head for head in heads if head.startswith(b"HTTP/1.1 503 ")]
+        assert len(refused) >= 18, len(refused)
+        assert all(b"retry-after: 1" in head for head in refused)
+        assert resident_mib(worker.process.pid) - before_mib < 100
+        assert worker.client.get("/subjects").json() == ["large"]
+        assert worker.client.get("/schemas?limit=0").json() == []
+        assert worker.client.get("/schemas").status_code == 503
+
+        stack.close()
+        answer = until(lambda: answer if (answer := worker.client.get("/schemas")).status_code == 200 else None)
+        assert answer.content == whole
 
 
 # Where a request comes from.

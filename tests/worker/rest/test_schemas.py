@@ -190,6 +190,29 @@ def test_references_are_resolved_and_guarded(registry, subject):
     assert registry.post(f"/subjects/{subject}", json={"schema": schema, "references": latest}).json()["references"] == references
 
 
+def test_lists_have_an_offset_and_a_limit(registry, subject):
+    registry.put(f"/config/{subject}", json={"compatibility": "NONE"})
+    for number in range(4):
+        register(registry, subject, record((f"f{number}", "int", {})))
+    for other in ("x", "y"):
+        register(registry, f"{subject}-{other}", record(("f0", "int", {})))
+    first = registry.get(f"/subjects/{subject}/versions/1").json()["id"]
+    subjects = [subject, f"{subject}-x", f"{subject}-y"]
+
+    def asked(path, **query):
+        return registry.get(path, params={"subjectPrefix": subject, **query}).json()
+
+    assert asked(f"/subjects/{subject}/versions", offset=1, limit=2) == [2, 3]
+    assert asked(f"/subjects/{subject}/versions", offset=3, limit=-1) == [4]
+    assert asked("/subjects", limit=2) == subjects[:2]
+    assert asked("/subjects", offset=2) == subjects[2:]
+    assert [(entry["subject"], entry["version"]) for entry in asked("/schemas", offset=3, limit=2)] == [(subject, 4), (subjects[1], 1)]
+    assert asked(f"/schemas/ids/{first}/subjects", offset=1, limit=1) == subjects[1:2]
+    assert asked(f"/schemas/ids/{first}/versions", limit=1) == [{"subject": subject, "version": 1}]
+    assert asked(f"/subjects/{subject}/versions", limit=0) == []
+    assert registry.get("/subjects?limit=many").json() == {"error_code": 404, "message": "HTTP 404 Not Found"}
+
+
 def test_modes(registry, subject):
     assert registry.get("/mode").json() == {"mode": "READWRITE"}
 

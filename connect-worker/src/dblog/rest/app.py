@@ -23,7 +23,7 @@ from dblog.config.login import Logins
 from dblog.errors import DblogError
 from dblog.rest import admin, connectors, ddl, offsets, plugins, tasks, topics
 from dblog.rest.api import Services, error
-from dblog.rest.guard import Bodies, Origins, Types
+from dblog.rest.guard import Answers, Bodies, Origins, Types
 from dblog.rest.login import Login
 from dblog.rest.readonly import reading_routes
 
@@ -49,7 +49,7 @@ def build_app(
     routes = reading_routes(routes, registry_routes) if reads_only else [*routes, *registry_routes]
     origins = [item.strip() for item in settings.text("access.control.allow.origin").split(",") if item.strip()]
     hosts = settings.items_of("dblog.rest.allowed.hosts")
-    middleware = [Middleware(_Paths), Middleware(Origins, hosts=hosts, origins=origins)]
+    middleware = [Middleware(Answers), Middleware(_Paths), Middleware(Origins, hosts=hosts, origins=origins)]
     if logins is not None:
         middleware.append(Middleware(Login, logins=logins, own_token=services.worker.own_registry.token))
     middleware += [Middleware(Types), Middleware(Bodies)]

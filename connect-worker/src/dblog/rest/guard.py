@@ -1,4 +1,5 @@
-"""What every request passes before its resource: size and time of its body, its type, the host it was sent to, and where it comes from.
+"""What every request passes before its resource: size and time of its body, its type, the host it was sent to, and where it comes from; and what its answer
+passes behind it.
 
 A browser sends a form or plain text to any address without asking, and so requests in its user's name from any page (CSRF). What changes something here must
 say that its body is JSON, which a page of another origin can only do after asking (CORS), and must not come from a page that is not allowed to. A name that
@@ -75,6 +76,62 @@ class Bodies:
 
 
 _TOO_LARGE = f"The request body is larger than {BODY_BYTES_MAX // 1024 // 1024} MiB"
+
+
+ANSWERS_BYTES_MAX = 32 * 1024 * 1024
+"""Of all large answers of one listener that their clients have not taken yet."""
+_SMALL_BYTES = 64 * 1024
+"""An answer that the connection's own buffer holds is not counted, and never refused."""
+
+
+class Answers:
+    """Bounds the bytes of answers that are under way, all of them together: a client that asks and takes nothing must not fill the memory.
+
+    An answer is handed on piece by piece, each when the buffer of its connection has room, so what is counted here is what is held. One that is larger than
+    the bound goes out alone.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._held_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start: Message | None = None
+        refused = False
+
+        async def bounded_send(message: Message) -> None:
+            nonlocal start, refused
+            if refused:
+                return
+            if message["type"] == "http.response.start":
+                # Not yet: what its body is decides.
+                start = message
+                return
+            body = message.get("body", b"")
+            counted_bytes = len(body) if len(body) > _SMALL_BYTES else 0
+            if start is not None and counted_bytes and self._held_bytes and self._held_bytes + counted_bytes > ANSWERS_BYTES_MAX:
+                refused = True
+                answer = error(HTTPStatus.SERVICE_UNAVAILABLE, "Too many large answers are under way at one time; try again")
+                answer.headers["Retry-After"] = "1"
+                await answer(scope, receive, send)
+                return
+            self._held_bytes += counted_bytes
+            try:
+                if start is not None:
+                    head, start = start, None
+                    await send(head)
+                sent_bytes = 0
+                while len(body) - sent_bytes > _SMALL_BYTES:
+                    await send({"type": "http.response.body", "body": body[sent_bytes : sent_bytes + _SMALL_BYTES], "more_body": True})
+                    sent_bytes += _SMALL_BYTES
+                await send({**message, "body": body[sent_bytes:]})
+            finally:
+                self._held_bytes -= counted_bytes
+
+        await self._app(scope, receive, bounded_send)
 
 
 class Origins:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from starlette.requests import Request as HttpRequest
@@ -26,6 +26,10 @@ _READY_LIMIT_S = 30.0
 _DIGITS_MAX = 10
 _SCHEMA_CHARS_MAX = 1_000_000
 
+_LIST_CHARS_MAX = 24 * 1024 * 1024
+"""Of the schemas in one answer, which is in memory three times while it is made."""
+
+_Item = TypeVar("_Item")
 Handler = Callable[[RegistryStore, HttpRequest], Awaitable[object]]
 
 
@@ -84,7 +88,7 @@ def _json(content: object, *, status: int = 200) -> Response:
 
 async def _subjects(store: RegistryStore, request: HttpRequest) -> object:
     prefix = request.query_params.get("subjectPrefix", "")
-    return store.subjects(deleted=_deleted(request), prefix=prefix.removeprefix(":*:"))
+    return _page(request, store.subjects(deleted=_deleted(request), prefix=prefix.removeprefix(":*:")))
 
 
 async def _lookup(store: RegistryStore, request: HttpRequest) -> object:
@@ -104,7 +108,7 @@ async def _delete_subject(store: RegistryStore, request: HttpRequest) -> object:
 
 
 async def _versions(store: RegistryStore, request: HttpRequest) -> object:
-    return [entry.version for entry in store.versions(_subject(request), deleted=_deleted(request))]
+    return _page(request, [entry.version for entry in store.versions(_subject(request), deleted=_deleted(request))])
 
 
 async def _version(store: RegistryStore, request: HttpRequest) -> object:
@@ -122,14 +126,22 @@ async def _delete_version(store: RegistryStore, request: HttpRequest) -> object:
 
 async def _referenced_by(store: RegistryStore, request: HttpRequest) -> object:
     entry = store.version(_subject(request), request.path_params["version"])
-    return [user.id for user in store.all() if any((r.subject, r.version) == (entry.subject, entry.version) for r in user.references)]
+    place = (entry.subject, entry.version)
+    return _page(request, [user.id for user in store.all() if any((r.subject, r.version) == place for r in user.references)])
 
 
 async def _schemas(store: RegistryStore, request: HttpRequest) -> object:
     found = store.all(
         deleted=_deleted(request), prefix=request.query_params.get("subjectPrefix", ""), latest_only=_flag(request, "latestOnly")
     )
-    return [_version_answer(entry) for entry in found]
+    page = _page(request, found)
+    size = sum(len(entry.schema) for entry in page)
+    if size > _LIST_CHARS_MAX:
+        raise RegistryError(
+            42200,
+            f"The schemas asked for have {size} characters, and one answer takes {_LIST_CHARS_MAX}; ask for fewer with offset and limit",
+        )
+    return [_version_answer(entry) for entry in page]
 
 
 async def _types(_store: RegistryStore, _request: HttpRequest) -> object:
@@ -153,11 +165,12 @@ async def _schema_text(store: RegistryStore, request: HttpRequest) -> object:
 
 
 async def _schema_versions(store: RegistryStore, request: HttpRequest) -> object:
-    return [{"subject": entry.subject, "version": entry.version} for entry in store.uses(_id(request), deleted=_deleted(request))]
+    page = _page(request, store.uses(_id(request), deleted=_deleted(request)))
+    return [{"subject": entry.subject, "version": entry.version} for entry in page]
 
 
 async def _schema_subjects(store: RegistryStore, request: HttpRequest) -> object:
-    return list(dict.fromkeys(entry.subject for entry in store.uses(_id(request), deleted=_deleted(request))))
+    return _page(request, list(dict.fromkeys(entry.subject for entry in store.uses(_id(request), deleted=_deleted(request)))))
 
 
 async def _level(store: RegistryStore, request: HttpRequest) -> object:
@@ -254,6 +267,20 @@ def _subject_or_none(request: HttpRequest) -> str | None:
 def _id(request: HttpRequest) -> int:
     text = request.path_params["id"]
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+        raise RegistryError(404, "HTTP 404 Not Found")
+    return int(text)
+
+
+def _page(request: HttpRequest, found: Sequence[_Item]) -> Sequence[_Item]:
+    """Confluent's ``offset`` and ``limit``; a limit below 0 is none."""
+    offset, limit = (_number(request, name, default) for name, default in (("offset", 0), ("limit", -1)))
+    return found[max(0, offset) :][: None if limit < 0 else limit]
+
+
+def _number(request: HttpRequest, name: str, default: int) -> int:
+    text = request.query_params.get(name, str(default))
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX):
         raise RegistryError(404, "HTTP 404 Not Found")
     return int(text)
 
