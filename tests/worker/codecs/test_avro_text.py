@@ -110,6 +110,7 @@ def test_what_a_reader_can_see_makes_a_difference(one, other):
         '["int",["null"]]',
         '{"type":"array"}',
         '[{"type":"fixed","name":"F","size":1},{"type":"record","name":"R","fields":[{"name":"f","type":{"type":"fixed","name":"F","size":2}}]}]',
+        '{"type":"record","name":"C","doc":"half a pair: \\ud800","fields":[]}',
         '{"type":"array","items":' * 5000 + '"int"' + "}" * 5000,
     ],
 )

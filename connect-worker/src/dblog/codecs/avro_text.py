@@ -47,9 +47,14 @@ def canonical_text(text: str, *, names: Names | None = None) -> str:
     _require_levels(schema)
     defined = dict.fromkeys(names or ())
     try:
-        return json.dumps(_schema(schema, "", defined, 0), ensure_ascii=False, separators=(",", ":"))
+        canonical = json.dumps(_schema(schema, "", defined, 0), ensure_ascii=False, separators=(",", ":"))
+        canonical.encode()
     except RecursionError:
         raise DefiniteError(_TOO_DEEP) from None
+    except UnicodeEncodeError:
+        # Half of a surrogate pair can be written in JSON; no record could carry it.
+        raise DefiniteError("the schema's text is not Unicode") from None
+    return canonical
 
 
 def _require_levels(value: Any) -> None:
