@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import hashlib
+import json
 import sys
+import tracemalloc
+import zlib
 from decimal import Decimal
 
 import pytest
@@ -135,6 +139,53 @@ def test_tables_added_later_come_last_and_known_ones_keep_their_progress() -> No
 
 @pytest.mark.parametrize("text", ["", "{}", '{"id": "d", "tables": [{"rows": 1}]}', "[1]", '{"format": 9, "tables": []}'])
 def test_a_text_that_is_no_dump_names_the_offset_field(text: str) -> None:
+    with pytest.raises(DefiniteError, match="dblog_dump"):
+        dump_from_text(text)
+
+
+def packed_text(tables: bytes) -> str:
+    packed = base64.b85encode(zlib.compress(tables, 9)).decode()
+    return json.dumps({"format": 2, "id": "d", "finished": 0, "finished_rows": 0, "joins": 0, "tables": packed})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(packed_text(b"[" + b" " * 300_000_000 + b"]"), id="blanks"),
+        pytest.param(packed_text(b"[" + b"[]," * 5_000_000 + b"[]]"), id="many values"),
+        pytest.param('{"format": 2, "tables": [' + "[]," * 5_000_000 + "[]]}", id="many values that are not packed"),
+    ],
+)
+def test_a_few_kilobytes_that_unpack_to_hundreds_of_megabytes_are_refused_before_they_do(text: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(DefiniteError, match=r"larger than any dump state.*reset the connector's offsets"):
+            dump_from_text(text)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        pytest.param(b"[" * 100_000, id="deep"),
+        pytest.param(b'[{"table": ["a", "b"], "rows": 0, "chunks": 0, "upto": [{"decimal": "x"}]}]', id="no decimal"),
+        pytest.param(b'[{"table": ["a", "b"], "rows": 0, "chunks": 0, "upto": [{"micros": 1e300}]}]', id="no time"),
+        pytest.param(b'[{"table": ["a", "\\ud800"], "rows": 0, "chunks": 0}]', id="half a pair"),
+        pytest.param(b'[{"table": ["a", "b"], "rows": ' + b"9" * 5000 + b', "chunks": 0}]', id="long number"),
+        pytest.param(b'["' + b"x" * 100, id="cut off"),
+    ],
+)
+def test_a_packed_list_that_is_none_names_the_offset_field(tables: bytes) -> None:
+    with pytest.raises(DefiniteError, match="dblog_dump"):
+        dump_from_text(packed_text(tables))
+
+
+def test_a_packed_list_that_ends_too_early_names_the_offset_field() -> None:
+    packed = zlib.compress(json.dumps([hashlib.sha512(str(n).encode()).hexdigest() for n in range(99)]).encode())
+    text = packed_text(b"").replace(base64.b85encode(zlib.compress(b"", 9)).decode(), base64.b85encode(packed[:-40]).decode())
+
     with pytest.raises(DefiniteError, match="dblog_dump"):
         dump_from_text(text)
 

@@ -1,7 +1,14 @@
 """`/connectors/{c}/offsets`: read, alter, reset (KIP-875; kafka-connect contract 1.6 and checklist 29)."""
 
+import base64
 import json
+import re
+import time
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import httpx
 import pytest
 from confluent_kafka import Producer
 from support.worker import until
@@ -129,6 +136,30 @@ def test_an_offset_that_the_connector_could_not_start_from_is_refused(
     assert answer.status_code == 400, answer.text
     assert word in answer.json()["message"]
     assert worker.client.get(url).json() == {"offsets": []}
+
+
+def test_an_offset_that_unpacks_to_hundreds_of_megabytes_costs_neither_memory_nor_other_requests(worker, stopped):
+    def largest_bytes():
+        return int(re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{worker.process.pid}/status").read_text())[1]) * 1024
+
+    table = b'{"table":["a","b"],"rows":0,"chunks":0},'
+    tables = base64.b85encode(zlib.compress(b"[" + table * (300_000_000 // len(table)) + table[:-1] + b"]")).decode()
+    dump = json.dumps({"format": 2, "id": "d", "finished": 0, "finished_rows": 0, "joins": 0, "tables": tables})
+    before_bytes = largest_bytes()
+
+    with ThreadPoolExecutor(1) as pool:
+        url = f"/connectors/{stopped}/offsets"
+        offsets = {"offsets": [{"partition": {"server": "shop"}, "offset": {**PLACE, "dblog_dump": dump}}]}
+        answer = pool.submit(worker.client.patch, url, json=offsets)
+        slowest_s = 0.0
+        while not answer.done():
+            began_s = time.monotonic()
+            assert httpx.get(worker.url).status_code == 200
+            slowest_s = max(slowest_s, time.monotonic() - began_s)
+
+    assert (answer.result().status_code, "reset the connector's offsets" in answer.result().json()["message"]) == (400, True)
+    assert largest_bytes() - before_bytes < 100 << 20
+    assert slowest_s < 1.0
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])

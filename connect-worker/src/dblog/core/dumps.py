@@ -32,6 +32,13 @@ PLAIN_CHARS_MAX = 4096
 TEXT_CHARS_MAX = 500_000
 """Half of what Kafka takes as one message by default. If the list is longer even when packed, the tables under way begin again after a restart."""
 
+PACKED_CHARS_MAX = 1_000_000
+UNPACKED_BYTES_MAX = 16 << 20
+"""Of a list of tables that is read: a kilobyte for each of 15 000. An offset may come from anybody who may write the topic, or alter offsets, and a few
+kilobytes can be unpacked to gigabytes."""
+VALUES_MAX = 1_000_000
+"""Commas in it, which bound its values: each becomes a Python object, and the parser lets no other thread run. A table has four to some fifty."""
+
 Key = tuple[Any, ...]
 """Key column values as statement parameters, in key order; a text that UTF-8 might not hold is its own bytes."""
 
@@ -232,7 +239,7 @@ def dump_to_text(dump: Dump) -> str:
     text = _json(tables)
     if len(text) > PLAIN_CHARS_MAX:
         tables = _packed(text)
-        if len(tables) > TEXT_CHARS_MAX:
+        if len(tables) > TEXT_CHARS_MAX or len(text.encode()) > UNPACKED_BYTES_MAX or text.count(",") > VALUES_MAX:
             tables = _packed(_json([_table_to_json(t if t.done else TableDump(table=t.table)) for t in kept]))
     return _json({**value, "tables": tables})
 
@@ -245,10 +252,36 @@ def _packed(text: str) -> str:
     return base64.b85encode(zlib.compress(text.encode(), 6)).decode()
 
 
+def _unpacked(tables: str) -> bytes:
+    if len(tables) > PACKED_CHARS_MAX:
+        raise DefiniteError(_TOO_LARGE)
+    unpacking = zlib.decompressobj()
+    text = unpacking.decompress(base64.b85decode(tables), UNPACKED_BYTES_MAX + 1)
+    if len(text) <= UNPACKED_BYTES_MAX and not unpacking.eof:
+        raise ValueError("the packed list of tables ends too early")
+    return text
+
+
+def _loaded(text: bytes) -> Any:
+    if len(text) > UNPACKED_BYTES_MAX or text.count(b",") > VALUES_MAX:
+        raise DefiniteError(_TOO_LARGE)
+    value = json.loads(text)
+    if b"\\u" in text:
+        # Half of a surrogate pair can be written with \u and nowhere else; this state could not be written again.
+        _json(value).encode()
+    return value
+
+
+_TOO_LARGE = (
+    f"the offset's field dblog_dump is larger than any dump state that this version writes ({PACKED_CHARS_MAX} characters packed, "
+    f"{UNPACKED_BYTES_MAX >> 20} MiB or {VALUES_MAX} values unpacked); reset the connector's offsets to dump anew"
+)
+
+
 def dump_from_text(text: str) -> Dump:
     """The reverse of ``dump_to_text``; a text that is not one raises DefiniteError naming the offset field."""
     try:
-        value = json.loads(text)
+        value = _loaded(text.encode())
         tables = value["tables"]
         if value["format"] != FORMAT:
             message = (
@@ -256,7 +289,7 @@ def dump_from_text(text: str) -> Dump:
             )
             raise DefiniteError(message)
         if isinstance(tables, str):
-            tables = json.loads(zlib.decompress(base64.b85decode(tables)))
+            tables = _loaded(_unpacked(tables))
         return dump_of(
             value["id"],
             (_table_from_json(t) for t in tables),
@@ -264,7 +297,7 @@ def dump_from_text(text: str) -> Dump:
             finished_rows=value["finished_rows"],
             joins=value["joins"],
         )
-    except (ValueError, KeyError, TypeError, zlib.error) as e:
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, zlib.error) as e:
         message = "the offset's field dblog_dump is not a dump state; reset the connector's offsets to dump anew"
         raise DefiniteError(message) from e
 

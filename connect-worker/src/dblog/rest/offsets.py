@@ -13,7 +13,7 @@ from dblog.cluster.requests import AlterOffsets, ResetOffsets, bad_request, not_
 from dblog.config.plugins import find_connector
 from dblog.errors import ConfigError, DefiniteError
 from dblog.model import OffsetMap
-from dblog.rest.api import Answer, Services, ask, parsed, ready, segment
+from dblog.rest.api import Answer, Services, ask, check, parsed, ready, segment
 
 _DONE = (
     "The Connect framework-managed offsets for this connector have been {} successfully. However, if this connector manages offsets "
@@ -35,7 +35,8 @@ async def alter(request: HttpRequest) -> Response:
     found = await ready(request)
     changes = _changes(parsed(await request.body()))
     name = segment(request, "connector")
-    _require_usable(found, name, changes)
+    # In a thread: an offset may hold the state of a dump of thousands of tables.
+    await check(request, lambda: _require_usable(found, name, changes))
     await ask(request, AlterOffsets(name, changes))
     return Answer({"message": _DONE.format("altered", "altered")})
 
