@@ -77,6 +77,43 @@ def test_what_is_hidden_in_this_process_is_in_no_line(capsys, form):
     assert ("canary" in out, out.count("${file:a:b}")) == (False, 4)
 
 
+@pytest.mark.parametrize("form", ["json", "plain"])
+def test_a_trace_of_thousands_of_lines_is_its_beginning_and_its_end(capsys, form):
+    def even(number):
+        return odd(number + 1)
+
+    def odd(number):
+        return even(number + 1)
+
+    configure_logs(format=form)
+    try:
+        even(0)
+    except RecursionError as e:
+        structlog.get_logger("dblog.rest").error("failed", exc_info=e)
+    try:
+        raise ValueError("x" * 5_000_000 + "the end")
+    except ValueError as e:
+        structlog.get_logger("dblog.rest").error("failed", exc_info=e)
+
+    out = capsys.readouterr().out
+    assert "even(0)" in out
+    assert "RecursionError: maximum recursion depth exceeded" in out
+    assert "xthe end" in out
+    assert len(out.replace("\\n", "\n").splitlines()) < 130
+    assert len(out) < 60_000
+
+
+@pytest.mark.parametrize("form", ["json", "plain"])
+def test_a_name_that_is_no_unicode_is_written_with_its_bytes_as_numbers(form, tmp_path, monkeypatch):
+    file = tmp_path / "out"
+    with file.open("w", encoding="utf-8") as out:
+        monkeypatch.setattr("sys.stdout", out)
+        configure_logs(format=form)
+        structlog.get_logger("dblog.rest").info("failed", column=b"b\xff".decode(errors="surrogateescape"))
+
+    assert "b\\udcff" in file.read_text(encoding="utf-8")
+
+
 def test_fields_that_are_named_like_secrets_are_hidden(capsys):
     configure_logs()
 

@@ -10,6 +10,7 @@ import json
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Mapping, MutableMapping
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,8 @@ ROOT = "root"
 _METHOD_LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "exception": 40, "critical": 50, "fatal": 50, "msg": 20}
 _SECRET_WORDS = ("password", "secret", "jaas", "token")
 _TASK_PACKAGES = ("dialects", "kafka", "readers", "runtime")
+_TRACE_LINES_MAX = 100
+_TRACE_CHARS_MAX = 40_000
 _KNOWN_LOGGERS = (
     "dblog",
     "dblog.cli",
@@ -130,7 +133,8 @@ class _Line:
         self.name = name
 
     def msg(self, text: str) -> None:
-        sys.stdout.write(text + "\n")
+        # A name in it may be a database's bytes that are no UTF-8.
+        sys.stdout.write(text.encode(errors="backslashreplace").decode() + "\n")
         sys.stdout.flush()
 
     debug = info = warning = warn = error = critical = fatal = exception = log = msg
@@ -170,6 +174,18 @@ _CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x0A), *range(0x0B, 0x20
 """What moves a terminal's cursor or begins a line for some readers, as JSON writes it."""
 
 
+def shortened(trace: str) -> str:
+    """A trace's beginning and end: one of a recursion has thousands of lines."""
+    lines = trace.split("\n")
+    if len(lines) > _TRACE_LINES_MAX:
+        half = _TRACE_LINES_MAX // 2
+        trace = "\n".join([*lines[:half], f"  ... {len(lines) - 2 * half} lines left out ...", *lines[-half:]])
+    if len(trace) > _TRACE_CHARS_MAX:
+        half = _TRACE_CHARS_MAX // 2
+        trace = f"{trace[:half]}... {len(trace) - 2 * half} characters left out ...{trace[-half:]}"
+    return trace
+
+
 def configure_logs(*, format: str = "json", level: str = "INFO") -> None:  # noqa: A002  the option's name
     """Set up structlog for this process; called once by the composition root, before the first line."""
     TABLE.set(ROOT, level.upper())
@@ -178,7 +194,7 @@ def configure_logs(*, format: str = "json", level: str = "INFO") -> None:  # noq
             _filter,
             structlog.contextvars.merge_contextvars,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
+            structlog.processors.ExceptionRenderer(lambda exc_info: shortened("".join(traceback.format_exception(*exc_info)).rstrip("\n"))),
             _hide,
             _plain if format == "plain" else _json,
         ],

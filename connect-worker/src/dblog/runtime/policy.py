@@ -9,6 +9,7 @@ from __future__ import annotations
 import traceback
 
 from dblog.errors import DblogError, DefiniteError, TransientError
+from dblog.observe.logs import shortened
 
 
 def may_retry(error: BaseException) -> bool:
@@ -29,7 +30,7 @@ def trace_of(error: BaseException) -> str:
                 lines.append(f"Caused by: {type(cause).__module__}.{type(cause).__name__}")
             cause = cause.__cause__
         return "\n".join(lines)
-    text = "".join(traceback.format_exception(error))
+    text = shortened("".join(traceback.format_exception(error)))
     return f"Unexpected {type(error).__name__}: this is a bug in dblog, please report it with this trace.\n{text}"
 
 
