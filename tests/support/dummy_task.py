@@ -1,7 +1,8 @@
 """A task program without a source: it obeys the control channel and does what its configuration asks for.
 
 ``dummy.echo``: file that gets the start message. ``dummy.behaviour``: run (default), fail, exit, deaf (never stops), silent (never says
-RUNNING), waiting (says what it waits for, and writes librdkafka's lines).
+RUNNING), waiting (says what it waits for, and writes librdkafka's lines), lines (sends what ``dummy.lines`` has, as it is), endless (sends a line without
+end).
 """
 
 import ctypes
@@ -35,6 +36,11 @@ def main() -> int:
     if behaviour == "fail":
         say({"type": "state", "state": "FAILED", "trace": f"no luck with {config.get('database.password')}"})
         return 1
+    if behaviour == "lines":
+        control.sendall(config["dummy.lines"].encode() + b"\n")
+    if behaviour == "endless":
+        while True:
+            control.sendall(b"x" * 65536)
     if behaviour == "exit":
         print("last words of the dummy", file=sys.stderr)
         return 3

@@ -4,9 +4,11 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from dblog.cluster.decisions import Phase
 from dblog.cluster.herder import Herder
+from dblog.cluster.processes import Said
 from dblog.cluster.program import TaskProgram
-from dblog.cluster.records import State, TaskId, TopicUse
+from dblog.cluster.records import State, Target, TaskId, TopicUse
 from dblog.config.worker import read_worker_config
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.group import Standing
@@ -265,6 +267,40 @@ def test_a_trace_of_any_length_fits_its_record(herder):  # number 10
     herder._say_connector("a", State.FAILED, "x" * 3_000_000)
 
     assert max(len(value) for _, value in herder.statuses.log.put) < 300_000
+
+
+def alive(herder, name):
+    """A connector's task, as if its process ran."""
+    task = SimpleNamespace(id=TaskId(name, 0), config=CONFIG, target=Target.STARTED, phase=Phase.ALIVE, run=len(herder._by_run) + 1)
+    task.__dict__.update(hide=str, state=State.UNASSIGNED, waits=None, metrics={})
+    herder._tasks[task.id] = herder._by_run[task.run] = task
+    return task
+
+
+def test_a_trace_that_is_no_unicode_is_stored_with_its_bytes_as_numbers(herder):
+    turn(herder)
+
+    alive(herder, "a")
+    herder._on_process_event(Said(1, {"type": "state", "state": "FAILED", "trace": b"b\xff".decode(errors="surrogateescape")}))
+    turn(herder)
+    herder.statuses.log.read_back()
+
+    assert herder.task_status(TaskId("a", 0)).trace == "b\\udcff"
+
+
+def test_a_message_that_cannot_be_handled_fails_its_task_and_no_other(herder):
+    turn(herder)
+    alive(herder, "a")
+    alive(herder, "b")
+
+    herder._on_process_event(Said(1, {"type": "metrics", "values": {"lag_ms": 10**400}}))
+    herder._on_process_event(Said(2, {"type": "state", "state": "RUNNING"}))
+    turn(herder)
+    herder.statuses.log.read_back()
+
+    failed = herder.task_status(TaskId("a", 0))
+    assert (failed.state, "could not be handled (OverflowError)" in failed.trace) == (State.FAILED, True)
+    assert herder.task_status(TaskId("b", 0)).state is State.RUNNING
 
 
 def test_topics_in_use_go_with_their_connector(herder):  # number 17 of the worker's safety

@@ -1,5 +1,6 @@
 """Task processes without Kafka: conversation, orderly and forced ends, and what is known of a death."""
 
+import itertools
 import os
 import queue
 import signal
@@ -115,6 +116,36 @@ def test_what_a_child_said_last_is_heard_before_its_death(table, events):
 
     assert said(events, "state")["state"] == "FAILED"
     assert died(events).exit_code == 1
+
+
+def test_what_is_no_unicode_in_a_childs_texts_arrives_as_numbers(table, events):
+    line = r'{"type": "odd", "a\ud800": ["b\udcff", {"c": "\ud83d\ude00 \u00fc", "n": 1}]}'
+    table.start(TASK, start_message("lines", **{"dummy.lines": line}))
+
+    assert said(events, "odd") == {"type": "odd", "a\\ud800": ["b\\udcff", {"c": "😀 ü", "n": 1}]}
+
+
+def test_lines_that_are_no_messages_are_passed_over(table, events):
+    lines = ["[" * 100_000, "{", "1", "9" * 5000, "[]", '{"type": "last"}']
+    table.start(TASK, start_message("lines", **{"dummy.lines": "\n".join(lines)}))
+
+    assert said(events, "last") == {"type": "last"}
+
+
+def test_a_child_that_sends_a_line_without_end_is_killed_and_the_others_are_heard(table, events):
+    table.start(TASK, start_message("endless"))
+    run = table.start(TaskId("b", 0), start_message())
+
+    seen = list(itertools.islice(all_of(events), 4))
+
+    assert [event.signal_number for event in seen if isinstance(event, Died)] == [signal.SIGKILL]
+    assert [event.message["type"] for event in seen if isinstance(event, Said) and event.run == run] == ["topic", "metrics", "state"]
+
+
+def test_a_value_that_is_no_unicode_reaches_the_child_and_the_others_are_started(table, events):
+    table.start(TASK, start_message(odd=b"\xff".decode(errors="surrogateescape")))
+
+    assert said(events, "state")["state"] == "RUNNING"
 
 
 def test_the_last_lines_of_the_error_output_are_kept(table, events, capfd):

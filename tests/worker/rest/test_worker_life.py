@@ -85,6 +85,25 @@ def test_what_a_task_waits_for_is_in_its_status_and_once_in_the_log(own_worker):
     assert "trace" not in own_worker.wait_for("a", "PAUSED", "PAUSED")["tasks"][0]
 
 
+def test_a_task_that_says_what_nobody_can_store_fails_alone_and_does_so_again_after_a_restart(own_worker):
+    lines = [
+        r'{"type": "state", "state": "FAILED", "trace": "the column b\udcff"}',
+        '{"type": "metrics", "values": {"lag_ms": 1' + "0" * 400 + "}}",
+    ]
+    for name, line in zip("ab", lines, strict=True):
+        own_worker.create(name, dummy_behaviour="lines", dummy_lines=line)
+    own_worker.create("c")
+
+    assert r"the column b\udcff" in own_worker.wait_for("a", "RUNNING", "FAILED")["tasks"][0]["trace"]
+    assert "could not be handled" in own_worker.wait_for("b", "RUNNING", "FAILED")["tasks"][0]["trace"]
+    own_worker.wait_for("c", "RUNNING", "RUNNING")
+    own_worker.process.stop()
+    own_worker.process.start()
+    own_worker.wait_for("a", "RUNNING", "FAILED")
+    own_worker.wait_for("b", "RUNNING", "FAILED")
+    own_worker.wait_for("c", "RUNNING", "RUNNING")
+
+
 def test_a_killed_task_is_started_again_by_itself_and_its_status_says_so(own_worker, own_folder):
     echo = own_folder / "echo"
     own_worker.create("a", dummy_echo=str(echo))

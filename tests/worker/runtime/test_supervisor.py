@@ -289,6 +289,35 @@ def test_a_bug_is_failed_with_its_trace(world: World) -> None:
     assert "two and two" in failed["trace"]
 
 
+def test_a_name_that_is_no_unicode_and_a_list_without_end_are_reported_as_a_text_that_can_be_stored(world: World) -> None:
+    name = b"b\xff".decode(errors="surrogateescape")
+    world.poll_errors[1] = DefiniteError(f"the column {name} is unknown: " + "x" * 20_000_000)
+    world.start()
+
+    failed = world.wait_state("FAILED")
+
+    assert "the column b\\udcff is unknown" in failed["trace"]
+    assert len(failed["trace"].encode()) < 2_000_000
+
+
+def test_a_bug_that_recurses_is_failed_with_the_beginning_and_the_end_of_its_trace(world: World) -> None:
+    def even() -> None:
+        odd()
+
+    def odd() -> None:
+        even()
+
+    with pytest.raises(RecursionError) as recursion:
+        even()
+    world.poll_errors[1] = recursion.value
+    world.start()
+
+    failed = world.wait_state("FAILED")
+
+    assert "maximum recursion depth" in failed["trace"]
+    assert failed["trace"].count("\n") < 130
+
+
 def test_trying_again_ends_after_the_retry_timeout(world: World) -> None:
     world.start_errors = [TransientError("the registry is away")] * 100
     world.start(**{"dblog.retry.timeout.ms": "500"})

@@ -932,9 +932,23 @@ class Herder:
         unit = self._by_run.get(said.run)
         if unit is None:
             return
-        match said.message:
+        try:
+            self._take_message(unit, said.message)
+        except Exception as e:  # noqa: BLE001  whatever it is, it is one task's
+            # One child must not end the worker, and all the others with it.
+            _log.error("a task's message cannot be handled; the task fails", task=str(unit.id), exc_info=e)
+            if unit.phase is Phase.ALIVE:
+                self._fail(
+                    unit,
+                    f"A message of the task could not be handled ({type(e).__name__}): a bug in dblog; the worker's log has its trace.",
+                )
+                if unit.run is not None:
+                    self._processes.stop(unit.run, limit_s=self._stop_limit_s)
+
+    def _take_message(self, unit: _Task, message: Mapping[str, Any]) -> None:
+        match message:
             case {"type": "state", "state": str(state)} if unit.phase is Phase.ALIVE:
-                self._on_state(unit, state, said.message.get("trace"))
+                self._on_state(unit, state, message.get("trace"))
             case {"type": "topic", "topic": str(topic)}:
                 if self._tracks_topics:
                     use = TopicUse(topic=topic, connector=unit.id.connector, task=unit.id.task, discovered_ms=self._clock.now_us() // 1000)
@@ -1027,6 +1041,9 @@ class Herder:
         _log.info("task state", task=str(task), state=state.value, **reason)
 
     def _status(self, state: State, trace: str | None, version: str | None) -> Status:
+        if trace is not None:
+            # A name in it may be a database's bytes that are no UTF-8.
+            trace = trace.encode(errors="backslashreplace").decode()
         if trace is not None and len(trace) > _TRACE_CHARS_MAX:
             trace = f"{trace[:_TRACE_CHARS_MAX]}... ({len(trace) - _TRACE_CHARS_MAX} characters more)"
         return Status(state=state, worker_id=self.worker.worker_id, generation=self.generation, trace=trace, version=version)

@@ -31,7 +31,8 @@ from dblog.kafka.clientlog import ClientLog, is_client_line
 
 _log = structlog.get_logger("dblog.cluster.processes")
 
-_LINE_BYTES_MAX = 16 << 20
+_LINE_BYTES_MAX = 8 << 20
+"""Of a child's message; ``runtime/supervisor.py`` cuts its traces far below."""
 _READ_BYTES = 1 << 16
 _LAST_LINES = 40
 _IDLE_S = 5.0
@@ -252,7 +253,8 @@ class ProcessTable:
         child = self._children.get(run)
         if child is None or not child.control_open:
             return
-        child.outgoing += json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        # In ASCII: an environment variable that a placeholder names may hold what is no UTF-8.
+        child.outgoing += json.dumps(message, separators=(",", ":")).encode() + b"\n"
         self._converse(child, selectors.EVENT_WRITE)
 
     def _converse(self, child: _Child, mask: int) -> None:
@@ -273,8 +275,9 @@ class ProcessTable:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if child.outgoing else 0)
             self._selector.modify(child.control, events, lambda m: self._converse(child, m))
 
-    def _read(self, child: _Child) -> None:
-        while True:
+    def _read(self, child: _Child, *, to_end: bool = False) -> None:
+        """Take what has come; without ``to_end`` one piece of it, so that a child that never pauses does not keep the others waiting."""
+        while child.control_open:
             try:
                 data = child.control.recv(_READ_BYTES)
             except BlockingIOError:
@@ -284,20 +287,32 @@ class ProcessTable:
             if not data:
                 self._close_control(child)
                 break
-            child.incoming += data
-        *lines, rest = child.incoming.split(b"\n")
-        child.incoming = bytearray(rest)
-        if len(rest) > _LINE_BYTES_MAX:
+            self._take_lines(child, data)
+            if not to_end:
+                break
+
+    def _take_lines(self, child: _Child, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            child.incoming += line
+            whole, child.incoming = child.incoming, bytearray()
+            self._take_line(child, whole)
+        child.incoming += rest
+        if len(child.incoming) > _LINE_BYTES_MAX:
             _log.error("a task's process sends a line without end; it is killed", task=str(child.task))
             child.begun.end()
-        for line in lines:
-            try:
-                message = json.loads(line)
-            except ValueError:
-                _log.warning("a task's process said what is not JSON", task=str(child.task))
-                continue
-            if isinstance(message, dict):
-                self._on_event(Said(child.run, message))
+            self._close_control(child)
+
+    def _take_line(self, child: _Child, line: bytearray) -> None:
+        try:
+            message = json.loads(line)
+            if b"\\u" in line:
+                message = _encodable(message)
+        except (ValueError, RecursionError):
+            _log.warning("a task's process said what is not JSON", task=str(child.task))
+            return
+        if isinstance(message, dict):
+            self._on_event(Said(child.run, message))
 
     def _close_control(self, child: _Child) -> None:
         if child.control_open:
@@ -348,7 +363,7 @@ class ProcessTable:
                     child.kill_at_s = now_s + _IDLE_S
                 continue
             if child.control_open:
-                self._read(child)
+                self._read(child, to_end=True)
                 self._close_control(child)
             self._listen(child)
             if child.process.stderr is not None and not child.process.stderr.closed:
@@ -368,3 +383,16 @@ class ProcessTable:
                     forced=child.forced,
                 )
             )
+
+
+def _encodable(value: Any) -> Any:
+    """A JSON value in whose texts half of a surrogate pair, which no record and no answer could carry, is written as its number."""
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case dict():
+            return {_encodable(name): _encodable(part) for name, part in value.items()}
+        case list():
+            return [_encodable(part) for part in value]
+        case _:
+            return value

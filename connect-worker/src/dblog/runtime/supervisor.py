@@ -60,6 +60,8 @@ AWAY_REPORTED_S = 3.0
 """A broker that is chosen anew is away for a moment; that is not worth a status."""
 
 DUMP_FLUSH_INTERVAL_S = 1.0
+TRACE_CHARS_MAX = 1_000_000
+"""Of what is reported to the herder, which takes secrets out of it before it keeps the first 60 000."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,6 +414,9 @@ class Supervisor:
             self._state(state, waits)
 
     def _state(self, state: str, trace: str | None = None) -> None:
+        if trace is not None:
+            # A name in it may be a server's bytes that are no UTF-8, and a list of names may be long.
+            trace = trace[:TRACE_CHARS_MAX].encode(errors="backslashreplace").decode()
         self._control.send({"type": "state", "state": state, "trace": trace})
 
 
