@@ -180,5 +180,6 @@ def worker_numbers(herder: Herder, registry: RegistryStore | None) -> WorkerNumb
         connectors={name: state.value.lower() for name, state in now.connectors.items()},
         tasks=tuple(tasks),
         startup_counts=herder.startup_counts(),
+        records_skipped=herder.records_skipped(),
         registry_records_skipped=registry.skipped if registry is not None else 0,
     )

@@ -1,8 +1,12 @@
 """The internal topics' records, byte for byte as Kafka Connect 4.3 writes them (kafka-connect contract, section 4)."""
 
+import json
+from dataclasses import replace
+
 import pytest
 from dblog.cluster import records
 from dblog.cluster.records import (
+    TASKS_MAX,
     CommitRecord,
     ConnectorRecord,
     ConnectorStatusRecord,
@@ -21,8 +25,12 @@ from dblog.cluster.records import (
     TopicUseRecord,
     read_config_record,
     read_offset_key,
+    read_offset_value,
     read_status_record,
 )
+from dblog.cluster.state import ConfigState, StatusState
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize(
@@ -119,6 +127,16 @@ def test_a_config_record_of_connect_is_understood(key, value, read):
         (b"commit-inv", b'{"tasks":"two"}'),
         (b"target-state-inv", b'{"state":"SLEEPING"}'),
         (b"something-new", b'{"a":1}'),
+        (b"commit-inv", b'{"tasks":1000000000}'),
+        (b"commit-inv", b'{"tasks":-1}'),
+        (b"commit-inv", b'{"tasks":true}'),
+        (b"tasks-fencing-inv", b'{"task-count":1e5}'),
+        (b"task-inv-" + b"9" * 5000, b'{"properties":{}}'),
+        (b"connector-inv", b"[" * 100_000),
+        (b"connector-inv", b'{"properties":{"a":' + b"9" * 5000 + b"}}"),
+        (b"connector-inv", b'{"properties":{"a":"\\ud800"}}'),
+        (b"connector-inv", b'{"properties":{"a":"\xff"}}'),
+        (b"session-key", b'{"key":"a","algorithm":"b","creation-timestamp":' + b"9" * 4000 + b"}"),
     ],
 )
 def test_a_config_record_that_cannot_be_read_is_skipped(key, value):
@@ -150,6 +168,16 @@ def test_status_records_and_their_tombstones_are_understood():
         (b"status-topic-:connector-a", None),
         (b"status-topic-a", None),
         (b"other", None),
+        (b"status-task-a-" + b"9" * 5000, None),
+        (b"status-task-a-10000", None),
+        (b"status-connector-a", b"[" * 100_000),
+        (b"status-connector-a", b'{"state":"RUNNING","worker_id":"h","generation":' + b"9" * 4000 + b"}"),
+        (b"status-connector-a", b'{"state":"RUNNING","worker_id":"h","generation":true}'),
+        (b"status-connector-a", b'{"state":"RUNNING","worker_id":"h","generation":1,"trace":"\\udcff"}'),
+        (
+            b"status-topic-t:connector-a",
+            b'{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":' + b"9" * 4000 + b"}}",
+        ),
     ],
 )
 def test_a_status_record_that_cannot_be_read_is_skipped(key, value):
@@ -162,3 +190,82 @@ def test_an_offset_key_gives_connector_and_partition_in_their_order():
     assert read_offset_key(b'["inv"]') is None
     assert read_offset_key(b"inv") is None
     assert read_offset_key(None) is None
+
+
+@pytest.mark.parametrize(
+    "key", [b"[" * 100_000, b'["a",{"b":{"c":1}}]', b'["\\ud800",{}]', b'["a",{"b":' + b"9" * 5000 + b"}]", b'["\xff",{}]', b"null"]
+)
+def test_an_offset_key_that_could_not_be_written_again_is_skipped(key):
+    assert read_offset_key(key) is None
+
+
+@pytest.mark.parametrize(
+    "value", [b"[" * 100_000, b'{"pos":{"a":1}}', b'{"file":"\\ud800"}', b'{"pos":' + b"9" * 5000 + b"}", b"[]", b"null"]
+)
+def test_an_offset_that_could_not_be_written_again_is_skipped(value):
+    assert read_offset_value(value) is None
+
+
+ODD_TEXTS = st.one_of(st.text(max_size=5), st.sampled_from(["RUNNING", "STARTED", "\ud800", "\udcff", "a-0", "\0\n"]))
+ODD = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-5, 5),
+        st.floats(),
+        st.sampled_from([10**9, 2**53 - 1, 2**53, 10**4000]),
+        ODD_TEXTS,
+    ),
+    lambda part: st.one_of(st.lists(part, max_size=3), st.dictionaries(ODD_TEXTS, part, max_size=3)),
+    max_leaves=5,
+)
+FIELDS = "properties tasks task-count state state.v2 include-tasks only-failed key algorithm creation-timestamp level trace worker_id generation version topic"
+BODIES = st.one_of(
+    st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS.split(), ODD)),
+    st.fixed_dictionaries({"state": st.sampled_from(["RUNNING", "PAUSED"]), "worker_id": st.just("w"), "generation": ODD}),
+    st.fixed_dictionaries({"topic": st.fixed_dictionaries({"name": ODD, "connector": ODD, "task": ODD, "discoverTimestamp": ODD})}),
+    st.fixed_dictionaries({"properties": st.dictionaries(ODD_TEXTS, ODD, max_size=2)}),
+    ODD,
+)
+VALUES = st.one_of(
+    st.none(),
+    BODIES.map(lambda body: json.dumps(body).encode()),
+    BODIES.map(lambda body: json.dumps(body, ensure_ascii=False).encode(errors="surrogatepass")),
+    st.binary(max_size=20),
+    st.sampled_from([b"[" * 100_000, b'{"a":' * 990 + b"1" + b"}" * 990, b'{"generation":' + b"9" * 5000 + b"}"]),
+)
+NAMES = st.one_of(st.text(max_size=4), st.sampled_from(["v", "v-0", "v-1", "v-" + "9" * 5000, "t:connector-v", "v-²"]))
+KINDS = "connector- task- commit- target-state- restart-connector- tasks-fencing- session-key logger-cluster- status-connector- status-task- status-topic-"
+KEYS = st.one_of(
+    st.builds(lambda kind, name: f"{kind}{name}".encode(), st.sampled_from(KINDS.split()), NAMES),
+    st.builds(lambda name, partition: json.dumps([name, partition]).encode(), ODD_TEXTS, ODD),
+    st.binary(max_size=20),
+    st.none(),
+)
+
+
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.lists(st.tuples(KEYS, VALUES), max_size=6))
+def test_whatever_the_records_are_reading_and_folding_them_raises_nothing_and_what_is_known_can_be_written_and_answered(written):
+    config, status = ConfigState(), StatusState()
+    for key, value in written:
+        if (known := read_config_record(key, value)) is not None:
+            config.apply(known)
+        if (said := read_status_record(key, value)) is not None:
+            status.apply(said)
+        if (of := read_offset_key(key)) is not None:
+            json.dumps(of)
+            offset = None if value is None else read_offset_value(value)
+            records.offset_record(*of, offset)
+
+    for name, view in config.views().items():
+        assert len(view.tasks) <= TASKS_MAX
+        records.connector_record(name, view.config)
+    for name, known in status.connectors.items():
+        records.connector_status_record(name, replace(known, generation=status.generation_max()))
+    for name, tasks in status.tasks.items():
+        for number, known in tasks.items():
+            records.task_status_record(TaskId(name, number), known)
+    for connector, topics in status.topics.items():
+        for topic, use in topics.items():
+            records.topic_use_record(topic, connector, use)

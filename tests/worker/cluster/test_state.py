@@ -161,3 +161,13 @@ def test_a_new_worker_starts_above_every_generation_in_the_topic():
 
     assert view.generation_max() == 9
     assert StatusState().generation_max() == 0
+
+
+def test_a_commit_of_more_tasks_than_there_are_costs_nothing():
+    state = ConfigState()
+    state.apply(ConnectorRecord("a", {}))
+
+    state.apply(CommitRecord("a", 10**12))
+
+    view = state.view("a")
+    assert (view.consistent, view.tasks) == (False, ())

@@ -3,12 +3,14 @@
 import threading
 
 import pytest
+import structlog
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.admin import TopicWanted, ensure_topics, wait_for_brokers
 from dblog.kafka.fenced import Write
-from dblog.kafka.log import CompactedLog, TopicReplacedError
+from dblog.kafka.log import CompactedLog, TopicReplacedError, UnreadableRecordError
+from dblog.observe.logs import configure_logs
 from stack import Kafka
 from support.servers import started
 from support.worker import until
@@ -78,6 +80,35 @@ def test_the_end_of_a_topic_whose_last_record_is_a_transactions_marker_is_found(
         follower.read_to_end(limit_s=30)
     finally:
         follower.stop()
+
+
+def test_a_record_that_its_reader_cannot_take_is_skipped_with_its_topic_key_and_offset(kafka, topic, log, capsys):
+    seen = []
+
+    def take(record):
+        if record.key == b"odd\n\xff":
+            raise RecursionError
+        if record.key == b"k" * 5000:
+            raise UnreadableRecordError("it is none that this version knows")
+        seen.append(record.key)
+
+    for key in (b"a", b"odd\n\xff", b"k" * 5000, b"b"):
+        log.put(key, b"v", limit_s=30)
+    configure_logs(format="plain")
+    later = log_of(kafka, topic, take)
+    try:
+        later.start(limit_s=30)
+        log.put(b"c", b"v", limit_s=30)
+        until(lambda: b"c" in seen)
+    finally:
+        later.stop()
+        structlog.reset_defaults()
+
+    assert (sorted(seen), later.skipped, later.ended) == ([b"a", b"b", b"c"], 2, None)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "record skipped" in line]
+    assert all(" ERROR " in line and f" topic={topic} " in line and " offset=" in line for line in lines)
+    assert any(r"key=odd\n� reason=it cannot be read (RecursionError)" in line for line in lines)
+    assert any(f"key={'k' * 120} reason=it is none that this version knows" in line for line in lines)
 
 
 def test_writers_in_many_threads_all_see_their_own_writes(log):

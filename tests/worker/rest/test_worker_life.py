@@ -4,12 +4,13 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import time
 
 import httpx
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from stack import Kafka, StackError
 from support.servers import started
@@ -292,8 +293,6 @@ def test_a_config_topic_that_could_lose_state_stops_the_worker(kafka, own_folder
 
 
 def test_what_a_worker_left_half_written_does_not_pause_a_new_connector(kafka, own_worker):
-    from confluent_kafka import Producer
-
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     producer.produce(f"{own_worker.group}-config", key=b"target-state-a", value=b'{"state":"PAUSED","state.v2":"STOPPED"}')
     producer.produce(f"{own_worker.group}-config", key=b"task-a-0", value=b'{"properties":{"old":"1"}}')
@@ -410,3 +409,72 @@ def test_a_config_topic_that_was_made_anew_is_said_by_health_and_nothing_more_is
     until(lambda: not any(alive(start["pid"]) for start in starts(echo)), what=lambda: "the tasks to end")
     end = admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.latest()})
     assert [future.result(30).offset for future in end.values()] == [0]
+
+
+DEEP, LONG = b"[" * 100_000, b"9" * 5000
+RUNNING = b'{"state":"RUNNING","worker_id":"w","generation":%s,"trace":null}'
+POISON = {
+    "config": [
+        (b"", b""),
+        (b"\xff", b"{}"),
+        (b"connector-v", DEEP),
+        (b"connector-v", b'{"properties":[]}'),
+        (b"connector-v", b'{"properties":{"a":"\\ud800"}}'),
+        (b"connector-v", b'{"properties":{"a":' + LONG + b"}}"),
+        (b"connector-v", b"\xff"),
+        (b"connector-p", b'{"properties":{"connector.class":"none"}}'),
+        (b"commit-p", b'{"tasks":1000000000}'),
+        (b"commit-p", b'{"tasks":1e400}'),
+        (b"commit-p", b'{"tasks":-5}'),
+        (b"task-p-" + LONG, b'{"properties":{}}'),
+        (b"task-p-0", b'{"properties":{"a":null}}'),
+        (b"target-state-p", b'{"state":{"a":1}}'),
+        (b"tasks-fencing-p", b'{"task-count":' + b"9" * 4000 + b"}"),
+        (b"session-key", b'{"key":1}'),
+    ],
+    "status": [
+        (b"status-task-v-" + LONG, None),
+        (b"status-task-v-0", DEEP),
+        (b"status-connector-v", RUNNING % (b"9" * 4000)),
+        (b"status-connector-v", RUNNING % b"NaN"),
+        (b"status-connector-v", RUNNING % b"9007199254740991"),
+        (b"status-connector-v", b'{"state":"FAILED","worker_id":"w","generation":1,"trace":"\\udcff"}'),
+        (b"status-topic-t:connector-v", b'{"topic":{"name":"t","connector":"v","task":0,"discoverTimestamp":' + b"9" * 4000 + b"}}"),
+        (b"status-topic-t:connector-v", b'{"topic":null}'),
+    ],
+    "offset": [
+        (DEEP, b"{}"),
+        (b'["\\ud800",{}]', b"{}"),
+        (b'["v",{"a":[[]]}]', b"{}"),
+        (b'["v",{}]', DEEP),
+        (b'["v",{}]', b'{"pos":' + LONG + b"}"),
+        (b'["v",{}]', b'{"file":"\\udcff"}'),
+        (b"v", None),
+    ],
+}
+
+
+def test_records_that_nobody_can_read_end_neither_the_worker_nor_its_next_start(kafka, own_worker, own_folder):
+    own_worker.create("a")
+    own_worker.wait_for("a", "RUNNING", "RUNNING")
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for kind, records in POISON.items():
+        for key, value in records:
+            producer.produce(f"{own_worker.group}-{kind}", key=key, value=value)
+    assert producer.flush(30) == 0
+
+    own_worker.create("b")
+    own_worker.wait_for("b", "RUNNING", "RUNNING")
+    own_worker.process.stop()
+    own_worker.process.start()
+    for name in "ab":
+        own_worker.wait_for(name, "RUNNING", "RUNNING")
+    own_worker.create("c")
+    own_worker.wait_for("c", "RUNNING", "RUNNING")
+
+    assert own_worker.healthy()
+    metrics = own_worker.client.get("/metrics").text
+    skipped = {kind: re.search(rf'topic_records_skipped_total{{topic="{own_worker.group}-{kind}"}} (\S+)', metrics) for kind in POISON}
+    assert {kind: float(number[1]) for kind, number in skipped.items()} == {"config": 14.0, "status": 7.0, "offset": 7.0}
+    lines = [line for line in own_worker.log.read_text().splitlines() if "record skipped" in line]
+    assert any(f"topic={own_worker.group}-status" in line and "key=status-task-v-999" in line and len(line) < 400 for line in lines)

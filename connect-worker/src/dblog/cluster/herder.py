@@ -49,6 +49,7 @@ from dblog.cluster.decisions import (
 from dblog.cluster.processes import Died, ProcessEvent, ProcessTable, Said
 from dblog.cluster.program import TaskProgram
 from dblog.cluster.records import (
+    NUMBER_MAX,
     ConfigRecord,
     ConnectorStatusRecord,
     LoggerRecord,
@@ -355,6 +356,10 @@ class Herder:
         """How many starts went well or badly since this worker began."""
         return dict(self._counts)
 
+    def records_skipped(self) -> dict[str, int]:
+        """How many records of each topic could not be read since this worker began."""
+        return {log.topic: log.skipped for log in (self.configs.log, self.statuses.log, self.offsets.log)}
+
     def process_ids(self) -> dict[TaskId, int]:
         """The tasks' processes."""
         return self._processes.pids()
@@ -486,7 +491,7 @@ class Herder:
             return
         if not self._leads_in(term):
             return
-        self.generation = self.statuses.generation_max() + 1
+        self.generation = min(self.statuses.generation_max() + 1, NUMBER_MAX)
         self._term = term
         self._touch()
         _log.info("this worker runs the connectors", group=self._membership.group, generation=self.generation)

@@ -1,7 +1,8 @@
 """The records of Kafka Connect's three internal topics, to and from bytes.
 
 Byte for shape as Connect 4 writes them (kafka-connect contract, section 4): values are JSON without schemas, keys UTF-8 text, offset keys a
-compact JSON array whose bytes identify the partition. Readers skip what they do not understand: these topics outlive versions.
+compact JSON array whose bytes identify the partition. Readers skip what they do not understand, and whatever could not be written again: these topics
+outlive versions, and have other writers. No record makes a reader raise.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeGuard
 
 from dblog.model import OffsetMap
 
 TaskProperties = Mapping[str, str]
+
+TASKS_MAX = 10_000
+"""Of one connector."""
+NUMBER_MAX = (1 << 53) - 1
+"""Of generations and times: what every reader of JSON can hold."""
 
 
 class Target(StrEnum):
@@ -142,6 +148,9 @@ ConfigRecord = ConnectorRecord | TaskRecord | CommitRecord | TargetRecord | Rest
 
 KeyValue = tuple[bytes, bytes | None]
 
+_TASK_DIGITS_MAX = 4
+"""Of a task's number, below ``TASKS_MAX``."""
+
 _CONNECTOR, _TASK, _COMMIT, _TARGET = "connector-", "task-", "commit-", "target-state-"
 _RESTART, _FENCING, _SESSION_KEY, _LOGGER = "restart-connector-", "tasks-fencing-", "session-key", "logger-cluster-"
 _STATUS_CONNECTOR, _STATUS_TASK, _STATUS_TOPIC = "status-connector-", "status-task-", "status-topic-"
@@ -209,13 +218,13 @@ def read_config_record(key: bytes | None, value: bytes | None) -> ConfigRecord |
         return None
     if text.startswith(_FENCING):
         count = body.get("task-count")
-        return FencingRecord(text.removeprefix(_FENCING), count) if isinstance(count, int) else None
+        return FencingRecord(text.removeprefix(_FENCING), count) if _is_count(count) else None
     if text.startswith(_TASK):
         task, properties = _task_id(text.removeprefix(_TASK)), _properties(body)
         return None if task is None or properties is None else TaskRecord(task, properties)
     if text.startswith(_COMMIT):
         count = body.get("tasks")
-        return CommitRecord(text.removeprefix(_COMMIT), count) if isinstance(count, int) else None
+        return CommitRecord(text.removeprefix(_COMMIT), count) if _is_count(count) else None
     if text.startswith(_RESTART):
         return RestartRecord(text.removeprefix(_RESTART), body.get("include-tasks") is True, body.get("only-failed") is True)
     return _read_cluster_record(text, body)
@@ -224,7 +233,7 @@ def read_config_record(key: bytes | None, value: bytes | None) -> ConfigRecord |
 def _read_cluster_record(text: str, body: Mapping[str, Any]) -> SessionKeyRecord | LoggerRecord | None:
     if text == _SESSION_KEY:
         match body:
-            case {"key": str(secret), "algorithm": str(algorithm), "creation-timestamp": int(created_ms)}:
+            case {"key": str(secret), "algorithm": str(algorithm), "creation-timestamp": int(created_ms)} if _is_number(created_ms):
                 return SessionKeyRecord(secret, algorithm, created_ms)
     if text.startswith(_LOGGER) and isinstance(level := body.get("level"), str):
         return LoggerRecord(text.removeprefix(_LOGGER), level)
@@ -316,7 +325,9 @@ def read_status_record(key: bytes | None, value: bytes | None) -> StatusRecord |
         if body is None:
             return TopicUseRecord(topic, connector, None)
         match body.get("topic"):
-            case {"name": str(name), "connector": str(owner), "task": int(task), "discoverTimestamp": int(at_ms)}:
+            case {"name": str(name), "connector": str(owner), "task": int(task), "discoverTimestamp": int(at_ms)} if _is_count(
+                task
+            ) and _is_number(at_ms):
                 return TopicUseRecord(topic, connector, TopicUse(topic=name, connector=owner, task=task, discovered_ms=at_ms))
         return None
     status = None if body is None else _read_status(body)
@@ -332,7 +343,9 @@ def read_status_record(key: bytes | None, value: bytes | None) -> StatusRecord |
 
 def _read_status(body: Mapping[str, Any]) -> Status | None:
     match body:
-        case {"state": str(state), "worker_id": str(worker_id), "generation": int(generation)} if state in State.__members__:
+        case {"state": str(state), "worker_id": str(worker_id), "generation": int(generation)} if state in State.__members__ and _is_number(
+            generation
+        ):
             trace, version = body.get("trace"), body.get("version")
             return Status(
                 state=State(state),
@@ -359,20 +372,16 @@ def offset_record(connector: str, partition: Mapping[str, Any], offset: OffsetMa
 
 def read_offset_key(key: bytes | None) -> tuple[str, dict[str, Any]] | None:
     """Connector name and source partition; None for a key that is not Connect's."""
-    if key is None:
-        return None
-    try:
-        match json.loads(key):
-            case [str(name), dict(partition)]:
-                return name, partition
-    except ValueError:
-        return None
+    match _json(key):
+        case [str(name), dict(partition)] if _is_flat(partition):
+            return name, partition
     return None
 
 
 def read_offset_value(value: bytes) -> dict[str, Any] | None:
-    """The offset map; None for what is not one."""
-    return _map(value)
+    """The offset map; None for what is not one. As in Connect its values are plain."""
+    offset = _map(value)
+    return offset if offset is not None and _is_flat(offset) else None
 
 
 def _text(key: bytes | None) -> str | None:
@@ -385,13 +394,34 @@ def _text(key: bytes | None) -> str | None:
 
 
 def _map(value: bytes | None) -> dict[str, Any] | None:
-    if value is None:
+    loaded = _json(value)
+    return loaded if isinstance(loaded, dict) else None
+
+
+def _json(data: bytes | None) -> Any:
+    """The JSON value; None for none, for what is too deep, and for text that is no Unicode."""
+    if data is None:
         return None
     try:
-        loaded = json.loads(value)
-    except ValueError:
+        loaded = json.loads(data)
+        if b"\\u" in data:
+            # Half of a surrogate pair can be written with \u and nowhere else; no answer and no record could carry it.
+            json.dumps(loaded, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
         return None
-    return loaded if isinstance(loaded, dict) else None
+    return loaded
+
+
+def _is_flat(values: Mapping[str, Any]) -> bool:
+    return not any(isinstance(value, dict | list) for value in values.values())
+
+
+def _is_number(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= NUMBER_MAX
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return _is_number(value) and 0 <= value <= TASKS_MAX
 
 
 def _properties(body: Mapping[str, Any]) -> dict[str, str] | None:
@@ -403,6 +433,6 @@ def _properties(body: Mapping[str, Any]) -> dict[str, str] | None:
 
 def _task_id(text: str) -> TaskId | None:
     name, dash, number = text.rpartition("-")
-    if not dash or not name or not number.isascii() or not number.isdigit():
+    if not dash or not name or not number.isascii() or not number.isdigit() or len(number) > _TASK_DIGITS_MAX:
         return None
     return TaskId(name, int(number))

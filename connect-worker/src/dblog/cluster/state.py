@@ -89,7 +89,7 @@ class ConfigState:
         pending = self.pending.pop(name, {})
         if name not in self.configs:
             return
-        if not set(range(count)) <= set(pending):
+        if any(number not in pending for number in range(count)):
             self.inconsistent.add(name)
         else:
             self.inconsistent.discard(name)

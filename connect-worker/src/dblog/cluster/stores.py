@@ -10,8 +10,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import structlog
-
 from dblog.cluster.records import (
     ConfigRecord,
     KeyValue,
@@ -35,13 +33,13 @@ from dblog.cluster.records import (
 )
 from dblog.cluster.state import ConfigState, ConnectorView, StatusState
 from dblog.kafka.fenced import Write
-from dblog.kafka.log import CompactedLog, LogRecord
+from dblog.kafka.log import CompactedLog, LogRecord, UnreadableRecordError
 from dblog.model import OffsetMap
-
-_log = structlog.get_logger("dblog.cluster.stores")
 
 WRITE_LIMIT_S = 30.0
 """Connect's limit for reading back a write to the config topic."""
+
+_UNREADABLE = "it is none that this version knows"
 
 MakeLog = Callable[[str, Callable[[LogRecord], None]], CompactedLog]
 """Builds the log of a topic, with the callback for its records."""
@@ -63,8 +61,8 @@ class ConfigStore:
             if known is not None:
                 self._state.apply(known)
         if known is None:
-            _log.warning("config record skipped", offset=record.offset, key=_shown(record.key))
-        elif record.live:
+            raise UnreadableRecordError(_UNREADABLE)
+        if record.live:
             self._on_change(known)
 
     def names(self) -> list[str]:
@@ -122,8 +120,7 @@ class StatusStore:
     def _take(self, record: LogRecord) -> None:
         known = read_status_record(record.key, record.value)
         if known is None:
-            _log.warning("status record skipped", offset=record.offset, key=_shown(record.key))
-            return
+            raise UnreadableRecordError(_UNREADABLE)
         with self._lock:
             self._state.apply(known)
         if record.live:
@@ -209,8 +206,7 @@ class OffsetStore:
         known = read_offset_key(record.key)
         value = None if record.value is None else read_offset_value(record.value)
         if known is None or record.key is None or (record.value is not None and value is None):
-            _log.warning("offset record skipped", partition=record.partition, offset=record.offset)
-            return
+            raise UnreadableRecordError(_UNREADABLE)
         name, partition = known
         with self._lock:
             if value is None:
@@ -231,7 +227,3 @@ class OffsetStore:
         """Set or (None) remove offsets; returns when they are in the view."""
         records = [offset_record(name, partition, offset) for partition, offset in changes]
         self.log.put_all([Write(key, value) for key, value in records], limit_s=limit_s)
-
-
-def _shown(key: bytes | None) -> str:
-    return "none" if key is None else key[:120].decode(errors="replace")

@@ -17,7 +17,7 @@ import structlog
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from dblog.errors import DefiniteError, TransientError
+from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.kafka.clientlog import ClientLog
 from dblog.kafka.fenced import FencedWriter, Write
 
@@ -33,10 +33,15 @@ _SAME_TOPIC_ASKED_S = 5.0
 _MISSING_MAX = 3
 """So often in a row a topic must be missing before it counts as deleted: brokers that start may not know it yet."""
 _ASKED_LIMIT_S = 10.0
+_KEY_SHOWN_BYTES = 120
 
 
 class TopicReplacedError(DefiniteError):
     """The topic was deleted, or deleted and made anew: what is known of it is not in it any more, and writing to it would mix two histories."""
+
+
+class UnreadableRecordError(DblogError):
+    """A record that its reader has no use for; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class LogRecord:
 
 
 OnRecord = Callable[[LogRecord], None]
-"""Called in the log's own thread for each record, in order."""
+"""Called in the log's own thread for each record, in order. What it raises has that record skipped, whoever wrote it: it would end every start anew."""
 
 
 class CompactedLog:
@@ -72,6 +77,8 @@ class CompactedLog:
         on_record: OnRecord | None = None,
     ) -> None:
         self.topic = topic
+        self.skipped = 0
+        """Records that could not be read since this process began."""
         self._consumer_settings = consumer_settings
         self._producer_settings = producer_settings
         self._admin_settings = admin_settings
@@ -459,7 +466,10 @@ class CompactedLog:
             record = LogRecord(partition, offset, key, value, int(message.timestamp()[1]), self._backlog_read)
             if self._on_record is not None:
                 # Before the place is advanced: whoever waits for its own write finds the fold done.
-                self._on_record(record)
+                try:
+                    self._on_record(record)
+                except Exception as e:  # noqa: BLE001  whatever a record makes of the fold
+                    self._skip(record, e)
             with self._moved:
                 if key is not None:
                     if value is None:
@@ -467,6 +477,13 @@ class CompactedLog:
                     else:
                         self._items[key] = value
             self._advance(partition, offset + 1)
+
+    def _skip(self, record: LogRecord, error: Exception) -> None:
+        self.skipped += 1
+        reason = str(error) if isinstance(error, UnreadableRecordError) else f"it cannot be read ({type(error).__name__})"
+        _log.error(
+            "record skipped", topic=self.topic, partition=record.partition, offset=record.offset, key=_shown(record.key), reason=reason
+        )
 
     def _advance(self, partition: int, place: int) -> None:
         with self._moved:
@@ -477,6 +494,12 @@ class CompactedLog:
 
 def _too_large(error: KafkaError | str) -> bool:
     return isinstance(error, KafkaError) and error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+
+
+def _shown(key: bytes | None) -> str:
+    """A key's beginning, printable."""
+    text = "none" if key is None else key[:_KEY_SHOWN_BYTES].decode(errors="replace")
+    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def _as_bytes(data: str | bytes | None) -> bytes | None:

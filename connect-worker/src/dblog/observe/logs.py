@@ -34,7 +34,6 @@ _KNOWN_LOGGERS = (
     "dblog.cluster",
     "dblog.cluster.herder",
     "dblog.cluster.processes",
-    "dblog.cluster.stores",
     "dblog.config",
     "dblog.dialects",
     "dblog.kafka",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -39,6 +39,8 @@ class WorkerNumbers:
     tasks: tuple[TaskNumbers, ...]
     startup_counts: Mapping[str, int]
     registry_records_skipped: int = 0
+    records_skipped: Mapping[str, int] = field(default_factory=dict)
+    """By topic."""
 
 
 TASK_DOCS = {
@@ -130,6 +132,12 @@ def _worker_families(now: WorkerNumbers) -> Iterable[Metric]:
     yield CounterMetricFamily(
         "dblog_registry_records_skipped", "Records of the registry's topic that were not understood.", now.registry_records_skipped
     )
+    skipped = CounterMetricFamily(
+        "dblog_topic_records_skipped", "Records of the worker's own topics that could not be read; the log names them.", labels=["topic"]
+    )
+    for topic, count in now.records_skipped.items():
+        skipped.add_metric([topic], count)
+    yield skipped
     total = GaugeMetricFamily("kafka_connect_worker_connector_total_task_count", "Tasks of a connector here.", labels=["connector"])
     tasks = Counter(task.connector for task in now.tasks)
     for connector in now.connectors:
