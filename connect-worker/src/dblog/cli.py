@@ -221,6 +221,7 @@ def _serve(
     from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG  # noqa: PLC0415
     from dblog.config.worker import is_loopback  # noqa: PLC0415
     from dblog.rest.connections import BoundedProtocol  # noqa: PLC0415
+    from dblog.rest.threads import Threads  # noqa: PLC0415
 
     log = structlog.get_logger("dblog.cli")
     fatal: list[BaseException] = []
@@ -269,6 +270,7 @@ def _serve(
     if listeners.reading is not None:
         servers.append((server_of(worker_parts.reading_app), listeners.reading))
     _wake = asyncio.Event()
+    stopping = Threads("stop", limit=1, busy="")
 
     async def serve() -> None:
         loop = asyncio.get_running_loop()
@@ -292,7 +294,7 @@ def _serve(
         waking = asyncio.create_task(_wake.wait())
         await asyncio.wait({*serving, waking}, return_when=asyncio.FIRST_COMPLETED)
         log.info("worker stops")
-        await asyncio.to_thread(worker_parts.stop)
+        await stopping.call(worker_parts.stop)
         for server, _ in servers:
             server.should_exit = True
         await asyncio.gather(*serving)

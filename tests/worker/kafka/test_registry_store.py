@@ -353,6 +353,16 @@ def test_a_record_that_nobody_understands_ends_neither_the_registry_nor_its_next
     assert (entry.id, again.schema(1).schema) == (1, entry.schema)
 
 
+def test_a_store_that_stops_ends_the_waits_of_those_who_have_not_had_their_turn(store) -> None:
+    with ThreadPoolExecutor(3) as pool, store._writing:
+        waiting = [pool.submit(store.register, "s", schema(n)) for n in range(3)]
+        store.stop()
+
+        for answer in waiting:
+            with pytest.raises(TransientError, match="this worker stops"):
+                answer.result(10)
+
+
 def test_references_that_double_at_every_level_are_visited_once(store) -> None:
     """Number 12 of the worker's safety."""
     store.register("t0", json.dumps({"type": "record", "name": "T0", "fields": []}))

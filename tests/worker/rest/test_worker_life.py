@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -330,6 +331,31 @@ def test_a_task_that_is_killed_while_the_brokers_are_away_runs_when_they_are_bac
         own.start()
         until(lambda: len(starts(own_folder / "echo")) == 2, limit_s=90)
         worker.wait_for("a", "RUNNING", "RUNNING", limit_s=60)
+
+
+def test_a_worker_is_stopped_in_time_while_registrations_wait_for_brokers_that_hang(own_folder, group):
+    settings = {"task.shutdown.graceful.timeout.ms": "1000"}
+    with started(Kafka(own_folder / "kafka")) as own, Worker(own, own_folder, group, **settings) as worker:
+        url = f"{worker.url}/subjects/x/versions"
+        assert httpx.post(url, json={"schema": '"int"'}).status_code == 200
+        pid = worker.process.pid
+        os.kill(own.process.pid, signal.SIGSTOP)
+        try:
+            with ThreadPoolExecutor(45) as pool:
+
+                def abandoned(number):
+                    with contextlib.suppress(httpx.ReadTimeout):
+                        return httpx.post(url, json={"schema": json.dumps({"type": "fixed", "name": "f", "size": number + 1})}, timeout=2)
+
+                refused = [answer for answer in pool.map(abandoned, range(45)) if answer is not None]
+            assert httpx.get(worker.url, timeout=1).status_code == 200
+            os.kill(pid, signal.SIGTERM)
+            until(lambda: not alive(pid), limit_s=40, what=lambda: "the worker to end")
+        finally:
+            os.kill(own.process.pid, signal.SIGCONT)
+
+    assert {(answer.status_code, answer.headers.get("retry-after")) for answer in refused} == {(503, "5")}
+    assert "still wait for Kafka" in refused[0].json()["message"]
 
 
 @pytest.mark.parametrize("seed", [1, 2])

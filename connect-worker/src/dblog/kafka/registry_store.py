@@ -14,7 +14,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ _log = structlog.get_logger("dblog.kafka.registry")
 _WRITE_LIMIT_S = 30.0
 _OPEN_LIMIT_S = 30.0
 _OVERTAKEN_PAUSE_MS = 200
+_STOP_ASKED_S = 0.1
 _REFERENCES_MAX = 200
 _REFERENCE_DEPTH_MAX = 50
 _REFERENCED_CHARS_MAX = 5_000_000
@@ -451,7 +452,7 @@ class RegistryStore:
 
     def _alone(self, decide: Callable[[], tuple[Sequence[Write], _Answer]]) -> _Answer:
         """Decide on all that was ever written, and write, as the only writer; return once it has been read back."""
-        with self._writing:
+        with self._turn():
             # From here: the time that others of this process took for their turns is none of ours.
             deadline = time.monotonic() + _WRITE_LIMIT_S
             while True:
@@ -470,6 +471,21 @@ class RegistryStore:
                     raise RegistryError(50001, f"Error in the backend data store: {e}") from e
                 else:
                     return answer
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Others write first, for as long as they take; not beyond ``stop``."""
+        while not self._writing.acquire(timeout=_STOP_ASKED_S):
+            self._require_open()
+        try:
+            self._require_open()
+            yield
+        finally:
+            self._writing.release()
+
+    def _require_open(self) -> None:
+        if self._stopping.is_set():
+            raise TransientError("this worker stops")
 
     def _decided(self, decide: Callable[[], tuple[Sequence[Write], _Answer]]) -> tuple[Sequence[Write], _Answer]:
         """The decision, on all that was ever written.

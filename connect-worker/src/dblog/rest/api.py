@@ -11,7 +11,6 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -25,47 +24,24 @@ from dblog.cluster.requests import Request, RequestError, bad_request
 from dblog.cluster.validation import Validator
 from dblog.config.worker import WorkerConfig
 from dblog.rest.bodies import BadBodyError, parse_body
+from dblog.rest.threads import Threads
 
 T = TypeVar("T")
 
 CONNECT_PATHS = ("/connectors", "/connector-plugins", "/admin")
 """Beginnings of the paths that are Connect's; the others are the registry's, or ours."""
 _ASK_AGAIN_S = 0.02
-_CHECKS_RETRY_S = 5
 REQUEST_LIMIT_S = 90.0
 """Connect's limit for a request; a check of a configuration counts as one."""
 
 
-class Checks:
-    """Threads for checks of configurations, which may wait for their databases for as long as those like.
-
-    They are daemons, unlike an executor's: a check that still waits must not hold up the end of the worker.
-    """
+class Checks(Threads):
+    """Threads for checks of configurations, which may wait for their databases for as long as those like."""
 
     def __init__(self, *, limit: int = 16) -> None:
-        self._limit = limit
-        self._places = threading.Semaphore(limit)
-
-    def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Run the work in a thread; refused when too many others still wait."""
-        if not self._places.acquire(blocking=False):
-            raise RequestError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                f"{self._limit} checks of other configurations still wait for their databases; try again later",
-                retry_after_s=_CHECKS_RETRY_S,
-            )
-        future: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(work())
-            except BaseException as e:  # noqa: BLE001  the caller gets it, whatever it is
-                future.set_exception(e)
-            finally:
-                self._places.release()
-
-        threading.Thread(target=run, name="check", daemon=True).start()
-        return future
+        super().__init__(
+            "check", limit=limit, busy=f"{limit} checks of other configurations still wait for their databases; try again later"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +154,7 @@ async def check(request: HttpRequest, work: Callable[[], T]) -> T:
     """Run what may wait for a database, outside the event loop and the herder."""
     found = services(request)
     try:
-        return await asyncio.wait_for(asyncio.wrap_future(found.checks.submit(work)), REQUEST_LIMIT_S)
+        return await found.checks.call(work, limit_s=REQUEST_LIMIT_S)
     except TimeoutError as e:
         raise RequestError(
             500, "Request timed out. The worker is currently validating the connector configuration against its database"

@@ -1,11 +1,10 @@
 """Confluent's registry interface over the worker's own registry: ``/subjects``, ``/schemas``, ``/config``, ``/mode``, ``/compatibility``.
 
-Paths, bodies and error codes are Confluent's, so its clients and converters work unchanged. Writes wait for Kafka and run in threads.
+Paths, bodies and error codes are Confluent's, so its clients and converters work unchanged. Writes wait for Kafka, one after the other, and run in threads.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -20,6 +19,9 @@ from dblog.errors import TransientError
 from dblog.kafka.registry_store import Reference, Registered, RegistryError, RegistryStore
 from dblog.rest.api import is_set
 from dblog.rest.bodies import BadBodyError, parse_body
+from dblog.rest.threads import Threads
+
+T = TypeVar("T")
 
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _READY_LIMIT_S = 30.0
@@ -30,6 +32,9 @@ _LIST_CHARS_MAX = 24 * 1024 * 1024
 """Of the schemas in one answer, which is in memory three times while it is made."""
 
 _Item = TypeVar("_Item")
+_CALL_LIMIT_S = 90.0
+_CALLS_MAX = 32
+
 Handler = Callable[[RegistryStore, HttpRequest], Awaitable[object]]
 
 
@@ -65,11 +70,14 @@ def registry_routes(store: RegistryStore) -> list[BaseRoute]:
         ("POST", "/compatibility/subjects/{subject}/versions", _compatibility),
         ("POST", "/compatibility/subjects/{subject}/versions/{version}", _compatibility),
     ]
-    return [Route(path, partial(_serve, store, handler), methods=[method]) for method, path, handler in table]
+    busy = f"{_CALLS_MAX} other requests to the registry still wait for Kafka; are the brokers reachable? Try again later"
+    calls = Threads("registry", limit=_CALLS_MAX, busy=busy)
+    return [Route(path, partial(_serve, store, calls, handler), methods=[method]) for method, path, handler in table]
 
 
-async def _serve(store: RegistryStore, handler: Handler, request: HttpRequest) -> Response:
+async def _serve(store: RegistryStore, calls: Threads, handler: Handler, request: HttpRequest) -> Response:
     """Run a handler and put its answer, or its error, into Confluent's shape."""
+    request.state.calls = calls
     try:
         if not await is_set(store.ready, limit_s=_READY_LIMIT_S):
             raise RegistryError(50003, "The registry has not read its topic yet; are the brokers reachable?")
@@ -86,6 +94,14 @@ def _json(content: object, *, status: int = 200) -> Response:
     return Response(body, status_code=status, media_type=_MEDIA_TYPE)
 
 
+async def _in_thread(request: HttpRequest, work: Callable[..., T], *arguments: object, **options: object) -> T:
+    calls: Threads = request.state.calls
+    try:
+        return await calls.call(partial(work, *arguments, **options), limit_s=_CALL_LIMIT_S)
+    except TimeoutError as e:
+        raise RegistryError(50002, f"Operation timed out: Kafka has not answered within {_CALL_LIMIT_S:.0f} s") from e
+
+
 async def _subjects(store: RegistryStore, request: HttpRequest) -> object:
     prefix = request.query_params.get("subjectPrefix", "")
     return _page(request, store.subjects(deleted=_deleted(request), prefix=prefix.removeprefix(":*:")))
@@ -93,18 +109,18 @@ async def _subjects(store: RegistryStore, request: HttpRequest) -> object:
 
 async def _lookup(store: RegistryStore, request: HttpRequest) -> object:
     text, references, type_name = await _schema_body(request)
-    found = await asyncio.to_thread(store.lookup, _subject(request), text, references, type_name, deleted=_deleted(request))
+    found = await _in_thread(request, store.lookup, _subject(request), text, references, type_name, deleted=_deleted(request))
     return _version_answer(found)
 
 
 async def _register(store: RegistryStore, request: HttpRequest) -> object:
     text, references, type_name = await _schema_body(request)
-    entry = await asyncio.to_thread(store.register, _subject(request), text, references, type_name)
+    entry = await _in_thread(request, store.register, _subject(request), text, references, type_name)
     return {"id": entry.id}
 
 
 async def _delete_subject(store: RegistryStore, request: HttpRequest) -> object:
-    return await asyncio.to_thread(store.delete_subject, _subject(request), permanent=_flag(request, "permanent"))
+    return await _in_thread(request, store.delete_subject, _subject(request), permanent=_flag(request, "permanent"))
 
 
 async def _versions(store: RegistryStore, request: HttpRequest) -> object:
@@ -121,7 +137,7 @@ async def _version_schema(store: RegistryStore, request: HttpRequest) -> object:
 
 async def _delete_version(store: RegistryStore, request: HttpRequest) -> object:
     version = request.path_params["version"]
-    return await asyncio.to_thread(store.delete_version, _subject(request), version, permanent=_flag(request, "permanent"))
+    return await _in_thread(request, store.delete_version, _subject(request), version, permanent=_flag(request, "permanent"))
 
 
 async def _referenced_by(store: RegistryStore, request: HttpRequest) -> object:
@@ -179,11 +195,11 @@ async def _level(store: RegistryStore, request: HttpRequest) -> object:
 
 async def _set_level(store: RegistryStore, request: HttpRequest) -> object:
     level = _word(await _body(request), "compatibility")
-    return {"compatibility": (await asyncio.to_thread(store.set_level, _subject_or_none(request), level)).value}
+    return {"compatibility": (await _in_thread(request, store.set_level, _subject_or_none(request), level)).value}
 
 
 async def _clear_level(store: RegistryStore, request: HttpRequest) -> object:
-    return {"compatibilityLevel": (await asyncio.to_thread(store.clear_level, _subject_or_none(request))).value}
+    return {"compatibilityLevel": (await _in_thread(request, store.clear_level, _subject_or_none(request))).value}
 
 
 async def _mode(store: RegistryStore, request: HttpRequest) -> object:
@@ -192,16 +208,16 @@ async def _mode(store: RegistryStore, request: HttpRequest) -> object:
 
 async def _set_mode(store: RegistryStore, request: HttpRequest) -> object:
     mode = _word(await _body(request), "mode")
-    return {"mode": await asyncio.to_thread(store.set_mode, _subject_or_none(request), mode)}
+    return {"mode": await _in_thread(request, store.set_mode, _subject_or_none(request), mode)}
 
 
 async def _clear_mode(store: RegistryStore, request: HttpRequest) -> object:
-    return {"mode": await asyncio.to_thread(store.clear_mode, _subject(request))}
+    return {"mode": await _in_thread(request, store.clear_mode, _subject(request))}
 
 
 async def _compatibility(store: RegistryStore, request: HttpRequest) -> object:
     text, references, type_name = await _schema_body(request)
-    problems = await asyncio.to_thread(store.problems, _subject(request), text, references, type_name, request.path_params.get("version"))
+    problems = await _in_thread(request, store.problems, _subject(request), text, references, type_name, request.path_params.get("version"))
     answer: dict[str, Any] = {"is_compatible": not problems}
     if _flag(request, "verbose"):
         answer["messages"] = problems

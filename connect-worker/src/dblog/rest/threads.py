@@ -1,0 +1,51 @@
+"""Threads for calls that may wait for long: bounded in number, and daemons.
+
+An executor's threads are joined when the event loop and the interpreter end, so a call that still waits for a broker or a database would hold up the end of
+the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from http import HTTPStatus
+from typing import TypeVar
+
+from dblog.cluster.requests import RequestError
+
+T = TypeVar("T")
+
+_RETRY_S = 5
+
+
+class Threads:
+    """At most ``limit`` calls at a time; ``busy`` is what one more is answered, with 503."""
+
+    def __init__(self, name: str, *, limit: int, busy: str) -> None:
+        self._name = name
+        self._busy = busy
+        self._places = threading.Semaphore(limit)
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Run the work in a thread; refused when too many others still wait."""
+        if not self._places.acquire(blocking=False):
+            raise RequestError(HTTPStatus.SERVICE_UNAVAILABLE, self._busy, retry_after_s=_RETRY_S)
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()  # a caller that waits no longer cannot cancel it: the thread still sets it
+
+        def run() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as e:  # noqa: BLE001  the caller gets it, whatever it is
+                future.set_exception(e)
+            finally:
+                self._places.release()
+
+        threading.Thread(target=run, name=self._name, daemon=True).start()
+        return future
+
+    async def call(self, work: Callable[[], T], *, limit_s: float | None = None) -> T:
+        """The same, waited for; TimeoutError after the limit, and the thread goes on."""
+        return await asyncio.wait_for(asyncio.wrap_future(self.submit(work)), limit_s)
