@@ -168,6 +168,34 @@ def test_the_password_is_not_encrypted_with_a_key_that_just_anybody_sends(answer
     assert not any(len(packet) >= 256 for packet in heard[1:])  # nothing that was encrypted with it
 
 
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param((b"\xfe",), id="the login of servers before 4.1"),
+        pytest.param((b"\xfemysql_old_password\0" + SALT[0],), id="the same by its name"),
+        pytest.param((b"\xfe\xff\xfe\0" + SALT[0],), id="a login method that is no text"),
+        pytest.param((b"\x00",), id="half an OK"),
+        pytest.param((OK, b"\x00"), id="half an OK to the first statement"),
+        pytest.param((OK, b"\xfc"), id="half a number of columns"),
+        pytest.param((OK, b"\x01", b"\x03def\xff"), id="half a column"),
+        pytest.param((OK, b"\xff"), id="half an error"),
+        pytest.param((b"\xff\x15\x04#28000\xff\xfe",), id="an error that is no text"),
+    ],
+)
+def test_whatever_the_driver_makes_of_bytes_that_no_server_sends_is_a_sentence(answers):
+    failure, _ = hostile(b"mysql_native_password", *answers, OK)
+
+    assert isinstance(failure, DefiniteError | TransientError), repr(failure)
+    assert "127.0.0.1:" in str(failure)
+
+
+def test_a_greeting_that_is_no_text_is_a_sentence():
+    failure, _ = hostile(b"\xff\xfe")
+
+    assert isinstance(failure, DefiniteError), repr(failure)
+    assert "is not a MySQL or MariaDB server" in str(failure)
+
+
 def test_a_user_who_trusts_the_network_may_allow_the_key():  # number 2
     _, heard = hostile(b"caching_sha2_password", b"\x01\x04", b"\x01" + PEM, OK, takes_public_key=True)
 

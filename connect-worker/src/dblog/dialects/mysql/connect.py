@@ -259,8 +259,10 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
             wire.run_of_user(statement, doing=f"statement {number} of database.initial.statements")
         # The handshake is over: from here statements may take their time; a dead peer shows by keep-alive.
         connection._read_timeout = STATEMENT_TIMEOUT_S  # noqa: SLF001
-    except BaseException:
+    except BaseException as e:
         wire.close()
+        if isinstance(e, Exception) and not isinstance(e, (DblogError, MemoryError)):
+            raise no_server(settings.address) from e
         raise
     return wire
 
