@@ -504,3 +504,24 @@ def test_records_that_nobody_can_read_end_neither_the_worker_nor_its_next_start(
     assert {kind: float(number[1]) for kind, number in skipped.items()} == {"config": 14.0, "status": 7.0, "offset": 7.0}
     lines = [line for line in own_worker.log.read_text().splitlines() if "record skipped" in line]
     assert any(f"topic={own_worker.group}-status" in line and "key=status-task-v-999" in line and len(line) < 400 for line in lines)
+
+
+def test_a_stored_configuration_that_was_slow_to_resolve_costs_neither_the_lead_nor_other_connectors(kafka, own_worker):
+    own_worker.create("a")
+    own_worker.wait_for("a", "RUNNING", "RUNNING")
+    slow = {f"x{number}": "${" * 33_000 for number in range(3)}
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(
+        f"{own_worker.group}-config", key=b"connector-slow", value=json.dumps({"properties": connector_config(name="slow") | slow})
+    )
+    assert producer.flush(30) == 0
+
+    until(lambda: own_worker.client.get("/connectors").json() == ["a", "slow"])
+    began_s = time.monotonic()
+    assert own_worker.client.put("/connectors/a/pause").status_code == 202
+    own_worker.wait_for("a", "PAUSED", "PAUSED")
+    own_worker.wait_for("slow", "RUNNING", "RUNNING")
+
+    assert time.monotonic() - began_s < 10
+    assert own_worker.healthy()
+    assert "lost the lead" not in own_worker.log.read_text()
