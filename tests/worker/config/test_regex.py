@@ -180,6 +180,21 @@ def test_a_list_of_15_000_names_is_made_and_asked_at_once():
     assert time.monotonic() - began_s < 10
 
 
+def test_names_without_signs_mean_the_same_in_a_list_and_alone_and_cost_little():
+    names = [f"db.t{number}" for number in range(5000)]
+    for name in ("a", "db.t1", "_.9", "a.b.c"):
+        alone, listed = Pattern(name, ignore_case=True), any_of([name, "other"], ignore_case=True)
+        for text in (name, name.upper(), name.replace(".", "x"), f"{name}x", "other", ""):
+            assert listed(text) is (alone.fullmatch(text) or text == "other"), (name, text)
+
+    took_s = []
+    for texts in (names, [name.replace(".", "[.]") for name in names]):
+        began_s = time.perf_counter()
+        assert any_of(texts, ignore_case=True)("DB.T4999")
+        took_s.append(time.perf_counter() - began_s)
+    assert took_s[0] < took_s[1] / 4
+
+
 def test_a_list_beyond_what_a_record_takes_is_refused():
     with pytest.raises(PatternError, match=f"more than {LIST_CHARS_MAX} characters"):
         any_of(("a" * 1000 for _ in range(1001)), ignore_case=True)
