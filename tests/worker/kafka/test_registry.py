@@ -1,6 +1,7 @@
 """The registry client against answers of a registry, good and bad."""
 
 import contextlib
+import gzip
 import json
 import socket
 import threading
@@ -216,13 +217,19 @@ def test_a_redirect_is_not_followed():  # number 5
 
 
 def test_an_answer_of_any_size_is_not_kept():  # number 5
-    registry, _ = client(lambda request: httpx.Response(200, content=(b"x" * 65536 for _ in range(100_000))))
+    async def endless():
+        while True:
+            yield b"x" * 65536
+
+    registry, _ = client(lambda request: httpx.Response(200, content=endless()))
 
     with pytest.raises(DefiniteError, match="too large"):
         registry.register("t", '"int"')
 
 
-def test_an_address_that_answers_a_byte_now_and_then_is_left_in_time():  # number 11 of the worker's safety
+@contextlib.contextmanager
+def dripping(piece):
+    """The URL of a server that sends the piece now and then, and never ends."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         stop = threading.Event()
 
@@ -230,17 +237,20 @@ def test_an_address_that_answers_a_byte_now_and_then_is_left_in_time():  # numbe
             peer, _ = server.accept()
             with peer, contextlib.suppress(OSError):
                 while not stop.wait(0.05):
-                    peer.sendall(b"H")
+                    peer.sendall(piece)
 
         thread = threading.Thread(target=drip)
         thread.start()
         try:
-            access = RegistryAccess(urls=(f"http://127.0.0.1:{server.getsockname()[1]}",))
-            with pytest.raises(TransientError, match="TimeoutError"):
-                RegistryClient(access).ask_whether_there(limit_s=1)
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
         finally:
             stop.set()
             thread.join(10)
+
+
+def test_an_address_that_answers_a_byte_now_and_then_is_left_in_time():  # number 11 of the worker's safety
+    with dripping(b"H") as url, pytest.raises(TransientError, match="ReadTimeout"):
+        RegistryClient(RegistryAccess(urls=(url,))).ask_whether_there(limit_s=0.5)
 
 
 @pytest.mark.parametrize("url", ["ftp://r", "file:///etc/passwd", "http://[r", "http://r:port", "http://", "r:8081"])
@@ -316,3 +326,72 @@ def test_a_registry_that_takes_a_while_for_every_version_is_left_in_time(monkeyp
         registry.versions("s")
 
     assert len(calls) == 2
+
+
+# What a foreign address says under the status of success.
+
+ASKED = {
+    "register": lambda registry: registry.register("t", '"int"'),
+    "lookup": lambda registry: registry.lookup("t", '"int"'),
+    "latest": lambda registry: registry.latest("t"),
+    "versions": lambda registry: registry.versions("t"),
+    "level": lambda registry: registry.level("t"),
+    "schema": lambda registry: registry.schema(7),
+}
+FOREIGN = {
+    "text for an id": {"id": "AKIA-canary", "schema": '"int"', "compatibilityLevel": "NONE"},
+    "nothing": {},
+    "a list": ["AKIA-canary"],
+    "a text": "AKIA-canary",
+    "null": None,
+    "true for an id": {"id": True, "schema": ["AKIA-canary"], "compatibilityLevel": True},
+    "an id that fits no frame": {"id": 2**32, "schema": {"AKIA-canary": 1}, "compatibilityLevel": "AKIA-canary"},
+    "an id below zero": {"id": -1, "schema": None, "compatibilityLevel": None},
+    "half of a surrogate pair": {"id": 1.0, "schema": "AKIA-canary\ud800", "compatibilityLevel": "\ud800"},
+}
+
+
+@pytest.mark.parametrize("ask", ASKED)
+@pytest.mark.parametrize("body", FOREIGN)
+def test_what_is_no_answer_of_a_registry_is_told_in_our_words_alone(ask, body):  # number 5 of the worker's safety
+    registry, _ = client(lambda request: httpx.Response(200, content=json.dumps(FOREIGN[body])))
+
+    try:
+        made = ASKED[ask](registry)
+    except DefiniteError as e:
+        assert str(e) == "http://r:1 does not answer like a schema registry; check schema.registry.url"  # noqa: PT017  some have an answer
+        assert e.__cause__ is None  # noqa: PT017
+        assert e.__suppress_context__  # noqa: PT017  the context would be in a trace
+    else:
+        assert (ask, body) in {("schema", "text for an id"), ("level", "text for an id")}, made
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b'{"id":' * 200_000, b"[0" + b",0" * 1_000_000 + b"]", b"\xff\xfe\x00", b"9" * 5000])
+@pytest.mark.parametrize("status", [200, 409, 500])
+def test_an_answer_of_any_shape_is_an_error_of_ours(body, status):  # number 5
+    registry, _ = client(lambda request: httpx.Response(status, content=body))
+
+    with pytest.raises((DefiniteError, TransientError), match="registry"):
+        registry.register("t", '"int"')
+
+
+@pytest.mark.parametrize("code", [True, -1, 10**9, "AKIA-canary", 4.5, None])
+def test_an_error_code_is_a_number(code):  # number 5
+    registry, _ = client(says(409, {"error_code": code}))
+
+    with pytest.raises(DefiniteError, match=r"\(HTTP 409\)"):
+        registry.register("t", '"int"')
+
+
+def test_an_answer_is_not_unpacked():  # number 5
+    bomb = gzip.compress(gzip.compress(bytes(200_000_000)))
+    registry, calls = client(lambda request: httpx.Response(200, headers={"content-encoding": "gzip, gzip"}, stream=httpx.ByteStream(bomb)))
+
+    with pytest.raises(DefiniteError, match="its answer is packed"):
+        registry.register("t", '"int"')
+    assert calls[0].headers["accept-encoding"] == "identity"
+
+
+def test_a_registry_that_answers_a_byte_now_and_then_is_left_in_time():  # number 11
+    with dripping(b"H") as url, pytest.raises(TransientError, match="ReadTimeout"):
+        RegistryClient(RegistryAccess(urls=(url,)), timeout_s=0.5).register("t", '"int"')

@@ -7,6 +7,7 @@ import pytest
 from dblog.config.connector import MYSQL_OPTIONS, parse_connector
 from dblog.config.worker import read_worker_config
 from dblog.errors import ConfigError
+from dblog.readers import reachable
 from dblog.readers.reachable import check_reachable, history_client
 from stack.process import free_port
 from support.registry_server import RegistryServer
@@ -138,3 +139,16 @@ def test_the_files_of_the_registrys_login_are_read_likewise(kafka, tmp_path):  #
             assert list(errors) == [f"{key}.location"]
             texts.add(errors[f"{key}.location"].replace(path, "PATH"))
         assert len(texts) == 1
+
+
+def test_a_bug_in_one_of_the_questions_is_not_lost(kafka, monkeypatch):  # number 17
+    class Bug(Exception):  # noqa: N818
+        pass
+
+    def ask(*_given):
+        raise Bug
+
+    monkeypatch.setattr(reachable, "_registries", ask)
+
+    with pytest.raises(Bug):
+        errors_of(kafka)

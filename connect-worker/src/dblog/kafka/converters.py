@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from fastavro.schema import to_parsing_canonical_form
+from fastavro.schema import SchemaParseException, to_parsing_canonical_form
 
 from dblog.codecs import avro
 from dblog.codecs.json import JsonForm, value_writer
@@ -83,7 +83,15 @@ class AvroConverter:
     def _latest(self, subject: str, text: str) -> int:
         """The newest version's id; our bytes must be what that schema describes."""
         schema_id, latest = self._registry.latest(subject)
-        if _layout(latest) != _layout(text):
+        try:
+            layout = _layout(latest)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, SchemaParseException):
+            # Without a word of it: it may come from any address that a configuration names.
+            raise DefiniteError(
+                f"subject {subject}: the newest registered schema (id {schema_id}) is no Avro schema; check schema.registry.url, "
+                "register a fitting version, or set use.latest.version=false"
+            ) from None
+        if layout != _layout(text):
             raise DefiniteError(
                 f"subject {subject}: the newest registered schema (id {schema_id}) has other fields than the table; "
                 "register a fitting version, or set use.latest.version=false"

@@ -8,35 +8,43 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import httpx
 
 from dblog.abort import Abort
+from dblog.codecs.compatibility import Level
 from dblog.config.named_files import NamedFile, in_memory
 from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError, DefiniteError, TransientError
+from dblog.kafka.registry_answers import (
+    NotARegistryError,
+    error_code_of,
+    id_of,
+    level_of,
+    message_of,
+    parse_answer,
+    text_of,
+    versions_of,
+)
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 TIMEOUT_S = 30.0
 _ANSWER_BYTES_MAX = 16 * 1024 * 1024
-_ERROR_CODE_MAX = 99_999
 _URLS_MAX = 10
 _VERSIONS_MAX = 1000
 _VERSIONS_CHARS_MAX = 32 * 1024 * 1024
 _VERSIONS_S = 30.0
 """For all versions of a subject."""
 
-_REFUSED = object()
-"""A 404 is an error."""
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,14 +162,22 @@ def _tls(access: RegistryAccess) -> ssl.SSLContext:
 class RegistryClient:
     """One registry. Safe for several threads."""
 
-    def __init__(self, access: RegistryAccess, *, transport: httpx.BaseTransport | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        headers = {"Content-Type": CONTENT_TYPE, "Accept": f"{CONTENT_TYPE}, application/json", **access.headers}
+    def __init__(self, access: RegistryAccess, *, transport: httpx.AsyncBaseTransport | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        # Packed answers grow without limit when they are unpacked.
+        headers = {
+            "Content-Type": CONTENT_TYPE,
+            "Accept": f"{CONTENT_TYPE}, application/json",
+            "Accept-Encoding": "identity",
+            **access.headers,
+        }
         if access.token:
             headers["Authorization"] = f"Bearer {access.token}"
         # Reading the machine's certificates takes longer than a request; without TLS they are not asked.
-        verify: ssl.SSLContext | bool = any(url.startswith("https:") for url in access.urls)
+        verify: ssl.SSLContext | bool = False
         if access.ca_file or access.certificate_file:
             verify = _tls(access)
+        elif any(url.startswith("https:") for url in access.urls):
+            verify = httpx.create_ssl_context(trust_env=False)
         self._urls = list(access.urls)
         self._arguments: dict[str, Any] = {
             "auth": access.login,
@@ -173,27 +189,14 @@ class RegistryClient:
         }
         self._timeout_s = timeout_s
         self._trusted = access.trusted
-        self._client = httpx.Client(**self._arguments, timeout=timeout_s)
+        self._cut: Abort | None = None
         self._ids: dict[tuple[str, str, bool], int] = {}
         self._texts: dict[int, str] = {}
 
-    def close(self) -> None:
-        """Give up the connections."""
-        self._client.close()
-
     def cut_by(self, abort: Abort, *, limit_s: float) -> None:
-        """Wait for no byte longer than ``limit_s``, and have ``abort`` cut the connections that are made from now on."""
+        """Wait for no answer longer than ``limit_s``, and for none any more once ``abort`` is called."""
         self._timeout_s = min(self._timeout_s, limit_s)
-        self._client.timeout = httpx.Timeout(self._timeout_s)
-
-        def note(event: str, info: Mapping[str, Any]) -> None:
-            if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
-                abort.on(partial(_shut_down, info["return_value"].get_extra_info("socket")))
-
-        def watch(request: httpx.Request) -> None:
-            request.extensions["trace"] = note
-
-        self._client.event_hooks = {"request": [watch]}
+        self._cut = abort
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -210,8 +213,8 @@ class RegistryClient:
         for number, url in enumerate(self._urls):
             share_s = max(0.0, until_s - time.monotonic()) / (len(self._urls) - number)
             try:
-                status = asyncio.run(self._status_of(f"{url}/schemas/types", limit_s=share_s))
-            except (httpx.HTTPError, TimeoutError) as e:
+                status = self._request("GET", f"{url}/schemas/types", limit_s=share_s, with_body=False).status_code
+            except httpx.HTTPError as e:
                 reasons.append(f"{url}: {type(e).__name__}")
                 continue
             if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
@@ -220,15 +223,6 @@ class RegistryClient:
                 return
             reasons.append(f"{url}: HTTP {status}")
         raise TransientError(f"no schema registry answers ({'; '.join(reasons)})")
-
-    async def _status_of(self, url: str, *, limit_s: float) -> int:
-        """The status of an answer whose body is not read. Not by the other client: it waits for each byte anew, and a byte now and then holds it for ever."""
-        async with (
-            asyncio.timeout(limit_s),
-            httpx.AsyncClient(**self._arguments, timeout=limit_s) as client,
-            client.stream("GET", url) as response,
-        ):
-            return response.status_code
 
     def register(self, subject: str, text: str, *, normalize: bool = False) -> int:
         """The id of the schema under ``subject``, registered if it is new. 409 (not compatible) and 422 (not valid) are DefiniteErrors."""
@@ -240,8 +234,7 @@ class RegistryClient:
 
     def latest(self, subject: str) -> tuple[int, str]:
         """Id and text of the subject's newest version."""
-        answer = self._call("GET", f"/subjects/{_segment(subject)}/versions/latest", subject)
-        return int(answer["id"]), str(answer["schema"])
+        return self._call("GET", f"/subjects/{_segment(subject)}/versions/latest", subject, lambda answer: (id_of(answer), text_of(answer)))
 
     def versions(self, subject: str) -> list[str]:
         """The texts of all versions of a subject, oldest first; none of a subject that is not known yet.
@@ -250,41 +243,30 @@ class RegistryClient:
         """
         until_s = time.monotonic() + _VERSIONS_S
         path = f"/subjects/{_segment(subject)}/versions"
-        numbers = self._answer("GET", path, subject, missing=[])
-        if not isinstance(numbers, list) or not all(isinstance(number, int) for number in numbers):
-            raise DefiniteError(f"{self._urls[0]} does not answer like a schema registry; check schema.registry.url")
+        numbers = self._call_or_none("GET", path, subject, versions_of) or []
         if len(numbers) > _VERSIONS_MAX:
             raise DefiniteError(f"subject {subject} has {len(numbers)} versions in the schema registry; {_VERSIONS_MAX} can be read")
         texts: list[str] = []
         chars = 0
         for number in numbers:
-            text = self._call("GET", f"{path}/{number}", subject).get("schema")
-            if not isinstance(text, str):
-                raise DefiniteError(f"{self._urls[0]} does not answer like a schema registry; check schema.registry.url")
-            texts.append(text)
-            chars += len(text)
+            texts.append(self._call("GET", f"{path}/{number}", subject, text_of))
+            chars += len(texts[-1])
             if chars > _VERSIONS_CHARS_MAX:
-                raise DefiniteError(
-                    f"the versions of subject {subject} in the schema registry are larger than can be read; delete old ones"
-                )
+                raise DefiniteError(f"the versions of subject {subject} in the schema registry are larger than can be read; delete old ones")
             if time.monotonic() > until_s:
-                raise TransientError(
-                    f"the schema registry took longer than {_VERSIONS_S:.0f} s to answer with the versions of subject {subject}"
-                )
+                raise TransientError(f"the schema registry took longer than {_VERSIONS_S:.0f} s to answer with the versions of subject {subject}")
         return texts
 
-    def level(self, subject: str) -> str:
+    def level(self, subject: str) -> Level:
         """The compatibility that a new version of the subject must keep."""
-        answer = self._answer("GET", f"/config/{_segment(subject)}", subject, missing=None)
-        if not isinstance(answer, dict):
-            answer = self._call("GET", "/config", subject)
-        return str(answer["compatibilityLevel"])
+        own = self._call_or_none("GET", f"/config/{_segment(subject)}", subject, level_of)
+        return own if own is not None else self._call("GET", "/config", subject, level_of)
 
     def schema(self, schema_id: int) -> str:
         """The text of a schema."""
         text = self._texts.get(schema_id)
         if text is None:
-            text = str(self._call("GET", f"/schemas/ids/{schema_id}", f"schema id {schema_id}")["schema"])
+            text = self._call("GET", f"/schemas/ids/{schema_id}", f"schema id {schema_id}", text_of)
             self._texts[schema_id] = text
         return text
 
@@ -292,24 +274,33 @@ class RegistryClient:
         cached = self._ids.get((path, text, normalize))
         if cached is None:
             query = "?normalize=true" if normalize else ""
-            cached = int(self._call(method, path + query, subject, body={"schema": text})["id"])
+            cached = self._call(method, path + query, subject, id_of, body={"schema": text})
             self._ids[(path, text, normalize)] = cached
         return cached
 
-    def _call(self, method: str, path: str, subject: str, *, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """One request that an object answers."""
-        answer = self._answer(method, path, subject, body=body)
-        if not isinstance(answer, dict):
-            raise DefiniteError(f"{self._urls[0]} does not answer like a schema registry; check schema.registry.url")
-        return answer
+    def _call(self, method: str, path: str, subject: str, read: Callable[[Any], Made], *, body: Mapping[str, Any] | None = None) -> Made:
+        """What one request is answered, as ``read`` gives it. A 404 is an error."""
+        made = self._call_or_none(method, path, subject, read, body=body, missing=False)
+        if made is None:
+            raise AssertionError("an answer that is there is read as something")
+        return made
 
-    def _answer(self, method: str, path: str, subject: str, *, body: Mapping[str, Any] | None = None, missing: Any = _REFUSED) -> Any:
-        """One request; the next URL when one is away. The URL that answered stays first. ``missing``: the answer instead of a 404."""
+    def _call_or_none(
+        self,
+        method: str,
+        path: str,
+        subject: str,
+        read: Callable[[Any], Made],
+        *,
+        body: Mapping[str, Any] | None = None,
+        missing: bool = True,
+    ) -> Made | None:
+        """One request; the next URL when one is away. The URL that answered stays first. ``missing``: a 404 is None and no error."""
         failure: Exception | None = None
         reason = ""
         for url in list(self._urls):
             try:
-                response = self._request(method, url, path, body)
+                response = self._request(method, url + path, body, limit_s=self._timeout_s)
             except httpx.HTTPError as e:
                 failure, reason = e, f"{url}: {type(e).__name__}"
                 self._urls.append(self._urls.pop(0))
@@ -318,45 +309,61 @@ class RegistryClient:
                 failure, reason = None, f"{url}: HTTP {response.status_code}{self._words(response)}"
                 self._urls.append(self._urls.pop(0))
                 continue
-            if response.status_code == HTTPStatus.NOT_FOUND and missing is not _REFUSED:
-                return missing
+            if response.status_code == HTTPStatus.NOT_FOUND and missing:
+                return None
             if not response.is_success:
                 raise _refusal(response.status_code, f"HTTP {response.status_code}{self._words(response)}", subject, url)
             try:
-                return response.json()
-            except ValueError as e:
-                raise DefiniteError(f"{url} does not answer like a schema registry; check schema.registry.url") from e
+                return read(parse_answer(response.content))
+            except NotARegistryError:
+                raise DefiniteError(f"{url} does not answer like a schema registry; check schema.registry.url") from None
         raise TransientError(f"schema registry not available for {subject} ({reason})") from failure
 
-    def _request(self, method: str, url: str, path: str, body: Mapping[str, Any] | None) -> httpx.Response:
-        """An answer of bounded size, in bounded time. Redirects are not followed."""
-        until_s = time.monotonic() + self._timeout_s
+    def _request(
+        self, method: str, url: str, body: Mapping[str, Any] | None = None, *, limit_s: float, with_body: bool = True
+    ) -> httpx.Response:
+        """An answer of bounded size, in bounded time. Redirects are not followed.
+
+        On a connection of its own, for requests are few. Not by httpx's blocking client: that waits for each byte anew, and a byte now and then holds it
+        for ever.
+        """
+        try:
+            return asyncio.run(self._answered(method, url, body, limit_s=limit_s, with_body=with_body))
+        except TimeoutError as e:
+            raise httpx.ReadTimeout(f"no answer within {limit_s:g} s") from e
+        except asyncio.CancelledError as e:
+            raise httpx.ReadTimeout("nobody waits for the answer any more") from e
+
+    async def _answered(self, method: str, url: str, body: Mapping[str, Any] | None, *, limit_s: float, with_body: bool) -> httpx.Response:
         data = bytearray()
-        with self._client.stream(method, url + path, json=body) as response:
-            for piece in response.iter_bytes():
-                data += piece
-                if len(data) > _ANSWER_BYTES_MAX:
-                    raise DefiniteError(f"{url} does not answer like a schema registry: its answer is too large; check schema.registry.url")
-                if time.monotonic() > until_s:
-                    raise httpx.ReadTimeout("the answer takes too long")
+        if self._cut is not None and (asked := asyncio.current_task()) is not None:
+            self._cut.on(partial(_cancel, asyncio.get_running_loop(), asked))
+        async with (
+            asyncio.timeout(limit_s),
+            httpx.AsyncClient(**self._arguments, timeout=limit_s) as client,
+            client.stream(method, url, json=body) as response,
+        ):
+            if with_body and response.headers.get("content-encoding", "identity").lower() != "identity":
+                raise DefiniteError(f"{url} does not answer like a schema registry: its answer is packed; check schema.registry.url")
+            if with_body:
+                async for piece in response.aiter_bytes():
+                    data += piece
+                    if len(data) > _ANSWER_BYTES_MAX:
+                        raise DefiniteError(
+                            f"{url} does not answer like a schema registry: its answer is too large; check schema.registry.url"
+                        )
         return httpx.Response(response.status_code, content=bytes(data))
 
     def _words(self, response: httpx.Response) -> str:
         """The number that Confluent's registry gives its errors, and the words of the worker's own."""
-        try:
-            answer = response.json()
-        except ValueError:
-            return ""
-        if not isinstance(answer, dict):
-            return ""
-        code, message = answer.get("error_code"), answer.get("message")
-        number = f", error {code}" if isinstance(code, int) and 0 <= code <= _ERROR_CODE_MAX else ""
-        return number + (f": {message}" if self._trusted and isinstance(message, str) else "")
+        code = error_code_of(response.content)
+        message = message_of(response.content) if self._trusted else None
+        return ("" if code is None else f", error {code}") + ("" if message is None else f": {message}")
 
 
-def _shut_down(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop has ended with its request
+        loop.call_soon_threadsafe(task.cancel)
 
 
 def _segment(subject: str) -> str:

@@ -53,13 +53,9 @@ def explain(
     """
     parts = parts_of(config, worker, task=0)
     registries = [converter.registry for converter in parts.encoders.converters() if isinstance(converter, AvroConverter)]
-    try:
-        for registry in registries:
-            registry.cut_by(abort, limit_s=limit_s)
-        return _effects(parts, statement, database, limit_s, abort)
-    finally:
-        for registry in registries:
-            registry.close()
+    for registry in registries:
+        registry.cut_by(abort, limit_s=limit_s)
+    return _effects(parts, statement, database, limit_s, abort)
 
 
 def _effects(parts: Parts, statement: str, database: str | None, limit_s: float, abort: Abort) -> dict[str, Any]:

@@ -31,12 +31,16 @@ _BOOTSTRAP = "schema.history.internal.kafka.bootstrap.servers"
 def check_reachable(settings: Settings, worker: WorkerConfig, *, limit_s: float) -> None:
     """Raise ConfigError with every address that does not answer within the limit, by the key that names it."""
     errors: dict[str, list[str]] = {}
+    raised: list[BaseException] = []
 
     def note(check: Callable[[Settings, WorkerConfig, float], dict[str, str]]) -> None:
         try:
             found = check(settings, worker, limit_s)
         except ConfigError as e:
             found = {name: "; ".join(texts) for name, texts in e.errors.items()}
+        except BaseException as e:  # noqa: BLE001  raised again by the caller's thread
+            raised.append(e)
+            return
         for key, text in found.items():
             errors.setdefault(key, []).append(text)
 
@@ -45,6 +49,8 @@ def check_reachable(settings: Settings, worker: WorkerConfig, *, limit_s: float)
         thread.start()
     for thread in threads:
         thread.join()
+    if raised:
+        raise raised[0]
     if errors:
         raise ConfigError(errors)
 
@@ -112,6 +118,4 @@ def _registry_error(converter: AvroConverter, limit_s: float) -> str | None:
         converter.registry.ask_whether_there(limit_s=limit_s)
     except (DefiniteError, TransientError) as e:
         return f"{e}. Check the schema.registry.url of the converter, here or in the worker's properties"
-    finally:
-        converter.registry.close()
     return None
