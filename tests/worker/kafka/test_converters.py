@@ -135,6 +135,19 @@ def test_a_latest_version_that_is_no_avro_is_refused_without_a_word_of_it(latest
     assert "canary" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [("bearer.auth.token", "tök"), ("proxy.port", "x"), ("request.header.X", "a\nb"), ("basic.auth.user.info", "nocolon")],
+)
+def test_a_task_does_not_start_with_settings_that_http_cannot_carry(option, text):  # number 17 of the worker's safety
+    config = {"value.converter": AVRO, "value.converter.schema.registry.url": "http://r:1", "value.converter.proxy.host": "p"}
+    config |= {"value.converter.basic.auth.credentials.source": "USER_INFO", "value.converter.basic.auth.user.info": "user:password"}
+
+    with pytest.raises(ConfigError) as raised:
+        converters_of({"key.converter": JSON}, config | {f"value.converter.{option}": text}, own_registry=OWN)
+    assert list(raised.value.errors) == [f"value.converter.{option}"]
+
+
 def test_nulls_are_null_bytes_and_a_json_null_with_schema_is_not():
     avro_, _ = with_registry({"id": 9})
     optional = Schema(kind=Kind.STRING, optional=True)

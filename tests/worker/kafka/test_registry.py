@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 import time
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -395,3 +396,71 @@ def test_an_answer_is_not_unpacked():  # number 5
 def test_a_registry_that_answers_a_byte_now_and_then_is_left_in_time():  # number 11
     with dripping(b"H") as url, pytest.raises(TransientError, match="ReadTimeout"):
         RegistryClient(RegistryAccess(urls=(url,)), timeout_s=0.5).register("t", '"int"')
+
+
+# Settings that HTTP cannot carry.
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("bearer.auth.token", "tök"),
+        ("bearer.auth.token", "token\n"),
+        ("bearer.auth.token", "to ken"),
+        ("request.header.X-Team", "café"),
+        ("request.header.X-Team", "a\r\nHost: evil"),
+        ("request.header.X-Team", " a"),
+        ("request.header.X\r\nY", "a"),
+        ("request.header.Ä", "a"),
+        ("request.header.", "a"),
+        ("request.header.Content-Length", "3"),
+        ("request.header.transfer-encoding", "chunked"),
+        ("request.header.Host", "evil"),
+        ("proxy.host", "evil#.allowed.example"),
+        ("proxy.host", "user@evil"),
+        ("proxy.host", "evil/"),
+        ("proxy.host", "::1"),
+        ("proxy.host", "pröxy"),
+        ("proxy.port", "x"),
+        ("proxy.port", "0"),
+        ("proxy.port", "65536"),
+        ("proxy.port", "²"),
+        ("schema.registry.url", ","),
+        ("schema.registry.url", "http://a b"),
+        ("schema.registry.url", "http://" + "a" * 64),
+        ("schema.registry.url", "http://0251.0376.0251.0376"),
+        ("schema.registry.url", "http://2852039166"),
+        ("schema.registry.url", "http://ev\til.allowed.example"),
+        ("schema.registry.url", "http://r/" + "x" * 70_000),
+    ],
+)
+def test_what_http_cannot_carry_is_refused_by_its_option_and_not_shown(option, text):  # number 17 of the worker's safety
+    settings = {"schema.registry.url": "http://r:1", "proxy.host": "p", option: text}
+    with pytest.raises(ConfigError) as raised:
+        RegistryAccess.from_settings(settings, option_prefix="value.converter.", own=None)
+
+    assert list(raised.value.errors) == [f"value.converter.{option}"]
+    assert text not in str(raised.value.errors[f"value.converter.{option}"]) or len(text) < 3
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("bearer.auth.token", "eyJ.a-b_c~d+e/f=="),
+        ("request.header.X-Team", "cdc (us), 1"),
+        ("request.header.X-Empty", ""),
+        ("proxy.host", "[::1]"),
+        ("proxy.host", "proxy_1.example"),
+        ("schema.registry.url", "http://xn--bcher-kva.example:8081/registry"),
+        ("schema.registry.url", "https://[fd00::7]"),
+        ("schema.registry.url", "http://user:p%40ss@10.0.0.1,http://r_2."),
+    ],
+)
+def test_what_http_carries_is_taken(option, text):  # number 17
+    settings = {"schema.registry.url": "http://r:1", "proxy.host": "p", option: text}
+
+    access = RegistryAccess.from_settings(settings, option_prefix="", own=None)
+    assert httpx.URL(access.proxy).host
+    registry = RegistryClient(replace(access, proxy=None), transport=httpx.MockTransport(says(200, {"id": 1})))
+
+    assert registry.register("t", '"int"') == 1

@@ -141,6 +141,14 @@ def test_the_files_of_the_registrys_login_are_read_likewise(kafka, tmp_path):  #
         assert len(texts) == 1
 
 
+def test_settings_that_http_cannot_carry_are_named_when_a_connector_is_made(kafka):  # number 17 of the worker's safety
+    key = "value.converter."
+    url = {"value.converter": AVRO, f"{key}schema.registry.url": "http://127.0.0.1:1", f"{key}proxy.host": "127.0.0.1"}
+    wrong = {f"{key}bearer.auth.token": "tök", f"{key}request.header.X-Team": "café", f"{key}proxy.port": "x"}
+
+    assert set(errors_of(kafka, **url, **wrong)) == set(wrong)
+
+
 def test_a_bug_in_one_of_the_questions_is_not_lost(kafka, monkeypatch):  # number 17
     class Bug(Exception):  # noqa: N818
         pass

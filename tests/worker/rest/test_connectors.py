@@ -577,3 +577,34 @@ def test_topics_in_use_are_noted_and_can_be_reset(worker, name):
     assert worker.client.get(f"/connectors/{name}/topics").json() == {name: {"topics": []}}
     assert worker.client.get("/connectors/no/topics").json() == {"no": {"topics": []}}
     assert worker.client.put("/connectors/no/topics/reset").status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "reason"),
+    [
+        ("schema.registry.url", "ftp://127.0.0.1:8081", "has not the form http://host:port"),
+        ("basic.auth.user.info", "nocolon", "has not the form user:password"),
+        ("bearer.auth.token", "tök", "is no token"),
+        ("request.header.X-Team", "café", "is no value of an HTTP header"),
+        ("proxy.port", "x", "is no port"),
+    ],
+)
+def test_a_converter_whose_registry_could_not_be_asked_is_refused(worker, kafka, name, option, text, reason):  # number 17
+    prefix = "value.converter."
+    config = {
+        **CONFIG,
+        "dummy.reachable": "true",
+        "schema.history.internal.kafka.bootstrap.servers": kafka.bootstrap,
+        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        f"{prefix}schema.registry.url": "http://127.0.0.1:1",
+        f"{prefix}basic.auth.credentials.source": "USER_INFO",
+        f"{prefix}basic.auth.user.info": "user:password",
+        f"{prefix}proxy.host": "127.0.0.1",
+        prefix + option: text,
+    }
+
+    answer = worker.client.post("/connectors", json={"name": name, "config": config})
+
+    assert answer.status_code == 400, answer.text
+    assert "contains the following 1 error(s)" in answer.json()["message"]
+    assert reason in answer.json()["message"]

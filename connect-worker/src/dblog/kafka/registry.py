@@ -22,6 +22,7 @@ import httpx
 from dblog.abort import Abort
 from dblog.codecs.compatibility import Level
 from dblog.config.named_files import NamedFile, in_memory
+from dblog.config.request_parts import check_request_parts, is_host
 from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.kafka.registry_answers import (
@@ -77,6 +78,8 @@ class RegistryAccess:
             raise ConfigError({f"{option_prefix}schema.registry.url": [f"lists {len(listed)} URLs; {_URLS_MAX} can be tried in turn"]})
         urls, from_url = _without_logins(listed, option_prefix)
         source = settings.get("basic.auth.credentials.source", "URL").upper()
+        if errors := check_request_parts(settings, option_prefix):
+            raise ConfigError(errors)
         login: tuple[str, str] | None
         match source:
             case "URL":
@@ -108,16 +111,21 @@ class RegistryAccess:
 
 
 def _without_logins(urls: Sequence[str], option_prefix: str) -> tuple[tuple[str, ...], tuple[str, str] | None]:
+    wrong = ConfigError({f"{option_prefix}schema.registry.url": ["has not the form http://host:port"]})
+    if not urls:
+        raise wrong
     bare = []
     login: tuple[str, str] | None = None
     for url in urls:
         try:
             parts = urlsplit(url)
-            known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
+            known = parts.scheme in ("http", "https") and is_host(parts.hostname or "") and parts.port != 0
+            # Two parsers, one host: the one that is looked at must be the one that is asked.
+            known = known and httpx.URL(url).raw_host.decode("ascii").strip("[]").lower() == parts.hostname
+        except (ValueError, httpx.InvalidURL):
             known = False
         if not known:
-            raise ConfigError({f"{option_prefix}schema.registry.url": ["has not the form http://host:port"]})
+            raise wrong
         if parts.username is not None:
             login = (unquote(parts.username), unquote(parts.password or ""))
         bare.append(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")))
