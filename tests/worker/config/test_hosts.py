@@ -1,6 +1,7 @@
 """Which hosts connectors may name: every address of a configuration is looked at, and only what the list has is allowed."""
 
 import pytest
+from dblog.config.clients import CONNECTOR_CLIENTS
 from dblog.config.hosts import OPTION, check_hosts
 
 CONFIG = {
@@ -13,8 +14,9 @@ CONFIG = {
 }
 
 
-def test_without_a_list_everything_is_allowed():
-    assert check_hosts(CONFIG, ()) == {}
+def test_without_a_list_everything_is_allowed_but_a_metadata_service():
+    assert set(check_hosts(CONFIG, ())) == {"value.converter.schema.registry.url"}
+    assert check_hosts({**CONFIG, "value.converter.schema.registry.url": "https://registry.example"}, ()) == {}
 
 
 def test_every_address_of_a_configuration_is_looked_at():  # number 5 of the worker's safety
@@ -40,8 +42,92 @@ def test_every_address_of_a_configuration_is_looked_at():  # number 5 of the wor
         ("10.1.0.0/16", "10.2.2.3", "3306", False),
         ("10.1.0.0/16", "10.1.2.3.example", "3306", False),
         ("fd00::/8", "fd00::7", "3306", True),
-        ("127.0.0.1", "2130706433", "3306", False),
+        ("127.0.0.1", "2130706433", "3306", True),
+        ("2130706433", "127.1", "3306", True),
+        ("db.example", "db.example.", "3306", True),
+        ("*.example", "db.example.", "3306", True),
+        ("10.1.0.0/16", "167838211", "3306", True),
+        ("10.1.0.0/16", "::ffff:10.1.2.3", "3306", True),
+        ("10.1.2.3", "::ffff:a01:203", "3306", True),
+        ("fd00::1:7", "fd00::1:7", "3306", True),
+        ("[fd00::1:7]:3306", "fd00::1:7", "3306", True),
+        ("[fd00::1:7]:3306", "fd00::1:7", "3307", False),
+        ("db.example", "ｄb.example", "3306", True),
     ],
 )
 def test_an_entry_is_a_host_a_suffix_or_a_network(entry, host, port, allowed):  # number 5
     assert (check_hosts({"database.hostname": host, "database.port": port}, (entry,)) == {}) is allowed
+
+
+SPELLINGS = (
+    "169.254.169.254",
+    "169.254.169.254.",
+    "2852039166",
+    "0xA9FEA9FE",
+    "0xa9.0xfe.0xa9.0xfe",
+    "0251.0376.0251.0376",
+    "0251.254.43518",
+    "169.16689662",
+    "::ffff:169.254.169.254",
+    "::FFFF:A9FE:A9FE",
+    "64:ff9b::a9fe:a9fe",
+    "2002:a9fe:a9fe::1",
+    "１６９．２５４。169｡254",
+    "169.254.169\u00ad.254",
+    "fe80::1",
+    "fe80::1%eth0",
+    "febf::7",
+    "fd00:ec2::254",
+    "FD00:0EC2:0::0254",
+    "metadata.google.internal",
+    "Metadata.Google.Internal.",
+    "ｍetadata.google.internal",
+    "169.254.0.1",
+    "100.100.100.200",
+)
+
+
+@pytest.mark.parametrize("host", SPELLINGS)
+def test_a_metadata_service_is_refused_in_every_spelling_and_under_every_key(host):  # number 5
+    in_url = f"[{host}]" if ":" in host else host
+    servers = ("schema.history.internal.kafka.bootstrap.servers", *(f"{prefix}bootstrap.servers" for prefix in CONNECTOR_CLIENTS))
+    config = {"database.hostname": host, **dict.fromkeys(servers, f"{in_url}:80")}
+    for part in ("key", "value"):
+        config[f"{part}.converter.proxy.host"] = in_url
+        if host.isascii():
+            config[f"{part}.converter.schema.registry.url"] = f"http://ok.example, http://u:p@{in_url}:8081/x"
+
+    for allowed in ((), ("*.internal", "*.internal.", "*.254", "0.0.0.0/0", "::/0", "*.example", "ok.example")):
+        assert set(check_hosts(config, allowed)) == set(config)
+
+
+@pytest.mark.parametrize("server", ["{}", "{}:9092", "PLAINTEXT://{}:9092", "plaintext://{}/path", "ok.example:9092, {}:1"])
+def test_a_broker_is_read_as_the_client_reads_it(server):  # number 5
+    key = "schema.history.internal.kafka.bootstrap.servers"
+
+    assert set(check_hosts({key: server.format("169.254.169.254")}, ())) == {key}
+    assert set(check_hosts({key: server.format("evil.example")}, ("ok.example", "localhost"))) == {key}
+    assert check_hosts({key: server.format("broker.example")}, ("ok.example", "broker.example")) == {}
+    assert set(check_hosts({key: server.format("[fe80::1]")}, ())) == {key}
+
+
+@pytest.mark.parametrize(
+    ("entry", "host"),
+    [
+        ("169.254.169.254", "2852039166"),
+        ("169.254.0.0/16", "169.254.7.7"),
+        ("169.254.7.7:3306", "169.254.7.7"),
+        ("fe80::/64", "fe80::1"),
+        ("fd00:ec2::254", "fd00:ec2::254"),
+        ("metadata.google.internal", "metadata.google.internal"),
+    ],
+)
+def test_a_list_that_names_such_an_address_allows_it(entry, host):  # number 5
+    assert check_hosts({"database.hostname": host}, (entry,)) == {}
+
+
+@pytest.mark.parametrize(
+    "host", ["169.254.169.254.example", "db", "metadata.example", "a.metadata.google.internal", "fd00:ec2::253", "localhost"]
+)
+def test_other_hosts_need_no_list(host):
+    assert check_hosts({"database.hostname": host}, ()) == {}

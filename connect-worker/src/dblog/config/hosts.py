@@ -1,7 +1,8 @@
 """Which hosts a connector's configuration may make this worker talk to (``dblog.connector.allowed.hosts``).
 
 Whoever may post a connector names a database, brokers and a registry, and the worker connects to them from inside its network. The list keeps it from
-addresses that are none of a connector's business, such as a cloud's metadata service.
+addresses that are none of a connector's business. A cloud's metadata service, which hands the machine's own credentials to whoever asks from it, is no
+connector's business without a list either. What a name resolves to is not looked at: the name service may say something else a moment later.
 """
 
 from __future__ import annotations
@@ -10,46 +11,85 @@ import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
+from dblog.config.addresses import Address, host_of
+from dblog.config.clients import CONNECTOR_CLIENTS
+
 OPTION = "dblog.connector.allowed.hosts"
 
-_SERVER_LISTS = ("schema.history.internal.kafka.bootstrap.servers",)
-_CLIENT_PREFIXES = (
-    "producer.override.",
-    "consumer.override.",
-    "admin.override.",
-    "schema.history.internal.producer.",
-    "schema.history.internal.consumer.",
+_SERVER_LISTS = (
+    "schema.history.internal.kafka.bootstrap.servers",
+    "signal.kafka.bootstrap.servers",
+    *(f"{prefix}bootstrap.servers" for prefix in CONNECTOR_CLIENTS),
 )
 _SCHEME_PORTS = {"http": "80", "https": "443"}
+_KAFKA_PORT = "9092"
 _CONVERTERS = ("key.converter.", "value.converter.")
+
+_METADATA_NETWORKS = tuple(
+    ipaddress.ip_network(text)
+    for text in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128", "100.100.100.200/32", "168.63.129.16/32")
+)
+"""Link-local addresses, where most clouds have it; then those of AWS and Google in IPv6, of Alibaba and of Azure."""
+_METADATA_NAMES = frozenset({"metadata.google.internal", "metadata.goog", "metadata", "instance-data", "instance-data.ec2.internal"})
 
 
 def check_hosts(config: Mapping[str, str], allowed: Sequence[str]) -> dict[str, list[str]]:
-    """What is wrong, by key. ``allowed``: host, host:port, *.suffix or a network such as 10.1.0.0/16; empty allows everything."""
-    if not allowed:
-        return {}
+    """What is wrong, by key. ``allowed``: host, host:port, *.suffix or a network such as 10.1.0.0/16; empty allows all but link-local and metadata."""
+    entries = [entry.strip().lower() for entry in allowed]
     return {
         key: [f"This worker does not let connectors talk to {host}; it may be added to {OPTION} in the worker's configuration"]
         for key, host, port in _named(config)
-        if not any(_matches(entry.strip().lower(), host.lower(), port) for entry in allowed)
+        if not _is_allowed(host_of(host), port, entries)
     }
+
+
+def _is_allowed(host: Address | str, port: str, entries: Sequence[str]) -> bool:
+    if _is_metadata(host):
+        # A suffix or a wide network does not mean it.
+        return any(_names_metadata(entry) and _matches(entry, host, port) for entry in entries)
+    return not entries or any(_matches(entry, host, port) for entry in entries)
+
+
+def _is_metadata(host: Address | str) -> bool:
+    if isinstance(host, str):
+        return host in _METADATA_NAMES
+    return any(host in network for network in _METADATA_NETWORKS)
+
+
+def _names_metadata(entry: str) -> bool:
+    name = _split(entry)[0]
+    try:
+        network = ipaddress.ip_network(name, strict=False)
+    except ValueError:
+        return not name.startswith("*.")
+    return any(network.version == known.version and network.subnet_of(known) for known in _METADATA_NETWORKS)  # type: ignore[arg-type]
 
 
 def _named(config: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """(key, host, port) of every address that a configuration names."""
     if host := config.get("database.hostname", "").strip():
         yield "database.hostname", host, config.get("database.port", "3306").strip()
-    for key in (*_SERVER_LISTS, *(f"{prefix}bootstrap.servers" for prefix in _CLIENT_PREFIXES)):
+    for key in _SERVER_LISTS:
         for server in config.get(key, "").split(","):
             if server.strip():
-                name, _, port = server.strip().rpartition(":")
-                yield key, name.strip("[]"), port
+                yield key, *_of_server(server.strip())
     for prefix in _CONVERTERS:
         for url in config.get(f"{prefix}schema.registry.url", "").split(","):
             if url.strip():
                 yield f"{prefix}schema.registry.url", *_of_url(url.strip())
         if proxy := config.get(f"{prefix}proxy.host", "").strip():
             yield f"{prefix}proxy.host", proxy, config.get(f"{prefix}proxy.port", "80").strip()
+
+
+def _of_server(server: str) -> tuple[str, str]:
+    """As librdkafka reads it (``rd_kafka_broker_name_parse``): a scheme and a path are passed over, and the port may be missing."""
+    _, scheme, rest = server.partition("://")
+    if scheme:
+        server = rest.partition("/")[0]
+    name, colon, port = server.rpartition(":")
+    if colon and (":" not in name or name.endswith("]")):
+        return name or "localhost", port
+    return server or "localhost", _KAFKA_PORT
 
 
 def _of_url(url: str) -> tuple[str, str]:
@@ -60,17 +100,23 @@ def _of_url(url: str) -> tuple[str, str]:
         return url, ""
 
 
-def _matches(entry: str, host: str, port: str) -> bool:
-    name, colon, wanted_port = entry.rpartition(":")
-    if colon and wanted_port.isdigit() and not name.endswith(":"):
-        if wanted_port != port:
-            return False
-        entry = name.strip("[]")
-    if entry.startswith("*."):
-        return host.endswith(entry[1:])
-    if entry == host:
-        return True
+def _matches(entry: str, host: Address | str, port: str) -> bool:
+    name, wanted_port = _split(entry)
+    if wanted_port is not None and wanted_port != port:
+        return False
+    if isinstance(host, str):
+        return host.endswith(name[1:]) if name.startswith("*.") else host == host_of(name)
+    if "/" not in name:
+        return host == host_of(name)
     try:
-        return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
+        return host in ipaddress.ip_network(name, strict=False)
     except ValueError:
         return False
+
+
+def _split(entry: str) -> tuple[str, str | None]:
+    """Host, suffix or network, and the port; an address of IPv6 has one only behind brackets."""
+    name, colon, port = entry.rpartition(":")
+    if colon and port.isdigit() and (":" not in name or name.endswith("]")):
+        return name.strip("[]"), port
+    return entry.strip("[]"), None

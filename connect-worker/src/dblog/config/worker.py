@@ -184,7 +184,8 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     Option(
         name="dblog.connector.allowed.hosts",
         doc="Hosts that connectors may name as database, brokers, registry or proxy: host, host:port, *.suffix or a network such as 10.1.0.0/16; "
-        "empty: any. Asked when a connector is posted and again when its task starts.",
+        "empty: any but link-local addresses and metadata services of clouds, which only an entry of their own allows. Asked when a connector is posted and "
+        "again when its task starts. What a name resolves to is not looked at, nor which brokers a broker names.",
         kind=Kind.LIST,
         default="",
         importance=Importance.LOW,
