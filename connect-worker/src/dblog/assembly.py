@@ -15,6 +15,7 @@ from dblog.cluster.program import TaskProgram
 from dblog.cluster.validation import DatabaseCheck, ReachableCheck, Validator
 from dblog.config.login import Logins
 from dblog.config.options import Settings
+from dblog.config.overrides import override_policy
 from dblog.config.plugins import find_connector
 from dblog.config.providers import build_providers
 from dblog.config.worker import WorkerConfig
@@ -110,7 +111,7 @@ def assemble(
         providers=providers,
         check_database=check_database,
         check_reachable=None if check_reachable is None else lambda asked, limit_s: check_reachable(asked, worker, limit_s),
-        override_policy=settings.text("connector.client.config.override.policy"),
+        override_policy=override_policy(settings),
         allowed_hosts=settings.items_of("dblog.connector.allowed.hosts"),
     )
     services = Services(

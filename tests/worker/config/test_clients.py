@@ -2,6 +2,7 @@
 
 import pytest
 from dblog.config.clients import CONNECTOR_CLIENTS, beside, check_connector_clients, to_librdkafka
+from dblog.config.overrides import OverridePolicy
 from dblog.errors import ConfigError
 
 # What librdkafka has and a configuration must not get: native code, a command of the shell, requests to an address of choice, callbacks' pointers.
@@ -42,7 +43,9 @@ def test_a_java_name_that_would_mean_more_to_librdkafka_is_not_handed_on(key):
     assert to_librdkafka({key: "x"}) == {}
 
 
-@pytest.mark.parametrize("policy", ["All", "Principal", "None"])
+@pytest.mark.parametrize(
+    "policy", [OverridePolicy(name) for name in ("All", "Principal", "None")] + [OverridePolicy("Allowlist", {"plugin.library.paths"})]
+)
 @pytest.mark.parametrize("prefix", CONNECTOR_CLIENTS)
 def test_every_prefix_of_a_connector_is_looked_at_under_every_policy(prefix, policy):
     errors = check_connector_clients({f"{prefix}plugin.library.paths": "/x.so"}, policy)
@@ -53,9 +56,12 @@ def test_every_prefix_of_a_connector_is_looked_at_under_every_policy(prefix, pol
 @pytest.mark.parametrize(
     ("policy", "refused"),
     [
-        ("All", set()),
-        ("Principal", {"producer.override.linger.ms"}),
-        ("None", {"producer.override.linger.ms", "admin.override.sasl.mechanism"}),
+        (OverridePolicy(), set()),
+        (OverridePolicy("Principal"), {"producer.override.linger.ms"}),
+        (OverridePolicy("None"), {"producer.override.linger.ms", "admin.override.sasl.mechanism"}),
+        (OverridePolicy("Allowlist"), {"producer.override.linger.ms", "admin.override.sasl.mechanism"}),
+        (OverridePolicy("Allowlist", frozenset({"linger.ms", "acks"})), {"admin.override.sasl.mechanism"}),
+        (OverridePolicy("Allowlist", frozenset({"producer.override.linger.ms", "sasl.mechanism"})), {"producer.override.linger.ms"}),
     ],
 )
 def test_the_policy_governs_overrides_and_not_the_schema_historys_clients(policy, refused):

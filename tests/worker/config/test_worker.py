@@ -1,6 +1,7 @@
 """The worker's properties: Kafka Connect's file is taken, what cannot be done is refused, and clients get librdkafka's spelling."""
 
 import pytest
+from dblog.config.overrides import OverridePolicy, override_policy
 from dblog.config.properties import parse_properties
 from dblog.config.worker import read_worker_config
 from dblog.errors import ConfigError
@@ -108,3 +109,16 @@ def test_clients_get_the_workers_connection_and_their_own_settings():
 
 def test_admin_listeners_is_not_a_setting_of_the_admin_client():
     assert "listeners" not in config(**{"admin.listeners": "", "admin.retries": "3"}).client_settings("admin")
+
+
+@pytest.mark.parametrize("name", ["All", "Allowlist", "None", "Principal"])
+def test_an_override_policy_is_known_by_its_alias_and_by_its_class(name):
+    simple = f"{name}ConnectorClientConfigOverridePolicy"
+    for given in (name, name.lower(), simple, f"org.apache.kafka.connect.connector.policy.{simple}"):
+        changes = {"connector.client.config.override.policy": given, "connector.client.config.override.allowlist": "linger.ms, acks"}
+        assert override_policy(config(**changes).settings) == OverridePolicy(name, frozenset({"linger.ms", "acks"}))
+    assert override_policy(config().settings) == OverridePolicy("All", frozenset())
+
+
+def test_an_unknown_override_policy_is_refused():
+    assert set(errors(**{"connector.client.config.override.policy": "com.example.Mine"})) == {"connector.client.config.override.policy"}

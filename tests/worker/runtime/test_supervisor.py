@@ -458,6 +458,16 @@ def test_the_override_policy_is_asked_again_when_the_task_starts(world: World) -
     assert not world.tasks
 
 
+def test_an_allowlist_of_the_worker_is_asked_when_the_task_starts(world: World) -> None:
+    policy = {"connector.client.config.override.policy": "Allowlist", "connector.client.config.override.allowlist": "acks"}
+    world.start(worker=policy, **{"producer.override.linger.ms": "5", "producer.override.acks": "all"})
+
+    failed = world.wait_state("FAILED")
+
+    assert "The 'Allowlist' policy does not allow 'linger.ms' to be overridden" in failed["trace"]
+    assert "'acks'" not in failed["trace"]
+
+
 def test_the_offset_never_passes_a_record_that_the_broker_refused(world: World) -> None:
     """The topic takes small records only. What was sent behind the large one is acknowledged, and must not carry the offset over it. # I1"""
     admin = AdminClient({"bootstrap.servers": world.kafka.bootstrap})

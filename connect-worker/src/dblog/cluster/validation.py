@@ -19,6 +19,7 @@ from dblog.config.connector import check_connector
 from dblog.config.hosts import check_hosts
 from dblog.config.infos import config_infos
 from dblog.config.options import Properties, Settings
+from dblog.config.overrides import OverridePolicy
 from dblog.config.plugins import CONNECTORS, Plugin, find_connector
 from dblog.config.providers import Provider, Resolution, resolve
 from dblog.config.secrets import secrets_of
@@ -62,13 +63,13 @@ class Validator:
         providers: Mapping[str, Provider],
         check_database: DatabaseCheck | None,
         check_reachable: Callable[[Settings, float], None] | None = None,
-        override_policy: str = "All",
+        override_policy: OverridePolicy | None = None,
         allowed_hosts: Sequence[str] = (),
     ) -> None:
         self._providers = providers
         self._check_database = check_database
         self._check_reachable = check_reachable
-        self._override_policy = override_policy
+        self._override_policy = override_policy or OverridePolicy()
         self._allowed_hosts = allowed_hosts
 
     def validate(self, properties: Properties) -> Validation:

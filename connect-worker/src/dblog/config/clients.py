@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 
 from dblog.config.named_files import NamedFile
+from dblog.config.overrides import OverridePolicy
 from dblog.errors import ConfigError
 
 CONNECTOR_CLIENTS = (
@@ -24,7 +25,6 @@ CONNECTOR_CLIENTS = (
 """Where a connector's configuration gives settings of clients."""
 
 _OVERRIDES = ("producer.override.", "consumer.override.", "admin.override.")
-_PRINCIPAL = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
 
 _JAVA_ONLY = re.compile(
     r"(key|value)\.(de)?serializer(\..*)?|interceptor\.classes|metrics?\..+|auto\.include\.jmx\.reporter|enable\.metrics\.push|max\.block\.ms|"
@@ -153,17 +153,17 @@ _REFUSED = "this setting of a Kafka client may not be given: it is none that the
 _WORKERS = "this setting makes the client ask an address for its token; give it in the worker's configuration, a connector may not"
 
 
-def check_connector_clients(config: Mapping[str, str], policy: str) -> dict[str, list[str]]:
+def check_connector_clients(config: Mapping[str, str], policy: OverridePolicy) -> dict[str, list[str]]:
     """What is wrong with a connector's client settings, by their whole keys.
 
-    ``policy``: the worker's connector.client.config.override.policy (All, Principal, None), which governs ``*.override.*`` alone, as in Kafka Connect.
+    ``policy`` governs ``*.override.*`` alone, as in Kafka Connect.
     """
     errors: dict[str, list[str]] = {}
     for prefix in CONNECTOR_CLIENTS:
         given = {name.removeprefix(prefix): text for name, text in config.items() if name.startswith(prefix)}
         for key in given:
-            if prefix in _OVERRIDES and not _allows(policy, key):
-                text = f"The '{policy}' policy does not allow '{key}' to be overridden in the connector configuration."
+            if prefix in _OVERRIDES and not policy.allows(key):
+                text = f"The '{policy.name}' policy does not allow '{key}' to be overridden in the connector configuration."
                 errors.setdefault(prefix + key, []).append(text)
         try:
             to_librdkafka(given)
@@ -171,7 +171,3 @@ def check_connector_clients(config: Mapping[str, str], policy: str) -> dict[str,
             for key, texts in e.errors.items():
                 errors.setdefault(prefix + key, []).extend(texts)
     return errors
-
-
-def _allows(policy: str, key: str) -> bool:
-    return policy == "All" or (policy == "Principal" and key in _PRINCIPAL)

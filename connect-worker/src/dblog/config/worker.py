@@ -18,6 +18,7 @@ from dblog.config.clients import to_librdkafka
 from dblog.config.framework import CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES, class_known
 from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG
 from dblog.config.options import Importance, Kind, Option, Settings, Value, at_least, only, parse
+from dblog.config.overrides import ALLOWLIST, POLICY, POLICY_CHOICES
 from dblog.errors import ConfigError
 
 _OWN_CLIENT_KEYS = re.compile(r"(bootstrap\.servers|client\.id|client\.rack|security\.protocol|sasl\..+|ssl\..+|socket\..+|reconnect\..+)")
@@ -207,10 +208,16 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(name="config.providers", doc="Names of the config providers.", kind=Kind.LIST, default="", importance=Importance.LOW),
     Option(
-        name="connector.client.config.override.policy",
-        doc="Which producer.override.*, consumer.override.* and admin.override.* keys connectors may set.",
+        name=POLICY,
+        doc="Which producer.override.*, consumer.override.* and admin.override.* keys connectors may set; also by the class names of Kafka Connect.",
         default="All",
-        choices=("All", "None", "Principal"),
+        choices=POLICY_CHOICES,
+    ),
+    Option(
+        name=ALLOWLIST,
+        doc="The keys that connectors may set under the policy Allowlist, without producer.override. and the like; empty: none.",
+        kind=Kind.LIST,
+        default="",
     ),
     Option(
         name="topic.creation.enable",

@@ -29,6 +29,7 @@ from confluent_kafka import KafkaError
 from dblog.config.clients import beside, check_connector_clients, connector_client
 from dblog.config.hosts import check_hosts
 from dblog.config.named_files import files_in_memory
+from dblog.config.overrides import override_policy
 from dblog.config.topic_creation import topic_rules
 from dblog.config.worker import WorkerConfig, read_worker_config
 from dblog.core.backoff import Backoff
@@ -197,7 +198,7 @@ class Supervisor:
         """One life; returns the last stored offset after an orderly stop, raises _RestartError carrying it after a transient error."""
         worker = read_worker_config(order.worker)
         # Asked again: policy and hosts may be others than when the connector was posted, and the config topic has other writers.
-        refused = check_connector_clients(order.config, worker.settings.text("connector.client.config.override.policy"))
+        refused = check_connector_clients(order.config, override_policy(worker.settings))
         refused |= check_hosts(order.config, worker.settings.items_of("dblog.connector.allowed.hosts"))
         if refused:
             raise ConfigError(refused)
