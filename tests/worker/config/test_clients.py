@@ -107,3 +107,81 @@ def test_the_workers_login_goes_to_nobody_whom_a_connector_chose(own):  # found 
 )
 def test_a_connector_that_stays_with_the_workers_brokers_has_the_workers_login(own):
     assert beside(WORKER, own)["sasl.password"] == "canary"
+
+
+# sasl.jaas.config.
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+@pytest.mark.parametrize(
+    ("text", "username", "password"),
+    [
+        (f'{PLAIN} required username="u" password="p";', "u", "p"),
+        (f"{PLAIN} required username='u' password='p';", "u", "p"),
+        (f"{PLAIN} required username=u password=p_1-2$;", "u", "p_1-2$"),
+        (f'  {PLAIN}\n  REQUIRED\n  password="a;b=c"\n  username="u" ;\n', "u", "a;b=c"),
+        (f'{PLAIN} required username="u" password="\\"q\\" \\\\ \\101\\n\\z";', "u", '"q" \\ A\nz'),
+        (f'{PLAIN} required serviceName="username=x" username="u" password="password=p";', "u", "password=p"),
+        (f'/* the login */ {PLAIN} required // of the team\n username="u" password="";', "u", ""),
+        ('org.apache.kafka.common.security.scram.ScramLoginModule sufficient username="ü" password="ß" tokenauth=true;', "ü", "ß"),
+    ],
+)
+def test_a_login_is_read_as_java_reads_it(text, username, password):
+    assert to_librdkafka({"sasl.jaas.config": text}) == {"sasl.username": username, "sasl.password": password}
+
+
+@pytest.mark.parametrize(
+    ("module", "named"),
+    [
+        ("com.sun.security.auth.module.JndiLoginModule", "JndiLoginModule"),
+        ("com.sun.security.auth.module.LdapLoginModule", "LdapLoginModule"),
+        ("com.sun.security.auth.module.Krb5LoginModule", "Krb5LoginModule"),
+        ("org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule", "OAuthBearerLoginModule"),
+        ("canary", "its login module"),
+    ],
+)
+def test_another_login_module_is_refused_by_its_name(module, named):
+    login = f'{module} required username="u" password="canary" user.provider.url="ldap://canary";'
+
+    errors = check_connector_clients({"producer.override.sasl.jaas.config": login}, OverridePolicy())
+
+    assert set(errors) == {"producer.override.sasl.jaas.config"}
+    assert named in str(errors)
+    assert "canary" not in str(errors)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "canary",
+        f"{PLAIN}",
+        f"{PLAIN} required",
+        f"{PLAIN} required;",
+        f'{PLAIN} required username="u";',
+        f'{PLAIN} required password="canary";',
+        f'{PLAIN} required username="u" password="canary"',
+        f'{PLAIN} required username="u" password="canary;',
+        f'{PLAIN} required username="u" password=my canary;',
+        f"{PLAIN} required username=u password=;",
+        f'{PLAIN} canary username="u" password="p";',
+        f'{PLAIN} required username="u" password="p"; {PLAIN} required username="u" password="canary";',
+        f'KafkaClient {{ {PLAIN} required username="u" password="canary"; }};',
+        "/* canary",
+    ],
+)
+def test_what_is_no_login_of_one_module_is_refused_and_not_shown(text):
+    with pytest.raises(ConfigError) as raised:
+        to_librdkafka({"sasl.jaas.config": text})
+
+    assert list(raised.value.errors) == ["sasl.jaas.config"]
+    assert "canary" not in str(raised.value)
+
+
+def test_the_workers_own_login_may_be_a_tokens():
+    login = 'org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required clientId="a" clientSecret="b";'
+
+    assert to_librdkafka({"sasl.jaas.config": login}, of_worker=True) == {}
+    with pytest.raises(ConfigError, match="Krb5LoginModule"):
+        to_librdkafka({"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;"}, of_worker=True)

@@ -122,3 +122,11 @@ def test_an_override_policy_is_known_by_its_alias_and_by_its_class(name):
 
 def test_an_unknown_override_policy_is_refused():
     assert set(errors(**{"connector.client.config.override.policy": "com.example.Mine"})) == {"connector.client.config.override.policy"}
+
+
+@pytest.mark.parametrize("key", ["sasl.jaas.config", "consumer.sasl.jaas.config", "admin.ssl.truststore.location"])
+def test_a_login_that_is_none_ends_the_workers_start_with_its_key(key):
+    found = errors(**{key: "canary"})
+
+    assert set(found) == {key}
+    assert "canary" not in str(found)

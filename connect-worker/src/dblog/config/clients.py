@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from dblog.config.jaas import JaasError, parse_modules
 from dblog.config.named_files import NamedFile
 from dblog.config.overrides import OverridePolicy
 from dblog.errors import ConfigError
@@ -75,7 +76,7 @@ sasl.oauthbearer.method sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.u
 _WORKER_ONLY = frozenset(_WORKER_ONLY_NAMES.split())
 """Names that make a client ask an address of choice for a token: the worker's own file may give them, a connector may not."""
 
-_LOGIN = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
+_PASSWORD_MODULES = ("PlainLoginModule", "ScramLoginModule")
 
 
 def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[str, str]:
@@ -89,8 +90,10 @@ def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[s
     refused: dict[str, list[str]] = {}
     for name, text in java.items():
         if name == "sasl.jaas.config":
-            for key, double, single in _LOGIN.findall(text):
-                out[f"sasl.{key}"] = re.sub(r"\\(.)", r"\1", double or single)
+            try:
+                out |= _login(text, of_worker=of_worker)
+            except JaasError as e:
+                refused[name] = [str(e)]
         elif name == "ssl.endpoint.identification.algorithm":
             out[name] = text.strip() or "none"
         elif name == "ssl.truststore.location":
@@ -107,6 +110,30 @@ def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[s
     if refused:
         raise ConfigError(refused)
     return out
+
+
+def _login(text: str, *, of_worker: bool) -> dict[str, str]:
+    """User name and password of ``sasl.jaas.config``. JaasError without a word of it but the name of a login module."""
+    try:
+        modules = parse_modules(text)
+    except JaasError:
+        modules = ()
+    if len(modules) != 1:
+        raise JaasError(f"is not the login of one module, such as: {_LOGIN_EXAMPLE}")
+    given = modules[0].class_name.rpartition(".")[2]
+    if of_worker and given == "OAuthBearerLoginModule":
+        return {}  # its settings are sasl.oauthbearer.*
+    if given not in _PASSWORD_MODULES:
+        shown = f"the login module {given}" if _MODULE_NAME.fullmatch(given) else "its login module"
+        raise JaasError(f"{shown} is none that this worker has for connectors: {', '.join(_PASSWORD_MODULES)}")
+    options = modules[0].options
+    if not options.get("username") or "password" not in options:
+        raise JaasError(f"{given} needs a username and a password: {_LOGIN_EXAMPLE}")
+    return {"sasl.username": options["username"], "sasl.password": options["password"]}
+
+
+_MODULE_NAME = re.compile(r"[A-Za-z0-9_]{1,100}LoginModule")
+_LOGIN_EXAMPLE = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";'
 
 
 def connector_client(config: Mapping[str, str], prefix: str) -> dict[str, str | NamedFile]:

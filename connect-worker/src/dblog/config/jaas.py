@@ -1,7 +1,8 @@
 r"""Java's login configurations (JAAS), as far as Kafka's files and ``sasl.jaas.config`` use them.
 
 A module is ``class flag option=value ... ;``; a file has entries ``name { module module };``. Values are words, or quoted with ``"`` (or ``'``, as many
-write them), ``\`` before any sign stands for it. Source: the class comment of ``javax.security.auth.login.Configuration``. No error shows a value.
+write them), with Java's escapes: ``\n``, ``\101``, and ``\`` before any other sign stands for it.
+Source: the class comment of ``javax.security.auth.login.Configuration``. No error shows a value.
 """
 
 from __future__ import annotations
@@ -16,6 +17,16 @@ _TOKEN = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/ | (?P<sign>[{};=]) | "(?P<double>(?:[^"\\]|\\.)*)" | '(?P<single>(?:[^'\\]|\\.)*)' | (?P<word>[^\s{};="'/]+|/)""",
     re.VERBOSE | re.DOTALL,
 )
+
+
+_ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
+_CONTROLS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+"""Of ``java.io.StreamTokenizer``, by which Java reads these files."""
+
+
+def _escaped(found: re.Match[str]) -> str:
+    sign = found[1]
+    return chr(int(sign, 8)) if sign[0] in "01234567" else _CONTROLS.get(sign, sign)
 
 
 class JaasError(ValueError):
@@ -79,7 +90,7 @@ class _Tokens:
                 raise JaasError("a quote or a comment is not closed")
             end = found.end()
             if found.lastgroup in ("double", "single"):
-                self._left.append(("word", re.sub(r"\\(.)", r"\1", found[found.lastgroup], flags=re.DOTALL)))
+                self._left.append(("word", _ESCAPE.sub(_escaped, found[found.lastgroup])))
             elif found.lastgroup is not None:
                 self._left.append((found.lastgroup, found[found.lastgroup]))
         self._left.reverse()

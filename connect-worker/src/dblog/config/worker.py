@@ -370,7 +370,10 @@ class WorkerConfig:
         shared = {name: text for name, text in self.settings.originals.items() if _OWN_CLIENT_KEYS.fullmatch(name) and text}
         own = {name: text for name, text in self.settings.under(f"{role}.").items() if not name.startswith("listeners")}  # admin.listeners
         addresses = {"bootstrap.servers": ",".join(self.settings.items_of("bootstrap.servers"))}
-        return to_librdkafka(addresses | shared | own, of_worker=True)
+        try:
+            return to_librdkafka(addresses | shared | own, of_worker=True)
+        except ConfigError as e:
+            raise ConfigError({f"{role}.{name}" if name in own else name: texts for name, texts in e.errors.items()}) from None
 
 
 def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
@@ -386,7 +389,7 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
     advertised = settings["rest.advertised.port"]
     reading = settings.text_or_none("dblog.rest.readonly.listener")
     reading_url = urlsplit(reading.strip()) if reading else None
-    return WorkerConfig(
+    worker = WorkerConfig(
         settings=settings,
         listen_host=listen_host,
         listen_port=listen_port,
@@ -394,6 +397,9 @@ def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
         advertised_host=advertised_host,
         advertised_port=advertised if isinstance(advertised, int) else listen_port,
     )
+    for role in ("producer", "consumer", "admin"):
+        worker.client_settings(role)
+    return worker
 
 
 def is_loopback(host: str) -> bool:
