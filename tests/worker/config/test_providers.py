@@ -8,6 +8,7 @@ from dblog.config.named_files import FILE_BYTES_MAX
 from dblog.config.providers import DirectoryProvider, EnvProvider, FileProvider, build_providers, resolve
 from dblog.config.regex import Pattern
 from dblog.errors import ConfigError
+from structlog.testing import capture_logs
 
 
 @pytest.fixture
@@ -166,3 +167,55 @@ def test_providers_are_built_from_the_workers_properties():
 def test_a_provider_class_we_do_not_have_is_refused():
     with pytest.raises(ConfigError, match=r"Class com\.example\.Vault could not be found"):
         build_providers(("v",), {"config.providers.v.class": "com.example.Vault"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit"),
+    [("File", "param.allowed.paths"), ("Directory", "param.allowed.paths"), ("EnvVar", "param.allowlist.pattern")],
+)
+def test_a_provider_without_limits_is_warned_of_once_by_the_setting(kind, limit):  # number 4 of the worker's safety
+    properties = {"config.providers.p.class": f"org.apache.kafka.common.config.provider.{kind}ConfigProvider"}
+    setting = f"config.providers.p.{limit}"
+
+    with capture_logs() as lines:
+        assert set(build_providers(("p",), properties)) == {"p"}
+        assert set(build_providers(("p",), {**properties, setting: " , "})) == {"p"}
+    assert [(line["log_level"], line["setting"]) for line in lines] == [("warning", setting)] * 2
+    with capture_logs() as lines:
+        build_providers(("p",), {**properties, setting: "/run/secrets"})
+    assert lines == []
+
+
+def test_a_list_of_no_paths_is_no_limit_and_a_path_is_one(tmp_path):  # number 4
+    (tmp_path / "a.properties").write_text("k=value", encoding="utf-8")
+    properties = {"config.providers.p.class": "FileConfigProvider"}
+
+    free = build_providers(("p",), properties)["p"]
+    limited = build_providers(("p",), {**properties, "config.providers.p.param.allowed.paths": str(tmp_path / "other")})["p"]
+
+    assert free.get(str(tmp_path / "a.properties"), "k") == "value"
+    with pytest.raises(LookupError, match=r"allowed\.paths"):
+        limited.get(str(tmp_path / "a.properties"), "k")
+
+
+def test_a_value_that_looks_like_a_placeholder_stays_text(tmp_path):  # number 4
+    file = tmp_path / "a.properties"
+    file.write_text("a=${env:SECRET}\nb=${file:" + f"{file}:c" + "}\nc=geheim\nd=${\ne=env:SECRET}\n", encoding="utf-8")
+    providers = {"file": FileProvider((tmp_path,)), "env": EnvProvider(None, {"SECRET": "geheim"})}
+
+    done = resolve({key: f"${{file:{file}:{key}}}" for key in "ab"} | {"de": f"${{file:{file}:d}}${{file:{file}:e}}"}, providers)
+
+    assert done.errors == {}
+    assert done.values == {"a": "${env:SECRET}", "b": f"${{file:{file}:c}}", "de": "${env:SECRET}"}
+    assert resolve({"a": "${env:${env:SECRET}}"}, providers).errors
+
+
+def test_there_are_no_providers_unless_they_are_named(tmp_path):  # number 4
+    properties = {"config.providers.env.class": "EnvVarConfigProvider", "config.providers.file.class": "FileConfigProvider"}
+
+    providers = build_providers((), properties)
+
+    assert providers == {}
+    done = resolve({"a": "${env:PATH}", "b": f"${{file:{tmp_path}/x:y}}", "c": "${dir:/:etc}"}, providers)
+    assert set(done.errors) == {"a", "b", "c"}
+    assert all("config.providers: none" in text for texts in done.errors.values() for text in texts)

@@ -13,10 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import structlog
+
 from dblog.config.named_files import NamedFile
 from dblog.config.properties import parse_properties
 from dblog.config.regex import Pattern, PatternError
 from dblog.errors import ConfigError, DefiniteError
+
+_log = structlog.get_logger("dblog.config")
 
 SCRUBBED_LENGTH_MIN = 4
 """Shorter values ("1", "db") would blank out half of any message and are no secrets worth the name."""
@@ -107,8 +111,19 @@ _CLASSES = {
 }
 
 
+_LIMITS = {
+    "file": ("param.allowed.paths", "any properties file that the worker may read"),
+    "dir": ("param.allowed.paths", "any text file that the worker may read"),
+    "env": ("param.allowlist.pattern", "any environment variable of the worker"),
+}
+"""What limits a provider, and what it gives to whoever may post a connector without that limit."""
+
+
 def build_providers(names: tuple[str, ...], properties: Mapping[str, str]) -> dict[str, Provider]:
-    """The providers that ``config.providers`` names, with their ``class`` and ``param.*`` (a ``ConfigError`` for a class we lack)."""
+    """The providers that ``config.providers`` names, with their ``class`` and ``param.*`` (a ``ConfigError`` for a class we lack).
+
+    As in Kafka a provider may be without limits; a line of the log says what that means.
+    """
     built: dict[str, Provider] = {}
     errors: dict[str, list[str]] = {}
     for name in names:
@@ -130,6 +145,13 @@ def build_providers(names: tuple[str, ...], properties: Mapping[str, str]) -> di
             case _:
                 known = ", ".join(c for c in _CLASSES if "." in c)
                 errors[prefix + "class"] = [f"Class {class_name or 'null'} could not be found; this worker has {known}."]
+        if kind is not None and not properties.get(prefix + _LIMITS[kind][0], "").strip(" ,"):
+            setting, readable = prefix + _LIMITS[kind][0], _LIMITS[kind][1]
+            _log.warning(
+                "a config provider without limits: whoever may post a connector can read more than secrets",
+                setting=setting,
+                readable=readable,
+            )
     if errors:
         raise ConfigError(errors)
     return built
