@@ -19,7 +19,8 @@ CONNECTIONS_MAX = 512
 HEAD_S = 10.0
 """From a connection's or a request's first byte to the end of its head."""
 ANSWER_S = 30.0
-"""How long a client may take none of an answer that is larger than the buffers."""
+"""How long a client may take for the next piece of an answer that is larger than the buffers."""
+ANSWER_PIECE_BYTES = 64 * 1024
 CLOSE_S = 10.0
 """How long the rest of an answer may wait for its client once the connection is to be closed."""
 
@@ -55,7 +56,7 @@ class BoundedProtocol(H11Protocol):
         """The buffers are full of an answer."""
         super().pause_writing()
         self._unset_answer_timer()
-        self._answer_timer = self.loop.call_later(ANSWER_S, self.transport.abort)
+        self._await_taken()
 
     def resume_writing(self) -> None:
         """The client has taken some of it."""
@@ -86,6 +87,18 @@ class BoundedProtocol(H11Protocol):
         if self._answer_timer is not None:
             self._answer_timer.cancel()
             self._answer_timer = None
+
+    def _await_taken(self) -> None:
+        """What is written at once is one buffer, however large, so asyncio says nothing until nearly all of it has been taken."""
+        left_max = self.transport.get_write_buffer_size() - ANSWER_PIECE_BYTES
+        self._answer_timer = self.loop.call_later(ANSWER_S, self._abort_unless_taken, left_max)
+
+    def _abort_unless_taken(self, left_max: int) -> None:
+        self._answer_timer = None
+        if self.transport.get_write_buffer_size() > left_max:
+            self.transport.abort()
+        else:
+            self._await_taken()
 
     def _head_is_late(self) -> None:
         self._head_timer = None
