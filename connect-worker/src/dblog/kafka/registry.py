@@ -260,9 +260,13 @@ class RegistryClient:
             texts.append(self._call("GET", f"{path}/{number}", subject, text_of))
             chars += len(texts[-1])
             if chars > _VERSIONS_CHARS_MAX:
-                raise DefiniteError(f"the versions of subject {subject} in the schema registry are larger than can be read; delete old ones")
+                raise DefiniteError(
+                    f"the versions of subject {subject} in the schema registry are larger than can be read; delete old ones"
+                )
             if time.monotonic() > until_s:
-                raise TransientError(f"the schema registry took longer than {_VERSIONS_S:.0f} s to answer with the versions of subject {subject}")
+                raise TransientError(
+                    f"the schema registry took longer than {_VERSIONS_S:.0f} s to answer with the versions of subject {subject}"
+                )
         return texts
 
     def level(self, subject: str) -> Level:
