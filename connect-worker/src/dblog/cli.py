@@ -145,6 +145,15 @@ def start_worker(
     return _serve(worker, texts, Listeners(listener, reading, logins), task_command, check_database, check_reachable)
 
 
+def _wrong_client_setting(error: BaseException) -> str:
+    """A setting of the worker's file that a Kafka client does not take; empty for any other error."""
+    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
+
+    if isinstance(error, KafkaException) and error.args[0].code() == KafkaError._INVALID_ARG:  # noqa: SLF001  spelled so
+        return f"a Kafka client cannot be made with the worker's properties: {error.args[0].str()}"
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Listeners:
     """The bound sockets, and who is let in by the first."""
@@ -302,9 +311,10 @@ def _serve(
     asyncio.run(serve())
     if fatal:
         error = fatal[0]
-        if isinstance(error, DblogError):
-            log.error("worker ended", reason=str(error))
-            typer.echo(f"dblog worker ended: {error}", err=True)
+        wrong = _wrong_client_setting(error)
+        if isinstance(error, DblogError) or wrong:
+            log.error("worker ended", reason=wrong or str(error))
+            typer.echo(f"dblog worker ended: {wrong or error}", err=True)
         else:
             log.error("worker ended by a fault of dblog", exc_info=error)
         return 1

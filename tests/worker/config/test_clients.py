@@ -185,3 +185,19 @@ def test_the_workers_own_login_may_be_a_tokens():
     assert to_librdkafka({"sasl.jaas.config": login}, of_worker=True) == {}
     with pytest.raises(ConfigError, match="Krb5LoginModule"):
         to_librdkafka({"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;"}, of_worker=True)
+
+
+def test_names_and_values_that_librdkafka_spells_otherwise_are_translated():
+    from confluent_kafka import Consumer, Producer
+
+    java = {
+        "fetch.max.wait.ms": "500 ",
+        "isolation.level": " read_committed ",
+        "socket.connection.setup.timeout.max.ms": "30000",
+        "confluent.x": "y",
+    }
+    assert to_librdkafka(java) == {"fetch.wait.max.ms": "500", "isolation.level": "read_committed"}
+    assert to_librdkafka({"sasl.password": " p "}) == {"sasl.password": " p "}
+
+    Consumer({"group.id": "g", **to_librdkafka(java)}).close()
+    Producer(to_librdkafka({"acks": "all ", "bootstrap.controllers": "a:1"}))

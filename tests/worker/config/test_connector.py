@@ -205,6 +205,12 @@ def test_what_debezium_users_write_is_taken(key, value):
     assert errors(**{key: value}) == {}
 
 
+@pytest.mark.parametrize("text", ["FAIL", "fail ", " Fail"])
+@pytest.mark.parametrize("key", ["event.processing.failure.handling.mode", "inconsistent.schema.handling.mode"])
+def test_a_choice_is_known_however_it_is_spelt(key, text):  # a task that compares it must not take it for "skip"
+    assert settings(**{key: text})[key] == "fail"
+
+
 def test_an_old_name_of_a_key_counts():
     assert settings(**{"heartbeat.topics.prefix": "beat"})["topic.heartbeat.prefix"] == "beat"
 

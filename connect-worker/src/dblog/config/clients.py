@@ -33,6 +33,7 @@ _JAVA_ONLY = re.compile(
     r"partitioner\.(class|ignore\.keys|adaptive\.partitioning\.enable|availability\.timeout\.ms)|max\.poll\.records|client\.dns\.lookup|"
     r"security\.providers|compression\.(gzip|lz4|zstd)\.level|config\.providers(\..+)?|"
     r"metadata\.(recovery\..+|max\.idle\.ms)|default\.api\.timeout\.ms|exclude\.internal\.topics|"
+    r"socket\.connection\.setup\.timeout\.max\.ms|bootstrap\.controllers|confluent\..+|"
     r"transaction\.two\.phase\.commit\.enable|share\..+|internal\..+|"
     r"sasl\.(client|server)\.callback\.handler\.class|sasl\.login\..+|sasl\.kerberos\..+|"
     r"sasl\.oauthbearer\.(jwks\..+|scope\.claim\.name|sub\.claim\.name|header\..+|clock\.skew\.seconds|expected\..+)|"
@@ -44,6 +45,7 @@ _JAVA_ONLY = re.compile(
 _SPELLINGS = {
     "max.request.size": "message.max.bytes",
     "compression.type": "compression.codec",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
@@ -53,13 +55,13 @@ _SAME_NAMES = """
 acks allow.auto.create.topics api.version.request api.version.request.timeout.ms auto.commit.interval.ms auto.offset.reset batch.num.messages
 batch.size bootstrap.servers broker.address.family broker.address.ttl broker.version.fallback check.crcs client.id client.rack compression.codec
 compression.level connections.max.idle.ms debug delivery.timeout.ms enable.auto.commit enable.gapless.guarantee enable.idempotence
-enable.ssl.certificate.verification fetch.error.backoff.ms fetch.max.bytes fetch.max.wait.ms fetch.message.max.bytes fetch.min.bytes
+enable.ssl.certificate.verification fetch.error.backoff.ms fetch.max.bytes fetch.message.max.bytes fetch.min.bytes
 fetch.queue.backoff.ms fetch.wait.max.ms group.id group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms isolation.level
 linger.ms log.connection.close log_level max.in.flight max.in.flight.requests.per.connection max.partition.fetch.bytes max.poll.interval.ms
 message.copy.max.bytes message.max.bytes message.send.max.retries message.timeout.ms metadata.max.age.ms partitioner queue.buffering.max.kbytes
 queue.buffering.max.messages queue.buffering.max.ms queued.max.messages.kbytes queued.min.messages receive.message.max.bytes reconnect.backoff.max.ms
 reconnect.backoff.ms request.required.acks request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms sasl.mechanism sasl.mechanisms
-sasl.password sasl.username security.protocol session.timeout.ms socket.blocking.max.ms socket.connection.setup.timeout.max.ms
+sasl.password sasl.username security.protocol session.timeout.ms socket.blocking.max.ms
 socket.connection.setup.timeout.ms socket.keepalive.enable socket.max.fails socket.nagle.disable socket.receive.buffer.bytes socket.send.buffer.bytes
 socket.timeout.ms ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem ssl.cipher.suites ssl.crl.location ssl.curves.list
 ssl.endpoint.identification.algorithm ssl.key.location ssl.key.password ssl.key.pem ssl.keystore.location ssl.keystore.password ssl.sigalgs.list
@@ -88,7 +90,8 @@ def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[s
     """
     out: dict[str, str] = {}
     refused: dict[str, list[str]] = {}
-    for name, text in java.items():
+    for name, given in java.items():
+        text = given if "password" in name else given.strip()  # Java takes blanks around a value away
         if name == "sasl.jaas.config":
             try:
                 out |= _login(text, of_worker=of_worker)
@@ -97,10 +100,10 @@ def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[s
         elif name == "ssl.endpoint.identification.algorithm":
             out[name] = text.strip() or "none"
         elif name == "ssl.truststore.location":
-            if java.get("ssl.truststore.type", "JKS").upper() != "PEM":
+            if java.get("ssl.truststore.type", "JKS").strip().upper() != "PEM":
                 refused[name] = ["a Java truststore cannot be read; give PEM with ssl.truststore.type=PEM"]
             out["ssl.ca.location"] = text
-        elif name == "ssl.keystore.location" and java.get("ssl.keystore.type", "JKS").upper() == "PEM":
+        elif name == "ssl.keystore.location" and java.get("ssl.keystore.type", "JKS").strip().upper() == "PEM":
             out["ssl.certificate.location"] = text
             out["ssl.key.location"] = text
         elif (spelt := _SPELLINGS.get(name, name)) in _SAME or name in _SPELLINGS or (of_worker and name in _WORKER_ONLY):

@@ -21,6 +21,7 @@ from dblog.config.properties import read_properties
 from dblog.errors import ConfigError, DefiniteError
 
 BASIC_AUTH_EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+BASIC_AUTH_ALIAS = "BasicAuthSecurityRestExtension"
 LOGIN_CONFIG = "dblog.rest.login.config"
 _ENTRY = "KafkaConnect"
 _MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
@@ -56,7 +57,7 @@ _NOBODY = bytes(32)
 
 def read_logins(settings: Settings, environment: Mapping[str, str]) -> Logins | None:
     """The users, None when no login is asked for. ConfigError for files that do not say who they are: nobody is let in by mistake."""
-    if BASIC_AUTH_EXTENSION not in settings.items_of("rest.extension.classes"):
+    if not {BASIC_AUTH_EXTENSION, BASIC_AUTH_ALIAS} & set(settings.items_of("rest.extension.classes")):
         return None
     named = settings.text_or_none(LOGIN_CONFIG) or _of_system_property(environment.get("KAFKA_OPTS", ""))
     if not named:

@@ -249,11 +249,11 @@ def _is_blank(text: str | None) -> bool:
 def _parse(option: Option, text: str | None) -> Value:
     """The typed value; a ValueError's text is the reason in the option's own voice."""
     if option.kind is Kind.LIST:
-        return split_list(text) if text is not None else ()
+        return tuple(_as_declared(option, item) for item in split_list(text)) if text is not None else ()
     if text is None:
         return None
     if option.kind in (Kind.STRING, Kind.PASSWORD):
-        return text
+        return _as_declared(option, text)
     trimmed = text.strip()
     if option.kind is Kind.CLASS:
         return trimmed or None
@@ -274,6 +274,12 @@ def _parse(option: Option, text: str | None) -> Value:
     if not re.fullmatch(r"[+-]?[0-9]{1,19}", trimmed) or not low <= int(trimmed) <= high:
         raise ValueError(_type_reason(option, f"Not a number of type {option.kind}"))
     return int(trimmed)
+
+
+def _as_declared(option: Option, text: str) -> str:
+    """A choice as the option declares it, for blanks and case do not count: whoever compares it must not take ``FAIL`` for another word than ``fail``."""
+    wanted = text.strip().lower()
+    return next((choice for choice in option.choices if choice.lower() == wanted), text)
 
 
 def _type_reason(option: Option, connect_reason: str) -> str:

@@ -108,6 +108,9 @@ _CLASSES = {
     "FileConfigProvider": "file",
     "DirectoryConfigProvider": "dir",
     "EnvVarConfigProvider": "env",
+    "File": "file",
+    "Directory": "dir",
+    "EnvVar": "env",
 }
 
 
@@ -130,7 +133,12 @@ def build_providers(names: tuple[str, ...], properties: Mapping[str, str]) -> di
         prefix = f"config.providers.{name}."
         class_name = properties.get(prefix + "class", "").strip()
         kind = _CLASSES.get(class_name)
-        paths = tuple(Path(p.strip()) for p in properties.get(prefix + "param.allowed.paths", "").split(",") if p.strip())
+        # Kafka's rule: an empty text allows everything, but no list of nothing, and no pattern of nothing, may do so.
+        given_paths = properties.get(prefix + "param.allowed.paths", "")
+        paths = tuple(Path(p.strip()) for p in given_paths.split(",")) if given_paths else ()
+        if kind in ("file", "dir") and not all(path.is_absolute() for path in paths):
+            errors[prefix + "param.allowed.paths"] = [f"{given_paths!r} is no list of absolute paths with commas between them"]
+            continue
         match kind:
             case "file":
                 built[name] = FileProvider(paths)
@@ -139,13 +147,15 @@ def build_providers(names: tuple[str, ...], properties: Mapping[str, str]) -> di
             case "env":
                 pattern = properties.get(prefix + "param.allowlist.pattern")
                 try:
-                    built[name] = EnvProvider(Pattern(pattern) if pattern else None)
+                    built[name] = EnvProvider(Pattern(pattern) if pattern is not None else None)
                 except PatternError as e:
                     errors[prefix + "param.allowlist.pattern"] = [f"{pattern!r} is not a regular expression that can be used: {e}"]
             case _:
                 known = ", ".join(c for c in _CLASSES if "." in c)
                 errors[prefix + "class"] = [f"Class {class_name or 'null'} could not be found; this worker has {known}."]
-        if kind is not None and not properties.get(prefix + _LIMITS[kind][0], "").strip(" ,"):
+        if kind is not None and not (
+            properties.get(prefix + _LIMITS[kind][0]) or (kind == "env" and prefix + _LIMITS[kind][0] in properties)
+        ):
             setting, readable = prefix + _LIMITS[kind][0], _LIMITS[kind][1]
             _log.warning(
                 "a config provider without limits: whoever may post a connector can read more than secrets",
@@ -219,7 +229,7 @@ _TOO_MANY = _Unknown(f"a configuration may have {_PLACEHOLDERS_MAX} different pl
 
 def _asked(placeholder: str, providers: Mapping[str, Provider]) -> _Value | _Unknown:
     alias, _, rest = placeholder[2:-1].partition(":")
-    path, _, key = rest.rpartition(":")
+    path, key = rest.split(":", 1) if ":" in rest else ("", rest)
     provider = providers.get(alias)
     if provider is None:
         return _Unknown(f"the worker has no config provider {alias!r} (config.providers: {', '.join(providers) or 'none'})")

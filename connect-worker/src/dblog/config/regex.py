@@ -12,7 +12,8 @@ every character but the line feed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,10 +142,12 @@ def _ways_of(text: str) -> list[_Way]:
     if len(text) > PATTERN_CHARS_MAX:
         raise PatternError(f"a pattern has more than {PATTERN_CHARS_MAX} characters; write several, with commas")
     reader = _Reader(text)
-    ways = reader.alternatives(depth=0)
+    sequences = reader.sequences()
     if reader.more():
         raise PatternError("a closing parenthesis has no opening one")
-    return ways
+    flags = reader.flags
+    ways = [_way(pieces) for pieces in _unwrapped(sequences)]
+    return [_Way(flags + way.text, tuple(_Condition(flags + each.text, each.wanted) for each in way.conditions)) for way in ways]
 
 
 @dataclass(slots=True)
@@ -154,7 +157,12 @@ class _Piece:
     text: str
     width: int | None
     kind: str = ""
+    """``lookahead``, ``lookbehind``, or ``tempered``: any characters, at none of which ``text`` begins."""
     wanted: bool = True
+    least: int = 0
+    """How many characters a tempered piece has at least."""
+    inside: list[list[_Piece]] | None = None
+    """The sequences of a group in which something looks around."""
 
 
 class _Reader:
@@ -163,15 +171,14 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self.flags = ""
+        """What stands at the beginning for the whole, such as ``(?i)``."""
 
     def more(self) -> bool:
         return self._at < len(self._text)
 
-    def alternatives(self, *, depth: int) -> list[_Way]:
-        """What stands between two parentheses, or the whole."""
-        return [_way(pieces) for pieces in self._sequences(depth)]
-
-    def _sequences(self, depth: int) -> list[list[_Piece]]:
+    def sequences(self, depth: int = 0) -> list[list[_Piece]]:
+        """The alternatives of the whole, or of what stands between two parentheses."""
         if depth > _DEPTH_MAX:
             raise PatternError(f"groups are nested more than {_DEPTH_MAX} times")
         found: list[list[_Piece]] = [[]]
@@ -181,7 +188,7 @@ class _Reader:
             elif (quantifier := self._quantifier()) is not None:
                 if not found[-1] or found[-1][-1].kind:
                     raise PatternError(f"{quantifier} has nothing to repeat")
-                found[-1][-1] = _repeated(found[-1][-1], quantifier)
+                found[-1][-1] = _tempered(found[-1][-1], quantifier) or _repeated(found[-1][-1], quantifier)
             else:
                 found[-1].append(self._piece(depth))
         return found
@@ -207,12 +214,15 @@ class _Reader:
         if opening.endswith(")") and opening != "(":
             if depth or self._at != len(opening):
                 raise PatternError(f"{opening} can be used at the beginning of a pattern only; write (?{flags}:...)")
-            return _Piece(opening.replace("u", "") if set(flags) - set("u-") else "", 0)
-        sequences = self._sequences(depth + 1)
+            self.flags = opening.replace("u", "") if set(flags) - set("u-") else ""
+            return _Piece("", 0)
+        sequences = self.sequences(depth + 1)
         if not self._takes(")"):
             raise PatternError("an opening parenthesis has no closing one")
-        if (depth and opening in _AROUND) or any(piece.kind for pieces in sequences for piece in pieces):
-            raise PatternError("looking around inside a group cannot be used in a pattern here")
+        if any(piece.kind or piece.inside is not None for pieces in sequences for piece in pieces):
+            if opening not in ("(", "(?:"):
+                raise PatternError(_AROUND_INSIDE)
+            return _Piece("", None, inside=sequences)
         inside = "|".join("".join(piece.text for piece in pieces) for pieces in sequences)
         widths = {_width(pieces) for pieces in sequences}
         if opening in _AROUND:
@@ -350,7 +360,8 @@ class _Reader:
         if self._takes("+"):
             raise PatternError(f"the possessive quantifier {self._text[start : self._at]} cannot be used in a pattern here")
         self._takes("?")  # as little as possible first: no difference to whether the whole matches
-        return self._text[start:end]
+        # RE2 takes a number with a leading zero for plain text.
+        return re.sub(r"\d+", lambda digits: str(int(digits[0])), self._text[start:end])
 
     def _sees(self, *texts: str) -> bool:
         return self._text.startswith(texts, self._at)
@@ -378,6 +389,33 @@ def _repeated(piece: _Piece, quantifier: str) -> _Piece:
     return _Piece(f"(?:{piece.text}){quantifier}", width)
 
 
+_AROUND_INSIDE = "looking around inside a group cannot be used in a pattern here"
+
+
+def _tempered(piece: _Piece, quantifier: str) -> _Piece | None:
+    """``((?!x).)*``, which many write for "without x from here on"; None for another piece."""
+    match piece.inside:
+        case [[_Piece(kind="lookahead", wanted=False) as unwanted, _Piece(text=".")]] if quantifier in ("*", "+"):
+            if _compiled(unwanted.text, ignore_case=False).fullmatch("") is not None:
+                raise PatternError("(?!...) of nothing cannot be repeated in a pattern here")
+            return _Piece(unwanted.text, None, kind="tempered", least=int(quantifier == "+"))
+        case None:
+            return None
+        case _:
+            raise PatternError(_AROUND_INSIDE)
+
+
+def _unwrapped(sequences: list[list[_Piece]]) -> Iterator[list[_Piece]]:
+    """Each alternative; one that is a single group is the alternatives in it."""
+    for pieces in sequences:
+        if len(pieces) == 1 and pieces[0].inside is not None:
+            yield from _unwrapped(pieces[0].inside)
+        elif any(piece.inside is not None for piece in pieces):
+            raise PatternError(_AROUND_INSIDE)
+        else:
+            yield pieces
+
+
 def _width(pieces: Iterable[_Piece]) -> int | None:
     widths = [piece.width for piece in pieces]
     return None if None in widths else sum(width for width in widths if width is not None)
@@ -389,12 +427,18 @@ def _way(pieces: list[_Piece]) -> _Way:
     for number, piece in enumerate(pieces):
         if not piece.kind:
             continue
-        ahead = piece.kind == "lookahead"
+        ahead = piece.kind != "lookbehind"
         distance = _width(pieces[:number] if ahead else pieces[number + 1 :])
         if distance is None or distance > _REPETITIONS_MAX:
             where = "in front of a lookahead" if ahead else "behind a lookbehind"
             raise PatternError(f"what stands {where} has no fixed length, which cannot be used in a pattern here")
         beside = f"(?s:.{{{distance}}})"
+        if piece.kind == "tempered":
+            if _width(pieces[number + 1 :]) != 0:
+                raise PatternError("((?!...).)* can be used at the end of a pattern only")
+            conditions.append(_Condition(f"{beside}(?s:.*)(?:{piece.text})(?s:.*)", wanted=False))
+            continue
         text = f"{beside}(?:{piece.text})(?s:.*)" if ahead else f"(?s:.*)(?:{piece.text}){beside}"
         conditions.append(_Condition(text, piece.wanted))
-    return _Way("".join(piece.text for piece in pieces if not piece.kind), tuple(conditions))
+    texts = (piece.text if not piece.kind else (".+" if piece.least else ".*") if piece.kind == "tempered" else "" for piece in pieces)
+    return _Way("".join(texts), tuple(conditions))

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from dblog.config.clients import to_librdkafka
 from dblog.config.framework import CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES, class_known
-from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG
+from dblog.config.login import BASIC_AUTH_ALIAS, BASIC_AUTH_EXTENSION, LOGIN_CONFIG
 from dblog.config.options import Importance, Kind, Option, Settings, Value, at_least, only, parse
 from dblog.config.overrides import ALLOWLIST, POLICY, POLICY_CHOICES
 from dblog.errors import ConfigError
@@ -47,7 +47,7 @@ def _readonly_listener(value: Value, everything: Mapping[str, Value]) -> str | N
 
 
 def _extensions(value: Value, _all: Mapping[str, Value]) -> str | None:
-    if isinstance(value, tuple) and any(item != BASIC_AUTH_EXTENSION for item in value):
+    if isinstance(value, tuple) and any(item not in (BASIC_AUTH_EXTENSION, BASIC_AUTH_ALIAS) for item in value):
         return f"Java classes cannot run in this worker, whose own is {BASIC_AUTH_EXTENSION}; guard its REST interface with that one or a proxy"
     return None
 

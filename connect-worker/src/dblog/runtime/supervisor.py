@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import structlog
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from dblog.config.clients import beside, check_connector_clients, connector_client
 from dblog.config.hosts import check_hosts
@@ -34,7 +34,7 @@ from dblog.config.topic_creation import topic_rules
 from dblog.config.worker import WorkerConfig, read_worker_config
 from dblog.core.backoff import Backoff
 from dblog.core.ledger import Ledger
-from dblog.errors import ConfigError, DblogError, TransientError
+from dblog.errors import ConfigError, DblogError, DefiniteError, TransientError
 from dblog.kafka.producer import offset_producer, record_producer
 from dblog.kafka.topics import TopicCreator
 from dblog.model import Batch, Headers, OffsetMap
@@ -261,7 +261,11 @@ class Supervisor:
         client_id = f"connector-producer-{order.connector}-{order.task}"
         overrides = connector_client(order.config, "producer.override.")
         with files_in_memory(beside(worker.client_settings("producer"), overrides)) as settings:
-            producer = record_producer(client_id, settings, task.context_headers)
+            try:
+                producer = record_producer(client_id, settings, task.context_headers)
+            except KafkaException as e:
+                message = f"the producer cannot be made: {e.args[0].str()}; correct producer.override.*, or producer.* of the worker"
+                raise DefiniteError(message) from e
         creates = order.worker.get("topic.creation.enable", "true").lower() == "true"
         admin_settings = beside(worker.client_settings("admin"), connector_client(order.config, "admin.override."))
         topics = TopicCreator(topic_rules(order.config) if creates else (), admin_settings, stopped=self._stop.told)
@@ -276,7 +280,7 @@ class Supervisor:
             ensure_topic=ensure_topic,
             on_error=self._on_kafka_error,
             stop=self._stop,
-            tolerate=order.config.get("errors.tolerance", "none").lower() == "all",
+            tolerate=order.config.get("errors.tolerance", "none").strip().lower() == "all",
         )
         offsets = offset_producer(
             f"{client_id}-offsets", {**worker.client_settings("producer"), "linger.ms": 0}, error_cb=self._on_kafka_error
