@@ -240,7 +240,7 @@ def test_a_name_that_is_not_the_workers_is_refused_when_names_are_listed(kafka, 
 def tarpit():
     """A server that sends its greeting byte by byte and never ends it; its port, and how many are connected."""
     peers: dict[socket.socket, int] = {}
-    greeting = b"\xff\xff\x00\x00\x0a" + b"8" * 65530
+    greeting = b"\x00\x80\x00\x00\x0a" + b"8" * 32767  # no longer than a login may be, which would be refused at once
     with socket.create_server(("127.0.0.1", 0), backlog=200) as server:
         server.settimeout(0.05)
         stop = threading.Event()
