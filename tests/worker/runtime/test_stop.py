@@ -67,13 +67,13 @@ def test_a_task_whose_database_does_not_answer_ends_when_it_is_told_to_stop() ->
 
 def test_what_the_herder_names_as_hidden_is_in_no_line_of_a_tasks_log() -> None:
     with task_process() as task:
-        config = config_of(**{"database.hostname": "canary.invalid", "database.password": "canary.invalid"})
-        task.start(config, bootstrap="127.0.0.1:1", hidden={"canary.invalid": "${file:/x:host}"})
-        line = wait_for(task.lines, lambda line: "${file:/x:host}" in line)
+        address = "127.0.0.1:1"  # nobody listens there, and the log says so again and again
+        task.start(config_of(**{"database.port": "1"}), bootstrap=address, hidden={address: "${file:/x:address}"})
+        line = wait_for(task.lines, lambda line: "${file:/x:address}" in line)
 
-        assert "canary" not in line
+        assert address not in line
         assert task.seconds_to_stop() < PROMPTLY_S
-        assert not any("canary" in line for line in list(task.lines.queue))
+        assert not any(address in line for line in list(task.lines.queue))
 
 
 def test_a_process_of_dblog_leaves_no_core_dump() -> None:
