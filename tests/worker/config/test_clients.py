@@ -1,7 +1,7 @@
 """Settings of Kafka clients: Java's names are taken, librdkafka's from a list, and nothing that loads code or runs a command."""
 
 import pytest
-from dblog.config.clients import CONNECTOR_CLIENTS, beside, check_connector_clients, to_librdkafka
+from dblog.config.clients import CONNECTOR_CLIENTS, HISTORY_SERVERS, beside, check_connector_clients, to_librdkafka
 from dblog.config.overrides import OverridePolicy
 from dblog.errors import ConfigError
 
@@ -201,3 +201,19 @@ def test_names_and_values_that_librdkafka_spells_otherwise_are_translated():
 
     Consumer({"group.id": "g", **to_librdkafka(java)}).close()
     Producer(to_librdkafka({"acks": "all ", "bootstrap.controllers": "a:1"}))
+
+
+@pytest.mark.parametrize(
+    ("servers", "taken"),
+    [
+        ("k1:9092, k2:9092", True), ("SASL_SSL://k1.example:9092", True), ("[::1]:9092", True), ("10.0.0.1:1", True), ("k1", True), ("", True),
+        (",".join(f"k{number}:1" for number in range(20)), True), (",".join(f"k{number}:1" for number in range(21)), False),
+        ("PLAINTEXT://169.254.169.254:80/x.internal:9092", False), ("PLAINTEXT:///x.internal:9", False), ("a:1/b", False), ("a b:1", False),
+        ("user@a:1", False), ("[a/b]:1", False), ("a:b", False), ("http://a:1", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "key", [HISTORY_SERVERS, "producer.override.bootstrap.servers", "schema.history.internal.producer.bootstrap.servers"]
+)
+def test_brokers_are_few_and_of_the_form_that_everybody_reads_alike(key, servers, taken):  # number 5 and 11
+    assert (check_connector_clients({key: servers}, OverridePolicy()) == {}) is taken

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dblog.config.jaas import JaasError, parse_modules
 from dblog.config.named_files import NamedFile
 from dblog.config.overrides import OverridePolicy
+from dblog.config.request_parts import is_host
 from dblog.errors import ConfigError
 
 CONNECTOR_CLIENTS = (
@@ -24,6 +25,8 @@ CONNECTOR_CLIENTS = (
     "schema.history.internal.consumer.",
 )
 """Where a connector's configuration gives settings of clients."""
+
+HISTORY_SERVERS = "schema.history.internal.kafka.bootstrap.servers"
 
 _OVERRIDES = ("producer.override.", "consumer.override.", "admin.override.")
 
@@ -200,4 +203,21 @@ def check_connector_clients(config: Mapping[str, str], policy: OverridePolicy) -
         except ConfigError as e:
             for key, texts in e.errors.items():
                 errors.setdefault(prefix + key, []).extend(texts)
+    for key in (HISTORY_SERVERS, *(f"{prefix}bootstrap.servers" for prefix in CONNECTOR_CLIENTS)):
+        if (wrong := _wrong_servers(config.get(key, ""))) is not None:
+            errors.setdefault(key, []).append(wrong)
     return errors
+
+
+def _wrong_servers(text: str) -> str | None:
+    """A client has a thread for each server; and one that it reads differently would be another than ``config/hosts.py`` has looked at."""
+    servers = [server.strip() for server in text.split(",") if server.strip()]
+    if len(servers) > _SERVERS_MAX:
+        return f"{len(servers)} servers are listed; name at most {_SERVERS_MAX}, the client learns the others from them"
+    if not all((found := _SERVER.fullmatch(server)) and is_host(found[1].strip("[]")) for server in servers):
+        return "a server is written as host:port"
+    return None
+
+
+_SERVERS_MAX = 20
+_SERVER = re.compile(r"(?:(?:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://)?(\[[^\]]*\]|[^\[\]:/\s]+)(?::[0-9]{1,5})?", re.IGNORECASE)
