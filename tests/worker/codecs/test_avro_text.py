@@ -154,3 +154,31 @@ def test_what_is_nested_too_deeply_is_refused_however_deep_its_reader_stands(tex
         with pytest.raises(DefiniteError):
             standing_deep(frames)
     assert canonical_text('"int"') == '"int"'
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"type": "array", "items": ' * 201 + '"int"' + "}" * 201, "nested too deeply"),
+        ('{"type": "int", "x": ' + "[" * 900 + "]" * 900 + "}", "nested too deeply"),
+        ("[" * 100_000, "not JSON"),
+        ('{"type": "int", "x": ' + "9" * 5000 + "}", "not JSON"),
+        ('{"type": "int", "x": NaN}', "not JSON"),
+        ('{"type": "int", "x": -Infinity}', "not JSON"),
+        ('{"type": "int", "x": 1e999}', "a number that is too large"),
+        (r'{"type": "int", "x": "\ud800"}', "not Unicode"),
+        (r'{"type": "int", "\udc00": 1}', "not Unicode"),
+        ('{"type": "record", "name": "R", "namespace": {"a": 1}, "fields": []}', "namespace of R"),
+        ('{"type": "fixed", "name": "R", "namespace": [1], "size": 1}', "namespace of R"),
+        ('{"type": "record", "name": "R", "aliases": 5, "fields": []}', "aliases of R"),
+        ('{"type": "record", "name": "R", "aliases": ["a", {}], "fields": []}', "aliases of R"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int", "aliases": 7}]}', "aliases of a of R"),
+        ('{"type": "enum", "name": "E", "symbols": [{}, [1]]}', "different symbols"),
+        ('{"type": "fixed", "name": "F", "size": true}', "needs a size"),
+        ('{"type": "fixed", "name": "F", "size": 99999999999}', "needs a size"),
+        ('{"type": "R"}', "the type R is not defined"),
+    ],
+)
+def test_what_later_readers_could_not_take_is_refused(text, reason):
+    with pytest.raises(DefiniteError, match=reason):
+        canonical_text(text)

@@ -509,3 +509,34 @@ def test_versions_and_references_too_large_to_read_in_a_second_are_refused() -> 
     with pytest.raises(RegistryError, match="too large to compare") as refused:
         store.register("many", schema(1))
     assert refused.value.code == 409
+
+
+def test_texts_are_compared_without_the_lock_that_readers_wait_for_and_each_once(monkeypatch) -> None:
+    """A reader is the loop that answers every request, and a subject may have many versions of a megabyte."""
+    made, _ = held_store()
+    made.set_level("s", "NONE")
+    read, locked = [], []
+
+    def canonical(text, **_):
+        read.append(text)
+        locked.append(made._lock.locked())
+        return text
+
+    monkeypatch.setattr(registry_store, "canonical_text", canonical)
+
+    for number in range(50):
+        made.register("s", schema(number))
+    made.lookup("s", schema(7), (), "AVRO")
+
+    assert not any(locked)
+    assert len(read) <= 3 * 50
+
+
+def test_a_schema_whose_record_kafka_would_not_take_is_invalid_and_writes_nothing() -> None:
+    made, log = held_store()
+    text = json.dumps({"type": "record", "name": "R", "fields": [], "doc": '"' * 490_000})
+
+    with pytest.raises(RegistryError, match="more than 999000 bytes") as raised:
+        made.register("s", text)
+    assert (raised.value.status, log.records) == (422, [])
+    assert made.register("s", schema(1)).id == 1

@@ -30,6 +30,7 @@ _DEPTH_MAX = 60
 """Records, unions, arrays and maps inside each other. A record takes five frames of Python's 1000, and whoever reads or compares the text needs some too."""
 _JSON_DEPTH_MAX = 4 * _DEPTH_MAX
 """A record is three levels of JSON."""
+_SIZE_MAX = 2**31 - 1
 
 Names = Mapping[str, Any]
 """Full name to definition, of schemas that are referenced but defined elsewhere."""
@@ -38,7 +39,7 @@ Names = Mapping[str, Any]
 def canonical_text(text: str, *, names: Names | None = None) -> str:
     """The schema in its one text; ``DefiniteError`` for what is not an Avro schema, whatever it is."""
     try:
-        schema = json.loads(text)
+        schema = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
         # A bare type name is a schema too, with or without its quotes.
         if text.strip() not in PRIMITIVES:
@@ -47,14 +48,21 @@ def canonical_text(text: str, *, names: Names | None = None) -> str:
     _require_levels(schema)
     defined = dict.fromkeys(names or ())
     try:
-        canonical = json.dumps(_schema(schema, "", defined, 0), ensure_ascii=False, separators=(",", ":"))
+        canonical = json.dumps(_schema(schema, "", defined, 0), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         canonical.encode()
     except RecursionError:
         raise DefiniteError(_TOO_DEEP) from None
     except UnicodeEncodeError:
         # Half of a surrogate pair can be written in JSON; no record could carry it.
         raise DefiniteError("the schema's text is not Unicode") from None
+    except ValueError:
+        # 1e999 is infinite when it has been read.
+        raise DefiniteError("the schema has a number that is too large") from None
     return canonical
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
 
 
 def _require_levels(value: Any) -> None:
@@ -158,6 +166,8 @@ def _definition(
     name = _required(schema, "name", kind)
     if not isinstance(name, str) or not all(_NAME.fullmatch(part) for part in name.split(".")):
         raise DefiniteError(f"{name!r} is not an Avro name")
+    if not isinstance(schema.get("namespace"), str | None):
+        raise DefiniteError(f"the namespace of {name} is no text")
     full = full_name(name, schema.get("namespace"), enclosing)
     if full in defined:
         raise DefiniteError(f"the type {full} is defined twice")
@@ -170,7 +180,7 @@ def _definition(
     match kind:
         case "enum":
             symbols = _required(schema, "symbols", kind)
-            if not isinstance(symbols, list) or len(set(map(str, symbols))) < len(symbols):
+            if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols) or len(set(symbols)) < len(symbols):
                 raise DefiniteError(f"the enum {full} needs different symbols")
             out["symbols"] = symbols
             if "default" in schema:
@@ -179,7 +189,7 @@ def _definition(
                 out["default"] = schema["default"]
         case "fixed":
             size = _required(schema, "size", kind)
-            if not isinstance(size, int) or size < 0:
+            if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= _SIZE_MAX:
                 raise DefiniteError(f"the fixed {full} needs a size")
             out["size"] = size
         case _:
@@ -191,8 +201,8 @@ def _definition(
             if len(set(names)) < len(names):
                 raise DefiniteError(f"the record {full} has two fields of one name")
     out |= _properties(schema, _RESERVED[kind])
-    if schema.get("aliases"):
-        out["aliases"] = schema["aliases"]
+    if aliases := _aliases(schema, full):
+        out["aliases"] = aliases
     return out
 
 
@@ -208,9 +218,16 @@ def _field(field: Any, enclosing: str, defined: dict[str, None], depth: int, own
         out["default"] = field["default"]
     if field.get("order", "ascending") != "ascending":
         out["order"] = field["order"]
-    if field.get("aliases"):
-        out["aliases"] = field["aliases"]
+    if aliases := _aliases(field, f"{field['name']} of {owner}"):
+        out["aliases"] = aliases
     return out | _properties(field, _FIELD_RESERVED)
+
+
+def _aliases(of: Mapping[str, Any], owner: str) -> list[str]:
+    aliases = of.get("aliases") or []
+    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
+        raise DefiniteError(f"the aliases of {owner} are no list of names")
+    return aliases
 
 
 def _required(schema: Mapping[str, Any], key: str, kind: str) -> Any:

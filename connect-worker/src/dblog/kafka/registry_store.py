@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -34,6 +35,9 @@ _OPEN_LIMIT_S = 30.0
 _OVERTAKEN_PAUSE_MS = 200
 _STOP_ASKED_S = 0.1
 _REFERENCES_MAX = 200
+_RECORD_BYTES_MAX = 999_000
+"""A producer's limit is 1 000 000 (``message.max.bytes``) with what Kafka adds."""
+_TEXTS_KEPT = 1000
 _REFERENCE_DEPTH_MAX = 50
 _REFERENCED_CHARS_MAX = 5_000_000
 _COMPARED_CHARS_MAX = 10_000_000
@@ -181,6 +185,8 @@ class RegistryStore:
         self._state = RegistryState()
         self._ids: dict[tuple[str, tuple[Reference, ...]], int] = {}
         self._ids_noted = 0
+        # Each registration is compared with every version of its subject.
+        self._canonical_of = lru_cache(maxsize=_TEXTS_KEPT)(_canonical_or_self)
         self.skipped = 0
         """Records that were not understood since this process began."""
         self.log = make_log(topic, self._take)
@@ -294,15 +300,15 @@ class RegistryStore:
 
     def lookup(self, subject: str, text: str, references: Sequence[Reference], type_name: str, *, deleted: bool = False) -> Registered:
         """The version of a subject that has this schema."""
-        found = self.versions(subject, deleted=True)
+        held = self._held(subject, deleted=True)
+        found = held.entries
+        if not found:
+            raise RegistryError(40401, f"Subject '{subject}' not found.")
         references = self._resolved(references)
         canonical = self._canonical(text, references, type_name)
         for entry in reversed(found):
-            if (deleted or not entry.deleted) and self._is(entry, canonical, references):
-                with self._lock:
-                    owned = self._owns(entry)
-                if owned:
-                    return entry
+            if (deleted or not entry.deleted) and self._is(entry, canonical, references) and self._owns(entry, held.owners[entry.id]):
+                return entry
         if not any(deleted or not entry.deleted for entry in found):
             raise RegistryError(40401, f"Subject '{subject}' not found.")
         raise RegistryError(40403, "Schema not found")
@@ -326,23 +332,20 @@ class RegistryStore:
         """Register a schema under a subject; one that is there already keeps its id and version."""
         references = self._resolved(references)
         canonical = self._canonical(text, references, type_name)
-        with self._lock:
-            known = self._known(subject, canonical, references)
+        known = self._known(self._held(subject), canonical, references)
         if known is not None:
             return known
 
         def decide() -> tuple[Sequence[Write], Registered]:
-            with self._lock:
-                known = self._known(subject, canonical, references)
-                if known is not None:
-                    return (), known
-                self._require_writable(subject)
-                live = self._state.versions(subject)
-                level = self._state.level(subject)
-                next_id = self._state.id_max + 1
-                version = max(self._state.subjects.get(subject, {}), default=0) + 1
-                mistaken = self._mistaken(subject, canonical, references)
-                owner = None if mistaken is None else self._state.by_id[mistaken.id]
+            held = self._held(subject)
+            known = self._known(held, canonical, references)
+            if known is not None:
+                return (), known
+            if held.mode.startswith("READONLY"):
+                raise _read_only(subject)
+            live, level, next_id, version = held.entries, held.level, held.next_id, held.next_version
+            mistaken = self._mistaken(held, canonical, references)
+            owner = None if mistaken is None else held.owners[mistaken.id]
             restored = []
             if mistaken is not None and owner is not None:
                 live = [entry for entry in live if entry is not mistaken]
@@ -363,14 +366,16 @@ class RegistryStore:
                     f"{{compatibility: '{level}'}}]",
                 )
             entry = Registered(subject=subject, version=version, id=schema_id, schema=canonical, type=type_name, references=references)
-            return [*restored, schema_write(entry)], entry
+            write = schema_write(entry)
+            if len(write.key) + len(write.value or b"") > _RECORD_BYTES_MAX:
+                raise RegistryError(42201, f"The schema makes a record of more than {_RECORD_BYTES_MAX} bytes, and Kafka takes no more")
+            return [*restored, write], entry
 
         for _ in range(_TURNS_MAX):
             entry = self._alone(decide)
-            with self._lock:
-                # Read back: a writer without the fence may have claimed the id or the version in between.
-                if self._known(subject, canonical, references) == entry:
-                    return entry
+            # Read back: a writer without the fence may have claimed the id or the version in between.
+            if self._known(self._held(subject), canonical, references) == entry:
+                return entry
         raise TransientError(
             f"what was written of subject {subject} is not in the topic as it was written, {_TURNS_MAX} times in a row; another program writes "
             f"{self.log.topic} beside this worker"
@@ -508,24 +513,35 @@ class RegistryStore:
         with self._lock:
             return Write(_json({"keytype": "NOOP", "magic": 0}), _json({"idMax": self._state.id_max}))
 
-    def _known(self, subject: str, canonical: str, references: Sequence[Reference]) -> Registered | None:
-        for entry in reversed(self._state.versions(subject)):
-            if self._is(entry, canonical, references) and self._owns(entry):
+    def _held(self, subject: str, *, deleted: bool = False) -> _Held:
+        with self._lock:
+            entries = self._state.versions(subject, deleted=deleted)
+            return _Held(
+                entries=entries,
+                owners={entry.id: self._state.by_id[entry.id] for entry in entries},
+                level=self._state.level(subject),
+                mode=self._state.mode(subject),
+                next_id=self._state.id_max + 1,
+                next_version=max(self._state.subjects.get(subject, {}), default=0) + 1,
+            )
+
+    def _known(self, held: _Held, canonical: str, references: Sequence[Reference]) -> Registered | None:
+        for entry in reversed(held.entries):
+            if self._is(entry, canonical, references) and self._owns(entry, held.owners[entry.id]):
                 return entry
         return None
 
-    def _mistaken(self, subject: str, canonical: str, references: Sequence[Reference]) -> Registered | None:
+    def _mistaken(self, held: _Held, canonical: str, references: Sequence[Reference]) -> Registered | None:
         """The version that has this schema under an id that was another schema's before."""
-        for entry in reversed(self._state.versions(subject)):
-            if self._is(entry, canonical, references) and not self._owns(entry):
+        for entry in reversed(held.entries):
+            if self._is(entry, canonical, references) and not self._owns(entry, held.owners[entry.id]):
                 return entry
         return None
 
-    def _owns(self, entry: Registered) -> bool:
+    def _owns(self, entry: Registered, owner: Registered) -> bool:
         """Whether the id of a version is its schema's: the first record that has an id owns it."""
-        owner = self._state.by_id[entry.id]
         return owner.references == entry.references and (
-            owner.schema == entry.schema or self._same(owner, _canonical_or_self(entry.schema))
+            owner.schema == entry.schema or self._same(owner, self._canonical_of(entry.schema))
         )
 
     def _is(self, entry: Registered, canonical: str, references: Sequence[Reference]) -> bool:
@@ -536,20 +552,19 @@ class RegistryStore:
         with self._lock:
             fresh = list(islice(self._state.by_id.values(), self._ids_noted, None))
         for entry in fresh:
-            texts = (entry.schema, _canonical_or_self(entry.schema)) if entry.type == "AVRO" else (entry.schema,)
+            texts = (entry.schema, self._canonical_of(entry.schema)) if entry.type == "AVRO" else (entry.schema,)
             for text in texts:
                 self._ids.setdefault((text, entry.references), entry.id)
         self._ids_noted += len(fresh)
         return self._ids.get((canonical, references))
 
-    @staticmethod
-    def _same(entry: Registered, canonical: str) -> bool:
-        return entry.schema == canonical or (entry.type == "AVRO" and _canonical_or_self(entry.schema) == canonical)
+    def _same(self, entry: Registered, canonical: str) -> bool:
+        return entry.schema == canonical or (entry.type == "AVRO" and self._canonical_of(entry.schema) == canonical)
 
     def _require_writable(self, subject: str) -> None:
         mode = self._state.mode(subject)
         if mode.startswith("READONLY"):
-            raise RegistryError(42205, f"Subject {subject} is in read-only mode")
+            raise _read_only(subject)
 
     def _require_unreferenced(self, entries: Sequence[Registered]) -> None:
         gone = {(entry.subject, entry.version) for entry in entries}
@@ -639,6 +654,23 @@ def _require_numbers_left(subject: str, version: int, schema_id: int) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a decision about a subject needs, taken at one moment: texts are compared without the lock, for that takes long and readers wait for it."""
+
+    entries: list[Registered]
+    owners: dict[int, Registered]
+    """By id: the first entry that had it."""
+    level: Level
+    mode: str
+    next_id: int
+    next_version: int
+
+
+def _read_only(subject: str) -> RegistryError:
+    return RegistryError(42205, f"Subject {subject} is in read-only mode")
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _ID_MAX
 
@@ -688,7 +720,9 @@ def _version_number(version: str) -> int | None:
 
 
 def _canonical_or_self(text: str) -> str:
+    """The text itself where it is canonical, so that what is kept is seldom held twice."""
     try:
-        return canonical_text(text)
+        canonical = canonical_text(text)
     except DefiniteError:
         return text
+    return text if canonical == text else canonical
