@@ -102,6 +102,66 @@ def _quoted(text: str) -> str:
     return "".join(chr(byte) if (chr(byte).isalnum() and byte < 128) or chr(byte) in "-._~" else f"%{byte:02X}" for byte in text.encode())
 
 
+ROUTES = (
+    ("GET", "", 200),
+    ("GET", "/config", 200),
+    ("PUT", "/config", 200),
+    ("PATCH", "/config", 200),
+    ("GET", "/status", 200),
+    ("GET", "/tasks", 200),
+    ("GET", "/offsets", 200),
+    ("GET", "/topics", 200),
+    ("PUT", "/topics/reset", 202),
+    ("POST", "/restart", 204),
+    ("PUT", "/pause", 202),
+    ("PUT", "/resume", 202),
+    ("PUT", "/stop", 204),
+    ("DELETE", "", 204),
+)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "x" * 2000,
+        "\U0001f600" * 500,
+        "...",
+        "a/../b",
+        "%2e%2e",
+        "a?b#c",
+        "a\\b",
+        "caf\u00e9",
+        "cafe\u0301",
+        "a\u2028b",
+        "\u202eb",
+        "\u200b",
+        "{}",
+        "-",
+    ],
+)
+def test_a_name_that_is_taken_works_through_every_route(worker, odd):  # number 17 of the worker's safety
+    created = worker.client.post("/connectors", json={"name": odd, "config": CONFIG, "initial_state": "STOPPED"})
+
+    assert created.status_code == 201
+    assert created.headers["location"] == f"{worker.url}/connectors/{_quoted(odd)}"
+    for method, path, status in ROUTES:
+        body = {"json": CONFIG} if path == "/config" and method != "GET" else {}
+        assert worker.client.request(method, created.headers["location"] + path, **body).status_code == status, (method, path)
+    until(lambda: worker.client.get(created.headers["location"] + "/status").status_code == 404)
+
+
+def test_names_in_two_normal_forms_are_two_connectors(worker):  # number 17
+    one, other = "caf\u00e9-2", "cafe\u0301-2"
+    for name in (one, other):
+        assert worker.client.post("/connectors", json={"name": name, "config": CONFIG, "initial_state": "STOPPED"}).status_code == 201
+    assert {one, other} <= set(worker.client.get("/connectors").json())
+
+    worker.gone(one)
+
+    assert worker.client.get(f"/connectors/{other}").json()["name"] == other
+    worker.gone(other)
+
+
 # Refusals.
 
 
@@ -117,6 +177,44 @@ def test_a_name_with_control_characters_is_refused(worker):
 
     assert answer.status_code == 400
     assert "control sequences" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
+        (".", "a dot or two"),
+        (" .. ", "a dot or two"),
+        ("x" * 2001, "more than 2000 bytes"),
+        ("x" * 10_000, "more than 2000 bytes"),
+        ("\U0001f600" * 501, "more than 2000 bytes"),
+        ("", "may not be empty"),
+        (" \t ", "may not be empty"),
+        ("\u2003", "may not be empty"),
+        ("a\x00b", "control sequences"),
+        ("a\nb", "control sequences"),
+        ("a\x85b", "control sequences"),
+    ],
+)
+def test_a_name_that_no_route_could_carry_is_refused(worker, odd, reason):  # number 17 of the worker's safety
+    answers = [worker.client.post("/connectors", json={"name": odd, "config": CONFIG})]
+    if odd.strip():
+        path = "".join(f"%{byte:02X}" for byte in odd.strip().encode())
+        answers.append(worker.client.put(f"/connectors/{path}/config", json=CONFIG))
+
+    for answer in answers:
+        assert answer.status_code == 400, answer.text
+        assert reason in answer.json()["message"]
+    assert not {odd, odd.strip()} & set(worker.client.get("/connectors").json())
+
+
+@pytest.mark.parametrize("name", [r"\ud800", r"a\udfffb"])
+def test_a_name_that_is_no_unicode_is_refused(worker, name):  # number 17
+    answer = worker.client.post(
+        "/connectors", content=f'{{"name": "{name}", "config": {{}}}}', headers={"content-type": "application/json"}
+    )
+
+    assert answer.status_code == 400
+    assert "not Unicode" in answer.json()["message"]
 
 
 def test_another_name_in_the_configuration_is_refused(worker):

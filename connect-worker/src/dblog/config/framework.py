@@ -34,6 +34,8 @@ CONVERTER_CLASSES = (
 HEADER_CONVERTER_CLASSES = ("org.apache.kafka.connect.storage.SimpleHeaderConverter",)
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_NAME_BYTES_MAX = 2000
+"""Up to 6000 in a path, where many HTTP servers and proxies take 8 KB. Kafka Connect creates longer ones too, and then nobody can remove them."""
 _ONE_VERSION = "this worker has exactly one version of every plugin; remove the key"
 
 
@@ -61,6 +63,10 @@ def _connector_name(value: Value, _all: Mapping[str, Value]) -> str | None:
         return "String may not be empty"
     if found := _CONTROL.findall(value):
         return f"String may not contain control sequences but had the following ASCII chars: {', '.join(str(ord(c)) for c in found)}"
+    if value.strip() in (".", ".."):
+        return "String may not be a dot or two, which clients of HTTP take out of a path"
+    if len(value.encode(errors="replace")) > _NAME_BYTES_MAX:
+        return f"String may not have more than {_NAME_BYTES_MAX} bytes, or no request's path could have it"
     return None
 
 
