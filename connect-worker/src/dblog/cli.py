@@ -119,6 +119,7 @@ def start_worker(
     # Imported here so that a task process does not pay for the server.
     import structlog  # noqa: PLC0415
 
+    from dblog.config.insecure_choices import described, insecure_worker_choices  # noqa: PLC0415
     from dblog.config.login import read_logins  # noqa: PLC0415
     from dblog.config.properties import read_properties  # noqa: PLC0415
     from dblog.config.unknown_keys import misspelt_worker_keys  # noqa: PLC0415
@@ -130,6 +131,8 @@ def start_worker(
         # Before the check: a key that is missing may be one that is misspelt.
         for key, nearest in misspelt_worker_keys(texts).items():
             structlog.get_logger("dblog.cli").warning("unknown key in the worker's properties; it is ignored", key=key, meant=nearest)
+        if insecure := insecure_worker_choices(texts):
+            structlog.get_logger("dblog.cli").warning("insecure choices in the worker's properties", choices=described(insecure))
         worker = read_worker_config(texts)
         logins = read_logins(worker.settings, os.environ)
         listener = _listen(worker.listen_host, worker.listen_port, option="listeners")

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dblog.config.framework import FRAMEWORK_OPTIONS, GROUPS, orders_in_groups
+from dblog.config.insecure_choices import InsecureChoice, insecure_choices
 from dblog.config.options import HIDDEN, Kind, Option, Properties, raw_text
 from dblog.config.plugins import CONNECTORS, CONVERTERS, HEADER_CONVERTERS
 from dblog.config.secrets import is_secret_key, without_logins
@@ -48,17 +49,18 @@ def config_infos(class_name: str, options: tuple[Option, ...], properties: Prope
     """The whole answer; ``properties`` are the unresolved ones."""
     everything = (*FRAMEWORK_OPTIONS, *options)
     orders = orders_in_groups(everything)
+    insecure = insecure_choices(options, properties)
     configs: list[dict[str, Any]] = [
-        {"definition": definition(option, orders[option.name]), "value": _value(option, properties, errors.get(option.name, []))}
+        {"definition": definition(option, orders[option.name]), "value": _value(option, properties, errors.get(option.name, []), insecure)}
         for option in everything
         if option.listed
     ]
     declared = {option.name for option in everything} | {alias for option in everything for alias in option.aliases}
-    # Keys with a complaint or a null, and client overrides, are shown although nobody declares them.
+    # Keys with a complaint, a null or an insecure choice, and client overrides, are shown although nobody declares them.
     for name, text in properties.items():
-        if name not in declared and (name in errors or text is None or name.startswith(_CLIENT_OVERRIDES)):
+        if name not in declared and (name in errors or name in insecure or text is None or name.startswith(_CLIENT_OVERRIDES)):
             shown = None if text is None else (HIDDEN if is_secret_key(name) else without_logins(text))
-            configs.append({"definition": None, "value": _value_info(name, shown, [], errors.get(name, []))})
+            configs.append({"definition": None, "value": _value_info(name, shown, _safer(name, insecure), errors.get(name, []))})
     # A key that resembles a known one is shown with it; its value is not, for it may be a misspelt password's.
     configs.extend(
         {"definition": None, "value": _value_info(name, HIDDEN, [nearest], [])}
@@ -74,11 +76,16 @@ def config_infos(class_name: str, options: tuple[Option, ...], properties: Prope
     return {"name": class_name, "error_count": sum(len(texts) for texts in errors.values()), "groups": groups, "configs": configs}
 
 
-def _value(option: Option, properties: Properties, errors: list[str]) -> dict[str, Any]:
+def _value(option: Option, properties: Properties, errors: list[str], insecure: Mapping[str, InsecureChoice]) -> dict[str, Any]:
     text = raw_text(option, properties)
     if text is not None:
         text = HIDDEN if option.kind is Kind.PASSWORD else without_logins(text)
-    return _value_info(option.name, text, _recommended(option), errors)
+    return _value_info(option.name, text, list(dict.fromkeys((*_safer(option.name, insecure), *_recommended(option)))), errors)
+
+
+def _safer(name: str, insecure: Mapping[str, InsecureChoice]) -> list[str]:
+    """What to set an insecure choice to; it comes first among the recommended values."""
+    return list(insecure[name].safer) if name in insecure else []
 
 
 def _value_info(name: str, text: str | None, recommended: list[str], errors: list[str]) -> dict[str, Any]:

@@ -28,8 +28,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from dblog.config.clients import beside, check_connector_clients, connector_client
 from dblog.config.hosts import check_hosts
+from dblog.config.insecure_choices import described, insecure_choices
 from dblog.config.named_files import files_in_memory
 from dblog.config.overrides import override_policy
+from dblog.config.plugins import find_connector
 from dblog.config.topic_creation import topic_rules
 from dblog.config.worker import WorkerConfig, read_worker_config
 from dblog.core.backoff import Backoff
@@ -158,6 +160,10 @@ class Supervisor:
         )
         structlog.contextvars.bind_contextvars(connector=order.connector, task=order.task)
         self._paused = order.paused
+        plugin = find_connector(order.config.get("connector.class"))
+        # Here, so that it is said once, however often the task tries to start.
+        if insecure := insecure_choices(plugin.options if plugin is not None else (), order.config):
+            log.warning("insecure choices in the connector's configuration", choices=described(insecure))
         try:
             self._run_with_retries(order)
         except Exception as e:  # noqa: BLE001 - the edge of the task: every error becomes its state

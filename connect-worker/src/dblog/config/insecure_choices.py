@@ -1,0 +1,79 @@
+"""Settings that leave a connection open to whoever stands between: named once in the log, and with a safer value in the validate answer; none is refused.
+
+Debezium's and Kafka's defaults are among them, so that configurations made for these keep working; that must not mean that nobody is told.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dblog.config.clients import CONNECTOR_CLIENTS
+from dblog.config.options import Option, raw_text
+
+_WORKER_CLIENTS = ("", "producer.", "consumer.", "admin.")
+_VERIFYING = ("verify_ca", "verify_identity", "verify-ca", "verify-full")
+_HALF_MODES = ("preferred", "required", "trust")
+
+
+@dataclass(frozen=True, slots=True)
+class InsecureChoice:
+    """What a setting allows, and what to set it to."""
+
+    reason: str
+    safer: tuple[str, ...]
+
+
+def insecure_choices(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, InsecureChoice]:
+    """Those of a connector's configuration, by key. A default counts, for a connection does not ask who chose it."""
+    declared = {option.name: option for option in options}
+    found = {}
+    mode = declared.get("database.ssl.mode")
+    if mode is not None and not _is_loopback(properties.get("database.hostname")):
+        chosen = (raw_text(mode, properties) or "").strip().lower()
+        if chosen in _HALF_MODES:
+            reason = f"{chosen} does not check the server's certificate: whoever can change what passes can answer as the server"
+            found[mode.name] = InsecureChoice(reason, tuple(choice for choice in mode.choices if choice in _VERIFYING))
+    retrieval = "driver.allowPublicKeyRetrieval"
+    if _said(properties, retrieval) == "true":
+        found[retrieval] = InsecureChoice("without TLS, whoever answers as the server gets the password with a key of its own", ("false",))
+    return found | _of_clients(properties, CONNECTOR_CLIENTS)
+
+
+def insecure_worker_choices(properties: Mapping[str, str | None]) -> dict[str, InsecureChoice]:
+    """Those of a worker's file: its Kafka clients'."""
+    return _of_clients(properties, _WORKER_CLIENTS)
+
+
+def described(choices: Mapping[str, InsecureChoice]) -> str:
+    """All of them in one sentence each, for a line of the log; values that are safe are named."""
+    return "; ".join(f"{key}: {choice.reason}; use {' or '.join(choice.safer)}" for key, choice in choices.items())
+
+
+def _of_clients(properties: Mapping[str, str | None], prefixes: Iterable[str]) -> dict[str, InsecureChoice]:
+    found = {}
+    for prefix in prefixes:
+        verification = f"{prefix}enable.ssl.certificate.verification"
+        if _said(properties, verification) == "false":
+            found[verification] = InsecureChoice("whoever answers as a broker is believed", ("true",))
+        identification = f"{prefix}ssl.endpoint.identification.algorithm"
+        if _said(properties, identification) in ("", "none"):
+            reason = "a certificate of any host is taken for the broker's"
+            found[identification] = InsecureChoice(reason, ("https",))
+    return found
+
+
+def _said(properties: Mapping[str, str | None], name: str) -> str | None:
+    text = properties.get(name)
+    return None if text is None else text.strip().lower()
+
+
+def _is_loopback(host: str | None) -> bool:
+    name = (host or "").strip().lower().strip("[]").removesuffix(".")
+    if name in ("", "localhost") or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,63 @@
+"""Settings that leave a connection open are named, with what to use instead, and never refused."""
+
+import pytest
+from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS
+from dblog.config.infos import config_infos
+from dblog.config.insecure_choices import described, insecure_choices, insecure_worker_choices
+
+MYSQL = {"database.hostname": "db.example", "database.ssl.mode": "verify_identity"}
+
+
+@pytest.mark.parametrize("mode", ["preferred", "required", "Preferred", None])
+def test_a_mode_that_checks_no_certificate_is_named_unless_the_database_is_on_this_machine(mode):
+    config = {"database.hostname": "db.example", **({} if mode is None else {"database.ssl.mode": mode})}
+
+    assert insecure_choices(MYSQL_OPTIONS, config)["database.ssl.mode"].safer == ("verify_ca", "verify_identity")
+    for host in ("localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]", "LOCALHOST.", ""):
+        assert not insecure_choices(MYSQL_OPTIONS, {**config, "database.hostname": host})
+
+
+def test_the_modes_of_mariadb_are_known_too():
+    config = {"database.hostname": "10.0.0.1", "database.ssl.mode": "trust"}
+
+    assert insecure_choices(MARIADB_OPTIONS, config)["database.ssl.mode"].safer == ("verify-ca", "verify-full")
+    assert not insecure_choices(MARIADB_OPTIONS, {**config, "database.ssl.mode": "verify-full"})
+    assert not insecure_choices(MARIADB_OPTIONS, {**config, "database.ssl.mode": "disable"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "safer"),
+    [
+        ("driver.allowPublicKeyRetrieval", "true", "false"),
+        ("producer.override.enable.ssl.certificate.verification", "False", "true"),
+        ("schema.history.internal.consumer.ssl.endpoint.identification.algorithm", "", "https"),
+        ("schema.history.internal.producer.ssl.endpoint.identification.algorithm", "none", "https"),
+    ],
+)
+def test_an_insecure_choice_is_named_with_a_safer_one(key, value, safer):
+    found = insecure_choices(MYSQL_OPTIONS, {**MYSQL, key: value})
+
+    assert {name: choice.safer for name, choice in found.items()} == {key: (safer,)}
+    assert not insecure_choices(MYSQL_OPTIONS, {**MYSQL, key: safer})
+
+
+def test_the_sentence_names_key_reason_and_remedy():
+    assert described(
+        insecure_worker_choices({"producer.enable.ssl.certificate.verification": "false", "ssl.endpoint.identification.algorithm": ""})
+    ) == (
+        "ssl.endpoint.identification.algorithm: a certificate of any host is taken for the broker's; use https; "
+        "producer.enable.ssl.certificate.verification: whoever answers as a broker is believed; use true"
+    )
+
+
+def test_the_validate_answer_recommends_the_safer_value_first_and_counts_no_error():
+    algorithm = "schema.history.internal.producer.ssl.endpoint.identification.algorithm"
+    config = {"database.hostname": "db.example", "driver.allowPublicKeyRetrieval": "true", algorithm: ""}
+
+    answer = config_infos("x", MYSQL_OPTIONS, config, {})
+
+    shown = {entry["value"]["name"]: entry["value"] for entry in answer["configs"]}
+    assert answer["error_count"] == 0
+    assert shown["database.ssl.mode"]["recommended_values"] == ["verify_ca", "verify_identity", "disabled", "preferred", "required"]
+    assert shown["driver.allowPublicKeyRetrieval"]["recommended_values"] == ["false"]
+    assert (shown[algorithm]["recommended_values"], shown[algorithm]["errors"]) == (["https"], [])
