@@ -1,6 +1,6 @@
 """A task program without a source: it obeys the control channel and does what its configuration asks for.
 
-``dummy.echo``: file that gets the start message. ``dummy.behaviour``: run (default), fail, exit, deaf (never stops), silent (never says
+``dummy.echo``: file that gets the start message. ``dummy.behaviour``: run (default), fail, exit, shout (prints its password and exits), deaf (never stops), silent (never says
 RUNNING), waiting (says what it waits for, and writes librdkafka's lines), lines (sends what ``dummy.lines`` has, as it is), endless (sends a line without
 end).
 """
@@ -43,6 +43,11 @@ def main() -> int:
             control.sendall(b"x" * 65536)
     if behaviour == "exit":
         print("last words of the dummy", file=sys.stderr)
+        return 3
+    if behaviour == "shout":
+        secret = config["database.password"]
+        for line in (f"login with {secret.splitlines()[0]} refused", secret, f"%2 is no line of a client {secret.splitlines()[-1]}"):
+            print(line, file=sys.stderr)
         return 3
     if behaviour != "silent":
         say({"type": "topic", "topic": f"{config['topic.prefix']}.shop.orders"})

@@ -1,4 +1,4 @@
-"""A worker whose tasks are ``dummy_task.py``: the real herder, REST interface and topics, without a database."""
+"""A worker whose tasks are ``dummy_task.py``, or with ``real`` as second argument the real ones: the real herder, REST interface and topics, without a database."""
 
 import sys
 import threading
@@ -40,7 +40,10 @@ if __name__ == "__main__":
     raise SystemExit(
         start_worker(
             Path(sys.argv[1]),
-            task_command=[sys.executable, str(Path(__file__).with_name("dummy_task.py"))],
+            task_command=[
+                sys.executable,
+                *(["-m", "dblog", "task"] if "real" in sys.argv else [str(Path(__file__).with_name("dummy_task.py"))]),
+            ],
             check_database=check_database,
             check_reachable=check_reachable,
         )

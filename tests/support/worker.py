@@ -1,4 +1,4 @@
-"""A worker process of a test: the real program over a real Kafka, with tasks that are `dummy_task.py`."""
+"""A worker process of a test: the real program over a real Kafka, with tasks that are `dummy_task.py` unless asked otherwise."""
 
 import contextlib
 import os
@@ -20,8 +20,8 @@ T = TypeVar("T")
 class Worker:
     """One worker with topics of its own; it can be killed and started again."""
 
-    def __init__(self, kafka: Kafka, folder: Path, group: str, *, name: str | None = None, **settings: str) -> None:
-        """``name`` tells several workers of one group apart."""
+    def __init__(self, kafka: Kafka, folder: Path, group: str, *, name: str | None = None, tasks: str = "dummy", **settings: str) -> None:
+        """``name`` tells several workers of one group apart; ``tasks``: dummy or real."""
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.id = f"127.0.0.1:{self.port}"
@@ -44,7 +44,7 @@ class Worker:
         }
         self.process = GuardedProcess(
             f"worker {self.name}",
-            [sys.executable, str(_PROGRAM), str(self._file())],
+            [sys.executable, str(_PROGRAM), str(self._file()), tasks],
             log=self.log,
             env={"PYTHONPATH": os.pathsep.join([str(_ROOT / "connect-worker" / "src"), *sys.path])},
             ready=self.healthy,

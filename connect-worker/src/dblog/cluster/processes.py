@@ -347,7 +347,9 @@ class ProcessTable:
                 child.client_log.line(line)
         child.last_lines.extend(own)
         if own:
-            _log.warning("error output of a task", task=str(child.task), pid=child.process.pid, output="\n".join(own))
+            _log.warning(
+                "error output of a task", connector=child.task.connector, task=child.task.task, pid=child.process.pid, output="\n".join(own)
+            )
 
     def _reap(self) -> None:
         now_s = time.monotonic()

@@ -14,6 +14,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dblog.config.secret_values import is_secret
+
 
 @dataclass(frozen=True, slots=True)
 class Begun:
@@ -78,7 +80,8 @@ class TaskProgram:
                 stderr=subprocess.PIPE,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
-                env={**os.environ, **self._environment},
+                # A secret that the worker has from a variable comes with the task's first message; anybody of the same user can read a variable.
+                env={name: text for name, text in os.environ.items() if not is_secret(name)} | self._environment,
             )
         except OSError:
             ours.close()

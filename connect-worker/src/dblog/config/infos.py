@@ -15,7 +15,7 @@ from dblog.config.framework import FRAMEWORK_OPTIONS, GROUPS, orders_in_groups
 from dblog.config.insecure_choices import InsecureChoice, insecure_choices
 from dblog.config.options import HIDDEN, Kind, Option, Properties, raw_text
 from dblog.config.plugins import CONNECTORS, CONVERTERS, HEADER_CONVERTERS
-from dblog.config.secrets import is_secret_key, without_logins
+from dblog.config.secret_values import secret_keys, shown_name, shown_value
 from dblog.config.unknown_keys import unknown_keys
 
 _CLIENT_OVERRIDES = ("producer.override.", "consumer.override.", "admin.override.")
@@ -55,11 +55,12 @@ def config_infos(class_name: str, options: tuple[Option, ...], properties: Prope
         for option in everything
         if option.listed
     ]
+    secret = secret_keys(everything, properties)
     declared = {option.name for option in everything} | {alias for option in everything for alias in option.aliases}
     # Keys with a complaint, a null or an insecure choice, and client overrides, are shown although nobody declares them.
     for name, text in properties.items():
         if name not in declared and (name in errors or name in insecure or text is None or name.startswith(_CLIENT_OVERRIDES)):
-            shown = None if text is None else (HIDDEN if is_secret_key(name) else without_logins(text))
+            shown = None if text is None else (HIDDEN if name in secret else shown_value(name, text))
             configs.append({"definition": None, "value": _value_info(name, shown, _safer(name, insecure), errors.get(name, []))})
     # A key that resembles a known one is shown with it; its value is not, for it may be a misspelt password's.
     configs.extend(
@@ -79,7 +80,7 @@ def config_infos(class_name: str, options: tuple[Option, ...], properties: Prope
 def _value(option: Option, properties: Properties, errors: list[str], insecure: Mapping[str, InsecureChoice]) -> dict[str, Any]:
     text = raw_text(option, properties)
     if text is not None:
-        text = HIDDEN if option.kind is Kind.PASSWORD else without_logins(text)
+        text = HIDDEN if option.kind is Kind.PASSWORD else shown_value(option.name, text)
     return _value_info(option.name, text, list(dict.fromkeys((*_safer(option.name, insecure), *_recommended(option)))), errors)
 
 
@@ -89,7 +90,7 @@ def _safer(name: str, insecure: Mapping[str, InsecureChoice]) -> list[str]:
 
 
 def _value_info(name: str, text: str | None, recommended: list[str], errors: list[str]) -> dict[str, Any]:
-    return {"name": name, "value": text, "recommended_values": recommended, "errors": list(errors), "visible": True}
+    return {"name": shown_name(name), "value": text, "recommended_values": recommended, "errors": list(errors), "visible": True}
 
 
 def _recommended(option: Option) -> list[str]:

@@ -181,7 +181,7 @@ def resolve(properties: Mapping[str, str | None], providers: Mapping[str, Provid
         parts: list[str] = []
         troubles: dict[str, str] = {}
         end = 0
-        for start, behind in _placeholders(text):
+        for start, behind in placeholders_in(text):
             placeholder = text[start:behind]
             if placeholder not in known:
                 # Each one that is asked for may be a file to be read.
@@ -241,7 +241,7 @@ def _asked(placeholder: str, providers: Mapping[str, Provider]) -> _Value | _Unk
         return _Unknown("; ".join(text for texts in e.errors.values() for text in texts))
 
 
-def _placeholders(text: str) -> Iterator[tuple[int, int]]:
+def placeholders_in(text: str) -> Iterator[tuple[int, int]]:
     """Where ``${alias:key}`` and ``${alias:path:key}`` begin and end. Each character is looked at a fixed number of times, whatever the text."""
     end = 0
     while (start := text.find("${", end)) >= 0 and (close := text.find("}", start)) >= 0:

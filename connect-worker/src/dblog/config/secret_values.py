@@ -1,0 +1,102 @@
+"""Which parts of a configuration are secret: values by the name of their key, and parts of values and names by what stands around them.
+
+A declared option says so by its kind. The keys of clients and converters are declared by others, and a misspelt key by nobody, so their names are looked at
+too. Inside a value that is shown otherwise, these are secret: the login of a URL, what a JAAS text assigns to a password, quoted texts of a statement behind
+IDENTIFIED or PASSWORD, and a private key. Inside a name: the salt of a column's hash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+
+from dblog.config.options import HIDDEN, Kind, Option
+
+_SECRET_NAME = re.compile(
+    r"passw|passphrase|(?<!old)pwd(?<!^pwd)|secret|jaas|token(?!\.endpoint)|credential(?!s\.source)|(?:api|access|private|shared|account)[._-]?key|key\.pem|"
+    r"ssl\.keystore\.key$|auth\.user\.info|request\.header\.|oauthbearer\.(?:config|extensions)",
+    re.IGNORECASE,
+)
+_ALIKE = 0.8
+"""difflib's ratio from which a key counts as a misspelt password's, as for all unknown keys."""
+_NO_SECRETS = frozenset({"true", "false", "none", "null"})
+
+_LOGIN = re.compile(r"(?<=://)(?:[^\s/?#\"'<>]+(?=@)|[^\s/?#@:\"'<>]{1,256}:(?!\d*(?:[/?#,]|\Z))[^\s\"'<>]{1,256}?(?=@))")
+"""What stands before the host of a URL. A password may have a slash in it by mistake, so the second form asks that no port's number stands there."""
+_SALT = re.compile(r"(?<=column\.mask\.hash\.)((?:v2\.)?[^.]+\.(?:with\.salt\.)?)(.+)", re.DOTALL)
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(.+?)(?:-----END|\Z)", re.DOTALL)
+_QUOTED = re.compile(r"""'((?:[^'\\]|\\.|'')*)'?|"((?:[^"\\]|\\.|"")*)"?""", re.DOTALL)
+_LOGIN_STATEMENT = re.compile(r"\b(?:IDENTIFIED|PASSWORD)\b", re.IGNORECASE)
+_ASSIGNED = re.compile(r"""(?<![\w.])([\w.]{1,100})\s*=\s*(?:"((?:[^"\\]|\\.)*)"?|'((?:[^'\\]|\\.)*)'?|([^\s;"']+))""", re.DOTALL)
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a key that nobody declares, or a variable's, is secret by its name."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def shown_name(name: str) -> str:
+    """The name of a key without the salt in it."""
+    return _SALT.sub(rf"\1{HIDDEN}", name)
+
+
+def shown_value(name: str, text: str) -> str:
+    """A key's value without what is secret in it."""
+    pieces: list[str] = []
+    end = 0
+    for start, behind in sorted(_secret_spans(name, text)):
+        if start >= end:
+            pieces += [text[end:start], HIDDEN]
+            end = behind
+    return "".join([*pieces, text[end:]])
+
+
+def without_logins(text: str) -> str:
+    """Any text without the logins of URLs in it."""
+    return _LOGIN.sub(HIDDEN, text) if "://" in text and "@" in text else text
+
+
+def secret_keys(options: Iterable[Option], names: Iterable[str]) -> frozenset[str]:
+    """Those of the names whose whole value is secret: of a declared password, by its own name, or by that of the password that it misspells."""
+    kinds = {name: option.kind for option in options for name in (option.name, *option.aliases)}
+    passwords = sorted(name for name, kind in kinds.items() if kind is Kind.PASSWORD)
+    return frozenset(
+        name for name in names if (kinds[name] is Kind.PASSWORD if name in kinds else is_secret(name) or _resembles(name, passwords))
+    )
+
+
+def secrets_of(options: Iterable[Option], properties: Mapping[str, str | None]) -> Iterator[str]:
+    """Every secret of a configuration, as it stands there."""
+    keys = secret_keys(options, properties)
+    for name, text in properties.items():
+        if salt := _SALT.search(name):
+            yield salt[2]
+        if text is None:
+            continue
+        if name in keys and text.strip().lower() not in _NO_SECRETS:
+            yield text
+        for start, end in _secret_spans(name, text):
+            secret = text[start:end]
+            yield secret
+            _, colon, password = secret.partition(":")
+            if colon and text[:start].endswith("://"):
+                yield password
+
+
+def _resembles(name: str, passwords: list[str]) -> bool:
+    return bool(get_close_matches(name.lower().strip(), passwords, n=1, cutoff=_ALIKE))
+
+
+def _secret_spans(name: str, text: str) -> Iterator[tuple[int, int]]:
+    yield from (match.span() for match in _LOGIN.finditer(text))
+    yield from (match.span(1) for match in _PRIVATE_KEY.finditer(text))
+    if "jaas" in name or "LoginModule" in text:
+        for match in _ASSIGNED.finditer(text):
+            if is_secret(match[1]):
+                yield match.span(match.lastindex or 0)
+    elif statement := _LOGIN_STATEMENT.search(text):
+        for match in _QUOTED.finditer(text, statement.end()):
+            # An account, 'name'@'host', is none.
+            if text[match.start() - 1] != "@" and text[match.end() : match.end() + 1] != "@":
+                yield match.span(match.lastindex or 0)

@@ -1,0 +1,126 @@
+"""What of a configuration is secret, by the name of its key or by what stands around it."""
+
+import time
+
+import pytest
+from dblog.config.connector import MYSQL_OPTIONS
+from dblog.config.secret_values import is_secret, secrets_of, shown_name, shown_value, without_logins
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "producer.override.sasl.jaas.config",
+        "producer.override.sasl.password",
+        "producer.override.ssl.key.pem",
+        "producer.override.ssl.keystore.key",
+        "value.converter.bearer.auth.token",
+        "value.converter.basic.auth.user.info",
+        "value.converter.request.header.Authorization",
+        "my.own.secret",
+        "DB_PASSWORD",
+        "MYSQL_PWD",
+        "AWS_SECRET_ACCESS_KEY",
+    ],
+)
+def test_a_key_is_secret_by_its_name(name):
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PWD",
+        "OLDPWD",
+        "PATH",
+        "database.user",
+        "basic.auth.credentials.source",
+        "sasl.oauthbearer.token.endpoint.url",
+        "ssl.truststore.location",
+    ],
+)
+def test_other_keys_are_not(name):
+    assert not is_secret(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://user:word@host:8081/a@b", "http://[hidden]@host:8081/a@b"),
+        ("http://a:8081,http://user:w,rd@b", "http://a:8081,http://[hidden]@b"),
+        ("http://user:w@rd@host", "http://[hidden]@host"),
+        ("http://user:w/rd@host", "http://[hidden]@host"),
+        ("https://token@host", "https://[hidden]@host"),
+        ("http://user:${file:/path:key}@host", "http://[hidden]@host"),
+        ("http://host/path@x", "http://host/path@x"),
+        ("http://host:8081/path@x and mail@host", "http://host:8081/path@x and mail@host"),
+    ],
+)
+def test_the_login_of_a_url_is_not_shown(text, shown):
+    assert shown_value("value.converter.schema.registry.url", text) == without_logins(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("statements", "shown"),
+    [
+        ("SET PASSWORD FOR 'a'@'host' = 'word'", "SET PASSWORD FOR 'a'@'host' = '[hidden]'"),
+        (
+            "SET x='1'; create user a identified by 'w''r;d' , b identified by \"o\"",
+            "SET x='1'; create user a identified by '[hidden]' , b identified by \"[hidden]\"",
+        ),
+        ("ALTER USER a IDENTIFIED WITH p AS 'no end", "ALTER USER a IDENTIFIED WITH p AS '[hidden]"),
+        ("SET SESSION wait_timeout=2000, sql_mode='x'", "SET SESSION wait_timeout=2000, sql_mode='x'"),
+    ],
+)
+def test_what_a_statement_quotes_behind_identified_or_password_is_not_shown(statements, shown):
+    assert shown_value("database.initial.statements", statements) == shown
+
+
+def test_passwords_of_a_jaas_text_and_private_keys_are_not_shown():
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="a\\"b" clientSecret=c;'
+    pem = "-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\nB\n-----END EC PRIVATE KEY-----"
+
+    assert shown_value("x", jaas) == jaas.replace('a\\"b', "[hidden]").replace("=c;", "=[hidden];")
+    assert shown_value("x", pem) == pem.replace("\nB\n", "[hidden]")
+
+
+def test_the_salt_in_a_key_s_name_is_not_shown():
+    assert shown_name("column.mask.hash.SHA-256.with.salt.word.word") == "column.mask.hash.SHA-256.with.salt.[hidden]"
+    assert shown_name("column.mask.hash.v2.SHA-256.with.salt.word") == "column.mask.hash.v2.SHA-256.with.salt.[hidden]"
+    assert shown_name("column.mask.hash.SHA-256.salted.word") == "column.mask.hash.SHA-256.[hidden]"
+    assert shown_name("column.mask.with.3.chars") == "column.mask.with.3.chars"
+
+
+def test_the_secrets_of_a_configuration_are_found_wherever_they_stand():
+    config = {
+        "database.password": "one",
+        "databse.pasword": "two",
+        "my.api_key": "three",
+        "database.hostname": "host",
+        "value.converter.schema.registry.url": "http://user:four@host",
+        "column.mask.hash.SHA-256.with.salt.five": "a.b",
+        "database.ssl.keystore": "/a/store",
+        "unknown": None,
+        "use.password": "true",
+    }
+
+    assert list(secrets_of(MYSQL_OPTIONS, config)) == ["one", "two", "three", "user:four", "four", "five"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://a:b" * 100_000,
+        "://" * 300_000,
+        "a" * 1_000_000,
+        "LoginModule a=" * 50_000,
+        "password '" * 100_000,
+        "-----BEGIN PRIVATE KEY-----" * 30_000,
+    ],
+)
+def test_a_value_of_any_length_is_looked_at_in_no_time(text):
+    began_s = time.monotonic()
+
+    shown_value("x", text)
+
+    assert time.monotonic() - began_s < 2
