@@ -80,8 +80,10 @@ def test_what_is_no_login_configuration_is_refused_without_its_values(text):
 # Logins.
 
 
-def test_without_the_extension_no_login_is_asked_for(tmp_path):
-    assert read_logins(settings_of(**{LOGIN_CONFIG: str(tmp_path / "none")}), {}) is None
+def test_without_the_extension_no_login_is_asked_for_and_none_may_be_configured():  # number 8: its name may be misspelt
+    assert read_logins(settings_of(), {"KAFKA_OPTS": "-Djava.security.auth.login.config=/a"}) is None
+    with pytest.raises(ConfigError, match=r"rest\.extension\.classes does not name"):
+        read_logins(settings_of(**{LOGIN_CONFIG: "/etc/jaas.conf"}), {})
 
 
 def test_another_extension_is_refused_with_the_name_of_the_one_that_there_is():
