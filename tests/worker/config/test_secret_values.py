@@ -4,7 +4,7 @@ import time
 
 import pytest
 from dblog.config.connector import MYSQL_OPTIONS
-from dblog.config.secret_values import is_secret, secrets_of, shown_name, shown_value, without_logins
+from dblog.config.secret_values import is_secret, secrets_of, shown_name, shown_value
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_other_keys_are_not(name):
     ],
 )
 def test_the_login_of_a_url_is_not_shown(text, shown):
-    assert shown_value("value.converter.schema.registry.url", text) == without_logins(text) == shown
+    assert shown_value("value.converter.schema.registry.url", text) == shown
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,6 @@ def shown_value(name: str, text: str) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def without_logins(text: str) -> str:
-    """Any text without the logins of URLs in it."""
-    return _LOGIN.sub(HIDDEN, text) if "://" in text and "@" in text else text
-
-
 def secret_keys(options: Iterable[Option], names: Iterable[str]) -> frozenset[str]:
     """Those of the names whose whole value is secret: of a declared password, by its own name, or by that of the password that it misspells."""
     kinds = {name: option.kind for option in options for name in (option.name, *option.aliases)}
