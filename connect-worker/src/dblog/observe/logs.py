@@ -144,6 +144,8 @@ def _filter(logger: object, method: str, event: MutableMapping[str, Any]) -> Mut
     if not TABLE.passes(name, _METHOD_LEVELS.get(method, 20)):
         raise structlog.DropEvent
     event["logger"] = name
+    if method == "exception":
+        event.setdefault("exc_info", True)
     event["level"] = {"warn": "warning", "exception": "error", "msg": "info"}.get(method, method)
     return event
 
