@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo servers servers-stop fuzz kill-campaign sink-campaign chaos test lint format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup clean
+.PHONY: help demo servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -29,6 +29,7 @@ help:
 	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
 	@echo '  make sink-campaign [RUNS=10]       random histories through the sink, killed at random steps, against a model; SEED= as you like'
 	@echo '  make chaos [SEED=random SECONDS=30 RUNS=1]   random schemas, writes, DDL, settings and faults by seed, four sides compared; SOURCE=, ARGS="--shrink 0"'
+	@echo '  make chaos-sink [RUNS=10]          kinds of topics, strangers who write to the tables and kills by seed, against a model; SEED= as you like'
 	@echo '  make bench [ARGS=...]              speed and memory of the worker; writes build/bench'
 	@echo '  make bench-peer [ARGS="bulk --scale 0.1"]   the worker against Debezium in Kafka Connect; writes build/bench/peer.json'
 	@echo '  make bench-before BEFORE=/path [ARGS="bulk --rounds 3"]   the worker against another checkout of itself, such as the commit before'
@@ -81,6 +82,10 @@ kill-campaign: setup
 # Minutes, not part of the tests: processes of the sink killed between its commits, the table compared with a model.
 sink-campaign: setup
 	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/spark-sink/src:$(CURDIR)/tests $(BIN)/python tests/sink/kills.py --runs $(RUNS) $(if $(SEED),--seed $(SEED))
+
+# Half a minute a seed; the tests run a few of them: see tests/sink/chaos.py.
+chaos-sink: setup
+	@PYTHONPATH=$(CURDIR)/docker:$(CURDIR)/spark-sink/src:$(CURDIR)/tests $(BIN)/python tests/sink/chaos.py --runs $(RUNS) $(if $(SEED),--seed $(SEED))
 
 # Minutes, not part of the tests, which run one short seed on each server: see tests/chaos/README.md.
 SECONDS_OF_CHAOS := $(if $(filter-out environment default undefined,$(origin SECONDS)),$(SECONDS),30)

@@ -1,0 +1,256 @@
+"""The sink among strangers: kinds of topics, others who write to its tables, kills between all commits, by seed, against the model.
+
+``make chaos-sink RUNS=60 SEED=1``, or a few seeds in CI (test_chaos_sink.py). A seed draws a kind of topic, a mode, settings, and what happens at which step
+between two commits: the process ends there, or somebody else does something to the table. Many seeds share one JVM; real kills of it are in kills.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import secrets
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dblog_sink.errors import DefiniteError
+from pyspark.sql import SparkSession
+from sink.feed import append_rows, difference, history_rows, mirror_rows
+from sink.harness import Record, Sink, local_session
+from sink.topics import KINDS, Course, Kind
+from support.registry_server import RegistryServer
+
+UNIVERSES = 60
+BATCHES = 4
+_STEPS_A_BATCH = 5
+_ATTEMPTS_MAX = 12
+
+
+class Kill(DefiniteError):  # noqa: N818  the process is gone: not an error that anything may try again
+    """The process ended here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a seed decides. ``at``: by number of a step, counted over the whole run, what happens behind it; ``between``: the same before a batch."""
+
+    seed: int
+    kind: Kind
+    mode: str
+    settings: Mapping[str, str]
+    at: Mapping[int, str]
+    between: Mapping[int, str]
+
+    def __str__(self) -> str:
+        done = [f"{what} at step {step}" for step, what in sorted(self.at.items())]
+        done += [f"{what} before batch {batch}" for batch, what in sorted(self.between.items())]
+        return f"{self.kind.name} topic, mode {self.mode}, {dict(self.settings)}: {', '.join(done) or 'nothing'}"
+
+
+def plan_of(seed: int) -> Plan:
+    """The plan of a seed."""
+    dice = random.Random(f"chaos {seed}")
+    kind = KINDS[seed % len(KINDS)]
+    mode = dice.choice(kind.modes)
+    settings = {
+        "trigger.interval.s": dice.choice(["0", "1000"]),
+        "merge.rows.min": dice.choice(["1000", "1000000"]),
+        "rewrite.rows.max": dice.choice(["0", "200", "50000"]),
+        "marks.interval.s": dice.choice(["0", "1000"]),
+        "compact.commits": dice.choice(["2", "50"]),
+    }
+    steps = range(1, BATCHES * _STEPS_A_BATCH)
+    at = {dice.choice(steps): "kill" for _ in range(dice.randint(0, 3))}
+    strangers = [name for name, one in STRANGERS.items() if mode in one.modes]
+    at |= {dice.choice(steps): dice.choice(strangers) for _ in range(dice.randint(0, 2))}
+    between = {dice.randrange(1, BATCHES): dice.choice([*strangers, "restart", "restart", "lose marks"]) for _ in range(dice.randint(0, 2))}
+    if mode == "append":  # without its marks a list of changes knows no record again
+        between = {batch: what for batch, what in between.items() if what != "lose marks"}
+    return Plan(seed=seed, kind=kind, mode=mode, settings=settings, at=at, between=between)
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """What somebody else does to a table at ``{path}``. ``healed`` False: rows are gone, and only another dump brings them."""
+
+    sql: tuple[str, ...]
+    modes: tuple[str, ...] = ("mirror", "history", "append")
+    healed: bool = True
+
+
+STRANGERS: Mapping[str, Stranger] = {
+    "optimize": Stranger(("OPTIMIZE delta.`{path}`",)),
+    "vacuum": Stranger(("VACUUM delta.`{path}`",)),
+    "property": Stranger(("ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('kept.by' = 'somebody')",)),
+    "no vectors": Stranger(("ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')",)),
+    "column": Stranger(("ALTER TABLE delta.`{path}` ADD COLUMNS (note STRING)",)),
+    "purge": Stranger(("REORG TABLE delta.`{path}` APPLY (PURGE)",)),
+    "touch": Stranger(("UPDATE delta.`{path}` SET v = v WHERE universe % 3 = 0",)),
+    "delete": Stranger(("DELETE FROM delta.`{path}` WHERE universe % 3 = 1",), modes=("mirror",), healed=False),
+}
+
+
+@dataclass
+class Run:
+    """One seed over a folder of its own."""
+
+    session: SparkSession
+    plan: Plan
+    folder: Path
+    done: list[str] = field(default_factory=list)
+    """What really happened, in order."""
+    _step: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self) -> None:
+        """Raises AssertionError where the table is not what the model says."""
+        with RegistryServer() as registry:
+            course = Course(self.plan.kind, self.plan.mode, self.plan.seed, registry, count=UNIVERSES, batches=BATCHES)
+            rules = {"table.all.match": ".*", "table.all.mode": self.plan.mode}
+            sink = Sink(self.session, registry, self.folder, settings=dict(self.plan.settings) | rules)
+            if self.plan.kind.compacted:
+                sink.compacted.add(course.topic.table.topic)
+            sink.reached = lambda step: self._reached(sink, course, step)
+            batches = list(course.batches)
+            dice = random.Random(f"run {self.plan.seed}")
+            number = 0
+            while number < len(batches):
+                if (what := self.plan.between.get(number)) is not None:
+                    self._between(sink, course, what)
+                self._write(sink, number, batches[number], drained=dice.random() < 0.6)
+                number += 1
+                if number == len(batches) and self._robbed and number == BATCHES:
+                    batches.append(course.dumped_again(dice))
+            self._merge(sink)
+            self._compare(sink, course)
+            self._ended(sink)
+
+    @property
+    def _robbed(self) -> bool:
+        return any(what in STRANGERS and not STRANGERS[what].healed for what in self.done)
+
+    def _write(self, sink: Sink, number: int, batch: list[Record], *, drained: bool) -> None:
+        """Write a batch until it is written, as a query begins it again after whatever ended it."""
+        for _ in range(_ATTEMPTS_MAX):
+            try:
+                sink.writer(sink.frame(batch), number)
+                if drained:
+                    sink.merger.drain()
+            except Kill:
+                sink.killed()
+            else:
+                return
+        msg = f"batch {number} was not written in {_ATTEMPTS_MAX} attempts"
+        raise AssertionError(msg)
+
+    def _merge(self, sink: Sink) -> None:
+        for _ in range(_ATTEMPTS_MAX):
+            try:
+                self._ended(sink)
+                sink.writer  # noqa: B018
+                sink.merger.drain()
+            except Kill:
+                sink.killed()
+            else:
+                return
+        raise AssertionError("what had landed was not merged")
+
+    @staticmethod
+    def _ended(sink: Sink) -> None:
+        """The process ends in order, or is killed on the way."""
+        try:
+            sink.restarted()
+        except Kill:
+            sink.killed()
+
+    def _reached(self, sink: Sink, course: Course, step: str) -> None:
+        with self._lock:
+            self._step += 1
+            what = self.plan.at.get(self._step)
+            if what == "kill":
+                self.done.append(f"killed at {step}")
+                raise Kill(step)
+        if what is not None:
+            self._strange(sink, course, what)
+
+    def _between(self, sink: Sink, course: Course, what: str) -> None:
+        if what in STRANGERS:
+            self._strange(sink, course, what)
+            return
+        self._ended(sink)
+        if what == "lose marks":
+            sink.lose("marks")
+        self.done.append(what)
+
+    def _strange(self, sink: Sink, course: Course, what: str) -> None:
+        path = sink.path(course.topic.table)
+        if not (Path(path) / "_delta_log").exists():
+            return
+        session = self.session.newSession()
+        for statement in STRANGERS[what].sql:
+            try:
+                session.sql(statement.format(path=path)).collect()
+            except Exception as e:  # noqa: BLE001  the sink's commit came first, or the column is there: a stranger's trouble is not ours
+                self.done.append(f"{what} refused ({type(e).__name__})")
+                return
+        self.done.append(what)
+
+    def _compare(self, sink: Sink, course: Course) -> None:
+        expected: Any = course.expected
+        read: dict[str, Callable[[Sink, Any], Any]] = {"mirror": mirror_rows, "history": history_rows, "append": append_rows}
+        found = read[self.plan.mode](sink, course.topic.table)
+        if self.plan.mode == "append" and not self.plan.kind.once:
+            short = {one: count - found[one] for one, count in expected.items() if found[one] < count}
+            assert not short, f"seed {self.plan.seed}: missing {list(short)[:4]}"
+            assert set(found) == set(expected), difference(found, expected, self.plan.seed)
+        elif found != expected:
+            sides = [set(side) if isinstance(side, set | Counter) else set(side.items()) for side in (found, expected)]
+            raise AssertionError(difference(*sides, self.plan.seed))
+        bad = sink.quarantined()
+        assert not bad, f"seed {self.plan.seed}: {bad[0]['reason']}"
+
+
+def run(session: SparkSession, seed: int, folder: Path) -> list[str]:
+    """One seed; what happened in it. AssertionError: the table is not what the model says."""
+    made = Run(session, plan_of(seed), folder)
+    made()
+    return made.done
+
+
+def main() -> int:
+    """Many seeds, one after the other, in one JVM."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="of the first run; the others follow")
+    given = parser.parse_args()
+    wrong = []
+    with tempfile.TemporaryDirectory(prefix="dblog-chaos-") as spark:
+        session = local_session(Path(spark))
+        for seed in range(given.seed, given.seed + given.runs):
+            folder = Path(tempfile.mkdtemp(prefix=f"dblog-chaos-{seed}-"))
+            began_s = time.monotonic()
+            try:
+                done = run(session, seed, folder)
+            except Exception as e:  # noqa: BLE001  whatever it is, the seed found it
+                wrong.append(seed)
+                (folder / "trace").write_text(traceback.format_exc(), encoding="utf-8")
+                print(f"seed {seed}: {type(e).__name__}: {str(e)[:400]}\n  {plan_of(seed)}\n  its files are in {folder}", flush=True)
+            else:
+                print(f"seed {seed}: identical, {plan_of(seed).kind.name}, {plan_of(seed).mode}, {', '.join(done) or 'undisturbed'}, "
+                      f"{time.monotonic() - began_s:.0f} s", flush=True)  # fmt: skip
+                shutil.rmtree(folder)
+        session.stop()
+    print(f"{given.runs - len(wrong)} of {given.runs} seeds without a difference" + (f"; others: {wrong}" if wrong else ""))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
