@@ -543,7 +543,8 @@ def test_a_second_reader_with_our_server_id_ends_the_first_with_a_sentence(sourc
     except TransientError as e:
         failure = e
     assert isinstance(failure, TransientError)
-    assert "give each connector its own database.server.id" in str(failure)
+    assert "another connector, replica or binlog reader uses that id, or workers with another group.id" in str(failure)
+    assert "Give each connector its own database.server.id" in str(failure)
     for closing in (first, second, session):
         closing.close()
 

@@ -26,6 +26,12 @@ HEARTBEATS_MISSED_MAX = 3
 
 HEARTBEAT_OVERDUE = 1.5
 
+SAME_SERVER_ID = (
+    "If this repeats, another connector, replica or binlog reader uses that id, or workers with another group.id use the same storage topics and run this "
+    "connector too. Give each connector its own database.server.id, which no replica of the server has, and each group of workers its own storage topics"
+)
+"""What makes a server end one log connection for another, and the remedies."""
+
 _WRONG_POSITION = 1236
 
 
@@ -62,8 +68,8 @@ class LogConnection:
             raise TransientError(message) from e
         if data == b"":
             message = (
-                f"the server at {self.settings.address} ended the log connection (restart, KILL, or our server id is used "
-                "by another reader)"
+                f"the server at {self.settings.address} ended the log connection: it restarts, the connection was killed, or another reader came "
+                f"with this connector's database.server.id. {SAME_SERVER_ID}"
             )
             raise TransientError(message)
         if data is not None:
@@ -158,8 +164,8 @@ def end_of_log(type_code: int, body: bytes, settings: ConnectSettings, position:
     text = error.text.lower()
     if "same server_uuid/server_id" in text or "same server uuid/server id" in text:  # 1236 on MySQL, a number of its own on MariaDB
         return TransientError(
-            f"another reader has connected to {settings.address} with our server id, so the server ended our log connection; "
-            "give each connector its own database.server.id"
+            f"another reader has connected to {settings.address} with this connector's database.server.id, so the server ended our log connection. "
+            f"{SAME_SERVER_ID}"
         )
     if error.code != _WRONG_POSITION:
         return meaning(error.code, error.text, settings, f"reading the log from {position}")
