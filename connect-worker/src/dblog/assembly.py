@@ -22,6 +22,7 @@ from dblog.config.worker import WorkerConfig
 from dblog.kafka.admin import TopicWanted, admin_client, ensure_topics, wait_for_brokers
 from dblog.kafka.group import Membership
 from dblog.kafka.log import CompactedLog, LogRecord
+from dblog.kafka.othergroups import find_other_leader
 from dblog.kafka.registry_store import RegistryStore
 from dblog.observe.logs import TABLE
 from dblog.observe.metrics import TaskNumbers, WorkerNumbers, metrics_text
@@ -92,6 +93,12 @@ def assemble(
         silence_s=settings.integer("session.timeout.ms") / 1000,
         heartbeat_s=settings.integer("heartbeat.interval.ms") / 1000,
         rebalance_s=settings.integer("rebalance.timeout.ms") / 1000,
+        other_leader=lambda: find_other_leader(
+            group=settings.text("group.id"),
+            topic=settings.text("config.storage.topic"),
+            admin_settings=administration,
+            consumer_settings=consumer,
+        ),
     )
     herder = Herder(
         worker,

@@ -8,11 +8,12 @@ from dblog.cluster.decisions import Phase
 from dblog.cluster.herder import Herder
 from dblog.cluster.processes import Said
 from dblog.cluster.program import TaskProgram
-from dblog.cluster.records import State, Target, TaskId, TopicUse
+from dblog.cluster.records import State, Status, Target, TaskId, TopicUse, task_status_record
 from dblog.config.worker import read_worker_config
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.group import Standing
 from dblog.kafka.log import LogRecord
+from structlog.testing import capture_logs
 
 
 class HeldLog:
@@ -316,3 +317,30 @@ def test_topics_in_use_go_with_their_connector(herder):  # number 17 of the work
     herder.statuses.log.read_back()
 
     assert herder.statuses.topics("a") == []
+
+
+@pytest.mark.parametrize(
+    ("worker_id", "state", "newer", "is_rival"),
+    [
+        ("elsewhere:8083", State.RUNNING, 0, True),
+        ("elsewhere:8083", State.RUNNING, 1, True),
+        ("elsewhere:8083", State.RUNNING, -1, False),
+        ("elsewhere:8083", State.UNASSIGNED, 0, False),
+        (None, State.RUNNING, 0, False),
+    ],
+)
+def test_a_task_that_a_worker_outside_of_the_group_runs_too_is_an_error_that_stays(herder, worker_id, state, newer, is_rival):
+    turn(herder)
+    status = Status(state=state, worker_id=worker_id or herder.worker.worker_id, generation=herder.generation + newer)
+    with capture_logs() as lines:
+        for _ in range(2):
+            key, value = task_status_record(TaskId("c", 0), status)
+            herder.statuses.log.take(LogRecord(0, 0, key, value, 0))
+            turn(herder)
+
+    errors = [line for line in lines if line["log_level"] == "error"]
+    assert len(errors) == (1 if is_rival else 0)
+    assert bool(herder.rival) is is_rival
+    if is_rival:
+        assert "elsewhere:8083 runs task c-0 too" in herder.rival
+        assert "group.id" in herder.rival

@@ -202,3 +202,32 @@ def test_a_session_that_the_brokers_do_not_allow_is_said_with_the_settings(kafka
     with worker:
         assert health(worker)[:2] == (503, "starting")
         assert "group.min.session.timeout.ms" in health(worker)[2]
+
+
+def test_a_worker_of_another_group_on_the_same_topics_runs_nothing_says_so_and_takes_over_when_that_group_has_gone(
+    kafka, own_folder, group, echo
+):
+    topics = {f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")}
+    first = Worker(kafka, own_folder, group, **TIMES, **FEW, **topics)
+    second = Worker(kafka, own_folder, f"{group}-other", **TIMES, **FEW, **topics)
+    second.process._ready = lambda: health(second)[0] != 0
+    with first:
+        first.create("c", dummy_echo=str(echo))
+        first.wait_for("c", "RUNNING", "RUNNING")
+        with second:
+            until(lambda: "Set group.id=" in health(second)[2], limit_s=15, what=lambda: f"a refusal, not {health(second)}")
+            status, _, message = health(second)
+            assert status == 503
+            assert f"the worker {first.url} of the group {group} runs the connectors of the same config topic {group}-config" in message
+            assert f"Set group.id={group}" in message
+            assert second.log.read_text().count("another group of workers uses this worker's topics") == 1
+            answer = second.create("d")
+            assert (answer.status_code, first.url in answer.json()["message"]) == (409, True)
+            assert health(first)[:2] == (200, "healthy")
+            assert len(starts(echo)) == 1
+
+            first.process.stop()
+
+            taken_over(echo, 2, old_pid=starts(echo)[0]["pid"])
+            running_on(second)
+            assert health(second)[:2] == (200, "healthy")

@@ -196,6 +196,8 @@ class Herder:
         self._take_over_at_s = 0.0
         self.broken = ""
         """Why this worker does nothing any more: one of its topics is another one. It stays, so that its health can say so."""
+        self.rival = ""
+        """That another worker, of no group of ours, runs the same connectors at the same time; empty while none is seen."""
         self._properties = dict(properties if properties is not None else settings.originals)
         self._prepare = prepare
         self._providers = providers
@@ -291,7 +293,7 @@ class Herder:
         if standing.leads:
             return ""
         if standing.problem:
-            return f"This worker cannot join the group {group} (group.id): {standing.problem}. {_remedy_of(standing.problem)}"
+            return f"This worker cannot join the group {group} (group.id): {standing.problem}. {standing.remedy or _remedy_of(standing.problem)}"
         if standing.leader:
             same = standing.leader == self.worker.advertised_url
             return (
@@ -372,14 +374,23 @@ class Herder:
         match record:
             case ConnectorStatusRecord(name, Status()):
                 stray = is_stray(self.configs.view(name), None)
-            case TaskStatusRecord(task, Status()):
+            case TaskStatusRecord(task, Status() as status):
                 stray = is_stray(self.configs.view(task.connector), task.task)
+                if self._is_rivals(status):
+                    self._mailbox.put(lambda: self._note_rival(task, status))
             case TopicUseRecord(_, name, TopicUse()):
                 stray = is_stray(self.configs.view(name), None)
             case _:
                 stray = False
         if stray:
             self._mailbox.put(self._touch)
+
+    def _is_rivals(self, status: Status) -> bool:
+        """Whether a worker outside of our group wrote it: in the group nobody else leads, and whoever led before wrote an older generation. RUNNING alone
+        counts, for what a leader was writing when it was killed may arrive late.
+        """
+        others = status.worker_id != self.worker.worker_id
+        return others and status.state is State.RUNNING and status.generation >= self.generation and self.leads
 
     def _on_process_event(self, event: ProcessEvent) -> None:
         self._mailbox.put(lambda: self._on_said(event) if isinstance(event, Said) else self._on_died(event))
@@ -477,6 +488,18 @@ class Herder:
         if self._term is not None:
             self._step_down()
 
+    def _note_rival(self, task: TaskId, status: Status) -> None:
+        """Say it once; what runs goes on, for who of the two is meant cannot be known here."""
+        if not self.leads or self.rival:
+            return
+        group = self._membership.group
+        self.rival = (
+            f"The worker {status.worker_id} runs task {task} too, and does not belong to the group {group} (group.id) of this worker: two groups use the "
+            f"topics {self.configs.log.topic}, {self.offsets.log.topic} and {self.statuses.log.topic}, so every connector runs twice. Stop the workers of "
+            f"one group, give them the same group.id or storage topics of their own, then restart those that stay."
+        )
+        _log.error("another group of workers uses this worker's topics", reason=self.rival)
+
     def _take_over(self) -> None:
         """Run the connectors, from what the topics say now: another worker may have written to them a moment ago."""
         term = self._membership.standing.term
@@ -493,6 +516,7 @@ class Herder:
             return
         self.generation = min(self.statuses.generation_max() + 1, NUMBER_MAX)
         self._term = term
+        self.rival = ""
         self._touch()
         _log.info("this worker runs the connectors", group=self._membership.group, generation=self.generation)
 

@@ -20,6 +20,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 from dblog.clock import lease_clock_s
 from dblog.core.lease import Claim, Leadership, read_claim
 from dblog.kafka.clientlog import ClientLog
+from dblog.kafka.othergroups import OtherLeaderOf
 
 _log = structlog.get_logger("dblog.kafka.group")
 
@@ -59,7 +60,9 @@ class Standing:
     """URL of the worker that leads; empty when nobody does, or when it is not known."""
     silence_s: float = 0.0
     problem: str = ""
-    """Why this worker is not in the group, when the brokers refuse it."""
+    """Why this worker is not in the group, when the brokers refuse it or another group runs its connectors."""
+    remedy: str = ""
+    """What helps, where that is known here."""
 
     @property
     def known(self) -> bool:
@@ -80,13 +83,16 @@ class Membership:
         silence_s: float,
         heartbeat_s: float,
         rebalance_s: float,
+        other_leader: OtherLeaderOf = lambda: None,
     ) -> None:
+        """``other_leader`` looks for another group that runs the same connectors: this worker does not join its own while there is one."""
         self.group = group
         self.silence_s = silence_s
         self._place = TopicPartition(topic, 0)
         self._url = url
         self._consumer_settings = consumer_settings
         self._heartbeat_s = min(heartbeat_s, silence_s / 3)
+        self._other_leader = other_leader
         self._rebalance_s = max(rebalance_s, silence_s)
         self._renew_s = min(self._heartbeat_s, silence_s / 8)
         self._leadership = Leadership(leader=url, incarnation=uuid.uuid4().hex, silence_s=silence_s)
@@ -98,6 +104,7 @@ class Membership:
         self._thread: threading.Thread | None = None
         self._standing = Standing()
         self._problem = ""
+        self._remedy = ""
         self._sent: dict[int, tuple[Claim, float]] = {}
         """Claims without an answer yet and when they were sent, by their numbers."""
         self._sent_at_s = 0.0
@@ -130,14 +137,28 @@ class Membership:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._live()
+                if not self._waits_for_other_group():
+                    self._live()
             except KafkaException as e:
                 self._join_again(str(e.args[0].str() if e.args and isinstance(e.args[0], KafkaError) else e), _log.warning)
             except Exception as e:  # noqa: BLE001  a worker without this thread would stand by for ever
                 self._join_again(repr(e), _log.exception)
 
+    def _waits_for_other_group(self) -> bool:
+        """Whether another group runs the connectors of our config topic; returns after a pause then. # I7"""
+        other = self._other_leader()
+        if other is None:
+            return False
+        problem = f"the worker {other.url} of the group {other.group} runs the connectors of the same config topic {self._place.topic}"
+        if problem != self._problem:
+            _log.error("another group of workers uses this worker's topics", group=self.group, reason=problem, remedy=other.remedy)
+        self._problem, self._remedy = problem, other.remedy
+        self._publish()
+        self._stopping.wait(_REOPEN_S)
+        return True
+
     def _join_again(self, reason: str, log: Callable[..., object]) -> None:
-        self._problem = reason
+        self._problem, self._remedy = reason, ""
         log("membership of the group ended; joining again", group=self.group, reason=reason, next_try_s=_REOPEN_S)
         try:
             self._lost()
@@ -186,7 +207,7 @@ class Membership:
             # Its records are read elsewhere: this consumer is here to be a member.
             consumer.pause(ours)
             self._leadership.assign()
-        self._problem = ""
+        self._problem = self._remedy = ""
         self._look_from_s = 0.0
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -209,7 +230,7 @@ class Membership:
             return
         if error.str() != self._problem:
             _log.warning("the brokers refuse this worker in its group", group=self.group, reason=error.str())
-        self._problem = error.str()
+        self._problem, self._remedy = error.str(), ""
 
     def _renew(self, consumer: Consumer) -> None:
         now_s = lease_clock_s()
@@ -270,7 +291,7 @@ class Membership:
             # An earlier run of this worker is waited for as a start is: there is nobody else to send a request to. One that renews its claim is another.
             leader = other.leader if other is not None and (other.leader != self._url or leadership.other_lives) else ""
             silence_s = other.silence_s if other is not None else 0.0
-            standing = Standing(term=leadership.term, leader=leader, silence_s=silence_s, problem=self._problem)
+            standing = Standing(term=leadership.term, leader=leader, silence_s=silence_s, problem=self._problem, remedy=self._remedy)
         if standing != self._standing:
             self._standing = standing
             self._on_change()

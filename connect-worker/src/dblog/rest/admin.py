@@ -33,6 +33,8 @@ async def health(request: HttpRequest) -> Response:
         return _health(HTTPStatus.SERVICE_UNAVAILABLE, "starting", f"Worker is still starting up. {herder.stage}")
     if herder.broken:
         return _health(HTTPStatus.SERVICE_UNAVAILABLE, "unhealthy", herder.broken)
+    if herder.leads and herder.rival:
+        return _health(HTTPStatus.SERVICE_UNAVAILABLE, "unhealthy", herder.rival)
     reason = herder.waits_because()
     if reason and not herder.stands_by:
         return _health(HTTPStatus.SERVICE_UNAVAILABLE, "starting", reason)
