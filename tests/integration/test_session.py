@@ -23,7 +23,7 @@ from dblog.dialects.mysql import events, sql
 from dblog.dialects.mysql import session as mysql_session
 from dblog.dialects.mysql.connect import ConnectSettings, PositionLostError, TableChangedError
 from dblog.dialects.mysql.events import EventType
-from dblog.dialects.mysql.log import LogConnection, end_of_log
+from dblog.dialects.mysql.log import HEARTBEATS_MISSED_MAX, LogConnection, end_of_log
 from dblog.dialects.mysql.position import GtidSet
 from dblog.dialects.mysql.session import Session
 from dblog.errors import DefiniteError, TransientError
@@ -454,17 +454,34 @@ def test_heartbeats_come_when_nothing_happens(session):
 def test_a_connection_on_which_the_heartbeats_stop_is_dead(session, source):
     """A host that is gone sends no packet that says so."""
     file, pos, _ = session.current_position()
-    log = session.open_log(server_id=SERVER_ID, file=file, pos=pos, gtids=None, heartbeat_s=0.3)
+    log = session.open_log(server_id=SERVER_ID, file=file, pos=pos, gtids=None, heartbeat_s=0.05)
     LogReader(log).read_until(lambda event: event.type_code in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2))
 
     os.kill(source.process.pid, signal.SIGSTOP)
     try:
-        with pytest.raises(TransientError, match="has sent nothing for 1 s, not even the heartbeats that were asked for every 0.3 s"):
+        with pytest.raises(TransientError, match="has sent nothing for 1 s, not even the heartbeats that were asked for every 0.05 s"):
             receive_for_ever(log, 0.05)
         assert log.is_silent
     finally:
         os.kill(source.process.pid, signal.SIGCONT)
     log.close()
+
+
+def test_readers_that_take_each_others_server_id_do_not_make_the_log_of_another_look_dead(session):
+    """MariaDB begins to wait for its heartbeat anew, on all log connections, whenever a reader is ended for another."""
+    file, pos, _ = session.current_position()
+    dead_after_s = 1.8
+    log = session.open_log(server_id=SERVER_ID, file=file, pos=pos, gtids=None, heartbeat_s=dead_after_s / HEARTBEATS_MISSED_MAX)
+    others, began_s = [], time.monotonic()
+
+    while time.monotonic() - began_s < dead_after_s * 1.3:
+        others.append(session.open_log(server_id=SERVER_ID + 1, file=file, pos=pos, gtids=None, heartbeat_s=60))
+        came_s = time.monotonic()
+        while time.monotonic() - came_s < 0.3:
+            log.recv(0.05)
+
+    for closing in (log, *others):
+        closing.close()
 
 
 def test_recv_returns_nothing_when_nothing_comes_within_the_timeout(session):

@@ -21,10 +21,14 @@ from dblog.errors import DblogError, TransientError
 RECV_BYTES_MAX = 256 * 1024
 """Larger socket reads gained nothing (reference, local-servers.md)."""
 
-HEARTBEATS_MISSED_MAX = 3
-"""A connection on which so many heartbeats in a row are missing is dead: no packet tells of a cable that is cut or of a host that is gone."""
+HEARTBEATS_MISSED_MAX = 18
+"""A connection on which so many heartbeats in a row are missing is dead: no packet tells of a cable that is cut or of a host that is gone.
 
-HEARTBEAT_OVERDUE = 1.5
+Many, and often: MariaDB waits for its heartbeat anew, on all log connections, whenever a reader is ended for another one with its server id. Two that end
+each other every ten seconds kept heartbeats of 30 s away from everybody.
+"""
+
+HEARTBEAT_OVERDUE = 3.0
 
 SAME_SERVER_ID = (
     "If this repeats, another connector, replica or binlog reader uses that id, or workers with another group.id use the same storage topics and run this "

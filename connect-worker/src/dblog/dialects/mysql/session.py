@@ -293,7 +293,7 @@ class Session:
         file: str | None,
         pos: int | None,
         gtids: str | None,
-        heartbeat_s: float = 30.0,
+        heartbeat_s: float = 5.0,
         statements: bool = False,
         known: KnownLog | None = None,
     ) -> LogConnection:
