@@ -33,7 +33,13 @@ def test_offsets_go_there_and_back_and_are_seen_at_once(worker, stopped):
     url = f"/connectors/{stopped}/offsets"
     entry = {
         "partition": {"server": "shop"},
-        "offset": {"file": "bin.000003", "pos": 5_000_000_000, "gtids": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7", "x": None, "f": 1.5},
+        "offset": {
+            "file": "bin.000003",
+            "pos": 5_000_000_000,
+            "gtids": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7",
+            "row": None,
+            "snapshot": True,
+        },
     }
 
     assert worker.client.get(url).json() == {"offsets": []}
@@ -103,6 +109,34 @@ def test_offsets_outlive_their_connector(worker, stopped):
     worker.create(stopped)
 
     assert worker.client.get(f"/connectors/{stopped}/offsets").json() == {"offsets": [entry]}
+
+
+@pytest.mark.parametrize(("field", "meant"), [("gtid", "gtids"), ("Pos", "pos"), ("snapshots", "snapshot"), ("zzz", None)])
+def test_a_field_that_the_connector_does_not_know_is_refused_with_the_one_that_is_meant(worker, stopped, field, meant):
+    url = f"/connectors/{stopped}/offsets"
+
+    answer = worker.client.patch(url, json={"offsets": [{"partition": {"server": "shop"}, "offset": {**PLACE, field: "1-2-3"}}]})
+
+    message = answer.json()["message"]
+    assert (answer.status_code, f"a field '{field}', which the connector does not know" in message) == (400, True)
+    assert (f"Is {meant} meant?" if meant else "The fields are dblog_dump") in message
+    assert "file, gtids, pos" in message
+    assert worker.client.get(url).json() == {"offsets": []}
+
+
+def test_fields_of_a_debezium_that_hands_over_are_taken(worker, stopped):
+    fields = {
+        "snapshot_completed": True,
+        "transaction_id": None,
+        "transaction_data_collection_order_db.t": 3,
+        "incremental_snapshot_primary_key": "ac",
+    }
+
+    answer = worker.client.patch(
+        f"/connectors/{stopped}/offsets", json={"offsets": [{"partition": {"server": "shop"}, "offset": {**PLACE, **fields}}]}
+    )
+
+    assert answer.status_code == 200, answer.text
 
 
 @pytest.mark.parametrize(

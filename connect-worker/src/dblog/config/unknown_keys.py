@@ -8,9 +8,9 @@ configuration invalid. A worker's file is looked at too, at its start.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 
 from dblog.config.framework import FRAMEWORK_OPTIONS
+from dblog.config.nearest import nearest as nearest_of
 from dblog.config.options import Option
 from dblog.config.worker import WORKER_OPTIONS
 
@@ -56,30 +56,21 @@ _WORKER_FAMILIES = (
 _ADDED_FOR_TASKS = frozenset({"task.class"})
 """What the worker itself adds to the configuration of a task, as Connect does."""
 
-_ALIKE = 0.8
-"""difflib's ratio from which a key counts as meant: one or two letters of a key's length."""
-
 
 def unknown_keys(options: Iterable[Option], names: Iterable[str]) -> dict[str, str | None]:
     """Each of the names that neither Connect nor the connector's ``options`` declare, with the nearest known one or None, in order."""
     known = {name for option in (*FRAMEWORK_OPTIONS, *options) for name in (option.name, *option.aliases)}
     unknown = [name for name in names if name not in known and name not in _ADDED_FOR_TASKS and not name.startswith(_FAMILIES)]
-    return {name: _nearest(name, known) for name in unknown}
+    return {name: nearest_of(name, known) for name in unknown}
 
 
 def misspelt_worker_keys(names: Iterable[str]) -> dict[str, str]:
     """Keys of a worker's file that resemble a known one and are none, with the known one. Others are clients' or other tools' own, and not named."""
     known = {option.name for option in WORKER_OPTIONS}
     unknown = [name for name in names if name not in known and not name.startswith(_WORKER_FAMILIES)]
-    return {name: nearest for name in unknown if (nearest := _nearest(name, known)) is not None}
+    return {name: nearest for name in unknown if (nearest := nearest_of(name, known)) is not None}
 
 
 def describe_unknown(unknown: Mapping[str, str | None]) -> dict[str, str]:
     """A sentence for each unknown key; values are never shown."""
     return {name: f"no such key; it is ignored{f'. Is {nearest} meant?' if nearest else ''}" for name, nearest in unknown.items()}
-
-
-def _nearest(name: str, known: Iterable[str]) -> str | None:
-    folded = {key.lower(): key for key in known}
-    found = get_close_matches(name.lower().strip(), sorted(folded), n=1, cutoff=_ALIKE)
-    return folded[found[0]] if found else None

@@ -9,17 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dblog.config.nearest import nearest
 from dblog.core.dumps import dump_from_text
-from dblog.dialects.mysql.offset import POSITION_BITS, LogProgress
+from dblog.dialects.mysql.offset import POSITION_BITS, TABLE_COUNT, LogProgress
 from dblog.dialects.mysql.position import file_index
 from dblog.errors import DblogError, DefiniteError
 from dblog.model import OffsetMap
+from dblog.readers.offset import UNTOLD
+from dblog.readers.start import INCREMENTAL_SNAPSHOT
 
 _COUNTS = ("event", "dblog_event", "row", "server_id", "ts_sec", "dblog_epoch")
 _TEXTS = ("file", "gtids", "dblog_server", "dblog_xa", "dblog_dump", "transaction_id")
+_OTHERS = ("pos", "snapshot", "snapshot_completed", UNTOLD)
+_FAMILIES = (TABLE_COUNT, INCREMENTAL_SNAPSHOT)
+"""Debezium's fields, one for each table or part of a snapshot."""
 _POS_MAX = 1 << (63 - POSITION_BITS)
 _COUNT_MAX = 1 << 63
 _FILE_DIGITS_MAX = 9
+_NAME_CHARS_SHOWN = 100
 
 
 def check_altered(flavor: str, server: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
@@ -35,6 +42,7 @@ def check_altered(flavor: str, server: str, changes: Sequence[tuple[Mapping[str,
 
 
 def _check(flavor: str, offset: OffsetMap) -> None:
+    _require_known(offset)
     pos = offset.get("pos")
     if not isinstance(offset.get("file"), str) or isinstance(pos, bool) or not isinstance(pos, int) or not 0 <= pos < _POS_MAX:
         raise DefiniteError(
@@ -58,3 +66,16 @@ def _check(flavor: str, offset: OffsetMap) -> None:
         raise DefiniteError(f"The connector cannot start from this offset: {e}") from e
     except (ValueError, TypeError, KeyError) as e:
         raise DefiniteError("The connector cannot start from this offset: file or gtids is not what the server writes") from e
+
+
+def _require_known(offset: OffsetMap) -> None:
+    """A misspelt field would be stored, and its value ignored: the connector would start from another place than was meant."""
+    known = sorted({*_TEXTS, *_COUNTS, *_OTHERS})
+    for name in offset:
+        if name in known or name.startswith(_FAMILIES):
+            continue
+        meant = nearest(name, known)
+        raise DefiniteError(
+            f"The offset has a field {name[:_NAME_CHARS_SHOWN]!r}, which the connector does not know. {f'Is {meant} meant? ' if meant else ''}"
+            f"The fields are {', '.join(known)}, and those that begin with {' or '.join(_FAMILIES)}"
+        )
