@@ -65,6 +65,36 @@ def test_a_registry_of_the_worker_and_a_refused_login_are_named_too(kafka):
         assert errors_of(kafka, worker=right) == {}
 
 
+def test_each_converters_own_login_is_tried_and_the_remedy_named(kafka):
+    with RegistryServer(auth="u:p") as registry:
+
+        def login(part, **settings):
+            prefix = f"{part}.converter"
+            return {prefix: AVRO, f"{prefix}.schema.registry.url": registry.url} | {
+                f"{prefix}.{k.replace('_', '.')}": v for k, v in settings.items()
+            }
+
+        right = {"basic_auth_credentials_source": "USER_INFO", "basic_auth_user_info": "u:p"}
+        assert errors_of(kafka, **login("key", **right), **login("value", **right)) == {}
+
+        errors = errors_of(kafka, **login("key", **right), **login("value", **right | {"basic_auth_user_info": "u:canary"}))
+        assert set(errors) == {"value.converter.schema.registry.url"}
+        assert "refuses the login of this converter (HTTP 401). Set basic.auth.credentials.source=USER_INFO" in str(errors)
+        assert "canary" not in str(errors)
+        unread = errors_of(kafka, **login("key", basic_auth_user_info="u:p"))
+        assert "without the first, the second is not read" in unread["key.converter.schema.registry.url"]
+
+
+def test_a_login_for_the_workers_own_registry_is_tried_too(kafka):
+    """Without one the worker's tasks come in by their token, and nobody is asked."""
+    with RegistryServer(auth="u:p") as registry:
+        own = {"rest.advertised.host.name": "127.0.0.1", "rest.advertised.port": registry.url.rpartition(":")[2]}
+        config = {"value.converter": AVRO, "value.converter.schema.registry.url": registry.url}
+        assert errors_of(kafka, worker=own, **config) == {}
+        wrong = {"value.converter.basic.auth.credentials.source": "USER_INFO", "value.converter.basic.auth.user.info": "u:canary"}
+        assert set(errors_of(kafka, worker=own, **config, **wrong)) == {"value.converter.schema.registry.url"}
+
+
 def test_a_wrong_login_of_the_brokers_is_an_answer_in_time_without_the_password(kafka):
     login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="canary-word";'
     prefix = "schema.history.internal.producer."

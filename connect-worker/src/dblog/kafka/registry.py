@@ -48,6 +48,10 @@ _VERSIONS_S = 30.0
 Made = TypeVar("Made")
 
 
+class LoginRefusedError(DefiniteError):
+    """The registry answers, and not to this login, or not without one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryAccess:
     """Where a registry is and how to log in. Secrets stay out of ``repr``."""
@@ -186,6 +190,7 @@ class RegistryClient:
             verify = _tls(access)
         elif any(url.startswith("https:") for url in access.urls):
             verify = httpx.create_ssl_context(trust_env=False)
+        self.access = access
         self._urls = list(access.urls)
         self._arguments: dict[str, Any] = {
             "auth": access.login,
@@ -226,7 +231,7 @@ class RegistryClient:
                 reasons.append(f"{url}: {type(e).__name__}")
                 continue
             if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-                raise DefiniteError(f"the schema registry {url} refuses the login of this converter (HTTP {status})")
+                raise LoginRefusedError(f"the schema registry {url} refuses the login of this converter (HTTP {status})")
             if status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 return
             reasons.append(f"{url}: HTTP {status}")

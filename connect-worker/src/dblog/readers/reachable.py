@@ -1,7 +1,8 @@
 """Asks whether the brokers of the schema history and the schema registry of a configuration answer, before the connector is created.
 
 A task would wait for them, and for a long time, since a broker that is away comes back; an address that was mistyped does not. So the request that names
-it is refused with the option and the address. What is the worker's own (its brokers, its registry) is not asked: the worker would not run without.
+it is refused with the option and the address. What is the worker's own (its brokers, its registry without a login
+of the configuration's) is not asked: the worker would not run without.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dblog.config.options import Settings
 from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.kafka.converters import AvroConverter, converter_of
+from dblog.kafka.registry import LoginRefusedError, RegistryAccess
 
 _ASK_S = 1.0
 _REFUSED_S = 2.0
@@ -96,26 +98,37 @@ def _brokers(settings: Settings, worker: WorkerConfig, limit_s: float) -> dict[s
 
 def _registries(settings: Settings, worker: WorkerConfig, limit_s: float) -> dict[str, str]:
     errors: dict[str, str] = {}
-    asked: dict[tuple[str, ...], str | None] = {}
+    asked: list[tuple[RegistryAccess, str | None]] = []
     for is_key, part in ((True, "key"), (False, "value")):
         try:
             converter = converter_of(worker.settings.originals, settings.originals, is_key=is_key, own_registry=worker.own_registry)
         except ConfigError as e:
             errors |= {name: "; ".join(texts) for name, texts in e.errors.items()}
             continue
-        if not isinstance(converter, AvroConverter) or converter.registry.urls == (worker.advertised_url,):
+        if not isinstance(converter, AvroConverter) or _is_own(converter.registry.access, worker):
             continue
-        urls = converter.registry.urls
-        if urls not in asked:
-            asked[urls] = _registry_error(converter, limit_s)
-        if (text := asked[urls]) is not None:
-            errors[f"{part}.converter.schema.registry.url"] = text
+        access = converter.registry.access
+        # Key and value may go to one registry with different logins.
+        answers = [answer for other, answer in asked if other == access] or [_registry_error(converter, limit_s)]
+        asked.append((access, answers[0]))
+        if answers[0] is not None:
+            errors[f"{part}.converter.schema.registry.url"] = answers[0]
     return errors
+
+
+def _is_own(access: RegistryAccess, worker: WorkerConfig) -> bool:
+    """Whether it is this worker's registry, by the way that is always open to its own tasks."""
+    return access.urls == (worker.advertised_url,) and access.login is None and access.token in (None, "", worker.own_registry.token)
 
 
 def _registry_error(converter: AvroConverter, limit_s: float) -> str | None:
     try:
         converter.registry.ask_whether_there(limit_s=limit_s)
+    except LoginRefusedError as e:
+        return (
+            f"{e}. Set basic.auth.credentials.source=USER_INFO and basic.auth.user.info=user:password of the converter, here or in the worker's properties; "
+            "without the first, the second is not read, and the login is the one in schema.registry.url"
+        )
     except (DefiniteError, TransientError) as e:
         return f"{e}. Check the schema.registry.url of the converter, here or in the worker's properties"
     return None
