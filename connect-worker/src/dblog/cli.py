@@ -174,11 +174,11 @@ def own_version() -> str:
         return "0.0.0+source"
 
 
-def _check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort) -> None:
+def _check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort) -> Sequence[str]:
     """What validation asks the database. Its modules are a third of all that a worker imports, and not needed to start tasks."""
     from dblog.readers.validation import check_database  # noqa: PLC0415
 
-    check_database(flavor, settings, limit_s, abort)
+    return check_database(flavor, settings, limit_s, abort)
 
 
 def _check_reachable(settings: Settings, worker: WorkerConfig, limit_s: float) -> None:

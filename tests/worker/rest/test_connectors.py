@@ -706,3 +706,23 @@ def test_a_converter_whose_registry_could_not_be_asked_is_refused(worker, kafka,
     assert answer.status_code == 400, answer.text
     assert "contains the following 1 error(s)" in answer.json()["message"]
     assert reason in answer.json()["message"]
+
+
+def test_what_is_accepted_and_probably_not_meant_is_logged_and_in_a_header(worker, name):
+    other, doubts = f"{name}-other", {"table_inclde_list": "a.b", "database_hostname": "doubtful", "database_server_id": "77001"}
+    made = worker.create(name, **doubts)
+    again = worker.client.put(f"/connectors/{name}/config", json=connector_config(**doubts))
+    second = worker.create(other, **doubts)
+    worker.gone(other)
+
+    key = "table.inclde.list: no such key; it is ignored. Is table.include.list meant?"
+    shared = f"database.server.id: 77001 is also that of connector {name} on the same server"
+    assert (made.status_code, again.status_code, second.status_code) == (201, 200, 201)
+    for answer in (made, again, second):
+        assert f'299 dblog "{key}"' in answer.headers["Warning"]
+        assert '299 dblog "no table matches"' in answer.headers["Warning"]
+    assert [shared in answer.headers["Warning"] for answer in (made, again, second)] == [False, False, True]
+    lines = [line for line in worker.log.read_text().splitlines() if "connector accepted with a doubt" in line and name in line]
+    assert any(key in line for line in lines)
+    assert any(shared in line for line in lines)
+    assert "Warning" not in worker.client.get(f"/connectors/{name}").headers

@@ -22,13 +22,15 @@ from dblog.config.options import Properties, Settings
 from dblog.config.overrides import OverridePolicy
 from dblog.config.plugins import CONNECTORS, Plugin, find_connector
 from dblog.config.providers import Provider, Resolution, resolve
+from dblog.config.secret_values import shown_name
 from dblog.config.secrets import secrets_of
+from dblog.config.unknown_keys import describe_unknown, unknown_keys
 from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.observe.hidden import Hidden
 
-DatabaseCheck = Callable[[str, Settings, float, Abort], None]
-"""Given the flavor, the settings, a limit in seconds and what cuts its connections, connects and checks; raises ``ConfigError`` to name keys, else
+DatabaseCheck = Callable[[str, Settings, float, Abort], Sequence[str] | None]
+"""Given the flavor, the settings, a limit in seconds and what cuts its connections, connects and checks; gives warnings; raises ``ConfigError`` to name keys, else
 ``DefiniteError`` or ``TransientError``."""
 
 ReachableCheck = Callable[[Settings, WorkerConfig, float], None]
@@ -48,10 +50,11 @@ _DATABASE_KEY = "database.hostname"
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The outcome: what the validate endpoint answers, and every message by key."""
+    """The outcome: what the validate endpoint answers, every message by key, and what is worth attention but no error."""
 
     infos: dict[str, Any]
     errors: dict[str, list[str]]
+    warnings: tuple[str, ...] = ()
 
 
 class Validator:
@@ -88,22 +91,26 @@ class Validator:
         ):
             for name, texts in refused.items():
                 errors.setdefault(name, []).extend(texts)
+        warnings = [f"{shown_name(name)}: {text}" for name, text in describe_unknown(unknown_keys(plugin.options, properties)).items()]
         if not errors:
-            errors = self._errors_outside(plugin, Settings(checked.values, resolution.values))
+            errors, found = self._asked_outside(plugin, Settings(checked.values, resolution.values))
+            warnings += found
         hide = hider(resolution, properties, plugin)
         errors = {name: [hide(text) for text in texts] for name, texts in errors.items()}
         infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, properties, errors)
-        return Validation(infos, errors)
+        return Validation(infos, errors, tuple(hide(text) for text in warnings))
 
-    def require_valid(self, properties: Properties) -> None:
-        """Refuse (400) a configuration with errors, in Connect's words."""
-        errors = self.validate(properties).errors
+    def require_valid(self, properties: Properties) -> tuple[str, ...]:
+        """Refuse (400) a configuration with errors, in Connect's words; the warnings of one without."""
+        outcome = self.validate(properties)
+        errors = outcome.errors
         count = sum(len(texts) for texts in errors.values())
         if count:
             lines = [f"Connector configuration is invalid and contains the following {count} error(s):"]
             lines += [text for texts in errors.values() for text in texts]
             lines.append("You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`")
             raise bad_request("\n".join(lines))
+        return outcome.warnings
 
     def resolved(self, properties: Properties) -> tuple[dict[str, str], Callable[[str], str]]:
         """The configuration with its secrets, and what takes them out of a text again."""
@@ -114,8 +121,8 @@ class Validator:
         values = {name: value for name in properties if (value := resolution.values.get(name)) is not None}
         return values, hider(resolution, properties, plugin)
 
-    def _errors_outside(self, plugin: Plugin, settings: Settings) -> dict[str, list[str]]:
-        """What database, brokers and registry say, asked side by side: one answer has all of it."""
+    def _asked_outside(self, plugin: Plugin, settings: Settings) -> tuple[dict[str, list[str]], Sequence[str]]:
+        """Errors and warnings: what database, brokers and registry say, asked side by side: one answer has all of it."""
         found: list[dict[str, list[str]]] = []
         raised: list[BaseException] = []
 
@@ -127,14 +134,17 @@ class Validator:
 
         asking = threading.Thread(target=ask, name="reachable", daemon=True)
         asking.start()
-        errors = {} if self._check_database is None else self._database_errors(self._check_database, plugin, settings)
+        errors: dict[str, list[str]] = {}
+        warnings: Sequence[str] = ()
+        if self._check_database is not None:
+            errors, warnings = self._asked_database(self._check_database, plugin, settings)
         asking.join()
         if raised:
             raise raised[0]
         for more in found:
             for name, texts in more.items():
                 errors.setdefault(name, []).extend(texts)
-        return errors
+        return errors, warnings
 
     def _reachable_errors(self, settings: Settings) -> dict[str, list[str]]:
         if self._check_reachable is None:
@@ -146,19 +156,19 @@ class Validator:
         return {}
 
     @staticmethod
-    def _database_errors(check: DatabaseCheck, plugin: Plugin, settings: Settings) -> dict[str, list[str]]:
+    def _asked_database(check: DatabaseCheck, plugin: Plugin, settings: Settings) -> tuple[dict[str, list[str]], Sequence[str]]:
         try:
-            within_limit(
+            warnings = within_limit(
                 lambda limit_s, abort: check(plugin.flavor, settings, limit_s, abort),
                 limit_of(settings.originals),
                 late="the database did not answer",
                 remedy="check that database.hostname and database.port lead to it, and that nothing between drops packets",
             )
         except ConfigError as e:
-            return {name: list(texts) for name, texts in e.errors.items()}
+            return {name: list(texts) for name, texts in e.errors.items()}, ()
         except (DefiniteError, TransientError) as e:
-            return {_DATABASE_KEY: [f"Error while validating connector config: {e}"]}
-        return {}
+            return {_DATABASE_KEY: [f"Error while validating connector config: {e}"]}, ()
+        return {}, warnings or ()
 
 
 T = TypeVar("T")

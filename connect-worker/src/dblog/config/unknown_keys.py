@@ -1,8 +1,8 @@
 """Finds keys of a connector's configuration that nothing here reads, and the known key that each most resembles.
 
 Connect ignores such keys, and so does this worker, for a configuration often carries keys of other versions and tools. But a misspelt filter that is
-ignored dumps a whole server, so an unknown key is named: in the log at every start of the task, and in the validate answer, without making the
-configuration invalid. A worker's file is looked at too, at its start.
+ignored dumps a whole server, so an unknown key is named: in the log and a header when a connector is made, in the log at every start of its task, and in
+the validate answer, without making the configuration invalid. A worker's file is looked at too, at its start.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ CHECKS_BYTES_MAX = 4 << 30
 _BUDGET = AnswerBudget(CHECKS_BYTES_MAX)
 
 
-def check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort) -> None:
-    """Raise what makes the connector's start pointless; ``flavor`` is the connector plugin's.
+def check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort) -> list[str]:
+    """Raise what makes the connector's start pointless, give the warnings of what does not; ``flavor`` is the connector plugin's.
 
     No connection waits for longer than ``limit_s``, and ``abort`` cuts them all. The user's initial statements are not run: a check changes nothing.
     """
@@ -35,7 +35,7 @@ def check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort
     session = DIALECTS[flavor].connect(where)
     try:
         tables = session.read_catalog(selection.includes)
-        session.check(
+        return session.check(
             server_id=settings.integer("database.server.id"),
             tables=tables,
             marks=marks if reads else None,

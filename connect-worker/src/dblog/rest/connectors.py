@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from http import HTTPStatus
 
 import structlog
@@ -22,6 +23,7 @@ from dblog.cluster.requests import (
     conflict,
     not_found,
 )
+from dblog.cluster.sharedids import shared_server_id
 from dblog.cluster.state import ConnectorView
 from dblog.config.options import Properties
 from dblog.rest.api import Answer, Services, ask, check, config_map, empty, flag, json_body, location, ready, segment
@@ -29,6 +31,8 @@ from dblog.rest.api import Answer, Services, ask, check, config_map, empty, flag
 _log = structlog.get_logger("dblog.rest.connectors")
 
 _PATCH_TRIES = 3
+_WARNINGS_SENT_MAX = 10
+_WARNING_CHARS_MAX = 500
 _CREATE_FIELDS = {"name", "config", "initial_state"}
 
 
@@ -67,9 +71,9 @@ async def create(request: HttpRequest) -> Response:
     config = _named(name, config_map(body.get("config") or {}, what="config"))
     target = _initial_target(body.get("initial_state"))
     found = await ready(request)
-    await _require_valid(request, found, config)
+    warned = await _require_valid(request, found, config)
     _, info = await ask(request, PutConnector(name=name, config=_texts(config), only_new=True, target=target))
-    return Answer(info, status_code=HTTPStatus.CREATED, headers=location(request, name))
+    return Answer(info, status_code=HTTPStatus.CREATED, headers=location(request, name) | _warn(name, warned))
 
 
 async def get(request: HttpRequest) -> Response:
@@ -87,11 +91,12 @@ async def put_config(request: HttpRequest) -> Response:
     name = segment(request, "connector")
     config = _named(name, config_map(await json_body(request)))
     found = await ready(request)
-    await _require_valid(request, found, config)
+    warned = await _require_valid(request, found, config)
     created, info = await ask(request, PutConnector(name=name, config=_texts(config)))
+    headers = _warn(name, warned)
     if created:
-        return Answer(info, status_code=HTTPStatus.CREATED, headers=location(request, name))
-    return Answer(info)
+        return Answer(info, status_code=HTTPStatus.CREATED, headers=location(request, name) | headers)
+    return Answer(info, headers=headers)
 
 
 async def patch_config(request: HttpRequest) -> Response:
@@ -103,7 +108,7 @@ async def patch_config(request: HttpRequest) -> Response:
         view = await _view(request)
         merged = {**view.config, **changes}
         config = _named(name, {key: text for key, text in merged.items() if text is not None})
-        await _require_valid(request, found, config)
+        warned = await _require_valid(request, found, config)
         try:
             # The check may have taken long: only what was merged into may be replaced.
             _, info = await ask(request, PutConnector(name=name, config=_texts(config), expected=view.config))
@@ -111,7 +116,7 @@ async def patch_config(request: HttpRequest) -> Response:
             if e.status is not HTTPStatus.CONFLICT:
                 raise
         else:
-            return Answer(info)
+            return Answer(info, headers=_warn(name, warned))
     raise conflict(STALE)
 
 
@@ -174,8 +179,20 @@ async def _view(request: HttpRequest) -> ConnectorView:
     return view
 
 
-async def _require_valid(request: HttpRequest, found: Services, config: Properties) -> None:
-    await check(request, lambda: found.validator.require_valid(config))
+async def _require_valid(request: HttpRequest, found: Services, config: Properties) -> tuple[str, ...]:
+    warnings = await check(request, lambda: found.validator.require_valid(config))
+    shared = shared_server_id(config["name"] or "", config, found.herder.configs.views())
+    return warnings if shared is None else (*warnings, shared)
+
+
+def _warn(name: str, warnings: Sequence[str]) -> dict[str, str]:
+    """Log what is accepted and probably not meant, and the answer's header with it: its body is Connect's, which has no place for it."""
+    for warning in warnings:
+        _log.warning("connector accepted with a doubt", connector=name, reason=warning)
+    # ASCII without controls: a header must not be more than one, whatever the configuration's keys are.
+    texts = [warning.encode("ascii", "replace").decode()[:_WARNING_CHARS_MAX] for warning in warnings[:_WARNINGS_SENT_MAX]]
+    quoted = ["".join(c if c.isprintable() and c not in '"\\' else "'" for c in text) for text in texts]
+    return {"Warning": ", ".join(f'299 dblog "{text}"' for text in quoted)} if quoted else {}
 
 
 def _named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:

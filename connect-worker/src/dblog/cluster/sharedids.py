@@ -1,0 +1,29 @@
+"""Connectors of this worker that read one server under one ``database.server.id``: the server ends the log connection of one whenever another connects.
+
+Only what the configurations say is compared. That the server knows a replica by that id says nothing sure: it keeps the id of a connection that has ended
+for up to a minute, and a connector that is changed is such a replica itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dblog.cluster.records import Target
+from dblog.cluster.state import ConnectorView
+
+
+def shared_server_id(name: str, config: Mapping[str, str | None], others: Mapping[str, ConnectorView]) -> str | None:
+    """A sentence for the first other connector, not stopped, with the same server and id; None when there is none."""
+    reader = _reader(config)
+    for other, view in others.items():
+        if other != name and reader is not None and view.target is not Target.STOPPED and _reader(view.config) == reader:
+            return (
+                f"database.server.id: {reader[2]} is also that of connector {other} on the same server, which ends the log connection of one whenever the "
+                f"other connects; give each its own"
+            )
+    return None
+
+
+def _reader(config: Mapping[str, str | None]) -> tuple[str, str, str] | None:
+    host, port, server_id = (str(config.get(f"database.{key}") or "").strip() for key in ("hostname", "port", "server.id"))
+    return (host.lower(), port or "3306", server_id) if host and server_id else None
