@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -17,8 +17,8 @@ from dblog.config.login import Logins
 from dblog.config.options import Settings
 from dblog.config.overrides import override_policy
 from dblog.config.plugins import find_connector
-from dblog.config.providers import build_providers
 from dblog.config.worker import WorkerConfig
+from dblog.config.worker_file import WorkerFile
 from dblog.kafka.admin import TopicWanted, admin_client, ensure_topics, wait_for_brokers
 from dblog.kafka.group import Membership
 from dblog.kafka.log import CompactedLog, LogRecord
@@ -52,7 +52,7 @@ class Worker:
 
 def assemble(
     worker: WorkerConfig,
-    texts: Mapping[str, str],
+    file: WorkerFile,
     *,
     task_program: TaskProgram,
     commit: str,
@@ -61,7 +61,7 @@ def assemble(
     check_reachable: ReachableCheck | None = None,
     logins: Logins | None = None,
 ) -> Worker:
-    """Every object of the herder process."""
+    """Every object of the herder process. None of it can fail with what ``worker`` and ``file`` have been checked for."""
     settings = worker.settings
     consumer, producer, administration = (worker.client_settings(role) for role in ("consumer", "producer", "admin"))
 
@@ -73,7 +73,6 @@ def assemble(
     registry: RegistryStore | None = None
     if settings.boolean("dblog.registry.enable"):
         registry = RegistryStore(settings.text("dblog.registry.topic"), make_log)
-    providers = build_providers(settings.items_of("config.providers"), texts)
 
     def prepare(stopped: threading.Event) -> str:
         admin = admin_client(administration)
@@ -106,16 +105,18 @@ def assemble(
         membership=membership,
         prepare=prepare,
         task_program=task_program,
-        providers=providers,
+        providers=file.providers,
+        hidden=file.hidden,
         clock=SystemClock(),
         set_level=TABLE.set,
         levels=TABLE.own,
         on_fatal=on_fatal,
-        properties=texts,
+        properties=file.texts,
         further_logs=() if registry is None else (registry.log,),
     )
     validator = Validator(
-        providers=providers,
+        providers=file.providers,
+        hidden=file.hidden,
         check_database=check_database,
         check_reachable=None if check_reachable is None else lambda asked, limit_s: check_reachable(asked, worker, limit_s),
         override_policy=override_policy(settings),

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dblog.errors import DblogError, DefiniteError
+from dblog.observe.hidden import HIDDEN_IN_LOG
 from dblog.observe.logs import configure_logs
 from dblog.task import FORMAT_VARIABLE, LEVEL_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from starlette.applications import Starlette
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from dblog.config.login import Logins
     from dblog.config.options import Settings
     from dblog.config.worker import WorkerConfig
+    from dblog.config.worker_file import WorkerFile
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="dblog: change data capture from MySQL and MariaDB to Kafka.")
 
@@ -124,16 +126,21 @@ def start_worker(
     from dblog.config.properties import read_properties  # noqa: PLC0415
     from dblog.config.unknown_keys import misspelt_worker_keys  # noqa: PLC0415
     from dblog.config.worker import OWN_TOKEN, read_worker_config  # noqa: PLC0415
+    from dblog.config.worker_file import resolve_worker_file  # noqa: PLC0415
 
     try:
-        texts = read_properties(properties)
-        configure_logs(format=texts.get("dblog.log.format", "json"), level=texts.get("dblog.log.level", "INFO"))
+        written = read_properties(properties)
+        _configure_logs_of(written)
         # Before the check: a key that is missing may be one that is misspelt.
-        for key, nearest in misspelt_worker_keys(texts).items():
+        for key, nearest in misspelt_worker_keys(written).items():
             structlog.get_logger("dblog.cli").warning("unknown key in the worker's properties; it is ignored", key=key, meant=nearest)
+        file = resolve_worker_file(written)
+        HIDDEN_IN_LOG.take(file.hidden)
+        texts = file.texts
+        _configure_logs_of(texts)
         if insecure := insecure_worker_choices(texts):
             structlog.get_logger("dblog.cli").warning("insecure choices in the worker's properties", choices=described(insecure))
-        worker = read_worker_config(texts)
+        worker = read_worker_config(texts, shown=file.placeholders)
         logins = read_logins(worker.settings, os.environ)
         listener = _listen(worker.listen_host, worker.listen_port, option="listeners")
         reading = None if worker.readonly_listener is None else _listen(*worker.readonly_listener, option="dblog.rest.readonly.listener")
@@ -143,9 +150,13 @@ def start_worker(
         texts[OWN_TOKEN] = secrets.token_urlsafe(32)
         worker = read_worker_config(texts)
     except DblogError as e:
-        typer.echo(f"dblog cannot start with {properties}: {e}", err=True)
+        typer.echo(HIDDEN_IN_LOG.out_of(f"dblog cannot start with {properties}: {e}"), err=True)
         return 1
-    return _serve(worker, texts, Listeners(listener, reading, logins), task_command, check_database, check_reachable)
+    return _serve(worker, file, Listeners(listener, reading, logins), task_command, check_database, check_reachable)
+
+
+def _configure_logs_of(texts: Mapping[str, str]) -> None:
+    configure_logs(format=texts.get("dblog.log.format", "json"), level=texts.get("dblog.log.level", "INFO"))
 
 
 def _wrong_client_setting(error: BaseException) -> str:
@@ -206,7 +217,7 @@ def _listen(host: str, port: int, *, option: str) -> socket.socket:
 
 def _serve(
     worker: WorkerConfig,
-    texts: dict[str, str],
+    file: WorkerFile,
     listeners: Listeners,
     task_command: Sequence[str],
     check_database: DatabaseCheck | None,
@@ -256,7 +267,7 @@ def _serve(
 
     worker_parts = assemble(
         worker,
-        texts,
+        file,
         task_program=program,
         commit=f"dblog-{own_version()}",
         on_fatal=on_fatal,
@@ -318,7 +329,7 @@ def _serve(
         wrong = _wrong_client_setting(error)
         if isinstance(error, DblogError) or wrong:
             log.error("worker ended", reason=wrong or str(error))
-            typer.echo(f"dblog worker ended: {wrong or error}", err=True)
+            typer.echo(HIDDEN_IN_LOG.out_of(f"dblog worker ended: {wrong or error}"), err=True)
         else:
             log.error("worker ended by a fault of dblog", exc_info=error)
         return 1

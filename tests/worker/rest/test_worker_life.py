@@ -216,6 +216,36 @@ def test_secrets_of_a_provider_stay_placeholders_everywhere_but_in_the_task(kafk
     assert not any("very-hidden-word" in text for text in (*answers, refused.text, worker.log.read_text()))
 
 
+def test_placeholders_of_the_workers_own_file_reach_its_tasks_and_secrets_of_it_no_log_or_answer(kafka, own_folder, group):
+    secrets = own_folder / "secrets.properties"
+    secrets.write_text(f"brokers={kafka.bootstrap}\npassword=very-hidden-word\n")
+    settings = {
+        "bootstrap.servers": f"${{file:{secrets}:brokers}}",
+        "sasl.password": f"${{file:{secrets}:password}}",
+        "ssl.key.password": "inline-hidden-word",
+        "config.providers": "file",
+        "config.providers.file.class": "FileConfigProvider",
+        "config.providers.file.param.allowed.paths": str(own_folder),
+    }
+    echo = own_folder / "echo"
+    with running_worker(kafka, own_folder, group, settings) as worker:
+        # What a task or a check says of the worker's own secrets is as hidden as the connector's.
+        worker.create("a", dummy_behaviour="fail", dummy_echo=str(echo), database_password="very-hidden-word")
+        failed = worker.wait_for("a", "RUNNING", "FAILED")
+        worker.create("b", dummy_behaviour="shout", database_password="inline-hidden-word")
+        shouted = worker.wait_for("b", "RUNNING", "FAILED")
+
+        start = starts(echo)[0]
+        assert {name: start["worker"][name] for name in settings} == settings | {
+            "bootstrap.servers": kafka.bootstrap,
+            "sasl.password": "very-hidden-word",
+        }
+        assert start["hidden"].keys() >= {"very-hidden-word", "inline-hidden-word"}
+        refused = worker.create("c", database_user="very-hidden-word", database_hostname="strict", dummy_word="very-hidden-word")
+        shown = json.dumps([failed, shouted, refused.json()]) + worker.log.read_text()
+    assert "hidden-word" not in shown
+
+
 def test_a_file_of_a_placeholder_that_becomes_a_pipe_holds_up_nobody(kafka, own_folder, group):  # number 4 of the worker's safety
     secrets = own_folder / "secrets.properties"
     secrets.write_text("password=hidden\n")

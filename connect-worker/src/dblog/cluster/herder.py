@@ -172,6 +172,7 @@ class Herder:
         prepare: Callable[[threading.Event], str],
         task_program: TaskProgram,
         providers: Mapping[str, Provider],
+        hidden: Mapping[str, str] | None = None,
         clock: Clock,
         set_level: Callable[[str, str], list[str]],
         levels: Callable[[], Mapping[str, str]],
@@ -179,7 +180,9 @@ class Herder:
         properties: Mapping[str, str] | None = None,
         further_logs: Sequence[CompactedLog] = (),
     ) -> None:
-        """``further_logs``: topics that others open and close, and without which this worker is of no use either."""
+        """``hidden``: secrets of the worker's own file, and what is shown instead. ``further_logs``: topics that others open and close, and without which
+        this worker is of no use either.
+        """
         settings = worker.settings
         self.worker = worker
         self.configs = ConfigStore(settings.text("config.storage.topic"), make_log, on_change=self._on_config_record)
@@ -201,6 +204,7 @@ class Herder:
         self._properties = dict(properties if properties is not None else settings.originals)
         self._prepare = prepare
         self._providers = providers
+        self._hidden = dict(hidden or {})
         self._clock = clock
         self._set_level = set_level
         self._levels = levels
@@ -825,7 +829,7 @@ class Herder:
             resolution = resolve(view.config, self._providers)
             if resolution.errors:
                 raise ConfigError(resolution.errors)
-            hide = hider(resolution, view.config, plugin)
+            hide = hider(resolution, view.config, plugin, of_worker=self._hidden)
             try:
                 parse_connector(plugin.options, resolution.values)
             except DblogError as e:
@@ -914,7 +918,7 @@ class Herder:
             reason = str(ConfigError(resolution.errors)) if resolution.errors else f"unknown class {unit.config.get('connector.class')}"
             self._fail(unit, f"The configuration of task {unit.id} cannot be used: {reason}")
             return
-        hidden = secrets_of(resolution, unit.config, plugin.options)
+        hidden = self._hidden | secrets_of(resolution, unit.config, plugin.options)
         unit.hide = Hidden(hidden).out_of
         unit.started_s = self._clock.monotonic_s()
         unit.run = self._processes.start(

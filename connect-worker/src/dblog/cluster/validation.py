@@ -64,12 +64,14 @@ class Validator:
         self,
         *,
         providers: Mapping[str, Provider],
+        hidden: Mapping[str, str] | None = None,
         check_database: DatabaseCheck | None,
         check_reachable: Callable[[Settings, float], None] | None = None,
         override_policy: OverridePolicy | None = None,
         allowed_hosts: Sequence[str] = (),
     ) -> None:
         self._providers = providers
+        self._hidden = dict(hidden or {})
         self._check_database = check_database
         self._check_reachable = check_reachable
         self._override_policy = override_policy or OverridePolicy()
@@ -95,7 +97,7 @@ class Validator:
         if not errors:
             errors, found = self._asked_outside(plugin, Settings(checked.values, resolution.values))
             warnings += found
-        hide = hider(resolution, properties, plugin)
+        hide = hider(resolution, properties, plugin, of_worker=self._hidden)
         errors = {name: [hide(text) for text in texts] for name, texts in errors.items()}
         infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, properties, errors)
         return Validation(infos, errors, tuple(hide(text) for text in warnings))
@@ -119,7 +121,7 @@ class Validator:
         if resolution.errors:
             raise ConfigError({name: list(texts) for name, texts in resolution.errors.items()})
         values = {name: value for name in properties if (value := resolution.values.get(name)) is not None}
-        return values, hider(resolution, properties, plugin)
+        return values, hider(resolution, properties, plugin, of_worker=self._hidden)
 
     def _asked_outside(self, plugin: Plugin, settings: Settings) -> tuple[dict[str, list[str]], Sequence[str]]:
         """Errors and warnings: what database, brokers and registry say, asked side by side: one answer has all of it."""
@@ -232,6 +234,10 @@ def unknown_class(name: str) -> RequestError:
     )
 
 
-def hider(resolution: Resolution, properties: Mapping[str, str | None], plugin: Plugin) -> Callable[[str], str]:
-    """A function that takes every secret of a configuration out of a text: provider values become placeholders, others ``[hidden]``."""
-    return Hidden(secrets_of(resolution, properties, plugin.options)).out_of
+def hider(
+    resolution: Resolution, properties: Mapping[str, str | None], plugin: Plugin, *, of_worker: Mapping[str, str] | None = None
+) -> Callable[[str], str]:
+    """A function that takes every secret of a configuration, and of the worker's file, out of a text: provider values become placeholders,
+    others ``[hidden]``.
+    """
+    return Hidden({**(of_worker or {}), **secrets_of(resolution, properties, plugin.options)}).out_of

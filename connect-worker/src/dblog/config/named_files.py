@@ -41,6 +41,8 @@ class NamedFile:
     path: str
     expected: str
     """What it has to be, for messages: 'a PEM file'."""
+    for_owner: bool = False
+    """Whoever runs the worker has named it, and reads the error: it has the reason, and no line of the log repeats it."""
 
     def read(self) -> bytes:
         """All of it. Raises ConfigError."""
@@ -50,13 +52,14 @@ class NamedFile:
             raise self.unusable((e.strerror if isinstance(e, OSError) else None) or str(e)) from None
 
     def unusable(self, reason: str) -> ConfigError:
-        """The error for whatever is wrong with the file or its content; ``reason`` goes to the log and nowhere else."""
+        """The error for whatever is wrong with the file or its content; ``reason`` goes to the log and nowhere else, unless the error is for the owner."""
+        wanted = f"{self.expected}, a regular file of at most {FILE_BYTES_MAX // 1024 // 1024} MiB that the worker may read"
+        if self.for_owner:
+            return ConfigError({self.named_by: [f"the file {self.path} cannot be used ({reason}): it has to be {wanted}"]})
         _log.warning("a file that a configuration names cannot be used", named_by=self.named_by, path=self.path, reason=reason)
-        text = (
-            f"the file {self.path} cannot be used: it has to be {self.expected}, a regular file of at most {FILE_BYTES_MAX // 1024 // 1024} MiB "
-            "that the worker may read; the worker's log has the reason"
+        return ConfigError(
+            {self.named_by: [f"the file {self.path} cannot be used: it has to be {wanted}; the worker's log has the reason"]}
         )
-        return ConfigError({self.named_by: [text]})
 
 
 @contextmanager

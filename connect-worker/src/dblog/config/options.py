@@ -221,9 +221,9 @@ def check_properties(options: Iterable[Option], properties: Properties, *, shown
     return Checked(values, errors)
 
 
-def parse(options: Iterable[Option], properties: Mapping[str, str]) -> Settings:
-    """The typed settings, or a ``ConfigError`` with every message."""
-    checked = check_properties(options, properties)
+def parse(options: Iterable[Option], properties: Mapping[str, str], *, shown: Mapping[str, str] | None = None) -> Settings:
+    """The typed settings, or a ``ConfigError`` with every message; ``shown`` as in ``check_properties``."""
+    checked = check_properties(options, properties, shown=shown)
     if checked.errors:
         raise ConfigError(checked.errors)
     return Settings(checked.values, properties)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -32,23 +32,33 @@ class Provider(Protocol):
     def get(self, path: str, key: str) -> str:
         """The value; ``LookupError`` with the reason, or ``ConfigError`` for a file that cannot be used."""
 
+    def for_owner(self) -> Provider:
+        """The same one, for what the owner of the worker has written: see ``NamedFile.for_owner``."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileProvider:
     """A key of a ``.properties`` file (FileConfigProvider)."""
 
     allowed_paths: tuple[Path, ...] = ()
+    owner: bool = False
 
     def get(self, path: str, key: str) -> str:
         """``${file:/path/x.properties:key}``."""
-        file = NamedFile(f"${{file:{path}:{key}}}", str(_allowed(path, self.allowed_paths)), f"a properties file with the key {key}")
+        target = str(_allowed(path, self.allowed_paths))
+        file = NamedFile(f"${{file:{path}:{key}}}", target, f"a properties file with the key {key}", for_owner=self.owner)
+        text = _text(file)
         try:
-            properties = parse_properties(_text(file))
+            properties = parse_properties(text)
         except DefiniteError as e:
             raise file.unusable(str(e)) from None
         if key not in properties:
             raise file.unusable("it has no such key")
         return properties[key]
+
+    def for_owner(self) -> FileProvider:
+        """With reasons in its errors."""
+        return replace(self, owner=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +66,18 @@ class DirectoryProvider:
     """A whole file of a directory (DirectoryConfigProvider), as Kubernetes mounts secrets."""
 
     allowed_paths: tuple[Path, ...] = ()
+    owner: bool = False
 
     def get(self, path: str, key: str) -> str:
         """``${dir:/path:filename}``."""
         if "/" in key or key in ("", ".", ".."):
             raise LookupError(f"{key!r} is not the name of a file in {path}")
         target = _allowed(str(Path(path) / key), self.allowed_paths)
-        return _text(NamedFile(f"${{dir:{path}:{key}}}", str(target), "a text in UTF-8"))
+        return _text(NamedFile(f"${{dir:{path}:{key}}}", str(target), "a text in UTF-8", for_owner=self.owner))
+
+    def for_owner(self) -> DirectoryProvider:
+        """With reasons in its errors."""
+        return replace(self, owner=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +92,14 @@ class EnvProvider:
         if path:
             raise LookupError("environment variables have no path: write ${env:NAME}")
         if self.allowlist is not None and not self.allowlist.fullmatch(key):
-            raise LookupError(f"the variable {key} is not in the provider's allowlist.pattern")
+            raise LookupError(f"the variable {key} is not in the provider's allowlist.pattern; name one that is, or widen it")
         if key not in self.environment:
-            raise LookupError(f"the worker has no environment variable {key}")
+            raise LookupError(f"the worker has no environment variable {key}; set it where the worker is started")
         return self.environment[key]
+
+    def for_owner(self) -> EnvProvider:
+        """Its errors have their reasons for everybody."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +251,10 @@ def _asked(placeholder: str, providers: Mapping[str, Provider]) -> _Value | _Unk
     path, key = rest.split(":", 1) if ":" in rest else ("", rest)
     provider = providers.get(alias)
     if provider is None:
-        return _Unknown(f"the worker has no config provider {alias!r} (config.providers: {', '.join(providers) or 'none'})")
+        named = f"config.providers: {', '.join(providers) or 'none'}"
+        return _Unknown(
+            f"the worker has no config provider {alias!r} ({named}); use one that it has, or name this one there with its class"
+        )
     try:
         return _Value(provider.get(path, key))
     except LookupError as e:
@@ -262,5 +284,5 @@ def _allowed(path: str, allowed: tuple[Path, ...]) -> Path:
     if not target.is_absolute():
         raise LookupError(f"{path!r} is not an absolute path")
     if allowed and not any(target.resolve().is_relative_to(root.resolve()) for root in allowed):
-        raise LookupError(f"the path {target} is outside the provider's allowed.paths")
+        raise LookupError(f"the path {target} is outside the provider's allowed.paths; move the file, or add its folder there")
     return target

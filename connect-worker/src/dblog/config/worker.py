@@ -376,9 +376,9 @@ class WorkerConfig:
             raise ConfigError({f"{role}.{name}" if name in own else name: texts for name, texts in e.errors.items()}) from None
 
 
-def read_worker_config(properties: Mapping[str, str]) -> WorkerConfig:
-    """The checked configuration; ``ConfigError`` names every bad key."""
-    settings = parse(WORKER_OPTIONS, properties)
+def read_worker_config(properties: Mapping[str, str], *, shown: Mapping[str, str] | None = None) -> WorkerConfig:
+    """The checked configuration; ``ConfigError`` names every bad key. ``shown``: what messages have for keys that a config provider resolved."""
+    settings = parse(WORKER_OPTIONS, properties, shown=shown)
     distinct = [settings.text(f"{kind}.storage.topic") for kind in ("config", "offset", "status")]
     if len(set(distinct)) < len(distinct):
         raise ConfigError({"config.storage.topic": ["config, offset and status need three different topics"]})

@@ -1,0 +1,68 @@
+"""The worker's properties with their placeholders resolved, by the config providers that the same file names.
+
+As in Kafka (AbstractConfig) the keys of ``config.providers`` make the providers, so nothing resolves these keys themselves. Unlike there, a placeholder that
+cannot be resolved ends the start: a worker that looks for brokers at ``${env:BROKERS}`` waits for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dblog.config.options import split_list
+from dblog.config.providers import Provider, Resolution, build_providers, placeholders_in, resolve
+from dblog.config.secrets import secrets_of
+from dblog.config.worker import WORKER_OPTIONS
+from dblog.errors import ConfigError
+
+_PROVIDERS = "config.providers"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFile:
+    """What a worker's file says."""
+
+    texts: dict[str, str]
+    """Every key, resolved."""
+    placeholders: dict[str, str]
+    """Key to original text, for keys that held a placeholder."""
+    providers: Mapping[str, Provider]
+    """The same ones resolve what connectors say."""
+    hidden: dict[str, str]
+    """Each secret of the file, and what is shown instead.
+
+    What a provider gives is one, as in a connector's configuration, but for the options that the worker itself declares: it shows them in its log, answers and
+    topics (group, addresses, levels), and each line would be unreadable without them.
+    """
+
+
+def resolve_worker_file(written: Mapping[str, str]) -> WorkerFile:
+    """Raises ConfigError, with every key that cannot be resolved and without any value."""
+    own = {name: text for name, text in written.items() if name == _PROVIDERS or name.startswith(f"{_PROVIDERS}.")}
+    _require_plain(own)
+    providers = build_providers(split_list(own.get(_PROVIDERS, "")), own)
+    by_owner = {name: provider.for_owner() for name, provider in providers.items()}
+    declared_names = {option.name for option in WORKER_OPTIONS}
+    declared = resolve(_of_names(written, declared_names - own.keys()), by_owner)
+    others = resolve(_of_names(written, written.keys() - declared_names - own.keys()), by_owner)
+    if errors := declared.errors | others.errors:
+        raise ConfigError(errors)
+    texts = {**written, **declared.values, **others.values}
+    placeholders = declared.placeholders | others.placeholders
+    hidden = secrets_of(Resolution(texts, placeholders, others.secrets, {}), written, WORKER_OPTIONS)
+    return WorkerFile(texts, placeholders, providers, hidden)
+
+
+def _require_plain(own: Mapping[str, str]) -> None:
+    errors = {
+        name: [f"{text[start:end]} is not resolved here, for these keys make the config providers; write the value itself"]
+        for name, text in own.items()
+        for start, end in placeholders_in(text)
+    }
+    if errors:
+        raise ConfigError(errors)
+
+
+def _of_names(written: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    wanted = set(names)
+    return {name: text for name, text in written.items() if name in wanted}
