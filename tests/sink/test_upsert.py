@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dblog_sink import evolve
 from dblog_sink import upsert as upserting
 from dblog_sink.decode import OP, SEQ1, SEQ2
+from dblog_sink.evolve import AddColumn, DropColumn, RenameColumn
 from dblog_sink.merge import KeyRange, Merged, Txn, around, is_conflict, merge, not_older, within
 from dblog_sink.upsert import upsert
 from delta.tables import DeltaTable
@@ -144,6 +146,46 @@ def test_what_was_committed_is_not_written_again(spark: SparkSession, tmp_path: 
     assert put(spark, path, rows, count=1, txn=Txn("t", 3)) == Merged(0, 0, 0)
 
     assert DeltaTable.forPath(spark, path).history().count() == before
+
+
+@pytest.mark.parametrize("change", [RenameColumn("v", "w"), DropColumn("v")], ids=["renamed", "dropped"])
+def test_a_table_whose_column_the_sink_renamed_or_dropped_is_written_with_one_join_as_before(
+    spark: SparkSession, tmp_path: Path, change: RenameColumn | DropColumn
+) -> None:
+    path = table(spark, tmp_path / "t")
+    evolve.apply(spark, path, [change])
+    evolve.apply(spark, path, [AddColumn("v", t.StringType())])
+    rows = spark.createDataFrame([(1, "a", "x", 1, 1, "c")], f"{SCHEMA}, `{OP}` string")
+
+    assert put(spark, path, rows, count=1, txn=Txn("t", 1)) == Merged(1, 0, 0)
+
+    features = DeltaTable.forPath(spark, path).detail().select("tableFeatures").first()
+    assert features is not None
+    assert features[0] == ["appendOnly", "columnMapping", "deletionVectors", "invariants"]
+
+
+def test_a_table_that_may_have_a_change_data_feed_and_has_none_is_written_with_one_join(spark: SparkSession, tmp_path: Path) -> None:
+    path = table(spark, tmp_path / "t")
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')")
+    rows = spark.createDataFrame([(1, "a", "x", 1, 1, "c")], f"{SCHEMA}, `{OP}` string")
+
+    assert put(spark, path, rows, count=1, txn=Txn("t", 1)) == Merged(1, 0, 0)
+
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    assert put(spark, path, rows, count=1, txn=Txn("t", 2)) is None
+
+
+def test_a_table_whose_owner_switched_deletion_vectors_off_is_left_to_merge(spark: SparkSession, tmp_path: Path) -> None:
+    path = table(spark, tmp_path / "t")
+    rows = spark.createDataFrame([(1, "a", "x", 1, 1, "c"), (2, "a", "x", 1, 1, "c")], f"{SCHEMA}, `{OP}` string")
+    put(spark, path, rows, count=2, txn=Txn("t", 1))
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')")
+
+    rows = spark.createDataFrame([(1, "a", "y", 1, 2, "u")], f"{SCHEMA}, `{OP}` string")
+
+    assert put(spark, path, rows, count=1, txn=Txn("t", 2)) is None
+    assert merge(spark, path=path, rows=rows, keys=KEYS, columns=COLUMNS, ranges=[], txn=Txn("t", 2)) == Merged(0, 1, 0)
+    assert [row[2] for row in content(spark, path)] == ["y", "x"]
 
 
 @pytest.mark.parametrize(

@@ -313,10 +313,9 @@ def apply(session: SparkSession, path: str, needed: Sequence[Change]) -> None:
     widened = [change for change in needed if isinstance(change, WidenColumn)]
     mapped = [change for change in needed if isinstance(change, DropColumn | RenameColumn)]
     if mapped:
-        # Names apart from files: only then can a column be dropped or renamed (delta-sink.md 2.4). Readers need reader version 2.
-        session.sql(
-            f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')"
-        )
+        # Names apart from files: only then can a column be dropped or renamed (delta-sink.md 2.4). The property alone: Delta adds the one feature that
+        # it needs, where a writer version would add all that this version stands for, change data feed among them.
+        session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     for change in mapped:
         match change:
             case RenameColumn(name, to):

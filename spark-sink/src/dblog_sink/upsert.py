@@ -6,7 +6,8 @@ the batch are too old to be written. Everything that makes a Delta commit one is
 constraints, the conflict check against other writers, the transaction id. They have no public word in Python; what is called is public in the JVM
 (OptimisticTransaction, DMLWithDeletionVectorsHelper, DeletionVectorBitmapGenerator), and the version of Delta is pinned.
 
-A table with a feature that is not named below is left to MERGE: features add duties to a writer (change data feed, row tracking).
+A table with a feature that is not named below is left to MERGE: features add duties to a writer (row tracking). So is one whose owner has a change data
+feed on, or deletion vectors off.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dblog_sink.types import quote
 _KNOWN_FEATURES = frozenset(
     {
         "appendOnly",
+        "changeDataFeed",
         "checkConstraints",
         "clustering",
         "columnMapping",
@@ -44,7 +46,8 @@ _KNOWN_FEATURES = frozenset(
         "variantType-preview",
     }
 )
-"""Table features under which this way of writing keeps every duty of a writer (Delta protocol, "Table Features")."""
+"""Table features under which this way of writing keeps every duty of a writer (Delta protocol, "Table Features"), a change data feed only while it is off."""
+_ENABLED, _FEED = "delta.enableDeletionVectors", "delta.enableChangeDataFeed"
 
 _FILE, _INDEX, _GONE, _NEWER = "_dblog_file", "_dblog_index", "_dblog_gone", "_dblog_newer"
 
@@ -80,7 +83,7 @@ def upsert(
             write = log.startTransaction()
             if write.txnVersion(txn.app_id) >= txn.version:
                 return Merged(0, 0, 0)
-            if not _writable(write.protocol()):
+            if not _writable(write):
                 return None
             predicate = None if bounds is None else resolved(session, path, bounds)
             files = write.filterFiles(scala_seq(session, [] if predicate is None else [predicate]), True)
@@ -171,9 +174,16 @@ def _marked(session: SparkSession, write: Any, files: Any, giving_way: DataFrame
     return helper.processUnmodifiedData(jsession, touched, write.snapshot(), prefix).productElement(0)
 
 
-def _writable(protocol: Any) -> bool:
-    features = set(filter(None, protocol.readerAndWriterFeatureNames().mkString(",").split(",")))
-    return "deletionVectors" in features and features <= _KNOWN_FEATURES
+def _writable(write: Any) -> bool:
+    """A feature is what a table may have; whether deletion vectors and a change data feed are on, its properties say, which its owner can change."""
+    features = set(filter(None, write.protocol().readerAndWriterFeatureNames().mkString(",").split(",")))
+    properties = write.metadata().configuration()
+
+    def on(name: str) -> bool:
+        value = properties.get(name)
+        return bool(value.isDefined() and value.get().lower() == "true")
+
+    return "deletionVectors" in features and features <= _KNOWN_FEATURES and on(_ENABLED) and not on(_FEED)
 
 
 def _rows(actions: Any) -> int:
