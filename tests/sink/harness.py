@@ -122,6 +122,8 @@ class Sink:
     topic_id: str = "t1"
     compacted: set[str] = field(default_factory=set)
     """Topics whose later records take the place of earlier ones."""
+    merge_only: bool = False
+    """This Delta lacks what the sink's own upsert calls."""
     reached: Callable[[str], None] = nothing
     kafka: Kafka = lambda _: ({}, {}, {})
     """What the brokers say of topics."""
@@ -166,6 +168,7 @@ class Sink:
                 },
                 compacted=lambda topic: topic in self.compacted,
                 kafka=self._offsets_of,
+                merge_only=self.merge_only,
                 reached=self.reached,
             )
         return self._writer

@@ -89,6 +89,7 @@ class Applier:
         renames: Mapping[str, Mapping[str, str]],
         reading: bool = False,
         reached: Reached = nothing,
+        merge_only: bool = False,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._settings = settings
@@ -97,6 +98,7 @@ class Applier:
         self._pool = pool
         self._quarantine = quarantine
         self._reached = reached
+        self._merge_only = merge_only
         self._sleep = sleep
         self._open: dict[str, Open] = {}
         self._claimed: dict[str, str] = {}
@@ -165,6 +167,7 @@ class Applier:
             reached=self._reached,
             truncate=spec.truncate,
             replayed=replayed,
+            merge_only=self._merge_only,
         )
         applied = _MODES[target.mode](work)
         applied.changes = altered

@@ -28,7 +28,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from dblog_sink import __version__, binding, brokers, commands, config, explain, files, loss, manifest, replay, source
+from dblog_sink import __version__, binding, brokers, commands, config, explain, files, internals, loss, manifest, replay, source
 from dblog_sink.apply import Applier
 from dblog_sink.arrivals import Arrivals, Ends
 from dblog_sink.batch import BatchWriter, TopicIds
@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         lease.take()
         binding.check(files.folder(session, settings.checkpoint_path), settings, _cluster_id(session, settings))
-        return _Runner(session, settings, progress, stopping, lease).run()
+        return _Runner(session, settings, progress, stopping, lease, merge_only=_merge_only(session)).run()
     except DefiniteError as e:
         progress.say("failed", reason=str(e))
         log.error("the sink does not start: %s", e)
@@ -112,6 +112,15 @@ def main(arguments: list[str] | None = None) -> int:
         with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
             forget_hook()
             session.stop()
+
+
+def _merge_only(session: SparkSession) -> bool:
+    """Whether this Delta lacks what our own upsert calls; DefiniteError if it lacks more than that."""
+    internals.require(session)
+    lacking = internals.missing(session, internals.UPSERT)
+    if lacking:
+        log.warning("this Delta has no %s: tables are written by MERGE, which is slower", ", no ".join(lacking))
+    return bool(lacking)
 
 
 def _progress(settings: config.Settings) -> Progress:
@@ -207,6 +216,7 @@ def built(
     kafka: Kafka,
     stopping: Callable[[], bool] = lambda: False,
     reached: Reached = nothing,
+    merge_only: bool = False,
 ) -> tuple[BatchWriter, Merger]:
     """The parts that write, put together."""
     cache = settings["registry.cache.path"]
@@ -230,6 +240,7 @@ def built(
         quarantine=quarantine,
         renames=marks.state.renames,
         reached=reached,
+        merge_only=merge_only,
     )
     landing = Landing(state, f"{settings.state_path}/landing", keep_h=settings["landing.keep.h"], reached=reached)
     merger = Merger(
@@ -291,7 +302,14 @@ class _Runner:
     """The life of the query: start, look, restart, stop."""
 
     def __init__(
-        self, session: SparkSession, settings: config.Settings, progress: Progress, stopping: threading.Event, lease: Lease
+        self,
+        session: SparkSession,
+        settings: config.Settings,
+        progress: Progress,
+        stopping: threading.Event,
+        lease: Lease,
+        *,
+        merge_only: bool = False,
     ) -> None:
         self._session = session
         self._lease = lease
@@ -311,6 +329,7 @@ class _Runner:
             ends=lambda topics: brokers.ends(session, settings, topics)[1],
             compacted=partial(brokers.compacted, session, settings),
             kafka=self._offsets,
+            merge_only=merge_only,
         )
         published = Manifest(another(session), settings.state_path, keep_h=settings["manifest.keep.h"])
         self._upkeep = Upkeep(

@@ -112,31 +112,35 @@ def _write(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
         applied.appended, applied.path = written, "append"
         target.rows += written
     else:
-        outcome = upsert(
-            session,
-            path=target.path,
-            rows=changed,
-            count=total,
-            on=(*target.key_names, SEQ1, SEQ2),  # a version is its key and its position
-            gone=F.col(_ACTION) == "gone",
-            newer=F.lit(True),
-            compared=(),
-            columns=target.column_names,
-            bounds=bounds,
-            near=within(around(spans, target.keys), target.keys),
-            broadcast=total <= work.settings["merge.broadcast.rows.max"],
-            one_file=total < _SMALL_ROWS,
-            txn=work.txn.rows,
-        ) or merge_versions(
-            session,
-            path=target.path,
-            rows=changed,
-            action=_ACTION,
-            keys=target.keys,
-            columns=target.column_names,
-            bounds=within(spans, target.keys, "t."),
-            txn=work.txn.rows,
-        )
+        outcome = None
+        if not work.merge_only:
+            outcome = upsert(
+                session,
+                path=target.path,
+                rows=changed,
+                count=total,
+                on=(*target.key_names, SEQ1, SEQ2),  # a version is its key and its position
+                gone=F.col(_ACTION) == "gone",
+                newer=F.lit(True),
+                compared=(),
+                columns=target.column_names,
+                bounds=bounds,
+                near=within(around(spans, target.keys), target.keys),
+                broadcast=total <= work.settings["merge.broadcast.rows.max"],
+                one_file=total < _SMALL_ROWS,
+                txn=work.txn.rows,
+            )
+        if outcome is None:
+            outcome = merge_versions(
+                session,
+                path=target.path,
+                rows=changed,
+                action=_ACTION,
+                keys=target.keys,
+                columns=target.column_names,
+                bounds=within(spans, target.keys, "t."),
+                txn=work.txn.rows,
+            )
         work.reached("versioned")
         applied.merged, applied.path = outcome.inserted + outcome.updated + outcome.deleted, "versions"
         target.rows += outcome.inserted - outcome.deleted

@@ -145,7 +145,9 @@ def _merge(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
     count = sum(group["n"] for group in groups.values())
     ranges = [rows_of.span(group, work) for group in groups.values()]
     outcome = None
-    if target.soft is None or "d" not in groups:  # a row that is marked as deleted keeps its values, and only MERGE reads them
+    if not work.merge_only and (
+        target.soft is None or "d" not in groups
+    ):  # a row that is marked as deleted keeps its values, and only MERGE reads them
         outcome = upsert(
             work.session,
             path=target.path,

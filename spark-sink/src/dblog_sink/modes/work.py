@@ -36,6 +36,8 @@ class Work:
     """What a truncate of the source table does: ``apply``, ``ignore`` or ``park``."""
     replayed: bool = False
     """The records come out of quarantine: others of their keys may have been applied since."""
+    merge_only: bool = False
+    """This Delta lacks what ``upsert.py`` calls: MERGE writes in its place."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,0 +1,112 @@
+"""Which methods of Delta and Spark that have no public word in Python are there; asked once, at the start.
+
+They are public in the JVM, and no promise: another Delta, or a platform's own build of it, may lack some, or take other arguments. What only makes writes
+faster (``UPSERT``) is then left to Delta's MERGE. Without the others (``NEEDED``) the sink would not know what it has written, so it does not start.
+Methods are compared by name and types of arguments, as reflection prints them, without packages (Delta's source, tag v4.4.0).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from dblog_sink.errors import DefiniteError
+
+_DELTA = "org.apache.spark.sql.delta"
+
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    f"{_DELTA}.DeltaLog": (
+        "forTable(SparkSession,String)",
+        "unsafeVolatileSnapshot()",
+        "update(boolean,Option,Option)",
+        "createDataFrame(SnapshotDescriptor,Seq,boolean,Option)",
+    ),
+    f"{_DELTA}.Snapshot": ("version()", "transactions()", "metadata()", "filesForScan(Seq,boolean)"),
+    f"{_DELTA}.stats.DeltaScan": ("files()",),
+    f"{_DELTA}.actions.Metadata": ("id()",),
+    "org.apache.spark.sql.catalyst.optimizer.ConstantFolding": ("apply(LogicalPlan)",),
+    "org.apache.spark.api.python.PythonUtils": ("toSeq(List)",),
+}
+"""What ``merge.written``, ``target`` and ``skipping`` call, by class."""
+
+UPSERT: Mapping[str, tuple[str, ...]] = {
+    f"{_DELTA}.DeltaLog": ("startTransaction()", "dataPath()"),
+    f"{_DELTA}.Snapshot": ("checksumOpt()",),
+    f"{_DELTA}.VersionChecksum": ("numFiles()",),
+    f"{_DELTA}.OptimisticTransaction": (
+        "txnVersion(String)",
+        "protocol()",
+        "metadata()",
+        "snapshot()",
+        "deltaLog()",
+        "filterFiles(Seq,boolean)",
+        "writeFiles(Dataset)",
+        "registerSQLMetrics(SparkSession,Map)",
+        "commit(Seq,Operation)",
+    ),
+    f"{_DELTA}.actions.Protocol": ("readerAndWriterFeatureNames()",),
+    f"{_DELTA}.actions.Metadata": ("configuration()",),
+    f"{_DELTA}.actions.AddFile": ("numPhysicalRecords()",),
+    f"{_DELTA}.actions.SetTransaction": ("SetTransaction(String,long,Option)",),
+    f"{_DELTA}.DeltaOperations$Merge$": ("apply(Option,Seq,Seq,Seq)",),
+    f"{_DELTA}.commands.DMLWithDeletionVectorsHelper": (
+        "generateCandidateFileMap(Path,Seq)",
+        "findFilesWithMatchingRows(OptimisticTransaction,Map,Seq)",
+        "processUnmodifiedData(SparkSession,Seq,Snapshot,int)",
+    ),
+    f"{_DELTA}.commands.DeletionVectorBitmapGenerator": (
+        "buildRowIndexSetsForFilesMatchingCondition(SparkSession,OptimisticTransaction,boolean,Dataset,Seq,Expression,Option,Option)",
+    ),
+    f"{_DELTA}.stats.StatsCollectionUtils": ("getDataSkippingStringPrefixLength(SparkSession,Metadata)",),
+    "org.apache.spark.sql.catalyst.expressions.Literal": ("TrueLiteral()",),
+    "org.apache.spark.sql.classic.SparkSession": ("getActiveSession()", "setActiveSession(SparkSession)", "clearActiveSession()"),
+    "org.apache.spark.sql.execution.metric.SQLMetrics": ("createMetric(SparkContext,String)",),
+    "org.apache.spark.api.python.PythonUtils": ("toScalaMap(Map)",),
+}
+"""What ``upsert`` calls besides."""
+
+_METHOD = re.compile(r"([\w$]+)\(([^()]*)\)")
+"""In what java.lang.reflect prints: ``public long a.B.of(java.lang.String,int) throws ...``."""
+
+
+def missing(session: SparkSession, wanted: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """The methods that this JVM has not, as ``class.method(types)``."""
+    found: list[str] = []
+    for name, methods in wanted.items():
+        there = _methods(session, name)
+        found += [f"{name}.{method}" for method in methods if method not in there]
+    return found
+
+
+def require(session: SparkSession) -> None:
+    """Raise DefiniteError if a method is missing that the sink cannot do without."""
+    if lacking := missing(session, NEEDED):
+        msg = (
+            f"this Delta is not one that the sink can write with: it has no {lacking[0]}; submit the job with Spark 4.1 and the jars of Delta 4.4.0 "
+            "(spark-sink/README.md, Run it)"
+        )
+        raise DefiniteError(msg)
+
+
+def _methods(session: SparkSession, name: str) -> frozenset[str]:
+    """``method(types)`` of the class's public methods and constructors; none where there is no such class."""
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001
+    try:
+        kind = jvm.java.lang.Class.forName(name, False, jvm.java.lang.Thread.currentThread().getContextClassLoader())
+        # As one text: each element of an array would be a call of its own.
+        printed = " ".join(
+            jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(found).mkString(" ")
+            for found in (kind.getMethods(), kind.getConstructors())
+        )
+    except Py4JError:  # no such class, or one of another Scala that cannot be linked
+        return frozenset()
+    return frozenset(f"{method}({','.join(_short(kind) for kind in kinds.split(','))})" for method, kinds in _METHOD.findall(printed))
+
+
+def _short(name: str) -> str:
+    """Without package and outer class."""
+    return re.split(r"[.$]", name)[-1]
