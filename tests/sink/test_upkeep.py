@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import pytest
+from dblog_sink import target as targets
 from dblog_sink.marks import Marks
 from dblog_sink.progress import Progress
 from dblog_sink.session import another
 from dblog_sink.steps import nothing
 from dblog_sink.upkeep import Upkeep, due
+from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from sink.harness import Sink, change
 from sink.job import Job
@@ -63,6 +67,26 @@ def test_files_of_old_versions_are_deleted_when_their_time_has_come(
     assert lines == [("upkeep", "shop.t")]
     assert sink.rows(table) == [{"id": n, "v": "a"} for n in range(3)]
     assert marks.state.vacuumed["shop.t"] == DAY_S
+
+
+def test_rows_of_a_clustered_table_that_were_put_in_order_are_left_alone_by_the_next_compaction(
+    sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "CUBE_BYTES", 7_000, raising=False)
+    sink.settings |= {"compact.commits": "2", "table.t.match": ".*", "table.t.cluster.by": "v"}
+    table = TableSchema(topic="p.shop.t", columns=[("id", "int"), ("v", "string")], registry=registry)
+    texts = {n: random.Random(n).randbytes(4_000).hex() for n in (1, 2, 3, 4)}
+    for n in (1, 2):
+        sink.batch(change(table, "c", {"id": n, "v": texts[n]}, at=n))
+    ordered = set(sink.read(table).inputFiles())
+
+    for n in (3, 4):
+        sink.batch(change(table, "c", {"id": n, "v": texts[n]}, at=n))
+
+    done = [row["operation"] for row in DeltaTable.forPath(sink.spark, sink.path(table)).history().orderBy("version").collect()]
+    assert done == ["CREATE TABLE", "MERGE", "MERGE", "OPTIMIZE", "MERGE", "MERGE", "OPTIMIZE"]
+    assert ordered < set(sink.read(table).inputFiles())
+    assert sink.rows(table) == [{"id": n, "v": texts[n]} for n in (1, 2, 3, 4)]
 
 
 def test_every_table_of_the_job_has_its_turn(sink: Sink, registry: RegistryServer) -> None:

@@ -49,6 +49,12 @@ _COLUMNS, _SOFT, TOPIC, _KEPT = "dblog.columns", "dblog.soft", "dblog.topic", "d
 _MODES = {"mirror": MIRROR, "append": CHANGELOG, "history": HISTORY}
 OPTION_OF = {mode: option for option, mode in _MODES.items()}
 """The option's word for a mode."""
+CUBE_BYTES = 4 << 30
+"""From which size on a cube of a clustered table stays as it is. It is made half as large again, so that it stays while a third of it is deleted."""
+_CUBE_FILE_BYTES = 128 << 20
+_CUBE_LEAST = "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold"
+_CUBE_WANTED = "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize"
+_FILE_MOST = "spark.databricks.delta.optimize.maxFileSize"
 _WITH_STATISTICS = (t.NumericType, t.DateType, t.TimestampType, t.TimestampNTZType, t.StringType)
 """Delta refuses to name other columns for statistics (SkippingEligibleDataType)."""
 
@@ -348,5 +354,18 @@ def forgotten(session: SparkSession, target: Target, *, keep_h: float) -> None:
 
 
 def compacted(session: SparkSession, target: Target) -> None:
-    """Put the table's small files together and drop rows that deletion vectors hide."""
-    DeltaTable.forPath(session, target.path).optimize().executeCompaction()
+    """Put the table's small files together and drop rows that deletion vectors hide. The session is ours alone.
+
+    Of a clustered table Delta orders anew whatever lies in cubes below 100 GiB (ZCube.filterOutLargeZCubes), which are all rows of most tables, each
+    time: so a cube is full when it has CUBE_BYTES of live rows, and only younger rows are ordered. Files are smaller than Delta's, or a cube
+    would be too few of them to leave any out. What the configuration says of either is left alone.
+    """
+    cubes = {_CUBE_LEAST: CUBE_BYTES, _CUBE_WANTED: CUBE_BYTES * 3 // 2, _FILE_MOST: _CUBE_FILE_BYTES} if target.clusters else {}
+    ours = {name: value for name, value in cubes.items() if session.conf.get(name, None) is None}
+    for name, value in ours.items():
+        session.conf.set(name, str(value))
+    try:
+        DeltaTable.forPath(session, target.path).optimize().executeCompaction()
+    finally:
+        for name in ours:
+            session.conf.unset(name)
