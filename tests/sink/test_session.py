@@ -1,11 +1,58 @@
-"""Plans are compiled for many rows and interpreted for few, unless the configuration says which."""
+"""Plans are compiled for many rows and interpreted for few, and made for the cores that there are, unless the configuration says which."""
 
 from __future__ import annotations
 
-from dblog_sink.session import MANY_ROWS, another, fit, fitted
+import pytest
+from dblog_sink.session import MANY_ROWS, SessionPool, another, fit, fitted, is_one_machine
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 WHOLE_STAGE = "spark.sql.codegen.wholeStage"
+SHUFFLE, SNAPSHOT = "spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions"
+
+
+def cores(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr(SparkContext, "defaultParallelism", property(lambda _: number))
+
+
+def test_executors_that_come_after_the_start_are_planned_for(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = SessionPool(spark, 1)
+    with pool.borrow() as session:
+        assert (session.conf.get(SHUFFLE), session.conf.get(SNAPSHOT)) == ("2", "1")
+
+    cores(monkeypatch, 64)
+    with pool.borrow() as session:
+        assert (session.conf.get(SHUFFLE), session.conf.get(SNAPSHOT)) == ("64", "16")
+
+    cores(monkeypatch, 1000)
+    with pool.borrow() as session:
+        assert (session.conf.get(SHUFFLE), session.conf.get(SNAPSHOT)) == ("1000", "50")
+
+
+def test_numbers_of_partitions_that_the_configuration_says_are_left_alone(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = another(spark)
+    session.conf.set("spark.dblog.followed", SNAPSHOT)  # as where the other was given
+    session.conf.set(SHUFFLE, "7")
+    cores(monkeypatch, 64)
+
+    fit(session, 1)
+
+    assert (session.conf.get(SHUFFLE), session.conf.get(SNAPSHOT)) == ("7", "16")
+
+
+@pytest.mark.parametrize(
+    ("master", "alone"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[2,4]", True),
+        ("local-cluster[2,1,1200]", False),
+        ("spark://m:7077", False),
+        ("yarn", False),
+    ],
+)
+def test_spark_plans_again_between_stages_where_rows_go_over_the_network(master: str, alone: bool) -> None:
+    assert is_one_machine(master) is alone
 
 
 def test_plans_are_compiled_from_so_many_rows_on(spark: SparkSession) -> None:

@@ -30,12 +30,8 @@ REQUIRED: Mapping[str, str] = {
 
 PREFERRED: Mapping[str, str] = {
     "spark.scheduler.mode": "FAIR",
-    # A Delta snapshot is a Spark job of 50 tasks by default: most of a small commit's time (delta-sink.md 2.5).
-    "spark.databricks.delta.snapshotPartitions": "1",
     # Cached batches are read a few times and thrown away: compressing them costs more than it saves.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    # Batches are small and their sizes known: planning again between stages costs more than it gains.
-    "spark.sql.adaptive.enabled": "false",
     # Micro-batches run plans of fresh literals and short lives: a third of all CPU went into generating and compiling code for them, some of
     # it once a task (Delta's snapshot encoders). Interpreted expressions are compiled by the JVM once. Measured on batches of 22 rows: 5.4 to
     # 3.5 CPU-seconds together with the plan texts below. ``fit`` turns it round for many rows.
@@ -59,6 +55,18 @@ PREFERRED: Mapping[str, str] = {
 }
 """What speed and quiet want; ``spark.*`` options and spark-submit's ``--conf`` override them."""
 
+ON_ONE_MACHINE: Mapping[str, str] = {
+    # Batches are small and their sizes known: planning again between stages costs more than it gains. Where rows go over the network, and partitions of very
+    # different sizes hold up many cores, it gains: there Spark's own default stays.
+    "spark.sql.adaptive.enabled": "false",
+}
+"""The same, where ``spark.master`` is local."""
+
+_SHUFFLE, _SNAPSHOT = "spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions"
+_FOLLOWED = "spark.dblog.followed"
+"""Which of the two the configuration leaves to the number of cores, separated by commas."""
+_SNAPSHOT_MAX = 50
+
 _COMPILED: Mapping[str, str] = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 MANY_ROWS = 20_000
 """Rows of one table from which a plan of its own classes is worth its compilation: interpreted, a row of ten columns costs 20 us more."""
@@ -73,20 +81,41 @@ def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
 
     submitted = SparkConf()
     builder = SparkSession.builder.appName(name)
-    settings = {key: value for key, value in PREFERRED.items() if not submitted.contains(key)}
+    master = given.get("spark.master", submitted.get("spark.master", "local[*]") or "")
+    preferred = {**PREFERRED, **ON_ONE_MACHINE} if is_one_machine(master) else PREFERRED
+    settings = {key: value for key, value in preferred.items() if not submitted.contains(key)}
+    settings[_FOLLOWED] = ",".join(key for key in (_SHUFFLE, _SNAPSHOT) if key not in given and not submitted.contains(key))
     if not any(name in given or submitted.contains(name) for name in _COMPILED):
         settings[_FITTED] = "true"
     if not submitted.contains("spark.master"):
-        builder = builder.master(given.get("spark.master", "local[*]"))
+        builder = builder.master(master)
     for key, value in {**settings, **given, **REQUIRED}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(given.get("spark.log.level", "WARN"))
     _quieten(session)
-    if not submitted.contains("spark.sql.shuffle.partitions") and "spark.sql.shuffle.partitions" not in given:
-        # 200 tasks for a batch of a few thousand rows would be all overhead; one a core is right on one machine.
-        session.conf.set("spark.sql.shuffle.partitions", str(max(1, session.sparkContext.defaultParallelism)))
+    _follow(session)
     return session
+
+
+def is_one_machine(master: str) -> bool:
+    """Whether ``spark.master`` says that tasks run in the driver; ``local-cluster`` is one of processes."""
+    return master == "local" or master.startswith("local[")
+
+
+def partitions(cores: int) -> dict[str, str]:
+    """Partitions for so many cores. 200 for a batch of a few thousand rows, and 50 for the log of a small table, would be all overhead: most of a small
+    commit's time (delta-sink.md 2.5).
+    """
+    return {_SHUFFLE: str(max(1, cores)), _SNAPSHOT: str(min(_SNAPSHOT_MAX, max(1, cores // 4)))}
+
+
+def _follow(session: SparkSession) -> None:
+    """Plan for the cores that there are now: executors register after the start, come and go."""
+    followed = (session.conf.get(_FOLLOWED, "") or "").split(",")
+    for name, value in partitions(session.sparkContext.defaultParallelism).items():
+        if name in followed:
+            session.conf.set(name, value)
 
 
 _TALKATIVE = (
@@ -108,14 +137,13 @@ def _quieten(session: SparkSession) -> None:
 def another(session: SparkSession) -> SparkSession:
     """A session of the same context with settings of its own, which begin as those of ``session`` that were set while running."""
     fresh = session.newSession()
-    partitions = session.conf.get("spark.sql.shuffle.partitions")
-    if partitions is not None:
-        fresh.conf.set("spark.sql.shuffle.partitions", partitions)
+    _follow(fresh)
     return fresh
 
 
 def fit(session: SparkSession, rows: int) -> None:
-    """Have the session compile its plans for so many rows, or interpret them; a configuration that says which is left alone."""
+    """Have the session compile its plans for so many rows, or interpret them, for the cores that there are; a configuration that says which is left alone."""
+    _follow(session)
     if session.conf.get(_FITTED, "false") == "true":
         for name, compiled in _COMPILED.items():
             session.conf.set(name, compiled if rows >= MANY_ROWS else PREFERRED[name])

@@ -122,7 +122,7 @@ def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str
 
 def _rewrite(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
     target = work.target
-    files = 1 if target.rows < _SMALL_ROWS else work.session.sparkContext.defaultParallelism
+    files = min(1 + target.rows // _SMALL_ROWS, work.session.sparkContext.defaultParallelism)
     rewrite(
         work.session,
         path=target.path,
