@@ -143,9 +143,9 @@ def rewrite(
     A MERGE is a dozen jobs; for a table of a few megabytes all of them cost more than its rows do. It also leaves no small files behind.
     """
     written = overlaid(session.read.format("delta").load(path), rows, keys=keys, columns=columns, soft=soft)
-    writer = (
-        written.coalesce(files).write.format("delta").mode("overwrite").option("txnAppId", txn.app_id).option("txnVersion", txn.version)
-    )
+    writer = written.coalesce(files).write.format("delta").mode("overwrite")
+    # Whatever the session says: where overwrites are dynamic, a partition that none of the rows is in any more would keep its old ones.
+    writer = writer.option("partitionOverwriteMode", "static").option("txnAppId", txn.app_id).option("txnVersion", txn.version)
     writer.save(path)
 
 
