@@ -1,13 +1,39 @@
-"""What the sink writes follows from the version that it replaces: nothing of it is left beside."""
+"""What the sink writes follows from the version that it replaces: what somebody else commits in between is neither undone nor written twice."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from dblog_sink import session as sessions
 from pyspark.sql import SparkSession
+from pyspark.sql.classic.dataframe import DataFrame
 from sink.harness import Sink, change
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
+
+
+@pytest.fixture
+def items(registry: RegistryServer) -> TableSchema:
+    return TableSchema(topic="p.shop.items", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
+
+
+def row(key: int, name: str) -> dict:
+    return {"id": key, "name": name}
+
+
+def once_after(step: Callable[..., Any], act: Callable[[], object]) -> Callable[..., Any]:
+    """The step, and when it is done the first time somebody else acts."""
+    left = [act]
+
+    def stepped(*args: Any, **kwargs: Any) -> Any:
+        done = step(*args, **kwargs)
+        if left:
+            left.pop()()
+        return done
+
+    return stepped
 
 
 def test_a_row_that_moves_to_another_partition_is_not_left_behind_where_overwrites_are_dynamic(
@@ -28,3 +54,35 @@ def test_a_row_that_moves_to_another_partition_is_not_left_behind_where_overwrit
     sink.batch(change(table, "u", {"id": 1, "part": "b"}, at=200))
 
     assert sink.rows(table) == [{"id": 1, "part": "b"}, {"id": 2, "part": "b"}]
+
+
+def test_a_version_that_somebody_else_deleted_while_a_history_was_computed_does_not_come_back(
+    sink: Sink, items: TableSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink.settings |= {"table.all.match": ".*", "table.all.mode": "history"}
+    sink.batch(*(change(items, "c", row(key, "a"), at=100 + key) for key in (1, 2)))
+    delete = f"DELETE FROM delta.`{sink.path(items)}` WHERE id = 1"
+    monkeypatch.setattr(DataFrame, "localCheckpoint", once_after(DataFrame.localCheckpoint, lambda: sink.spark.sql(delete)))
+
+    sink.batch(change(items, "u", row(1, "b"), at=200))
+
+    assert sink.rows(items) == [row(1, "b"), row(2, "a")]
+
+
+def test_versions_that_another_run_wrote_meanwhile_are_not_written_twice(
+    sink: Sink, items: TableSchema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that was thought dead, under another checkpoint: no transaction id keeps the two apart."""
+    sink.settings |= {"table.all.match": ".*", "table.all.mode": "history"}
+    sink.batch(change(items, "c", row(1, "a"), at=101))
+    changes = [change(items, "c", row(2, "a"), at=102), change(items, "u", row(2, "b"), at=103)]
+
+    def other() -> None:
+        with Sink(sink.spark, sink.registry, sink.folder, settings=sink.settings, generation="other") as second:
+            second.lose("marks")
+            second.batch(*changes)
+
+    monkeypatch.setattr(DataFrame, "localCheckpoint", once_after(DataFrame.localCheckpoint, other))
+    sink.batch(*changes)
+
+    assert [one["name"] for one in sink.rows(items)] == ["a", "a", "b"]

@@ -232,7 +232,10 @@ def merge_versions(
     bounds: Column | None,
     txn: Txn,
 ) -> Merged:
-    """Write a history's versions as their ``action`` says: ``gone`` deletes, all others set or add. A version is its key and its position."""
+    """Write a history's versions as their ``action`` says: ``gone`` deletes, ``set`` sets, ``new`` adds. A version is its key and its position.
+
+    MERGE reads the table anew: what somebody else took away since the actions were computed is not brought back, and what was added is not added twice.
+    """
     same = [F.col(f"t.{quote(name)}") == F.col(f"s.{quote(name)}") for name in (*(name for name, _ in keys), SEQ1, SEQ2)]
     condition = reduce(lambda a, b: a & b, same if bounds is None else [*same, bounds])
     gone = F.col(f"s.{action}") == "gone"
@@ -244,7 +247,7 @@ def merge_versions(
             .merge(rows.alias("s"), condition)
             .whenMatchedDelete(gone)
             .whenMatchedUpdate(~gone, set=values)
-            .whenNotMatchedInsert(~gone, values=values)
+            .whenNotMatchedInsert(F.col(f"s.{action}") == "new", values=values)
             .execute()
             .collect()
         )

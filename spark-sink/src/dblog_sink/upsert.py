@@ -3,17 +3,14 @@
 Delta's MERGE joins the batch with the table three times (which files are touched, what is written, which rows are marked), with whole rows in two of
 them, after copying the batch once more. Here keys and positions alone are joined, once: that says which rows of the table give way, and which of
 the batch are too old to be written. Everything that makes a Delta commit one is Delta's: candidate files by statistics, deletion vectors,
-constraints, the conflict check against other writers, the transaction id. They have no public word in Python; what is called is public in the JVM
-(OptimisticTransaction, DMLWithDeletionVectorsHelper, DeletionVectorBitmapGenerator), and the version of Delta is pinned.
-
-A table with a feature that is not named below is left to MERGE: features add duties to a writer (row tracking). So is one whose owner has a change data
-feed on, or deletion vectors off.
+constraints, the conflict check against other writers, the transaction id (``transaction.py``). They have no public word in Python; what is called is public
+in the JVM (DMLWithDeletionVectorsHelper, DeletionVectorBitmapGenerator), and the version of Delta is pinned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import reduce
 from typing import Any
 
@@ -22,32 +19,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.merge import Merged, Txn
-from dblog_sink.session import MANY_ROWS, fitted
-from dblog_sink.skipping import frame_of, option, resolved, scala_seq
+from dblog_sink.skipping import option, resolved, scala_seq
+from dblog_sink.transaction import Transaction, begun
 from dblog_sink.types import quote
-
-_KNOWN_FEATURES = frozenset(
-    {
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "clustering",
-        "columnMapping",
-        "deletionVectors",
-        "domainMetadata",
-        "generatedColumns",
-        "invariants",
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "variantType",
-        "variantType-preview",
-    }
-)
-"""Table features under which this way of writing keeps every duty of a writer (Delta protocol, "Table Features"), a change data feed only while it is off."""
-_ENABLED, _FEED = "delta.enableDeletionVectors", "delta.enableChangeDataFeed"
 
 _FILE, _INDEX, _GONE, _NEWER = "_dblog_file", "_dblog_index", "_dblog_gone", "_dblog_newer"
 
@@ -68,30 +42,25 @@ def upsert(
     broadcast: bool,
     one_file: bool,
     txn: Txn,
+    transaction: Transaction | None = None,
 ) -> Merged | None:
     """Put ``count`` ``rows``, one for each value of the columns ``on``, in the place of the table's; nothing happens if this batch was merged before.
 
     ``gone``, of a row: it only takes away. ``newer``, of a row ``s`` and what the table has ``t``, in columns ``compared``: whether it takes the place.
     ``bounds``: a condition in literals that all matching rows of the table meet; ``near``: a rougher one. ``broadcast``: keys and positions of ``rows`` fit
-    into a task. None: the table has a feature that only MERGE knows.
+    into a task. ``transaction``: one that has begun, where ``rows`` were computed from what it read. None: the table has a feature that only MERGE knows.
     """
-    delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
-    jsession = session._jsparkSession  # noqa: SLF001
-    with _active(session):
-        log = delta.DeltaLog.forTable(jsession, path)
-        with _questions(session, log):
-            write = log.startTransaction()
-            if write.txnVersion(txn.app_id) >= txn.version:
-                return Merged(0, 0, 0)
-            if not _writable(write):
-                return None
-            predicate = None if bounds is None else resolved(session, path, bounds)
-            files = write.filterFiles(scala_seq(session, [] if predicate is None else [predicate]), True)
+    with begun(session, path) if transaction is None else nullcontext(transaction) as own:
+        if own.has(txn.app_id, txn.version):
+            return Merged(0, 0, 0)
+        if not own.writable:
+            return None
+        files = own.files(bounds)
         found = None
         updated = deleted = stale = 0
         try:
             if files.nonEmpty():
-                there = frame_of(session, log, write.snapshot(), files)
+                there = own.rows(files)
                 found = _matched(there if near is None else there.where(near), rows, on, gone, newer, compared, broadcast=broadcast)
                 for row in found.groupBy(_NEWER, _GONE).count().collect():
                     if not row[_NEWER]:
@@ -103,31 +72,34 @@ def upsert(
             written = rows.where(~gone)
             if found is not None and stale:
                 written = written.join(found.where(~F.col(_NEWER)).select(*_there(on)), _same(on), "left_anti")
-            actions = write.writeFiles(_laid(written, columns, one_file=one_file)._jdf)  # noqa: SLF001
+            actions = own.write.writeFiles(_laid(written, columns, one_file=one_file)._jdf)  # noqa: SLF001
             inserted = _rows(actions) - updated
             if found is not None and updated + deleted:
-                actions = actions.appendedAll(_marked(session, write, files, found.where(_NEWER)))
+                actions = actions.appendedAll(_marked(session, own.write, files, found.where(_NEWER)))
         finally:
             if found is not None:
                 found.unpersist()
-        now = session._jvm.java.lang.System.currentTimeMillis()  # type: ignore[union-attr]  # noqa: SLF001
-        actions = actions.appended(delta.actions.SetTransaction(txn.app_id, txn.version, option(session, now)))
         merged = Merged(inserted, updated, deleted)
-        _metrics(session, write, merged, count)
-        nothing = scala_seq(session, [])
-        operation = getattr(getattr(delta, "DeltaOperations$Merge$"), "MODULE$").apply(
-            option(session, predicate), nothing, nothing, nothing
-        )
-        with _questions(session, log):
-            write.commit(actions, operation)
+        _committed(own, actions, merged, count=count, bounds=bounds, txn=txn)
         return merged
 
 
-def _questions(session: SparkSession, log: Any) -> AbstractContextManager[None]:
-    """What Delta asks of its log meanwhile is interpreted, where the log is known to be of few files."""
-    known = log.unsafeVolatileSnapshot().checksumOpt()
-    few = known.isDefined() and known.get().numFiles() < MANY_ROWS
-    return fitted(session, 0) if few else nullcontext()
+def inserted(transaction: Transaction, rows: DataFrame, *, count: int, columns: Sequence[str], one_file: bool, txn: Txn) -> Merged:
+    """Add rows of which the transaction read that the table has none; the caller knows that it is ``writable``."""
+    actions = transaction.write.writeFiles(_laid(rows, columns, one_file=one_file)._jdf)  # noqa: SLF001
+    merged = Merged(_rows(actions), 0, 0)
+    _committed(transaction, actions, merged, count=count, bounds=None, txn=txn)
+    return merged
+
+
+def _committed(transaction: Transaction, actions: Any, merged: Merged, *, count: int, bounds: Column | None, txn: Txn) -> None:
+    session = transaction.session
+    delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
+    _metrics(session, transaction.write, merged, count)
+    nothing = scala_seq(session, [])
+    predicate = None if bounds is None else resolved(session, transaction.path, bounds)
+    operation = getattr(getattr(delta, "DeltaOperations$Merge$"), "MODULE$").apply(option(session, predicate), nothing, nothing, nothing)
+    transaction.commit(actions, operation, app_id=txn.app_id, version=txn.version)
 
 
 def _matched(
@@ -174,18 +146,6 @@ def _marked(session: SparkSession, write: Any, files: Any, giving_way: DataFrame
     return helper.processUnmodifiedData(jsession, touched, write.snapshot(), prefix).productElement(0)
 
 
-def _writable(write: Any) -> bool:
-    """A feature is what a table may have; whether deletion vectors and a change data feed are on, its properties say, which its owner can change."""
-    features = set(filter(None, write.protocol().readerAndWriterFeatureNames().mkString(",").split(",")))
-    properties = write.metadata().configuration()
-
-    def on(name: str) -> bool:
-        value = properties.get(name)
-        return bool(value.isDefined() and value.get().lower() == "true")
-
-    return "deletionVectors" in features and features <= _KNOWN_FEATURES and on(_ENABLED) and not on(_FEED)
-
-
 def _rows(actions: Any) -> int:
     """Of files that were written; Delta counts them as it writes."""
     return sum(int(actions.apply(n).numPhysicalRecords().get()) for n in range(actions.size()))
@@ -207,18 +167,3 @@ def _metrics(session: SparkSession, write: Any, merged: Merged, count: int) -> N
         metrics[name] = jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(context, name)
         metrics[name].set(value)
     write.registerSQLMetrics(session._jsparkSession, jvm.PythonUtils.toScalaMap(metrics))  # noqa: SLF001
-
-
-@contextmanager
-def _active(session: SparkSession) -> Iterator[None]:
-    """Delta asks for the session of the thread, which is the one that was made first unless it is told."""
-    sessions: Any = session._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]  # noqa: SLF001
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(session._jsparkSession)  # noqa: SLF001
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()

@@ -19,13 +19,14 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.decode import BAD, OP, SEQ1, SEQ2, TS_MS, decoded
 from dblog_sink.latest import last_of_each_position
-from dblog_sink.merge import append, around, merge_versions, update, within
+from dblog_sink.merge import around, merge_versions, update, within
 from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.target import CURRENT, FROM, TO, TO1, TO2
 from dblog_sink.tombstones import Position
+from dblog_sink.transaction import Transaction, begun
 from dblog_sink.types import orderable, quote
-from dblog_sink.upsert import upsert
+from dblog_sink.upsert import inserted, upsert
 
 _SMALL_ROWS = 20_000
 _RANK, _ENDS, _ACTION = "_dblog_rank", "_dblog_ends", "_dblog_action"
@@ -81,6 +82,20 @@ def _truncate(work: Work, position: Position, ts_ms: int | None) -> None:
 
 
 def _write(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
+    """One transaction from the versions that are read to those that are written: what follows from a version must not meet another one. Where only MERGE may
+    write, its own transaction begins later, and the sink must be the table's only writer.
+    """
+    if work.merge_only:
+        _write_within(None, work, rows, groups, applied)
+        return
+    with begun(work.session, work.target.path) as transaction:
+        if transaction.has(work.txn.rows.app_id, work.txn.rows.version):
+            applied.path = "done"
+        else:
+            _write_within(transaction, work, rows, groups, applied)
+
+
+def _write_within(transaction: Transaction | None, work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
     assert work.tombstones is not None
     target, session = work.target, work.session
     first = min(group["first"] for group in groups.values())
@@ -88,11 +103,15 @@ def _write(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
     bounds = within(spans, target.keys)
     keys = [quote(name) for name in target.key_names]
     touched = rows.select(*keys).distinct()
+    reaches = F.col(TO1).isNull() | (F.col(TO1) > first[0]) | ((F.col(TO1) == first[0]) & (F.col(TO2) >= first[1]))
+    wanted = reaches if bounds is None else reaches & bounds
     stored: DataFrame | None = None
-    if target.rows:
-        reaches = F.col(TO1).isNull() | (F.col(TO1) > first[0]) | ((F.col(TO1) == first[0]) & (F.col(TO2) >= first[1]))
-        stored = session.read.format("delta").load(target.path).where(reaches if bounds is None else reaches & bounds)
-        stored = stored.join(touched, list(target.key_names), "left_semi") if stored.inputFiles() else None
+    if transaction is None:
+        stored = session.read.format("delta").load(target.path)
+    elif (files := transaction.files(wanted)).nonEmpty():
+        stored = transaction.rows(files)
+    if stored is not None:
+        stored = stored.where(wanted).join(touched, list(target.key_names), "left_semi")
     buried = work.tombstones.later(session, first)
     if buried is not None:
         buried = buried.join(touched, list(target.key_names), "left_semi")
@@ -106,14 +125,14 @@ def _write(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
     if total < _SMALL_ROWS:
         changed = changed.coalesce(1)
     written = sum(count for (action, _), count in counts.items() if action == "new")
-    if written == total:
-        append(changed, target.path, target.column_names, work.txn.rows)
+    if transaction is not None and written == total and transaction.writable:
+        inserted(transaction, changed, count=total, columns=target.column_names, one_file=total < _SMALL_ROWS, txn=work.txn.rows)
         work.reached("appended")
         applied.appended, applied.path = written, "append"
         target.rows += written
     else:
         outcome = None
-        if not work.merge_only:
+        if transaction is not None:
             outcome = upsert(
                 session,
                 path=target.path,
@@ -129,6 +148,7 @@ def _write(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
                 broadcast=total <= work.settings["merge.broadcast.rows.max"],
                 one_file=total < _SMALL_ROWS,
                 txn=work.txn.rows,
+                transaction=transaction,
             )
         if outcome is None:
             outcome = merge_versions(
