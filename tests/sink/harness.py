@@ -65,6 +65,9 @@ def change(
     partition: int = 0,
     ts_ms: int = 1_700_000_000_000,
     transaction: tuple[str, int, int] | None = None,
+    server: int = 1,
+    gtid: str | None = None,
+    snapshot: str | None = None,
 ) -> Record:
     """A row event at position ``at`` of log file ``file``; ``row`` is the new image, or the old one of a delete."""
     key = table.key_bytes({name: row[name] for name in table.key})
@@ -79,6 +82,9 @@ def change(
         lsn=at if table.connector == "postgresql" else None,
         ts_ms=ts_ms,
         transaction=transaction,
+        server=server,
+        gtid=gtid,
+        snapshot=snapshot,
     )
     return Record(topic=table.topic, key=key, value=value, partition=partition)
 

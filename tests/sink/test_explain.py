@@ -8,6 +8,7 @@ import pytest
 from dblog_sink import config
 from dblog_sink.errors import DefiniteError
 from dblog_sink.explain import Explained, explain, key_of, lines_of
+from dblog_sink.marks import State
 from dblog_sink.view import reader
 from pyspark.sql import SparkSession
 from pyspark.sql import types as t
@@ -24,7 +25,7 @@ def job(spark: SparkSession, kafka: Kafka, registry: RegistryServer, tmp_path: P
 
 def asked(job: Job, table: str, key: str) -> Explained:
     settings = config.parse(job.settings)
-    applier, registry = reader(job.spark, settings, {})
+    applier, registry = reader(job.spark, settings, State())
     return explain(job.spark, settings, applier, registry, table=table, key=key)
 
 

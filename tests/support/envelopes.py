@@ -170,6 +170,9 @@ class TableSchema:
         ts_ms: int = 1_700_000_000_000,
         lsn: int | None = None,
         transaction: tuple[str, int, int] | None = None,
+        server: int = 1,
+        gtid: str | None = None,
+        snapshot: str | None = None,
     ) -> bytes:
         """A framed envelope; ``transaction``: id, total order, order in its table."""
         database, table = self.topic.split(".")[-2:]
@@ -178,11 +181,12 @@ class TableSchema:
             "connector": self.connector,
             "name": "p",
             "ts_ms": ts_ms,
-            "snapshot": "incremental" if op == "r" else "false",
+            "snapshot": snapshot or ("incremental" if op == "r" else "false"),
             "db": database,
             "sequence": None if sequence is None else json.dumps([str(part) for part in sequence], separators=(",", ":")),
             "table": table,
-            "server_id": 1,
+            "server_id": server,
+            "gtid": gtid,
             "file": file,
             "pos": pos,
             "row": row,

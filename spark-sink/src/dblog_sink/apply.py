@@ -10,28 +10,33 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 
+from dblog_sink import epochs
 from dblog_sink import target as targets
 from dblog_sink import tombstones as sidecars
 from dblog_sink.config import Settings
-from dblog_sink.decode import Decoding, LogMark, LogMarks, decoded
-from dblog_sink.errors import DefiniteError, SinkError, TransientError
+from dblog_sink.decode import SEQ1, Decoding, LogMark, LogMarks, decoded
+from dblog_sink.epochs import Line
+from dblog_sink.errors import DefiniteError, ParkError, SinkError, TransientError
 from dblog_sink.evolve import Plan, Policy, planned, wider
-from dblog_sink.frames import is_json, maybe_dumped, schema_text
+from dblog_sink.frames import is_json, maybe_derived, maybe_dumped, schema_text
 from dblog_sink.merge import Txn, is_conflict, written
 from dblog_sink.modes import changelog, history, mirror
 from dblog_sink.modes.work import Applied, Work
+from dblog_sink.places import sighted, sights, stretches
 from dblog_sink.quarantine import Quarantine
 from dblog_sink.registry import Registry
 from dblog_sink.renames import renamed
 from dblog_sink.resolve import Known, Schemas
 from dblog_sink.schemas import UNWRAPPED, Envelope, Field
-from dblog_sink.session import SessionPool
+from dblog_sink.session import MANY_ROWS, SessionPool
 from dblog_sink.steps import Reached, nothing
 from dblog_sink.tables import TableSpec
 from dblog_sink.target import Target
@@ -62,6 +67,8 @@ class Share:
     """Kafka tombstones."""
     maybe_dumped: int = 0
     """Records that hold the word ``incremental``, as every row of a dump does in ``source.snapshot``."""
+    maybe_derived: int = 0
+    """Records that may have no ``source.sequence``."""
     first: dict[int, int] = field(default_factory=dict)
     """The least offset by partition."""
     last: dict[int, int] = field(default_factory=dict)
@@ -87,6 +94,8 @@ class Applier:
         pool: SessionPool,
         quarantine: Quarantine,
         renames: Mapping[str, Mapping[str, str]],
+        logs: Mapping[str, Mapping[int, Line]],
+        note: Callable[[dict[str, Any], bool], None] = lambda _note, _at_once: None,
         reading: bool = False,
         reached: Reached = nothing,
         merge_only: bool = False,
@@ -103,6 +112,9 @@ class Applier:
         self._open: dict[str, Open] = {}
         self._claimed: dict[str, str] = {}
         self._renames = renames
+        self._logs = logs
+        self._note = note
+        self._sequenced: set[str] = set()
 
     def forget(self) -> None:
         """What was known of the tables may be wrong: look again."""
@@ -144,6 +156,7 @@ class Applier:
         # In one step before anything is made: two topics of one path may be in this batch, each in its thread.
         if (other := self._claimed.setdefault(spec.path, spec.topic)) != spec.topic:
             raise targets.two_topics(spec, other)
+        begun = [] if replayed else self._followed(share, spec, read, session)
         opened, plan, altered = self._opened(spec, read.opened, read.known, session)
         target = opened.target
         version = written(session, target.path, txn) if repeated else -1
@@ -166,16 +179,86 @@ class Applier:
             txn=txn,
             reached=self._reached,
             truncate=spec.truncate,
+            **self._order(share, spec),
             replayed=replayed,
             merge_only=self._merge_only,
         )
         applied = _MODES[target.mode](work)
-        applied.changes = altered
+        applied.changes = altered + begun
         applied.table_id = target.id
         applied.appending = target.mode == targets.CHANGELOG
         self._compact(spec, opened, session)
         applied.seconds = time.monotonic() - started_s
         return applied
+
+    def _followed(self, share: Share, spec: TableSpec, read: _Read, session: SparkSession) -> list[str]:
+        """Note of which of the source's logs the records are, before anything is written by it; what is to be told. ParkError where a person must judge."""
+        topic = share.topic
+        if read.unwrapped or self._settings["position"] == "topic" or not any(one.derived for one in read.known.envelopes.values()):
+            return []
+        if topic in self._sequenced and not share.maybe_derived:
+            return []
+        found = sighted(read.records, read.known.envelopes)
+        lines: dict[int, Line] = {partition: deepcopy(line) for partition, line in self._logs.get(topic, {}).items()}
+        seed: int | None = None if not lines else 0
+
+        def line_of(partition: int) -> Line:
+            nonlocal seed
+            if seed is None:  # should the notes be lost: a later log than the table's newest row is not older than that
+                seed = 0 if read.opened is None else _epoch_of(session, read.opened.target)
+            return lines.setdefault(partition, Line())
+
+        one_by_one: dict[int, list[epochs.Sight]] = {}
+        if share.records >= MANY_ROWS:
+            looked_at = []
+            counted = stretches(found)
+            for partition, stretch in counted.items():
+                if not epochs.went_on(line_of(partition), stretch, epoch=seed or 0):
+                    looked_at.append(partition)
+            if looked_at:
+                for partition, one in sights(found.where(F.col("partition").isin(looked_at))):
+                    one_by_one.setdefault(partition, []).append(one)
+            met = bool(counted)
+        else:
+            for partition, one in sights(found):
+                one_by_one.setdefault(partition, []).append(one)
+            met = bool(one_by_one)
+        if not met:
+            self._sequenced.add(topic)
+            return []
+        self._sequenced.discard(topic)
+        begun = [
+            (partition, one)
+            for partition, some in sorted(one_by_one.items())
+            for one in epochs.followed(line_of(partition), some, epoch=seed or 0)
+        ]
+        told = [epochs.sentence(spec.name, topic, partition, one) for partition, one in begun]
+        if begun and self._settings.cuts:
+            msg = f"{told[0]}. A manifest is of one log: give the job a new state.path and target.path, or set manifest.interval.s=0"
+            raise DefiniteError(msg)
+        note: dict[str, Any] = {"logs": {topic: {str(partition): epochs.note_of(line) for partition, line in lines.items()}}}
+        unsure = [text for text, (_, one) in zip(told, begun, strict=True) if not one.sure]
+        if unsure:
+            note["parked"] = {topic: unsure[0]}
+        self._note(note, bool(begun))
+        if unsure:
+            raise ParkError(unsure[0])
+        for text in told:
+            log.warning("%s", text)
+        return told
+
+    def _order(self, share: Share, spec: TableSpec) -> dict[str, Any]:
+        """Whether a truncate, which comes in one partition, has a place among the rows of all."""
+        way_out = f"table.<rule>.truncate=ignore and resume it, or move {spec.path} and {self.sidecar_path(spec.path)} away, resume it and dump it again"
+        lines = self._logs.get(share.topic, {})
+        known = {line.epoch for line in lines.values()}
+        if len(known) > 1:
+            reason = (
+                f"{spec.name} was truncated in the source while its partitions were at different logs of it: which rows are older cannot be told; "
+                f"set {way_out}"
+            )
+            return {"unordered": reason, "unordered_from": (min(known) + 1) << epochs.EPOCH_SHIFT}
+        return {}
 
     def told(self, share: Share, raw: DataFrame) -> tuple[dict[str, dict[str, str]], bool]:
         """The columns that a schema-change topic says were renamed, old name to new by table; and whether there is no more to the records: none of them
@@ -215,7 +298,8 @@ class Applier:
                 "exclude the topic, or set manifest.interval.s=0"
             )
             raise DefiniteError(msg)
-        return known.envelopes
+        epoch = epochs.epoch_sql(self._logs.get(share.topic, {}))
+        return {frame: replace(envelope, epoch=epoch) for frame, envelope in known.envelopes.items()}
 
     def transactions(self, share: Share) -> dict[bytes, str]:
         """The writer schemas of the transaction topic's records, by head (empty: JSON)."""
@@ -252,7 +336,7 @@ class Applier:
             keys=target.keys,
             columns=target.others,
             envelopes={
-                frame: replace(envelope, fields=plan.fields[number])
+                frame: replace(envelope, fields=plan.fields[number], epoch=epochs.epoch_sql(self._logs.get(spec.topic, {})))
                 for (frame, envelope), number in zip(known.envelopes.items(), _numbers(known), strict=True)
             },
             key_schemas=known.key_schemas if target.key_names and not spec.keys else {},
@@ -432,6 +516,12 @@ class _Read:
     unwrapped: bool
 
 
+def _epoch_of(session: SparkSession, target: Target) -> int:
+    """The epoch of the newest row in a table."""
+    newest = session.read.format("delta").load(target.path).agg(F.max(SEQ1)).collect()[0][0]
+    return int(newest or 0) >> epochs.EPOCH_SHIFT
+
+
 def _keys(spec: TableSpec, known: Known) -> tuple[tuple[str, ...], list[Field]]:
     key_fields = [] if spec.keys else _key_fields(spec.name, [schema.fields for schema in known.key_schemas.values()])
     return spec.keys or tuple(field.name for field in key_fields), key_fields
@@ -475,6 +565,7 @@ def inventory(raw: DataFrame) -> list[Share]:
     found = raw.groupBy("topic", "partition", "key_head", "value_head").agg(
         F.count("*").alias("n"),
         F.count_if(maybe_dumped()).alias("dumped"),
+        F.count_if(maybe_derived()).alias("derived"),
         F.min("offset").alias("first"),
         F.max("offset").alias("last"),
         F.sum(F.length("value")).alias("bytes"),
@@ -484,6 +575,7 @@ def inventory(raw: DataFrame) -> list[Share]:
         share.records += row["n"]
         share.value_bytes += row["bytes"] or 0
         share.maybe_dumped += row["dumped"]
+        share.maybe_derived += row["derived"] if row["value_head"] is not None else 0
         partition = row["partition"]
         share.key_heads.add(None if row["key_head"] is None else bytes(row["key_head"]))
         if row["value_head"] is None:

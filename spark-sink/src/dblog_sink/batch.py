@@ -265,6 +265,9 @@ class BatchWriter:
         asked = [share.topic for share in shares if share.topic in behind or share.topic not in self._ids]
         if asked:
             self._ids.update(self._topic_ids(asked))
+            for topic in asked:
+                if any(one == topic and mark.topic_id != self._ids[topic] for (one, _), mark in marks.items()):
+                    self._marks.made_anew(topic)
         below = []
         for share in shares:
             for partition, first in share.first.items():

@@ -155,7 +155,7 @@ def _explained(settings: config.Settings, question: Question) -> int:
     """Answer on standard output, beside a job that may be running."""
     session = spark_session(f"{settings['name']}-explain", settings.spark)
     try:
-        applier, registry = reader(session, settings, read_state(session, f"{settings.state_path}/marks").renames)
+        applier, registry = reader(session, settings, read_state(session, f"{settings.state_path}/marks"))
         found = explain.explain(session, settings, applier, registry, table=question.table, key=question.key)
     except SinkError as e:
         log.error("%s", e)
@@ -239,6 +239,8 @@ def built(
         pool=SessionPool(session, threads + background),
         quarantine=quarantine,
         renames=marks.state.renames,
+        logs=marks.state.logs,
+        note=lambda note, at_once: marks.say(note, "marked", at_once=at_once),
         reached=reached,
         merge_only=merge_only,
     )

@@ -235,14 +235,15 @@ def _age(v: str, envelope: Envelope) -> str | None:
 def position_sql(v: str, envelope: Envelope) -> tuple[str, str]:
     """SQL of D7's two numbers; without ``source.sequence`` they are derived from Debezium's own fields.
 
-    MySQL and MariaDB: (epoch 0 and file index, offset and row); the index is a number, never compared as text. PostgreSQL: (0, LSN), which
-    sorts rightly for one key's log rows because row locks order them; a row of an incremental snapshot has no LSN and never beats a log row.
+    MySQL and MariaDB: (epoch and file index, offset and row); the index is a number, never compared as text, and the epoch tells logs apart
+    (``epochs``). PostgreSQL: (0, LSN), which sorts rightly for one key's log rows because row locks order them; a row of an incremental snapshot has
+    no LSN and never beats a log row.
     """
     source = f"{v}.source"
-    if {"file", "pos"} <= envelope.source_fields:
-        row = f"coalesce({source}.row, 0)" if "row" in envelope.source_fields else "0"
-        seq1 = f"try_cast(substring_index({source}.file, '.', -1) AS BIGINT)"
-        seq2 = f"(shiftleft({source}.pos, 23) | CAST({row} AS BIGINT))"
+    if envelope.derived:
+        seq1, seq2 = derived_sql(v, envelope)
+        if envelope.epoch:
+            seq1 = f"({envelope.epoch} | {seq1})"
         if "sequence" in envelope.source_fields:
             given = f"{source}.sequence"
             # The parts come first, where they are computed for every row, so that Spark splits a row's text once for all that needs them.
@@ -252,6 +253,13 @@ def position_sql(v: str, envelope: Envelope) -> tuple[str, str]:
     if "lsn" in envelope.source_fields:
         return "0L", f"IF({v}.op IS NULL, NULL, coalesce({source}.lsn, 0L))"
     return "CAST(NULL AS BIGINT)", "CAST(NULL AS BIGINT)"
+
+
+def derived_sql(v: str, envelope: Envelope) -> tuple[str, str]:
+    """SQL of the number of a record's log file, and of its place in it."""
+    source = f"{v}.source"
+    row = f"coalesce({source}.row, 0)" if "row" in envelope.source_fields else "0"
+    return f"try_cast(substring_index({source}.file, '.', -1) AS BIGINT)", f"(shiftleft({source}.pos, 23) | CAST({row} AS BIGINT))"
 
 
 def _resent(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], *, op: str, position: tuple[str, str]) -> str:
@@ -269,7 +277,7 @@ def _resent(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], *,
     )
     branches = []
     for frame, v, envelope in envelopes:
-        if not {"file", "pos"} <= envelope.source_fields:
+        if not envelope.derived:
             branches.append((frame, "false"))
             continue
         branches.append((frame, f"CASE partition {behind.format(own=_own(v, envelope))} ELSE false END"))
@@ -277,7 +285,7 @@ def _resent(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], *,
 
 
 def _own(v: str, envelope: Envelope) -> str:
-    given = {"file", "pos", "sequence"} <= envelope.source_fields
+    given = envelope.derived and "sequence" in envelope.source_fields
     return f"{v}.source.sequence IS NOT NULL" if given else "false"
 
 

@@ -41,6 +41,13 @@ def maybe_dumped() -> Column:
     return F.coalesce(F.contains(F.col("value"), F.lit(b"incremental")), F.lit(False))
 
 
+def maybe_derived() -> Column:
+    """Whether a record may lack ``source.sequence``: no text in it begins as one does in Avro. Other texts may begin so too; JSON always may lack it."""
+    return ~F.coalesce(F.contains(F.col("value"), F.lit(b'["')), F.lit(False)) | F.coalesce(
+        F.substring("value", 1, 1) == F.lit(b"{"), F.lit(False)
+    )
+
+
 def _part(column: str) -> str:
     text = f"CAST({column} AS STRING)"
     # A text without a schema in front would be a head of its own each: all of them share one.

@@ -2,7 +2,8 @@
 
 Notes: which checkpoints there were (``generations``: query id to number), the high-water mark of each topic partition (``partitions``), up to which
 lot each table's landed rows are merged (``settled``), which tables are parked and why (``parked``), which columns the source's history says were
-renamed (``renames``), and the id of the Delta table that all this is about (``targets``): of a table that was moved away the notes are void. With a
+renamed (``renames``), of which logs of its source the records of each topic partition are (``logs``, see ``epochs``), and the id of the Delta table
+that all this is about (``targets``): of a table that was moved away the notes are void. With a
 manifest also the cut that was chosen last, the last one that is done, and what the next must know of each table (``cut``, ``cut_done``, ``dumped``,
 ``late``, ``lacking``, ``held``). A high-water mark is the third guard: what lies at or below it was applied before, whatever the checkpoint says. It is a
 Kafka offset, valid while the topic has the same id (a topic made anew counts from 0 again), and for tables without a key a source position as well.
@@ -25,6 +26,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.decode import LogMark, LogMarks
+from dblog_sink.epochs import Line, line_of, made_anew, note_of
 from dblog_sink.errors import DefiniteError
 from dblog_sink.steps import Reached
 
@@ -52,6 +54,7 @@ class State:
     targets: dict[str, str] = field(default_factory=dict)
     appending: set[str] = field(default_factory=set)
     renames: dict[str, dict[str, str]] = field(default_factory=dict)
+    logs: dict[str, dict[int, Line]] = field(default_factory=dict)
     vacuumed: dict[str, float] = field(default_factory=dict)
     counting: bool = False
     """Rows of dumps have been counted from the first record on."""
@@ -81,6 +84,8 @@ class State:
             (self.appending.add if appending else self.appending.discard)(topic)
         for table, renames in note.get("renames", {}).items():
             self.renames.setdefault(table, {}).update(renames)
+        for topic, lines in note.get("logs", {}).items():
+            self.logs.setdefault(topic, {}).update({int(partition): line_of(line) for partition, line in lines.items()})
         for topic, partitions in note.get("partitions", {}).items():
             for partition, (offset, topic_id) in partitions.items():
                 self.partitions[topic, int(partition)] = Mark(offset, topic_id)
@@ -126,6 +131,7 @@ class State:
             "targets": self.targets,
             "appending": dict.fromkeys(self.appending, True),
             "renames": self.renames,
+            "logs": {topic: {str(partition): note_of(line) for partition, line in lines.items()} for topic, lines in self.logs.items()},
             "vacuumed": self.vacuumed,
             "counting": self.counting,
             "cut": self.cut,
@@ -171,6 +177,13 @@ class Marks:
         """Up to where a table in append mode has its log."""
         with self._turn:
             return LogMarks(dict(self.state.positions.get(topic, {})), self.state.targets.get(topic))
+
+    def made_anew(self, topic: str) -> None:
+        """The topic counts its offsets from 0 again."""
+        with self._turn:
+            lines = self.state.logs.get(topic)
+            if lines:
+                self.say({"logs": {topic: {str(at): note_of(made_anew(line)) for at, line in lines.items()}}}, "marked", at_once=True)
 
     def say(self, note: dict[str, Any], step: str, *, at_once: bool) -> None:
         """Note something, in memory now, and in the table now or with what follows."""

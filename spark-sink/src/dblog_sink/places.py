@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 from pyspark.sql.avro.functions import from_avro
 
-from dblog_sink.decode import OP, SEQ1, SEQ2, by_head, position_sql
+from dblog_sink.decode import OP, SEQ1, SEQ2, by_head, derived_sql, position_sql
+from dblog_sink.epochs import Sight, Stretch
 from dblog_sink.schemas import Envelope
 
 TX, ORDER = "_dblog_tx", "_dblog_order"
@@ -51,6 +52,120 @@ def index(raw: DataFrame, envelopes: Mapping[bytes, Envelope], keep: Sequence[st
         some = frames[at : at + _SCHEMAS_MAX]
         mine = raw.where(F.col("value_head").isin([bytearray(frame) for frame in some]))
         yield placed(mine, {frame: envelopes[frame] for frame in some}, keep)
+
+
+def sighted(raw: DataFrame, envelopes: Mapping[bytes, Envelope]) -> DataFrame:
+    """Partition, offset and ``s`` (``_SIGHT``) of the records that tell in which of its source's logs they stand (``epochs``): those without a sequence."""
+    telling = {frame: one for frame, one in envelopes.items() if one.derived}
+    values = {frame: f"_v{n}" for n, frame in enumerate(telling)}
+    structs = raw.select("partition", "offset", "value_head", *(_struct(frame, e).alias(values[frame]) for frame, e in telling.items()))
+    branches = [(frame, _sight(values[frame], envelope)) for frame, envelope in telling.items()]
+    # Exploded, not filtered: a filter would be pushed through, and decode twice.
+    return structs.select("partition", "offset", F.explode(F.expr(by_head("value_head", branches, t.ArrayType(_SIGHT)))).alias("s"))
+
+
+def sights(found: DataFrame) -> Iterator[tuple[int, Sight]]:
+    """Few records of ``sighted`` one by one, in the order of each partition."""
+    rows = found.select("partition", "offset", "s.*").collect()
+    for row in sorted(rows, key=lambda row: (row["partition"], row["offset"])):
+        yield (
+            row["partition"],
+            Sight(
+                offset=row["offset"],
+                place=(row["file"], row["low"]),
+                ts_ms=row["ts_ms"] or 0,
+                server=row["server"] or 0,
+                gtid=row["gtid"],
+                dumped=row["dumped"],
+            ),
+        )
+
+
+def stretches(found: DataFrame) -> dict[int, Stretch]:
+    """Many records of ``sighted``, counted by partition."""
+    place = F.struct("s.file", "s.low")
+    before = F.lag(place).over(Window.partitionBy("partition").orderBy("offset"))
+    number = F.regexp_extract("s.gtid", _GTID, 2)
+    numbered = F.when(number != "", number.cast("long"))
+    changed = F.when(~F.col("s.dumped"), F.col("s.ts_ms"))
+    rows = (
+        found.withColumn("_before", before)
+        .groupBy(
+            "partition", F.when(~F.col("s.dumped"), F.col("s.server")).alias("server"), F.regexp_extract("s.gtid", _GTID, 1).alias("source")
+        )
+        .agg(
+            F.count_if(place < F.col("_before")).alias("falls"),
+            F.min("offset").alias("first_offset"),
+            F.max("offset").alias("last_offset"),
+            F.min_by(place, "offset").alias("first"),
+            F.max(place).alias("last"),
+            F.min(changed).alias("ts_min"),
+            F.max(changed).alias("ts_max"),
+            F.max(numbered).alias("number"),
+            F.max_by(F.col("s.gtid"), "offset").alias("gtid"),
+        )
+        .collect()
+    )
+    return {
+        partition: _together([row for row in rows if row["partition"] == partition]) for partition in {row["partition"] for row in rows}
+    }
+
+
+def _together(rows: Sequence[Row]) -> Stretch:
+    first, last = min(rows, key=lambda row: row["first_offset"]), max(rows, key=lambda row: row["last_offset"])
+    times = [row[name] for row in rows for name in ("ts_min", "ts_max") if row[name] is not None]
+    gtids: dict[str, int] = {}
+    for row in rows:
+        if row["number"] is not None:
+            gtids[row["source"]] = max(row["number"], gtids.get(row["source"], -1))
+    return Stretch(
+        first_offset=first["first_offset"],
+        last_offset=last["last_offset"],
+        first=tuple(first["first"]),
+        last=max(tuple(row["last"]) for row in rows),
+        falls=sum(row["falls"] for row in rows),
+        ts_min_ms=min(times, default=None),
+        ts_max_ms=max(times, default=None),
+        servers=frozenset(row["server"] for row in rows if row["server"]),
+        gtids=gtids,
+        gtid=last["gtid"],
+    )
+
+
+_GTID = "^(.+)[:-]([0-9]+)$"
+"""The same rule as ``epochs``."""
+_SIGHT = t.StructType(
+    [
+        t.StructField("file", t.LongType()),
+        t.StructField("low", t.LongType()),
+        t.StructField("ts_ms", t.LongType()),
+        t.StructField("server", t.LongType()),
+        t.StructField("gtid", t.StringType()),
+        t.StructField("dumped", t.BooleanType()),
+    ]
+)
+
+
+def _sight(v: str, envelope: Envelope) -> str:
+    """SQL of an array of the record's sight, empty where it tells nothing: rows of an incremental snapshot stand where the log is being read."""
+    source, has = f"{v}.source", envelope.source_fields
+    file, low = derived_sql(v, envelope)
+    snapshot = f"coalesce(CAST({source}.snapshot AS STRING), '')" if "snapshot" in envelope.place_fields else "'incremental'"
+    tells = (
+        f"({v}.op IN ('c', 'u', 'd', 't') OR ({v}.op = 'r' AND {snapshot} <> 'incremental')) AND {file} IS NOT NULL AND {low} IS NOT NULL"
+    )
+    if "sequence" in has:
+        tells += f" AND {source}.sequence IS NULL"
+    parts = {
+        "file": file,
+        "low": low,
+        "ts_ms": f"CAST({source}.ts_ms AS BIGINT)" if "ts_ms" in has else "0L",
+        "server": f"CAST({source}.server_id AS BIGINT)" if "server_id" in envelope.place_fields else "0L",
+        "gtid": f"{source}.gtid" if "gtid" in envelope.place_fields else "CAST(NULL AS STRING)",
+        "dumped": f"{v}.op = 'r'",
+    }
+    struct = ", ".join(f"'{name}', {sql}" for name, sql in parts.items())
+    return f"IF({tells}, array(named_struct({struct})), NULL)"
 
 
 def transactions(raw: DataFrame, writers: Mapping[bytes, str], keep: Sequence[str]) -> DataFrame:

@@ -23,6 +23,9 @@ from dblog_sink.types import PLAIN_TYPES, STRICT_TYPES, Conversion, TypeChoices,
 SOURCE_FIELDS = ("sequence", "file", "pos", "row", "lsn", "ts_ms")
 """The fields of the source block that decide a row's position and its age."""
 
+_LOG_FIELDS = ("server_id", "gtid", "snapshot")
+"""Those that tell of which log a record is (``epochs``)."""
+
 JSON_START = '{"schema":'
 """How a record of Connect's JsonConverter begins."""
 
@@ -104,7 +107,16 @@ class Envelope:
     """Reader schema of position and transaction alone."""
     place_json: t.StructType | None = None
     """The same for ``from_json``."""
+    place_fields: frozenset[str] = frozenset()
+    """Of the source block, by ``place_text``."""
     has_transaction: bool = False
+    epoch: str = ""
+    """SQL of the epoch of the log that a record without a sequence is of; empty: the first (``epochs``)."""
+
+    @property
+    def derived(self) -> bool:
+        """Whether a record may have no position but its file and offset."""
+        return {"file", "pos"} <= self.source_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +185,8 @@ def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelo
     reader = _reader(top, row, fields, source, kept, with_before=False)
     with_before = _reader(top, row, fields, source, kept, with_before=True) if "before" in members else reader
     block = _block(members.get("transaction"), definitions)
-    place = _place_reader(top, source, kept, block)
+    placing = [field["name"] for field in source["fields"] if field["name"] in (*SOURCE_FIELDS, *_LOG_FIELDS)]
+    place = _place_reader(top, source, placing, block)
     return Envelope(
         schema_id=schema_id,
         fields=fields,
@@ -185,6 +198,7 @@ def value_schema(schema_id: int, text: str, reading: Reading = _PLAIN) -> Envelo
         json_type=_json_type(with_before, fields, row["fields"], definitions) if is_json else None,
         place_text=_compact(place),
         place_json=_json_type(place, fields, row["fields"], definitions) if is_json else None,
+        place_fields=frozenset(placing),
         has_transaction=block is not None,
     )
 

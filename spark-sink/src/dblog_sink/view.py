@@ -10,7 +10,6 @@ For a notebook or a test in the same session: ``register`` makes it a temporary 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +21,7 @@ from dblog_sink.decode import BAD, OP, SEQ1, SEQ2
 from dblog_sink.errors import DefiniteError
 from dblog_sink.landing import Landing
 from dblog_sink.latest import latest
-from dblog_sink.marks import read_state
+from dblog_sink.marks import State, read_state
 from dblog_sink.merge import overlaid
 from dblog_sink.quarantine import Quarantine
 from dblog_sink.registry import Registry
@@ -44,7 +43,7 @@ def fresh(session: SparkSession, settings: Settings, topic: str) -> DataFrame:
     if landing.id is None:
         return session.read.format("delta").load(spec.path)
     raw = landing.records(topic, after=state.settled.get(topic, -1), to=_ALL_LOTS)
-    applier, _ = reader(session, settings, state.renames)
+    applier, _ = reader(session, settings, state)
     tail = None
     for share in inventory(raw):
         tail = applier.rows(share, raw, session)
@@ -74,7 +73,7 @@ def register(session: SparkSession, settings: Settings, topic: str, name: str) -
     fresh(session, settings, topic).createOrReplaceTempView(name)
 
 
-def reader(session: SparkSession, settings: Settings, renames: Mapping[str, Mapping[str, str]]) -> tuple[Applier, Registry]:
+def reader(session: SparkSession, settings: Settings, state: State) -> tuple[Applier, Registry]:
     """The job's own parts for somebody who only reads: nothing is made, altered or written."""
     cache = settings["registry.cache.path"]
     registry = Registry(
@@ -89,7 +88,8 @@ def reader(session: SparkSession, settings: Settings, renames: Mapping[str, Mapp
         registry=registry,
         pool=SessionPool(session, 1),
         quarantine=Quarantine(f"{settings.state_path}/quarantine", rows_max=0, fraction_max=0.0),
-        renames=renames,
+        renames=state.renames,
+        logs=state.logs,
         reading=True,
     )
     return applier, registry

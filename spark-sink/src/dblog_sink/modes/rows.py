@@ -96,6 +96,13 @@ def quarantine(work: Work, rows: DataFrame, found: dict[str, Group], applied: Ap
 def truncated(work: Work, found: dict[str, Group]) -> Group | None:
     """Take the group of truncates out of ``found``; None if there are none to be applied. ParkError where the table is to wait for a person."""
     truncate = found.pop("t", None)
+    floors = () if work.tombstones is None else work.tombstones.floors
+    if (
+        work.unordered is not None
+        and work.truncate != "ignore"
+        and (truncate is not None or any(at[0] >= work.unordered_from for at in floors))
+    ):
+        raise ParkError(work.unordered)
     if truncate is None or work.truncate == "ignore":
         return None
     if work.truncate == "park":

@@ -34,6 +34,10 @@ class Work:
     reached: Reached
     truncate: str = "apply"
     """What a truncate of the source table does: ``apply``, ``ignore`` or ``park``."""
+    unordered: str | None = None
+    """Why a truncate has no place among the rows of the table's other partitions; None: it has."""
+    unordered_from: int = 0
+    """Those at or above this first number of a position have none, if they were applied before."""
     replayed: bool = False
     """The records come out of quarantine: others of their keys may have been applied since."""
     merge_only: bool = False

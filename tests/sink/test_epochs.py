@@ -1,0 +1,256 @@
+"""Another server's log begins in the middle of a topic whose records carry file and offset only."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from dblog_sink.decode import SEQ1, SEQ2
+from dblog_sink.epochs import Line, Sight, Stretch, epoch_sql, followed, line_of, note_of, went_on
+from dblog_sink.errors import DefiniteError
+from sink.harness import Record, Sink, change
+from support.envelopes import TableSchema
+from support.registry_server import RegistryServer
+
+A, B = "aaaaaaaa-0000-0000-0000-000000000001", "bbbbbbbb-0000-0000-0000-000000000002"
+
+
+def sights(*given: tuple[int, int, int, int, str | None], start: int = 0) -> list[Sight]:
+    """(file, offset in it, seconds, server, GTID)."""
+    return [
+        Sight(offset=start + n, place=(file, low << 23), ts_ms=ts * 1000, server=server, gtid=gtid)
+        for n, (file, low, ts, server, gtid) in enumerate(given)
+    ]
+
+
+def test_a_log_whose_records_are_sent_again_stays_one_log() -> None:
+    line = Line()
+    sent = [(9, 10, 1, 1, None), (9, 20, 2, 1, None), (10, 5, 3, 1, None)]
+
+    assert followed(line, sights(*sent, *sent, (10, 9, 4, 1, None))) == []
+    assert (line.runs, epoch_sql({0: line})) == ([], "")
+
+
+def test_events_of_many_servers_in_one_log_are_of_one_log() -> None:
+    """A replica of several sources, or one whose source was replaced: server ids come and go, the files go on."""
+    line = Line()
+
+    assert followed(line, sights((9, 10, 1, 1, None), (9, 20, 1, 2, None), (9, 30, 2, 1, None), (9, 40, 1, 3, None))) == []
+    assert line.runs == []
+
+
+@pytest.mark.parametrize(
+    ("first", "sure"),
+    [
+        ((3, 4, 3, 2, None), True),
+        ((3, 4, 1, 2, None), True),  # the new server's clock is behind
+        ((3, 4, 3, 1, None), False),  # another replica, or RESET MASTER
+        ((9, 4, 3, 2, None), True),  # a file of the same number
+    ],
+)
+def test_a_lower_position_of_another_server_or_a_later_time_begins_another_log(first: tuple, sure: bool) -> None:
+    line = Line()
+
+    (begun,) = followed(line, sights((9, 10, 1, 1, None), (9, 20, 2, 1, None), first, (9, 30, 4, first[3], None)))
+
+    assert (begun.offset, begun.epoch, begun.sure) == (2, 1, sure)
+    assert line.runs == [(2, 1)]
+
+
+def test_a_transaction_that_was_never_seen_is_of_another_log_whatever_the_clocks_say() -> None:
+    line = Line()
+    before = [(9, 10, 5, 1, f"{A}:7"), (9, 20, 6, 1, f"{A}:8")]
+    # The new server sends what it had replicated and the connector had not read: events of the old server, in its own files.
+    after = [(3, 10, 4, 1, f"{A}:9"), (3, 20, 4, 1, f"{A}:9"), (3, 30, 5, 2, f"{B}:1"), (3, 40, 5, 2, f"{B}:1")]
+
+    (begun,) = followed(line, sights(*before, *before, *after))
+
+    assert (begun.offset, begun.sure, line.runs) == (4, True, [(4, 1)])
+    assert followed(line, sights(*before, *after[:2], start=8)) == []
+    assert line.runs[:2] == [(4, 1), (8, 0)], "late duplicates of the former log keep its epoch"
+    assert followed(line, sights((3, 50, 9, 2, f"{B}:2"), start=20)) == []
+    assert line.runs[-1] == (20, 1)
+
+
+def test_numbers_of_mariadb_tell_the_same() -> None:
+    line = Line()
+
+    found = followed(line, sights((9, 10, 5, 1, "0-1-7"), (9, 10, 5, 1, "0-1-7"), (2, 4, 5, 2, "0-2-8"), (2, 9, 5, 2, "0-2-8")))
+
+    assert [(one.offset, one.sure) for one in found] == [(2, True)]
+
+
+def test_late_duplicates_of_a_former_server_keep_its_epoch_and_a_return_to_it_is_a_third_log() -> None:
+    line = Line()
+    followed(line, sights((9, 10, 1, 1, None), (9, 20, 2, 1, None), (3, 4, 3, 2, None)))
+
+    assert followed(line, sights((9, 20, 2, 1, None), (3, 8, 4, 2, None), start=3)) == []
+    assert line.runs == [(2, 1), (3, 0), (4, 1)]
+
+    line = line_of(json.loads(json.dumps(note_of(line))))
+    assert followed(line, sights((10, 4, 5, 1, None), start=5)) == [], "its files have higher numbers: nothing falls"
+    (begun,) = followed(line, sights((4, 4, 6, 2, None), start=6))
+    assert (begun.epoch, line.runs) == (2, [(2, 1), (3, 0), (4, 1), (6, 2)])
+
+
+def test_rows_of_a_first_snapshot_tell_by_their_time() -> None:
+    line = Line()
+    rows = [Sight(offset=n, place=(9, 10), ts_ms=500 + n, dumped=True) for n in range(3)]
+    anew = [Sight(offset=10 + n, place=(2, 10), ts_ms=9_000 + n, dumped=True) for n in range(3)]
+
+    assert followed(line, [*rows, *sights((9, 20, 2, 1, None), start=5)]) == []
+    assert [one.offset for one in followed(line, anew)] == [10]
+
+
+def test_what_was_looked_at_before_changes_nothing() -> None:
+    line = Line()
+    all_of_them = sights((9, 10, 1, 1, None), (3, 4, 3, 2, None), (3, 9, 4, 2, None), (9, 10, 1, 1, None))
+    followed(line, all_of_them)
+    before = note_of(line)
+
+    assert followed(line, all_of_them) == []
+    assert note_of(line) == before
+
+
+def test_a_batch_that_only_goes_on_is_taken_in_at_once_and_no_other() -> None:
+    def stretch(first: tuple[int, int], falls: int = 0, ts_min_ms: int = 5_000, at: int = 10) -> Stretch:
+        return Stretch(
+            first_offset=at,
+            last_offset=at + 9,
+            first=first,
+            last=(9, 99),
+            falls=falls,
+            ts_min_ms=ts_min_ms,
+            ts_max_ms=9_000,
+            servers=frozenset({2}),
+            gtids={B: 4},
+            gtid=f"{B}:4",
+        )
+
+    line = Line()
+    followed(line, sights((9, 10, 1, 1, None), (3, 4, 3, 2, None)))
+
+    assert not went_on(line, stretch((3, 5), falls=1))
+    assert not went_on(line, stretch((2, 5)))
+    assert not went_on(line, stretch((3, 1 << 26), ts_min_ms=1_000)), "it may be the former server's"
+    assert went_on(line, stretch((3, 1 << 26)))
+    assert not went_on(line, stretch((3, 1 << 26))), "it was taken in"
+    assert (line.offset, line.logs[-1].last, line.gtids, line.runs) == (19, (9, 99), {B: 4}, [(1, 1)])
+
+
+# -- in the job ---------------------------------------------------------------------------------------------------------------------------
+
+SECOND = 1_700_000_000_000
+
+
+@pytest.fixture
+def items(registry: RegistryServer) -> TableSchema:
+    return TableSchema(topic="p.shop.items", columns=[("id", "long"), ("v", "string")], registry=registry)
+
+
+def of_a(items: TableSchema, op: str, key: int, v: str, at: int, **more: int) -> Record:
+    return change(items, op, {"id": key, "v": v}, at=at, file=9, server=1, ts_ms=SECOND + at, **more)
+
+
+def of_b(items: TableSchema, op: str, key: int, v: str, at: int, **more: int) -> Record:
+    return change(items, op, {"id": key, "v": v}, at=at, file=3, server=2, ts_ms=SECOND + 1000 + at, **more)
+
+
+@pytest.mark.parametrize("settings", [{"rewrite.rows.max": "0"}, {"trigger.interval.s": "0"}], ids=["merged", "landed"])
+def test_changes_after_a_failover_to_lower_file_numbers_are_later_than_all_before(
+    sink: Sink, items: TableSchema, settings: dict[str, str]
+) -> None:
+    sink.settings |= settings
+    sink.batch(*(of_a(items, "c", key, "a", key) for key in (1, 2, 3)))
+    moved = [of_a(items, "u", 3, "a again", 9), of_b(items, "u", 1, "b", 1), of_b(items, "d", 2, "a", 2), of_a(items, "u", 3, "a again", 9)]
+    sink.batch(*moved)
+    sink.restarted().batch(of_b(items, "u", 3, "b", 3), of_a(items, "u", 1, "late", 8), of_a(items, "u", 2, "late", 7))
+    sink.batch(change(items, "r", {"id": 4, "v": "dumped"}, at=4, file=3, ts_ms=SECOND + 2000))
+
+    expected = [{"id": 1, "v": "b"}, {"id": 3, "v": "b"}, {"id": 4, "v": "dumped"}]
+    assert sink.rows(items) == expected
+
+    # The notes may be lost: the table tells of which log its newest row is.
+    sink.restarted().lose("marks")
+    sink.batch(of_b(items, "u", 3, "after", 5))
+    assert sink.rows(items)[1] == {"id": 3, "v": "after"}
+
+
+def test_a_list_of_changes_has_those_of_both_servers_once(sink: Sink, items: TableSchema) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.mode": "append"}
+    sink.batch(of_a(items, "c", 1, "a", 1), of_a(items, "u", 1, "b", 2))
+    sink.batch(of_b(items, "u", 1, "c", 1), of_b(items, "u", 1, "d", 2))
+    sink.batch(of_a(items, "u", 1, "b", 2), of_b(items, "u", 1, "c", 1), of_b(items, "u", 1, "e", 3))
+
+    rows = sink.read(items).orderBy(SEQ1, SEQ2).collect()
+    assert [row["v"] for row in rows] == ["a", "b", "c", "d", "e"]
+
+
+def test_a_batch_that_is_repeated_after_a_kill_finds_the_same_epochs(sink: Sink, items: TableSchema) -> None:
+    sink.settings |= {"rewrite.rows.max": "0"}
+    first = [of_a(items, "c", key, "a", key) for key in (1, 2)]
+    sink.batch(*first)
+    batch = [of_b(items, "u", 1, "b", 1), of_b(items, "d", 2, "a", 2)]
+    records = [Record(topic=one.topic, key=one.key, value=one.value, offset=2 + n) for n, one in enumerate(batch)]
+
+    def killed(step: str) -> None:
+        if step == "buried":
+            raise DefiniteError("the process ended here")
+
+    sink.restarted().reached = killed
+    with pytest.raises(DefiniteError, match="ended here"):
+        sink.repeat(1, records)
+    sink.killed().reached = lambda _: None
+    sink.repeat(1, records)
+
+    assert [(row["id"], row["v"], row[SEQ1] >> 32) for row in sink.read(items).collect()] == [(1, "b", 1)]
+
+
+def test_where_only_the_time_says_so_the_table_waits_for_a_person_and_goes_on_when_it_is_resumed(sink: Sink, items: TableSchema) -> None:
+    sink.batch(*(of_a(items, "c", key, "a", key) for key in (1, 2)))
+
+    def replica(op: str, key: int, v: str, at: int) -> Record:
+        return change(items, op, {"id": key, "v": v}, at=at, file=3, server=1, ts_ms=SECOND + 1000 + at)
+
+    sink.batch(of_a(items, "u", 2, "b", 5), replica("u", 1, "c", 1))
+    (reason,) = sink.merger.parked().values()
+    assert "positions in topic p.shop.items fell from file 9 offset 5 to file 3 offset 1 at partition 0, offset 3" in reason
+    assert sink.rows(items) == [{"id": 1, "v": "a"}, {"id": 2, "v": "a"}]
+
+    sink.restarted().batch(replica("d", 2, "b", 2))
+    assert sink.rows(items) == [{"id": 1, "v": "a"}, {"id": 2, "v": "a"}]
+    sink.merger.unpark(items.topic)
+    sink.merger.drain()
+    assert sink.rows(items) == [{"id": 1, "v": "c"}]
+
+
+def test_a_truncate_between_partitions_at_two_logs_waits_for_a_person(sink: Sink, items: TableSchema) -> None:
+    sink.batch(of_a(items, "c", 1, "a", 1, partition=0), of_a(items, "c", 2, "a", 2, partition=1))
+    sink.batch(of_b(items, "u", 1, "b", 1, partition=0))
+    value = items.value_bytes("t", file="binlog.000003", pos=2, server=2, ts_ms=SECOND + 1002)
+
+    sink.batch(Record(topic=items.topic, key=None, value=value, partition=0))
+
+    assert "was truncated in the source while its partitions were at different logs" in sink.merger.parked()[items.topic]
+    assert sink.rows(items) == [{"id": 1, "v": "b"}, {"id": 2, "v": "a"}]
+
+
+def test_a_topic_made_anew_keeps_the_epoch_of_its_source(sink: Sink, items: TableSchema) -> None:
+    sink.batch(of_a(items, "c", 1, "a", 1), of_a(items, "c", 2, "a", 2))
+    sink.batch(of_b(items, "u", 1, "b", 1))
+    sink.restarted()
+    sink.generation, sink.topic_id = "second", "t2"
+    sink._offsets.clear()
+
+    sink.repeat(0, [of_b(items, "u", 1, "anew", 2)])
+
+    assert sink.rows(items) == [{"id": 1, "v": "anew"}, {"id": 2, "v": "a"}]
+
+
+def test_many_records_are_followed_without_looking_at_each(sink: Sink, items: TableSchema, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dblog_sink.apply.MANY_ROWS", 4)
+    sink.batch(*(of_a(items, "c", key, "a", key) for key in (1, 2, 3, 4, 5)))
+    sink.batch(*(of_a(items, "u", key, "b", 10 + key) for key in (1, 2)), *(of_b(items, "u", key, "c", key) for key in (2, 3)))
+    sink.batch(*(of_b(items, "u", key, "d", 10 + key) for key in (3, 4, 5, 1)))
+
+    assert [row["v"] for row in sink.rows(items)] == ["d", "c", "d", "d", "d"]
