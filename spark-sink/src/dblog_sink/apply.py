@@ -345,6 +345,7 @@ class Applier:
             images=target.mode == targets.CHANGELOG,
             log_marks=log_marks,
             unwrapped=read.unwrapped,
+            unavailable=_unavailable(spec, target, known),
             keys_of_value=bool(spec.keys) and bool(target.key_names),
             fills=target.fills,
         )
@@ -514,6 +515,12 @@ class _Read:
     records: DataFrame
     """Without those that are no rows."""
     unwrapped: bool
+
+
+def _unavailable(spec: TableSpec, target: Target, known: Known) -> str:
+    """What may stand in the place of a value; the log of MySQL and MariaDB has all, and a list of changes shows what the source said."""
+    whole = all(envelope.derived for envelope in known.envelopes.values())
+    return "" if whole or target.mode == targets.CHANGELOG else spec.unavailable_value_placeholder
 
 
 def _epoch_of(session: SparkSession, target: Target) -> int:

@@ -24,11 +24,14 @@ from pyspark.sql.avro.functions import from_avro
 from dblog_sink.frames import framed, schema_id_of
 from dblog_sink.schemas import UNWRAPPED, Envelope, Field, KeySchema
 from dblog_sink.types import Columns, quote
+from dblog_sink.unavailable import is_unavailable
 
 __all__ = ["Columns", "Decoding", "decoded", "framed", "schema_id_of"]
 
 SEQ1, SEQ2 = "_dblog_seq1", "_dblog_seq2"
 OP, BAD, BAD_AT, OFFSET, TS_MS = "_dblog_op", "_dblog_bad", "_dblog_bad_at", "_dblog_offset", "_dblog_ts_ms"
+UNAVAILABLE = "_dblog_unavailable"
+"""The columns whose value the record does not have; NULL: it has all."""
 PARTITION, RESENT, OWN = "_dblog_partition", "_dblog_resent", "_dblog_own"
 """Of append mode and replays: where a record came from, that it was applied before, and that its position is no other record's."""
 OPS = ("c", "r", "u", "d", "t")
@@ -70,6 +73,8 @@ class Decoding:
     """Rows without envelope: a null value is a delete."""
     keys_of_value: bool = False
     """The key columns are columns of the row, not the record's key: an update that changes them also deletes its old row."""
+    unavailable: str = ""
+    """What stands in the place of a value that the source does not log; empty: nothing does."""
     fills: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """By lower-case column name: rows of schema ids below the first have the second (SQL), as rows older than the column have its default."""
 
@@ -161,14 +166,37 @@ def _projection(decoding: Decoding, values: Mapping[bytes, str], keys: Mapping[b
                 f"{_resent(decoding, envelopes, op=op, position=(seq1, seq2))} AS {RESENT}",
                 f"coalesce({by_head('value_head', [(frame, _own(v, e)) for frame, v, e in envelopes], t.BooleanType())}, false) AS {OWN}",
             ]
-            if decoding.images or decoding.placed
+            if decoding.images or decoding.placed or decoding.unavailable
             else []
         ),
+        *([f"{_unavailable(decoding, envelopes, op)} AS {UNAVAILABLE}"] if decoding.unavailable else []),
         f"{age} AS {TS_MS}",
         f"{bad} AS {BAD}",
         f"IF({bad} IS NULL, NULL, concat(partition, ':', offset)) AS {BAD_AT}",
     ]
     return selected
+
+
+def _unavailable(decoding: Decoding, envelopes: list[tuple[bytes, str, Envelope]], op: str) -> str:
+    """SQL of the names of the columns that an insert (of a changed key) or update has no value of, NULL if it has all."""
+    columns = {name.lower(): name for name, _ in decoding.columns}
+    branches = []
+    for frame, v, envelope in envelopes:
+        tests = [
+            (columns[one.name.lower()], _lacks(one, _image(v, envelope, decoding), decoding))
+            for one in envelope.fields
+            if one.name.lower() in columns
+        ]
+        found = [(name, test) for name, test in tests if test is not None]
+        if found:
+            names = ", ".join(f"IF({test}, {_text(name)}, NULL)" for name, test in found)
+            any_ = " OR ".join(test for _, test in found)
+            branches.append((frame, f"IF({op} IN ('c', 'u') AND ({any_}), array_compact(array({names})), NULL)"))
+    return by_head("value_head", branches, t.ArrayType(t.StringType()))
+
+
+def _lacks(one: Field, image: str, decoding: Decoding) -> str | None:
+    return is_unavailable(one.conversion, f"{image}.{quote(one.member)}", decoding.unavailable) if decoding.unavailable else None
 
 
 def by_head(head_column: str, branches: list[tuple[bytes, str]], kind: t.DataType) -> str:
@@ -322,6 +350,8 @@ def _bad(
         for one in envelope.fields:
             if one.conversion.failed is not None and (decoding.keys_of_value or one.name.lower() not in key_names):
                 test = one.conversion.failed(f"{image}.{quote(one.member)}")
+                if (lacks := _lacks(one, image, decoding)) is not None:
+                    test = f"({test} AND NOT coalesce({lacks}, false))"
                 told = f"column {one.name}: the value has no {one.conversion.type.simpleString()}"
                 cases.append(f"WHEN {test} THEN {_text(told)}")
     return "CASE " + " ".join(cases) + " END"

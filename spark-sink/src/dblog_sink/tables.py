@@ -21,6 +21,8 @@ from dblog_sink.errors import AwayError, ParkError
 from dblog_sink.options import Option, name_list, number, one_of, pattern, text, whole
 
 PREFIX = "table."
+UNAVAILABLE_VALUE = "__debezium_unavailable_value"
+"""Debezium's default of ``unavailable.value.placeholder``."""
 _PLACES = {"base": "", "prefix": "", "db": "", "table": ""}
 
 
@@ -49,6 +51,7 @@ class TableSpec:
     evolution_fill: str = "default"
     json_type: str = "string"
     decimal_overflow: str = "quarantine"
+    unavailable_value_placeholder: str = UNAVAILABLE_VALUE
     truncate: str = "apply"
     failure: str = "stop"
     failure_retries: int = 3
@@ -89,6 +92,16 @@ def _template(given: str) -> str:
     except (KeyError, IndexError, ValueError):
         msg = "may use only {base}, {prefix}, {db} and {table}"
         raise ValueError(msg) from None
+    return text(given)
+
+
+def _placeholder(given: str) -> str:
+    if given.startswith("hex:"):
+        try:
+            bytes.fromhex(given[4:])
+        except ValueError:
+            msg = "must be a text, or hex: and bytes in hexadecimal"
+            raise ValueError(msg) from None
     return text(given)
 
 
@@ -194,6 +207,13 @@ TABLE_OPTIONS: tuple[Option, ...] = (
         read=one_of("quarantine", "string"),
         default="quarantine",
         doc="Decimals of more than 38 digits: DECIMAL(38, s), a value that does not fit goes to quarantine; or STRING, every value fits.",
+    ),
+    Option(
+        name="unavailable.value.placeholder",
+        read=_placeholder,
+        default=UNAVAILABLE_VALUE,
+        doc="The connector's option of the same name (PostgreSQL): what it writes in place of an unchanged value that is stored apart (TOAST). A mirror "
+        "or history keeps the value that the row had; a record of a row that is not there goes to quarantine.",
     ),
     Option(
         name="truncate",

@@ -23,6 +23,7 @@ from dblog_sink.landing import Landing
 from dblog_sink.latest import latest
 from dblog_sink.marks import State, read_state
 from dblog_sink.merge import overlaid
+from dblog_sink.modes.kept import completed
 from dblog_sink.quarantine import Quarantine
 from dblog_sink.registry import Registry
 from dblog_sink.session import SessionPool
@@ -55,6 +56,9 @@ def fresh(session: SparkSession, settings: Settings, topic: str) -> DataFrame:
     if target.mode != MIRROR or opened.tombstones is None:
         msg = f"{spec.name} is kept in mode {target.mode}; only a mirror has a freshest state"
         raise DefiniteError(msg)
+    rows, held = completed(rows, target, session)
+    for frame in held:
+        frame.unpersist()
     good = rows.where(F.col(BAD).isNull())
     floor = good.where(F.col(OP) == "t").agg(F.max(F.struct(SEQ1, SEQ2))).collect()[0][0] if spec.truncate == "apply" else None
     kept = latest(good.where(F.col(OP) != "t"), target.keys)

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from dblog_sink.decode import BAD, OP, SEQ1, SEQ2, TS_MS, decoded
 from dblog_sink.latest import last_of_each_position
 from dblog_sink.merge import around, merge_versions, update, within
+from dblog_sink.modes import kept
 from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.target import CURRENT, FROM, TO, TO1, TO2
@@ -40,7 +41,8 @@ def apply(work: Work) -> Applied:
     assert work.tombstones is not None
     target, tombstones = work.target, work.tombstones
     applied = Applied(table=target.name, topic=work.topic, records=work.records)
-    rows = rows_of.undecided(last_of_each_position(decoded(work.raw, work.decoding), target.keys), work)
+    rows, held = kept.completed(decoded(work.raw, work.decoding), target, work.session)
+    rows = rows_of.undecided(last_of_each_position(rows, target.keys), work)
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         groups = rows_of.groups(rows, work)
@@ -61,7 +63,8 @@ def apply(work: Work) -> Applied:
         if groups:
             _write(work, good, groups, applied)
     finally:
-        rows.unpersist()
+        for frame in (rows, *held):
+            frame.unpersist()
     applied.rows = target.rows
     return applied
 

@@ -19,6 +19,7 @@ from pyspark.sql import types as t
 from dblog_sink.decode import BAD, OP, SEQ1, SEQ2, decoded
 from dblog_sink.latest import SETTLED, distinct, latest, shared_keys, ties, with_keys, without_earlier
 from dblog_sink.merge import around, delete, merge, not_older, rewrite, update, within
+from dblog_sink.modes import kept
 from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.session import MANY_ROWS
@@ -58,6 +59,12 @@ def apply(work: Work) -> Applied:
 
 def _latest(rows: DataFrame, work: Work) -> tuple[DataFrame, list[DataFrame]]:
     """One row a key, from a cache; and what is to be given back in the end."""
+    rows, held = kept.completed(rows, work.target, work.session)
+    rows, cached = _of_each_key(rows, work)
+    return rows, [*cached, *held]
+
+
+def _of_each_key(rows: DataFrame, work: Work) -> tuple[DataFrame, list[DataFrame]]:
     keys, soft = work.target.keys, work.target.soft
     if soft is not None:
         rows = rows.withColumn(soft, F.lit(False))

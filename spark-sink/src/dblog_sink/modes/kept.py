@@ -1,0 +1,95 @@
+"""Values that a record does not have, because they did not change: taken from the row before (``unavailable`` says what such a record looks like).
+
+The row before is the one of the next lower position of the same key: a record of the same batch, or what the table has. All of a key's rows
+are put in one line, the table's among them, and each value that is missing is that of the last row that has it, as long as the key lives. A row for
+which there is none goes to quarantine: its other values are known, but not the whole row. Of a mirror only the key's last row counts, so one that
+a whole row follows is left out.
+"""
+
+from __future__ import annotations
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.decode import BAD, BAD_AT, OFFSET, OP, PARTITION, SEQ1, SEQ2, UNAVAILABLE
+from dblog_sink.latest import with_keys
+from dblog_sink.target import HISTORY, MIRROR, TO1, TO2, Target
+from dblog_sink.types import quote
+
+_RANK, _LIFE, _LATER = "_dblog_rank", "_dblog_life", "_dblog_later"
+_ENDED, _STORED, _BATCH = 0, 1, 2
+_NO_VALUE = (
+    ": the record has no value (unchanged in the source, which logs no such values), and the table has no row to keep it from; dump the table, then "
+    "replay the record, and set REPLICA IDENTITY FULL in the source"
+)
+
+
+def completed(rows: DataFrame, target: Target, session: SparkSession) -> tuple[DataFrame, list[DataFrame]]:
+    """The decoded rows with every value, those that lack one for good marked as bad; and what is to be given back in the end."""
+    if UNAVAILABLE not in rows.columns:
+        return rows, []
+    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    lacking = rows.where(F.col(UNAVAILABLE).isNotNull() & F.col(BAD).isNull())
+    names = sorted(row[0] for row in lacking.select(F.explode(UNAVAILABLE)).distinct().collect())
+    if not names:
+        return rows.drop(UNAVAILABLE), [rows]
+    keys = target.keys
+    touched = lacking.select(*(F.col(quote(name)).alias(f"_dblog_k{n}") for n, (name, _) in enumerate(keys))).distinct()
+    mine = with_keys(rows, touched, keys, how="left_semi").withColumn(_RANK, F.lit(_BATCH))
+    line = mine
+    for stored in _stored(target, session, names):
+        line = line.unionByName(with_keys(stored, touched, keys, how="left_semi"), allowMissingColumns=True)
+    by = [quote(name) for name, _ in keys]
+    order = [SEQ1, SEQ2, _RANK, OFFSET]
+    whole = Window.partitionBy(*by).orderBy(*order)
+    line = line.withColumn(
+        _LIFE, F.coalesce(F.sum((F.col(OP) == "d").cast("int")).over(whole.rowsBetween(Window.unboundedPreceding, -1)), F.lit(0))
+    )
+    life = Window.partitionBy(*by, _LIFE).orderBy(*order).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    lacks = {name: F.coalesce(F.array_contains(UNAVAILABLE, F.lit(name)), F.lit(False)) for name in names}
+    last = {name: F.last(F.when(~lacks[name], F.struct(F.col(quote(name)).alias("v"))), ignorenulls=True).over(life) for name in names}
+    line = line.withColumns({f"_dblog_last{n}": last[name] for n, name in enumerate(names)})
+    none = [F.when(lacks[name] & F.col(f"_dblog_last{n}").isNull(), F.lit(name)) for n, name in enumerate(names)]
+    line = line.withColumn(UNAVAILABLE, F.array_compact(F.array(*none)))
+    for n, name in enumerate(names):
+        line = line.withColumn(name, F.when(F.col(f"_dblog_last{n}").isNull(), F.col(quote(name))).otherwise(F.col(f"_dblog_last{n}")["v"]))
+    open_ = F.size(UNAVAILABLE) > 0
+    line = line.withColumn(
+        _LATER, F.coalesce(F.max(~open_ & (F.col(_RANK) == _BATCH)).over(whole.rowsBetween(1, Window.unboundedFollowing)), F.lit(False))
+    ).where(F.col(_RANK) == _BATCH)
+    if target.mode == MIRROR:
+        line = line.where(~(open_ & F.col(_LATER)))
+    reason = F.concat(F.lit("column "), F.array_join(UNAVAILABLE, ", "), F.lit(_NO_VALUE))
+    line = line.withColumns(
+        {
+            BAD_AT: F.when(open_, F.concat_ws(":", PARTITION, OFFSET)).otherwise(F.col(BAD_AT)),
+            BAD: F.when(open_, reason).otherwise(F.col(BAD)),
+        }
+    )
+    plain = [quote(name) for name in rows.columns if name != UNAVAILABLE]
+    # A checkpoint, not a cache: a cached frame that reads the table would be computed again after the commit, against the new version.
+    done = line.select(*plain).localCheckpoint()
+    return with_keys(rows, touched, keys, how="left_anti").select(*plain).unionByName(done), [rows]
+
+
+def _stored(target: Target, session: SparkSession, names: list[str]) -> list[DataFrame]:
+    """What the table has of the columns, and where a key's life ended."""
+    if not target.rows:
+        return []
+    table = session.read.format("delta").load(target.path)
+    columns = [quote(name) for name in dict.fromkeys((*target.key_names, *names))]
+    fault = F.lit(None).cast("string").alias(BAD_AT)
+    gone = F.col(quote(target.soft)) if target.soft is not None else F.lit(False)
+    rows = table.select(*columns, SEQ1, SEQ2, F.when(gone, "d").otherwise("u").alias(OP), fault, F.lit(_STORED).alias(_RANK))
+    if target.mode != HISTORY:
+        return [rows]
+    ends = table.where(F.col(TO1).isNotNull()).select(
+        *(quote(name) for name in target.key_names),
+        F.col(TO1).alias(SEQ1),
+        F.col(TO2).alias(SEQ2),
+        F.lit("d").alias(OP),
+        fault,
+        F.lit(_ENDED).alias(_RANK),
+    )
+    return [rows, ends]
