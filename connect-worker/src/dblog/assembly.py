@@ -29,6 +29,7 @@ from dblog.observe.metrics import TaskNumbers, WorkerNumbers, metrics_text
 from dblog.rest.api import Checks, Services
 from dblog.rest.app import build_app
 from dblog.rest.schemas import registry_routes
+from dblog.rest.waiting import Waiting
 
 _log = structlog.get_logger("dblog.cli")
 
@@ -41,6 +42,8 @@ class Worker:
     app: Starlette
     reading_app: Starlette
     """For the listener that only reads."""
+    waiting: Waiting
+    """The requests of both."""
     registry: RegistryStore | None
 
     def stop(self) -> None:
@@ -131,8 +134,9 @@ def assemble(
         commit=commit,
     )
     schemas = registry_routes(registry) if registry is not None else ()
-    app = build_app(services, registry_routes=schemas, logins=logins)
-    return Worker(herder, app, build_app(services, registry_routes=schemas, reads_only=True), registry)
+    waiting = Waiting()
+    app = build_app(services, waiting=waiting, registry_routes=schemas, logins=logins)
+    return Worker(herder, app, build_app(services, waiting=waiting, registry_routes=schemas, reads_only=True), waiting, registry)
 
 
 def internal_topics(settings: Settings) -> list[TopicWanted]:

@@ -245,8 +245,10 @@ def _serve(
     from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG  # noqa: PLC0415
     from dblog.config.worker import is_loopback  # noqa: PLC0415
     from dblog.rest.connections import BoundedProtocol  # noqa: PLC0415
+    from dblog.rest.serverlog import take_server_log  # noqa: PLC0415
     from dblog.rest.threads import Threads  # noqa: PLC0415
 
+    take_server_log()
     log = structlog.get_logger("dblog.cli")
     fatal: list[BaseException] = []
     ended = threading.Event()
@@ -319,6 +321,7 @@ def _serve(
         await asyncio.wait({*serving, waking}, return_when=asyncio.FIRST_COMPLETED)
         log.info("worker stops")
         await stopping.call(worker_parts.stop)
+        worker_parts.waiting.end()
         for server, _ in servers:
             server.should_exit = True
         await asyncio.gather(*serving)

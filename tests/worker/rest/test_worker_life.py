@@ -6,6 +6,7 @@ import os
 import random
 import re
 import signal
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -280,6 +281,29 @@ def test_a_worker_whose_brokers_are_away_waits_and_says_so(own_folder, group):
         assert (answer.status_code, answer.json()["status"]) == (503, "starting")
         assert httpx.get(f"{worker.url}/", timeout=5).status_code == 200
         assert "bootstrap_servers=127.0.0.1:9" in worker.log.read_text()
+
+
+def test_a_request_that_waits_when_the_worker_stops_gets_503_and_the_log_stays_the_workers_own(own_folder, group):
+    class Away:
+        bootstrap = "127.0.0.1:9"
+
+    worker = Worker(Away(), own_folder, group)
+    worker.process._ready = lambda: "no broker answers; trying again" in (worker.log.read_text() if worker.log.exists() else "")
+    with worker, socket.create_connection(("127.0.0.1", worker.port), 10) as client:
+        client.sendall(b"GET /connectors HTTP/1.1\r\nHost: a\r\n\r\n")
+        httpx.get(f"{worker.url}/health", timeout=5)
+        began_s = time.monotonic()
+        worker.process.stop()
+        took_s = time.monotonic() - began_s
+        answer = client.makefile("rb").read().decode()
+
+    assert answer.startswith("HTTP/1.1 503 ")
+    assert "The worker has stopped before it could answer" in answer
+    assert "nosniff" in answer
+    behind = worker.log.read_text().partition("worker stops")[2].splitlines()[1:]
+    assert [line for line in behind if not re.search(r"\[dblog\.[a-z.]+\]$|^# |code=0", line)] == []
+    assert not any("no broker answers" in line for line in behind)
+    assert took_s < 4
 
 
 def test_a_worker_with_a_bad_properties_file_says_every_reason(kafka, own_folder, group):

@@ -437,6 +437,8 @@ class Herder:
                     )
                 self._read_backlogs()
             except TransientError as e:
+                if self._stopping.is_set():
+                    return
                 failures += 1
                 wait_s = _START_BACKOFF.delay_s(failures, chance=random.random())  # noqa: S311  jitter
                 _log.warning("the worker cannot start yet; trying again", reason=str(e), next_try_s=round(wait_s, 1))

@@ -66,6 +66,8 @@ def wait_for_brokers(client: AdminClient, *, servers: str, stopped: threading.Ev
         try:
             metadata = client.list_topics(timeout=_FIRST_CALL_S)
         except KafkaException as e:
+            if stopped.is_set():
+                break
             failures += 1
             wait_s = _BACKOFF.delay_s(failures, chance=random.random())  # noqa: S311  jitter
             _log.warning(

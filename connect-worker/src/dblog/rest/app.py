@@ -26,12 +26,18 @@ from dblog.rest.api import Services, error
 from dblog.rest.guard import Answers, Bodies, Origins, Types
 from dblog.rest.login import Login
 from dblog.rest.readonly import reading_routes
+from dblog.rest.waiting import Waiting
 
 _log = structlog.get_logger("dblog.rest")
 
 
 def build_app(
-    services: Services, *, registry_routes: Sequence[BaseRoute] = (), logins: Logins | None = None, reads_only: bool = False
+    services: Services,
+    *,
+    waiting: Waiting,
+    registry_routes: Sequence[BaseRoute] = (),
+    logins: Logins | None = None,
+    reads_only: bool = False,
 ) -> Starlette:
     """The ASGI application of one listener: of the one that does everything, for whom ``logins`` lets in, or of the one that only reads."""
     settings = services.worker.settings
@@ -57,7 +63,7 @@ def build_app(
         methods = [item.strip() for item in settings.text("access.control.allow.methods").split(",") if item.strip()]
         cors = Middleware(CORSMiddleware, allow_origins=origins, allow_methods=methods or ["GET", "POST", "HEAD"])
         middleware.insert(0, cors)
-    middleware.insert(0, Middleware(_Headers))
+    middleware[:0] = [Middleware(_Headers), Middleware(waiting.around)]
     app = Starlette(
         routes=[*routes, _Options(routes)],
         middleware=middleware,
