@@ -61,6 +61,10 @@ def test_replaced_values_are_taken_out_of_texts_again(providers, tmp_path):
         ("${file:/etc/passwd:root}", "outside the provider's allowed.paths"),
         ("${file:TMP/../../etc/passwd:root}", "outside the provider's allowed.paths"),
         ("${file:x.properties:a}", "not an absolute path"),
+        ("${file:TMP/x.properties}", "it has no key behind the path; write it as ${file:/path:key}"),
+        ("${file:TMP/x.properties:}", "it has no key behind the path; write it as ${file:/path:key}"),
+        ("${dir:TMP}", "it has no name of a file behind the folder; write it as ${dir:/path:file}"),
+        ("${dir:TMP:}", "it has no name of a file behind the folder; write it as ${dir:/path:file}"),
         ("${dir:TMP:../x}", "is not the name of a file"),
         ("${dir:TMP:nothing}", "has to be a text in UTF-8"),
     ],
@@ -97,6 +101,19 @@ def test_no_answer_tells_one_path_from_another(tmp_path):  # number 4 of the wor
 
     assert len(of_file) == 1
     assert len({text.partition(" cannot be resolved: ")[2] for text in of_dir}) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(None, "No such file or directory"), ("a=\\u12", "malformed \\uXXXX escape"), ("a=1", "it has no such key")]
+)
+def test_what_is_wrong_with_a_file_is_one_line_of_the_log(tmp_path, content, reason):
+    if content is not None:
+        (tmp_path / "x").write_text(content)
+
+    with capture_logs() as lines:
+        resolve({"k": f"${{file:{tmp_path}/x:key}}"}, {"file": FileProvider()})
+
+    assert [line["reason"].startswith(reason) for line in lines] == [True]
 
 
 def test_a_link_out_of_the_allowed_folder_is_not_followed(providers, tmp_path):

@@ -45,6 +45,8 @@ class FileProvider:
 
     def get(self, path: str, key: str) -> str:
         """``${file:/path/x.properties:key}``."""
+        if not path or not key:
+            raise LookupError("it has no key behind the path; write it as ${file:/path:key}")
         target = str(_allowed(path, self.allowed_paths))
         file = NamedFile(f"${{file:{path}:{key}}}", target, f"a properties file with the key {key}", for_owner=self.owner)
         text = _text(file)
@@ -70,7 +72,9 @@ class DirectoryProvider:
 
     def get(self, path: str, key: str) -> str:
         """``${dir:/path:filename}``."""
-        if "/" in key or key in ("", ".", ".."):
+        if not path or not key:
+            raise LookupError("it has no name of a file behind the folder; write it as ${dir:/path:file}")
+        if "/" in key or key in (".", ".."):
             raise LookupError(f"{key!r} is not the name of a file in {path}")
         target = _allowed(str(Path(path) / key), self.allowed_paths)
         return _text(NamedFile(f"${{dir:{path}:{key}}}", str(target), "a text in UTF-8", for_owner=self.owner))
