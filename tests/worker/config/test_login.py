@@ -8,6 +8,7 @@ from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG, Logins, read_
 from dblog.config.properties import parse_properties
 from dblog.config.worker import is_loopback, read_worker_config
 from dblog.errors import ConfigError
+from structlog.testing import capture_logs
 
 EXAMPLE = """
 bootstrap.servers=localhost:9092
@@ -105,6 +106,23 @@ def test_users_come_from_the_file_that_the_login_configuration_names(tmp_path): 
         assert logins is not None
         assert logins.allows(header("ann", "s3cret"))
         assert logins.allows(header("bob", "with blank and: colon").replace("Basic", "bASIC"))
+
+
+@pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o400, False), (0o700, False), (0o640, True), (0o644, True), (0o604, True)])
+def test_a_file_of_users_that_others_may_read_is_warned_of_once_and_taken(tmp_path, mode, warned):
+    users = tmp_path / "users.properties"
+    users.write_text("ann=s3cret\n")
+    users.chmod(mode)
+    (tmp_path / "jaas").write_text(f'KafkaConnect {{ {MODULE} required file="{users}"; }};')
+
+    with capture_logs() as lines:
+        logins = read_logins(settings_of(**{"rest.extension.classes": BASIC_AUTH_EXTENSION, LOGIN_CONFIG: str(tmp_path / "jaas")}), {})
+
+    assert logins is not None
+    assert logins.allows(header("ann", "s3cret"))
+    expected = {"event": "other accounts of this machine may read the passwords of the rest interface", "log_level": "warning", "file": str(users),
+                "mode": f"{mode:04o}", "remedy": f"chmod 600 {users}"}  # fmt: skip
+    assert lines == [expected] * warned
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,18 @@ import binascii
 import hashlib
 import hmac
 import shlex
+import stat
 from collections.abc import Mapping
 from pathlib import Path
+
+import structlog
 
 from dblog.config.jaas import JaasError, parse_entries
 from dblog.config.options import Settings
 from dblog.config.properties import read_properties
 from dblog.errors import ConfigError, DefiniteError
+
+_log = structlog.get_logger("dblog.config")
 
 BASIC_AUTH_EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 BASIC_AUTH_ALIAS = "BasicAuthSecurityRestExtension"
@@ -79,7 +84,20 @@ def read_logins(settings: Settings, environment: Mapping[str, str]) -> Logins | 
         raise _wrong(f"its file of users cannot be used: {e}") from e
     if not passwords or not all(passwords.values()):
         raise _wrong(f"the file {file} has no user, or one without a password; write a line user=password for each")
+    _warn_of_readers(file)
     return Logins(passwords)
+
+
+def _warn_of_readers(file: str) -> None:
+    """No refusal: Kubernetes mounts its secrets so, in a container that has no other accounts."""
+    mode = stat.S_IMODE(Path(file).stat().st_mode)
+    if mode & (stat.S_IRGRP | stat.S_IROTH):
+        _log.warning(
+            "other accounts of this machine may read the passwords of the rest interface",
+            file=file,
+            mode=f"{mode:04o}",
+            remedy=f"chmod 600 {shlex.quote(file)}",
+        )
 
 
 def _of_system_property(options: str) -> str:
