@@ -582,7 +582,7 @@ def test_unknown_paths_methods_and_types(worker):
     assert_error(client.get("/nowhere"), 404, "HTTP 404 Not Found")
     assert_error(client.delete("/connectors"), 405, "HTTP 405 Method Not Allowed")
     answer = client.post("/connectors", content=b"name=a", headers={"content-type": "application/x-www-form-urlencoded"})
-    assert_error(answer, 415, "HTTP 415 Unsupported Media Type")
+    assert_error(answer, 415, "HTTP 415 Unsupported Media Type: send Content-Type: application/json")
     assert_error(client.get("/connectors", headers={"accept": "text/html"}), 406, "HTTP 406 Not Acceptable")
 
 

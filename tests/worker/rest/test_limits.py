@@ -221,7 +221,7 @@ def test_a_connection_that_stays_is_answered_without_a_pause(worker):
 def test_a_body_must_say_that_it_is_json(worker, method, path, given):  # number 6 of the worker's safety
     headers = {} if given is None else {"content-type": given}
 
-    assert_error(worker.client.request(method, path, content=b"{}", headers=headers), 415)
+    assert_error(worker.client.request(method, path, content=b"{}", headers=headers), 415, "send Content-Type: application/json")
 
 
 @pytest.mark.parametrize("headers", [{"origin": "http://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}])

@@ -179,7 +179,8 @@ class Types:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (status := self._refused(scope)) is not None:
-            await error(status, f"HTTP {status.value} {status.phrase}")(scope, receive, send)
+            remedy = ": send Content-Type: application/json" if status is HTTPStatus.UNSUPPORTED_MEDIA_TYPE else ""
+            await error(status, f"HTTP {status.value} {status.phrase}{remedy}")(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
