@@ -30,9 +30,9 @@ def account(source: Database) -> Iterator[str]:
     execute(source, f"DROP USER '{name}'@'{source.host}'")
 
 
-def validate(follower: Follower) -> None:
+def validate(follower: Follower) -> list[str]:
     plugin = next(c for c in CONNECTORS if c.flavor == follower.source.flavor)
-    check_database(plugin.flavor, parse_connector(plugin.options, follower.config), 60.0, Abort())
+    return check_database(plugin.flavor, parse_connector(plugin.options, follower.config), 60.0, Abort())
 
 
 def grants_in(text: str) -> list[str]:
@@ -86,6 +86,71 @@ def test_every_privilege_that_is_missing_is_in_one_answer(source: Database, acco
         follower.until_equal("t")
         follower.task.stop()
         execute(source, f"DROP DATABASE {marks}")
+
+
+@pytest.fixture
+def shop(source: Database, account: str) -> Iterator[tuple[str, Follower]]:
+    """A database with a table, and a connector whose account may read it, and everything that a connector needs."""
+    database = new_database(source, "inventory")
+    who = f"'{account}'@'{source.host}'"
+    execute(
+        source,
+        f"CREATE TABLE {database}.customers (id INT PRIMARY KEY)",
+        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {who}",
+        f"GRANT CREATE, SELECT, INSERT, UPDATE ON dblog.* TO {who}",
+        f"GRANT SELECT ON {database}.* TO {who}",
+    )
+    yield database, Follower(source, database, **{"database.user": account, "database.password": "secret"})
+    execute(source, f"DROP DATABASE {database}")
+
+
+def test_a_table_without_its_database_is_named_with_the_tables_that_are_meant(shop: tuple[str, Follower]) -> None:
+    database, follower = shop
+    del follower.config["database.include.list"]
+    follower.config["table.include.list"] = "customers"
+    message = refused(follower)
+    assert rf"customers of table.include.list has no database part, so it matches no table: write {database}\.customers" in message
+    assert not grants_in(message)
+
+    follower.config["table.include.list"] = "nobody"
+    assert r"write <database>\.nobody" in refused(follower)
+
+    follower.config["table.include.list"] = rf"{database}\.customers,customers"
+    assert any("customers of table.include.list has no database part" in warning for warning in validate(follower))
+
+
+@pytest.mark.parametrize("what", ["database", "table"])
+def test_a_name_that_matches_nothing_is_named_with_the_nearest_that_the_account_sees(shop: tuple[str, Follower], what: str) -> None:
+    database, follower = shop
+    wrong = database.replace("inventory", "inventry")
+    follower.config["database.include.list"] = wrong if what == "database" else ""
+    follower.config["table.include.list"] = "" if what == "database" else rf"{wrong}\.customers"
+
+    message = refused(follower)
+
+    meant = database if what == "database" else f"{database}.customers"
+    assert f"matches {wrong}" in message
+    assert f"(is {meant} meant?). If the names are right, the account" in message
+    assert f"GRANT SELECT ON `{wrong}`." in message
+
+
+@pytest.mark.parametrize("what", ["name", "pattern"])
+def test_an_include_list_that_matches_no_table_is_a_warning_at_creation_and_at_the_start(shop: tuple[str, Follower], what: str) -> None:
+    database, follower = shop
+    del follower.config["database.include.list"]
+    follower.config["table.include.list"] = rf"{database}\.{'custmers' if what == 'name' else 'cust[xyz]+'}"
+    sentence = (
+        f"matches {database}.custmers (is {database}.customers meant?)"
+        if what == "name"
+        else "matches the include lists; tables that are created later"
+    )
+
+    assert any(sentence in warning for warning in validate(follower))
+    with capture_logs() as lines:
+        follower.restart()
+        follower.task.stop()
+
+    assert any(sentence in line.get("warning", "") for line in lines if line["log_level"] == "warning")
 
 
 def test_an_account_that_may_read_some_columns_only_is_refused(source: Database, account: str) -> None:

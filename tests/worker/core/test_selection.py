@@ -102,6 +102,7 @@ def test_a_part_without_the_form_is_refused(text):
             (("shop", "orders"), ("shop", "items"), ("shop", None), (None, None)),
         ),
         ({"database.include.list": "shop", "table.include.list": "shop.orders"}, (("shop", "orders"),)),
+        ({"table.include.list": r"orders,(a|b)\.t"}, ((None, "orders"), (None, None))),
     ],
 )
 def test_what_the_include_lists_name_without_a_pattern(settings, parts) -> None:

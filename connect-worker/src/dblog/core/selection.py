@@ -8,7 +8,7 @@ schemas are never captured unless ``table.ignore.builtin=false``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -47,11 +47,18 @@ _PLAIN_NAME = re.compile(r"[\w$-]+")
 _FIRST_NAME = re.compile(r"([\w$-]+)\\?\.(.*)", re.DOTALL)
 
 
+Parts = Sequence[tuple[str | None, str | None]]
+"""Databases and tables that the configuration names; None is any. A table of any database is a member without a database part, which matches nothing."""
+
+
 def named_parts(settings: Mapping[str, Any]) -> tuple[tuple[str | None, str | None], ...]:
     """(database, table) for each member of the include lists, as far as it is a name and no pattern: None is any. Without a list, any of any."""
     parts: dict[tuple[str | None, str | None], None] = {}
     tables, databases = split_list(settings.get("table.include.list")), split_list(settings.get("database.include.list"))
     for member in tables:
+        if _PLAIN_NAME.fullmatch(member):
+            parts[None, member] = None
+            continue
         found = _FIRST_NAME.fullmatch(member)
         database = found[1] if found else None
         parts[database, found[2] if found and _PLAIN_NAME.fullmatch(found[2]) else None] = None

@@ -11,9 +11,11 @@ import socket
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from dblog.core.selection import Parts
 from dblog.dialects.mysql import sql
 from dblog.dialects.mysql.connect import PrivilegeError, TableChangedError, open_wire
 from dblog.dialects.mysql.log import announce
+from dblog.dialects.mysql.unmatched import describe_unmatched
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 
@@ -22,10 +24,6 @@ if TYPE_CHECKING:
 
 TABLES_NAMED_MAX = 20
 """A message names so many tables; the rest is counted."""
-
-
-Parts = Sequence[tuple[str | None, str | None]]
-"""Databases and tables that the configuration names; None is any (``core.selection.named_parts``)."""
 
 
 def check(
@@ -47,10 +45,12 @@ def check(
     if problem is not None:
         raise DefiniteError(problem)
     user = session.current_user()
+    unmatched = describe_unmatched(session, named, [table.id for table in tables])
     lacking: list[str] = []
     lacking += _log_privileges(session, user, server_id)
     lacking += _select_privileges(session, user, tables)
-    lacking += _unseen_privileges(session, user, named, [table.id for table in tables])
+    unseen = _unseen_privileges(session, user, named, [table.id for table in tables])
+    lacking += unseen
     lacks_marks = marks is not None and not _may_use_marks(session, marks)
     if marks is not None and lacks_marks:
         lacking.append(sql.grant_marks(marks, user))
@@ -58,6 +58,9 @@ def check(
         message = f"the account {user} at {address} lacks privileges; run there: {' '.join(dict.fromkeys(lacking))}"
         if marks is not None and lacks_marks:
             message += f" The last one lets it make the watermark table {marks}; grant that, or create it for the connector: {sql.setup_marks(marks, user)}"
+        if unseen and unmatched:
+            # The server says the same of what is hidden and of what is not there.
+            message = f"{'; '.join(unmatched)}. If the names are right, {message}"
         raise DefiniteError(message)
     _check_filters(session, [t.id for t in tables], marks)
     if marks is not None and make:
@@ -65,6 +68,7 @@ def check(
     return [
         *warnings(session.facts, address),
         *_replica_warnings(session),
+        *unmatched,
         *_hidden_warnings(session, user, named, {t.id.database for t in tables}),
         *_table_warnings(session, {t.id for t in tables}),
     ]
@@ -214,6 +218,8 @@ def _unseen_privileges(session: Session, user: str, named: Parts, seen: Sequence
     databases = {database for database, _ in names}
     lacking = []
     for database, table in named:
+        if database is None and table is not None:
+            continue  # it matches nothing, whatever is granted
         if database is None:
             hidden = not names
         elif table is None:

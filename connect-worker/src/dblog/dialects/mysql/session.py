@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dblog.core.selection import Parts
 from dblog.dialects.mysql import catalog, check, protocol, sql
 from dblog.dialects.mysql.connect import (
     ConnectSettings,
@@ -237,7 +238,7 @@ class Session:
         tables: Sequence[Table] = (),
         marks: TableId | None = None,
         rereads: bool = False,
-        named: check.Parts = (),
+        named: Parts = (),
         make: bool = True,
     ) -> list[str]:
         """Everything that the server must offer; DefiniteError names what it lacks and the statement to run. Returns warnings. See ``check.check``."""
