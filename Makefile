@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup clean
+.PHONY: help demo sink servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -24,6 +24,7 @@ help:
 	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, three files at a time (PROCESSES=3)'
 	@echo '  make servers [SERVERS="kafka mariadb"]      a broker and a database to try dblog by hand; addresses in build/servers.json'
 	@echo '  make servers-stop                  stop them and remove their data'
+	@echo '  make sink CONFIG=sink.yaml [ARGS="--set trigger.once=true"]   the sink by spark-submit on this machine; ARGS=--print shows the line'
 	@echo '  make lint                          style, types and import contracts'
 	@echo '  make format                        repair what lint can repair'
 	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
@@ -49,6 +50,10 @@ setup:
 
 demo: setup
 	@$(BIN)/python -m demo $(SOURCE)
+
+sink: setup
+	@if [ -z '$(CONFIG)' ]; then echo 'which configuration? make sink CONFIG=sink.yaml; spark-sink/README.md shows one' >&2; exit 2; fi
+	@exec $(BIN)/dblog-sink submit --config '$(CONFIG)' $(ARGS)
 
 # They outlive the shell: see docker/stack/background.py.
 servers: setup

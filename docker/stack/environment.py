@@ -45,15 +45,16 @@ def set_up() -> None:
     _STAMPS.mkdir(parents=True, exist_ok=True)
     with (_STAMPS / "lock").open("w") as lock, ThreadPoolExecutor() as pool:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        downloads = [pool.submit(_download, what, get) for what, get in _DOWNLOADS.items()]
+        downloads = {what: pool.submit(_download, what, get) for what, get in _DOWNLOADS.items()}
         pins = [_WORKER / "pyproject.toml", _SINK / "pyproject.toml", *(ROOT / "tests").glob("*.txt")]
         compiled_from = [_WORKER / "pyproject.toml", *_extension_sources()]
         _step("virtual environment", [], make=_make_environment, there=PYTHON.exists)
         if _step("Python packages", pins, make=_install_packages):
             _note("extensions", compiled_from)  # installing the worker has compiled it
         _step("extensions", compiled_from, make=_build_extension, there=_extension_is_there)
-        for download in downloads:
-            download.result()
+        got = {what: download.result() for what, download in downloads.items()}
+        if isinstance(found := got["jars for Spark"], list):
+            _link_jars(found[0].parent)
 
 
 def _step(name: str, sources: Sequence[Path], *, make: Callable[[], None], there: Callable[[], bool] = lambda: True) -> bool:
@@ -191,15 +192,25 @@ def _has_module(name: str) -> bool:
     return subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, check=False).returncode == 0
 
 
-def _download(what: str, get: Callable[[], object]) -> None:
-    """Get one download. A machine that cannot have one server can still use the others: tests skip or say so again, CI refuses."""
+def _download(what: str, get: Callable[[], object]) -> object:
+    """Get one download; what it is, None without it. A machine that cannot have one server can still use the others: tests skip or say so again, CI refuses."""
     try:
         with _progress(what):
-            get()
+            return get()
     except StackError as missing:
         if os.environ.get("CI") == "true":
             raise
         print(f"setup: no {what} here. {missing}", file=sys.stderr, flush=True)
+        return None
+
+
+def _link_jars(target: Path) -> None:
+    """Where ``dblog-sink jars`` looks: one link in the virtual environment, to the entry of the cache that is this checkout's."""
+    link = PYTHON.parents[1] / "share" / "dblog-sink" / "jars"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink() or link.readlink() != target:
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
 
 
 _DOWNLOADS: dict[str, Callable[[], object]] = {

@@ -1,6 +1,7 @@
 """The command: read the configuration, build every part, keep the query running, stop it between two batches.
 
-``spark-submit --jars ... spark-sink/run.py --config sink.yaml --set key=value``. With a verb before the options it asks something of the job that
+``dblog-sink submit --config sink.yaml --set key=value -- <options of spark-submit>`` starts the job by spark-submit (``--print``: shows the line), and
+``dblog-sink jars`` prints what it needs in ``--jars``. With another verb before the options it asks something of the job that
 runs, or of the next one: ``park TABLE``, ``resume TABLE``, ``replay [TABLE]``, ``maintain [TABLE]`` (``commands``); ``explain TABLE KEY``, ``cuts`` and
 ``as-of POINT`` answer by themselves. Exit status 0: asked to stop, or trigger.once is done; 1: a failure that needs a person, told in one sentence;
 2: a configuration that cannot be accepted. Failures that may pass restart the query from its checkpoint with growing pauses.
@@ -12,11 +13,13 @@ import argparse
 import contextlib
 import json
 import logging
+import os
+import shlex
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -28,7 +31,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from dblog_sink import __version__, binding, brokers, commands, config, explain, files, internals, loss, manifest, replay, source
+from dblog_sink import __version__, binding, brokers, commands, config, explain, files, internals, loss, manifest, replay, source, submit
 from dblog_sink.apply import Applier
 from dblog_sink.arrivals import Arrivals, Ends
 from dblog_sink.batch import BatchWriter, TopicIds
@@ -72,15 +75,57 @@ _DATA_LOSS = ("DATA_LOSS", "failOnDataLoss", "Some data may have been lost")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the sink until it is stopped; returns the exit status."""
+    """Run the sink until it is stopped, or do what the verb says; returns the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        settings, command = _settings(sys.argv[1:] if arguments is None else arguments)
+        if words[:1] == ["jars"]:
+            print(",".join(map(str, submit.jars(os.environ))))
+            return 0
+        if words[:1] == ["submit"]:
+            return _submitted(words[1:])
+        return _obeyed(words)
     except ConfigError as e:
         for key, text in e.errors.items():
             log.error("%s %s", key, text)
         return 2
+    except DefiniteError as e:
+        log.error("the sink does not start: %s", e)
+        return 1
+
+
+def _submitted(words: Sequence[str]) -> int:
+    """Become spark-submit, or print its line. ``words``: the sink's options, and behind ``--`` options of spark-submit."""
+    own, spark = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
+    parser = argparse.ArgumentParser(
+        prog="dblog-sink submit", description="Run the job by spark-submit. Behind --: options of spark-submit."
+    )
+    parser.add_argument("--config", type=Path, action="append", default=[], help="YAML or properties file; may be given more than once")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one option; wins over files")
+    parser.add_argument("--print", action="store_true", help="only print the line")
+    parsed = parser.parse_args(own)
+    properties: dict[str, str] = {}
+    for file in parsed.config:
+        properties.update(config.read_file(file))
+    program, code = submit.archive(Path(sys.prefix) / "share" / "dblog-sink")
+    line = submit.line(
+        spark=spark,
+        sink=[word for pair in parsed.set for word in ("--set", pair)],
+        files=parsed.config,
+        jars=submit.jars(os.environ),
+        program=program,
+        code=code,
+        master=properties.get("spark.master"),
+    )
+    if not parsed.print:
+        os.execve(line[0], line, {"PYSPARK_PYTHON": sys.executable, **os.environ})  # noqa: S606  signals go to it, and its exit status is ours
+    print(shlex.join(line))
+    return 0
+
+
+def _obeyed(words: Sequence[str]) -> int:
+    settings, command = _settings(words)
     if isinstance(command, Question):
         return _explained(settings, command)
     if isinstance(command, AtCut):
@@ -626,7 +671,7 @@ def query_id(frame: DataFrame) -> str:
     return found
 
 
-def _settings(arguments: list[str]) -> tuple[config.Settings, Command | Question | AtCut | None]:
+def _settings(arguments: Sequence[str]) -> tuple[config.Settings, Command | Question | AtCut | None]:
     parser = argparse.ArgumentParser(
         prog="dblog-sink", description=__doc__, epilog=config.help_text(), formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -82,6 +82,19 @@ def missing(session: SparkSession, wanted: Mapping[str, tuple[str, ...]]) -> lis
     return found
 
 
+_JARS: Mapping[str, str] = {
+    "Delta": "io.delta.sql.DeltaSparkSessionExtension",
+    "Kafka": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+    "Kafka's clients": "org.apache.kafka.clients.admin.AdminClient",
+    "Avro": "org.apache.spark.sql.avro.AvroDataToCatalyst",
+}
+
+
+def missing_jars(session: SparkSession) -> list[str]:
+    """Whose jars this Spark has not."""
+    return [name for name, one in _JARS.items() if not _methods(session, one)]
+
+
 def require(session: SparkSession) -> None:
     """Raise DefiniteError if a method is missing that the sink cannot do without."""
     if lacking := missing(session, NEEDED):

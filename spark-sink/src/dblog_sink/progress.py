@@ -22,6 +22,10 @@ from dblog_sink.modes.work import Applied
 log = logging.getLogger(__name__)
 
 
+_SHOWN_EVERY_S = 30.0
+"""How often the log says that records still wait."""
+
+
 class Progress:
     """Writes progress lines; safe to call from several threads."""
 
@@ -38,17 +42,33 @@ class Progress:
         self._now_s = now_s
         self._turn = threading.Lock()
         self._totals: dict[str, dict[str, int]] = {}
+        self._shown: tuple[str, float] = ("", 0.0)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
 
     def say(self, kind: str, **facts: Any) -> None:
         """Write one line."""
         self._listener(kind, facts)
+        self._show(kind, facts)
         if self._file is None:
             return
         line = {"at": round(self._now_s(), 3), "kind": kind, **facts}
         with self._turn, self._file.open("a", encoding="utf-8") as out:
             out.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+    def _show(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """Say in the log that the job lives: when it starts, when it has nothing left to do, and now and then how much waits."""
+        if kind == "started":
+            log.info("%s started; checkpoint %s. Waiting for records", facts["name"], facts["checkpoint"])
+            return
+        before, at_s = self._shown
+        if kind not in ("idle", "behind") or (kind == before and (kind == "idle" or self._now_s() - at_s < _SHOWN_EVERY_S)):
+            return
+        self._shown = (kind, self._now_s())
+        if kind == "idle":
+            log.info("up to date with Kafka after batch %d; waiting for records", facts["batch_id"])
+        else:
+            log.info("%d records wait in Kafka, %d in the landing table", facts["records_behind"], facts["rows_waiting"])
 
     def batch(self, batch_id: int, applied: list[Applied], *, seconds: float, records: int, resent: int) -> None:
         """Tell of a committed batch."""

@@ -6,11 +6,17 @@ would commit under each other's id (delta-sink.md 2.2). So every table in flight
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from queue import SimpleQueue
 
 from pyspark.sql import SparkSession
+
+from dblog_sink import internals
+from dblog_sink.errors import DefiniteError
+from dblog_sink.submit import PACKAGES, jars
 
 REQUIRED: Mapping[str, str] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -52,6 +58,8 @@ PREFERRED: Mapping[str, str] = {
     "spark.sql.ui.retainedExecutions": "50",
     "spark.cleaner.periodicGC.interval": "10min",
     "spark.ui.showConsoleProgress": "false",
+    # From the first line of the context on; the job's own lines say what it does.
+    "spark.log.level": "WARN",
 }
 """What speed and quiet want; ``spark.*`` options and spark-submit's ``--conf`` override them."""
 
@@ -62,6 +70,8 @@ ON_ONE_MACHINE: Mapping[str, str] = {
 }
 """The same, where ``spark.master`` is local."""
 
+_UNDER_SUBMIT = "PYSPARK_GATEWAY_PORT"
+"""The variable with which spark-submit tells Python where its JVM is."""
 _SHUFFLE, _SNAPSHOT = "spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions"
 _FOLLOWED = "spark.dblog.followed"
 """Which of the two the configuration leaves to the number of cores, separated by commas."""
@@ -76,8 +86,11 @@ _FITTED = "spark.dblog.fitted"
 
 
 def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
-    """The job's session; ``given`` are the configuration's ``spark.*`` options. spark-submit's own settings win over PREFERRED."""
-    from pyspark import SparkConf  # noqa: PLC0415  starts the JVM where there is none: only when a session is wanted
+    """The job's session; ``given`` are the configuration's ``spark.*`` options. spark-submit's own settings win over PREFERRED.
+
+    Without spark-submit the jars that ``submit`` knows are added. Raises DefiniteError if Delta, Kafka or Avro is missing.
+    """
+    from pyspark import SparkConf  # noqa: PLC0415
 
     submitted = SparkConf()
     builder = SparkSession.builder.appName(name)
@@ -89,10 +102,19 @@ def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
         settings[_FITTED] = "true"
     if not submitted.contains("spark.master"):
         builder = builder.master(master)
+    if _UNDER_SUBMIT not in os.environ and not {"spark.jars", "spark.jars.packages"} & given.keys():
+        with contextlib.suppress(DefiniteError):  # they may be in Spark's own folder
+            settings["spark.jars"] = ",".join(map(str, jars(os.environ)))
     for key, value in {**settings, **given, **REQUIRED}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel(given.get("spark.log.level", "WARN"))
+    if lacking := internals.missing_jars(session):
+        session.stop()
+        msg = (
+            f"Spark runs without the jars of {', '.join(lacking)}; start the job with `dblog-sink submit`, or with spark-submit and what `dblog-sink jars` "
+            f"prints in --jars, or with --packages {','.join(PACKAGES)}"
+        )
+        raise DefiniteError(msg)
     _quieten(session)
     _follow(session)
     return session
