@@ -179,8 +179,8 @@ def test_columns_of_the_row_may_be_the_key_and_an_update_of_them_moves_the_row(s
     sink.spark.sql("DROP TABLE lake_shop.t")
 
 
-def test_wide_decimals_may_be_text_and_documents_may_be_variant(sink: Sink, registry: RegistryServer) -> None:
-    sink.settings |= {"table.t.match": ".*", "table.t.decimal.overflow": "string", "table.t.json.type": "variant"}
+def test_wide_decimals_are_text_and_documents_may_be_variant(sink: Sink, registry: RegistryServer) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.json.type": "variant"}
     columns = [
         ("id", "long"),
         ("whole", ["null", decimal(65, 0)]),
@@ -209,6 +209,29 @@ def test_wide_decimals_may_be_text_and_documents_may_be_variant(sink: Sink, regi
     ]
     assert [row["whole"] for row in found][:4] == ["1" + "0" * 64, "-" + "9" * 64, "0", "-1"]
     assert [kept["reason"] for kept in sink.quarantined()] == ["column doc: the value has no variant"]
+
+
+def test_a_wide_decimal_that_a_table_has_as_a_decimal_stays_one_and_its_column_is_named_where_a_value_does_not_fit(
+    sink: Sink, registry: RegistryServer
+) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.decimal.overflow": "quarantine"}
+    unknown = decimal(64, 0) | {"connect.parameters": {"scale": "0"}}  # Debezium's precise BIGINT UNSIGNED
+    columns = [("id", decimal(50, 0)), ("big", ["null", decimal(65, 10)]), ("number", ["null", unknown])]
+    table = TableSchema(topic=TOPIC, columns=columns, registry=registry)
+
+    def row(key: int, big: str | None) -> dict[str, Any]:
+        return {"id": Decimal(key), "big": None if big is None else Decimal(big), "number": Decimal(2**64 - 1)}
+
+    sink.batch(change(table, "c", row(1, "-1.5000000000"), at=1), change(table, "c", row(2, "9" * 40), at=2))
+    sink.restarted().settings["table.t.decimal.overflow"] = "string"
+    sink.batch(change(table, "u", row(1, "9" * 28 + ".0000000001"), at=3), change(table, "c", row(3, "-" + "9" * 29), at=4))
+    sink.batch(change(table, "d", row(1, None), at=5), change(table, "c", row(4, None), at=6))
+
+    assert sink.rows(table) == [row(4, None)]
+    before = sink.spark.read.format("delta").option("versionAsOf", "2").load(sink.path(table)).collect()
+    assert [one["big"] for one in before] == [Decimal("9" * 28 + ".0000000001")]
+    assert {one["reason"] for one in sink.quarantined()} == {"column big: the value has no decimal(38,10)"}
+    assert len(sink.quarantined()) == 2
 
 
 def test_modes_and_keys_that_a_table_cannot_have_are_refused_with_a_sentence(sink: Sink, registry: RegistryServer) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
+from dblog_sink.connectjson import as_read
+from dblog_sink.types import conversion
+from pyspark.sql import SparkSession
 from sink.harness import Sink, change
 from support.envelopes import TableSchema, decimal, int16, logical
 from support.registry_server import RegistryServer
@@ -36,7 +40,7 @@ CASES = [
     ("double", "double", 1e300, 1e300),
     ("price", decimal(12, 2), Decimal("-1234567890.12"), Decimal("-1234567890.12")),
     ("unsigned", decimal(20, 0), Decimal(2**64 - 1), Decimal(2**64 - 1)),
-    ("wide", decimal(65, 30), Decimal("1.5"), Decimal("1.500000000000000000000000000000")),
+    ("wide", decimal(65, 30), Decimal("1.5"), "1.500000000000000000000000000000"),
     ("day", logical("int", "io.debezium.time.Date"), -354_285, date(1000, 1, 1)),
     ("connect_day", {**logical("int", "org.apache.kafka.connect.data.Date"), "logicalType": "date"}, date(2024, 2, 29), date(2024, 2, 29)),
     ("iso_day", logical("string", "io.debezium.time.IsoDate"), "2024-02-29Z", date(2024, 2, 29)),
@@ -116,3 +120,15 @@ def test_keys_of_every_common_kind_find_their_rows(sink: Sink, registry: Registr
     )
 
     assert {name: [row["v"] for row in sink.rows(table)] for name, table in tables.items()} == {name: ["b"] for name in kinds}
+
+
+def test_wide_decimals_of_json_are_text_too_or_what_the_table_has(spark: SparkSession) -> None:
+    schema = decimal(50, 2)
+    made = as_read(conversion(schema, {}, where="t"), schema, {}, where="t")
+    assert made.bounded is not None
+    values = ("123.45", "-0.01", "9" * 44 + ".99")
+    paths = [f"'{base64.b64encode(int(value.replace('.', '')).to_bytes(21, 'big', signed=True)).decode()}'" for value in values]
+
+    found = spark.range(1).selectExpr(*(one.convert(path) for one in (made, made.bounded) for path in paths)).collect()[0]
+
+    assert list(found) == [*values, Decimal("123.45"), Decimal("-0.01"), None]

@@ -25,7 +25,7 @@ from dblog_sink.config import Settings
 from dblog_sink.decode import SEQ1, Decoding, LogMark, LogMarks, decoded
 from dblog_sink.epochs import Line
 from dblog_sink.errors import DefiniteError, ParkError, SinkError, TransientError
-from dblog_sink.evolve import Plan, Policy, planned, wider
+from dblog_sink.evolve import Plan, Policy, of_column, planned, wider
 from dblog_sink.frames import is_json, maybe_derived, maybe_dumped, schema_text
 from dblog_sink.merge import Txn, is_conflict, written
 from dblog_sink.modes import changelog, history, mirror
@@ -35,7 +35,7 @@ from dblog_sink.quarantine import Quarantine
 from dblog_sink.registry import Registry
 from dblog_sink.renames import renamed
 from dblog_sink.resolve import Known, Schemas
-from dblog_sink.schemas import UNWRAPPED, Envelope, Field
+from dblog_sink.schemas import UNWRAPPED, Envelope, Field, KeySchema
 from dblog_sink.session import MANY_ROWS, SessionPool
 from dblog_sink.steps import Reached, nothing
 from dblog_sink.tables import TableSpec
@@ -339,7 +339,7 @@ class Applier:
                 frame: replace(envelope, fields=plan.fields[number], epoch=epochs.epoch_sql(self._logs.get(spec.topic, {})))
                 for (frame, envelope), number in zip(known.envelopes.items(), _numbers(known), strict=True)
             },
-            key_schemas=known.key_schemas if target.key_names and not spec.keys else {},
+            key_schemas=_of_columns(known.key_schemas, target) if target.key_names and not spec.keys else {},
             bad_heads=known.bad_heads,
             topic_order=read.unwrapped or self._settings["position"] == "topic",
             images=target.mode == targets.CHANGELOG,
@@ -515,6 +515,16 @@ class _Read:
     records: DataFrame
     """Without those that are no rows."""
     unwrapped: bool
+
+
+def _of_columns(schemas: Mapping[bytes, KeySchema], target: Target) -> dict[bytes, KeySchema]:
+    held = {name.lower(): kind for name, kind in target.columns}
+    return {
+        frame: replace(
+            schema, fields=tuple(of_column(one, held[one.name.lower()]) if one.name.lower() in held else one for one in schema.fields)
+        )
+        for frame, schema in schemas.items()
+    }
 
 
 def _unavailable(spec: TableSpec, target: Target, known: Known) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import types as t
 
 from dblog_sink.errors import DefiniteError
-from dblog_sink.types import DECIMAL_DIGITS_MAX, Conversion, Sql, quote, without_null
+from dblog_sink.types import DECIMAL_DIGITS_MAX, Conversion, Sql, decimal_digits, decimal_sql, quote, without_null
 
 _KINDS: Mapping[str, Any] = {
     "boolean": "boolean",
@@ -114,7 +114,8 @@ def as_read(conversion: Conversion, schema: Any, definitions: Mapping[str, Any],
     def sql(path: str) -> str:
         return conversion.convert(lift(path))
 
-    return Conversion(conversion.type, conversion.avro, sql, lambda path: f"({path} IS NOT NULL AND {sql(path)} IS NULL)")
+    bounded = None if conversion.bounded is None else as_read(conversion.bounded, schema, definitions, where=where)
+    return Conversion(conversion.type, conversion.avro, sql, lambda path: f"({path} IS NOT NULL AND {sql(path)} IS NULL)", bounded)
 
 
 def _lift(schema: Any, definitions: Mapping[str, Any], *, where: str, depth: int) -> Sql | None:
@@ -123,9 +124,9 @@ def _lift(schema: Any, definitions: Mapping[str, Any], *, where: str, depth: int
     kind = schema if isinstance(schema, str) else schema["type"]
     if kind == "bytes":
         if isinstance(schema, dict) and schema.get("logicalType") == "decimal":
-            precision = min(int(schema["precision"]), DECIMAL_DIGITS_MAX)
-            text = json.dumps({"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": int(schema.get("scale", 0))})
-            return lambda path: _decimal(path, text)
+            digits, scale = decimal_digits(schema), int(schema.get("scale", 0))
+            if digits <= DECIMAL_DIGITS_MAX:  # the conversion of a wider one begins with its bytes
+                return lambda path: decimal_sql(f"unbase64({path})", digits, scale)
         return lambda path: f"unbase64({path})"
     if kind == "record":
         members = [(f["name"], _lift(f["type"], definitions, where=where, depth=depth)) for f in schema["fields"]]
@@ -145,12 +146,6 @@ def _lift(schema: Any, definitions: Mapping[str, Any], *, where: str, depth: int
         value = _lift(schema["values"], definitions, where=where, depth=depth + 1)
         return None if value is None else (lambda path: f"transform_values({path}, (n{depth}, j{depth}) -> {value(f'j{depth}')})")
     return None
-
-
-def _decimal(path: str, schema: str) -> str:
-    """Spark reads unscaled bytes as a decimal in Avro only: an Avro ``bytes`` is its length as a zigzag varint, then the bytes."""
-    length = f"unhex(lpad(hex(2 * length(unbase64({path}))), 2, '0'))"
-    return f"from_avro(concat({length}, unbase64({path})), '{schema}', map('mode', 'PERMISSIVE'))"
 
 
 def _resolved(schema: Any, definitions: Mapping[str, Any], *, where: str) -> Any:

@@ -332,7 +332,7 @@ def _bad(
     """SQL of the reason why a record cannot be applied, NULL for a good one."""
     key_names = {name.lower() for name in key_sql}
     cases = [f"WHEN value_head = {_literal(frame)} THEN {_text(reason)}" for frame, reason in decoding.bad_heads.items()]
-    cases.append(f"WHEN {op} IS NULL THEN 'the value does not decode with its schema (or a decimal has over 38 digits)'")
+    cases.append(f"WHEN {op} IS NULL THEN 'the value does not decode with its schema'")
     cases.append(f"WHEN {op} NOT IN ({', '.join(_text(o) for o in OPS)}) THEN 'unknown operation'")
     cases.append(f"WHEN {position[0]} IS NULL OR {position[1]} IS NULL THEN 'the source block holds no position'")
     if key_sql:

@@ -199,6 +199,8 @@ def _place(
             changes["add", field.name] = AddColumn(field.name, kind, fill)
         return field
     name, held = present
+    field = of_column(field, held)
+    kind = field.conversion.type
     if policy.evolution == "ignore" and not fresh and not is_key:
         return replace(field, name=name, source=field.member, conversion=_cast(table, field, held))
     grown = wider(held, kind) or (wider(kind, held) if fresh else None)
@@ -232,6 +234,12 @@ def _place(
     fresh_name = f"{name}__v{2 + sum(1 for _ in _versions_of(name, columns))}"
     twin = replace(field, name=fresh_name if other is None else columns[other][0], source=field.member, fill=None)
     return _place(table, twin, columns, changes, policy, fresh=fresh, is_key=False)
+
+
+def of_column(field: Field, held: t.DataType) -> Field:
+    """The field as its column takes it: a decimal that is text by default stays a decimal where the table has one."""
+    bounded = field.conversion.bounded
+    return replace(field, conversion=bounded) if bounded is not None and isinstance(held, t.DecimalType) else field
 
 
 _ALLOW = "move the change through by evolve, lenient or ignore"

@@ -50,7 +50,7 @@ class TableSpec:
     evolution_incompatible: str = "fail"
     evolution_fill: str = "default"
     json_type: str = "string"
-    decimal_overflow: str = "quarantine"
+    decimal_overflow: str = "string"
     unavailable_value_placeholder: str = UNAVAILABLE_VALUE
     truncate: str = "apply"
     failure: str = "stop"
@@ -204,9 +204,10 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="decimal.overflow",
-        read=one_of("quarantine", "string"),
-        default="quarantine",
-        doc="Decimals of more than 38 digits: DECIMAL(38, s), a value that does not fit goes to quarantine; or STRING, every value fits.",
+        read=one_of("string", "quarantine"),
+        default="string",
+        doc="Decimals declared with more than 38 digits. string: STRING, every value fits; quarantine: DECIMAL(38, s), a value that does not fit goes to "
+        "quarantine. A column that a table has as a decimal stays one.",
     ),
     Option(
         name="unavailable.value.placeholder",

@@ -7,7 +7,7 @@ guessing. Conversions use integer arithmetic on proleptic Gregorian values and n
 | Debezium                                   | Spark                                                       |
 |--------------------------------------------|-------------------------------------------------------------|
 | int8, int16, int32, int64                  | TINYINT, SMALLINT, INT, BIGINT                              |
-| Decimal (precise)                          | DECIMAL(p, s); over 38 digits DECIMAL(38, s), see ``_decimal`` |
+| Decimal (precise)                          | DECIMAL(p, s); declared with over 38 digits STRING          |
 | time.Date, IsoDate, connect Date           | DATE                                                        |
 | time.Timestamp, MicroTimestamp, NanoTimestamp, IsoTimestamp, connect Timestamp | TIMESTAMP_NTZ: a wall clock |
 | time.ZonedTimestamp                        | TIMESTAMP: an instant                                       |
@@ -21,8 +21,9 @@ guessing. Conversions use integer arithmetic on proleptic Gregorian values and n
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import types as t
@@ -49,6 +50,8 @@ class Conversion:
     """None: the value is what it should be."""
     failed: Sql | None = None
     """None: cannot fail."""
+    bounded: Conversion | None = None
+    """Of a decimal that is kept as text: what it is where a table has it as a decimal."""
 
     def convert(self, path: str) -> str:
         """SQL of the converted value at ``path``."""
@@ -151,11 +154,11 @@ class TypeChoices:
     """Where a configuration may choose a type."""
 
     json: str = "string"
-    decimal_overflow: str = "quarantine"
+    decimal_overflow: str = "string"
 
 
 STRICT_TYPES = TypeChoices()
-"""JSON as text; a decimal that no Delta decimal holds goes to quarantine."""
+"""JSON as text; so is a decimal that no Delta decimal holds."""
 
 
 def conversion(
@@ -225,20 +228,38 @@ def without_null(schema: Any, *, where: str) -> Any:
     return others[0]
 
 
-def _decimal(schema: Mapping[str, Any], choices: TypeChoices) -> Conversion:
-    """Connect writes precision 64 where it knows none, and MySQL allows 65: beyond 38 digits the scale is kept and a value that does not
-    fit makes Spark's reader fail for that record, which then goes to quarantine; or the column becomes text. Nothing is rounded.
+def decimal_digits(schema: Mapping[str, Any]) -> int:
+    """The digits that a Decimal is declared with; Connect writes 64 where it knows none.
 
     Debezium's precise BIGINT UNSIGNED is a Decimal of scale 0 without a precision: twenty digits, where the source's type is told.
     """
-    scale = int(schema.get("scale", 0))
-    precision = int(schema["precision"])
     if schema.get("connect.parameters", {}).get("__debezium.source.column.type", "").upper().startswith("BIGINT UNSIGNED"):
-        precision = 20
-    if precision > DECIMAL_DIGITS_MAX and choices.decimal_overflow == "string":
-        return Conversion(t.StringType(), "bytes", lambda path: _decimal_text(path, scale))
-    precision = min(precision, DECIMAL_DIGITS_MAX)
-    return Conversion(t.DecimalType(precision, scale), {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale})
+        return 20
+    return int(schema["precision"])
+
+
+def _decimal(schema: Mapping[str, Any], choices: TypeChoices) -> Conversion:
+    """Of more than 38 declared digits (MySQL allows 65) the column is text, in which every value fits; or, if that is wanted or the table has it so, the
+    scale is kept and a value that does not fit goes to quarantine. Nothing is rounded. Where no precision is declared, 38 digits are taken to do.
+    """
+    scale, digits = int(schema.get("scale", 0)), decimal_digits(schema)
+    if digits <= DECIMAL_DIGITS_MAX:
+        return Conversion(t.DecimalType(digits, scale), {"type": "bytes", "logicalType": "decimal", "precision": digits, "scale": scale})
+    text = Conversion(t.StringType(), "bytes", lambda path: _decimal_text(path, scale))
+    if scale > DECIMAL_DIGITS_MAX:
+        return text
+    bounded = _checked(t.DecimalType(DECIMAL_DIGITS_MAX, scale), "bytes", lambda path: decimal_sql(path, DECIMAL_DIGITS_MAX, scale))
+    declared = "connect.decimal.precision" in schema.get("connect.parameters", {})
+    return replace(text, bounded=bounded) if declared and choices.decimal_overflow == "string" else bounded
+
+
+def decimal_sql(path: str, precision: int, scale: int) -> str:
+    """SQL of the decimal of big-endian two's complement bytes; NULL where it has too many digits. Spark reads them in Avro only, where ``bytes`` is its length
+    as a zigzag varint, then the bytes.
+    """
+    schema = json.dumps({"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale})
+    length = f"unhex(lpad(hex(2 * length({path})), 2, '0'))"
+    return f"from_avro(concat({length}, {path}), '{schema}', map('mode', 'PERMISSIVE'))"
 
 
 def _decimal_text(path: str, scale: int) -> str:
