@@ -27,9 +27,9 @@ def latest(rows: DataFrame, keys: Columns) -> DataFrame:
     return _highest(rows, keys, [SEQ1, SEQ2, OFFSET], [])
 
 
-def distinct(rows: DataFrame, keys: Columns) -> bool:
-    """Whether every key comes once. One group holds 64 neighbouring numbers, a bit for each, so dumps and inserts cost a few groups and hardly a shuffle.
-    False where no column of the key is a whole number: unknown.
+def distinct(rows: DataFrame, keys: Columns, *, where: str = _ROW) -> bool:
+    """Whether every key of the rows that meet the condition comes once. One group holds 64 neighbouring numbers, a bit for each, so dumps and inserts
+    cost a few groups and hardly a shuffle. False where no column of the key is a whole number: unknown.
     """
     number = next((name for name, kind in reversed(keys) if isinstance(kind, t.IntegralType)), None)
     if number is None:
@@ -37,7 +37,7 @@ def distinct(rows: DataFrame, keys: Columns) -> bool:
     others = [F.col(quote(name)) for name, _ in keys if name != number]
     near = F.shiftright(F.col(quote(number)).cast("long"), 6).alias("_dblog_near")
     bits = F.bit_or(F.expr(f"shiftleft(1L, CAST({quote(number)} & 63 AS INT))")).alias("_dblog_bits")
-    groups = rows.where(_ROW).groupBy(*others, near).agg(bits, F.count("*").alias("_dblog_n"))
+    groups = rows.where(where).groupBy(*others, near).agg(bits, F.count("*").alias("_dblog_n"))
     (again,) = groups.agg(F.sum(F.col("_dblog_n") - F.bit_count("_dblog_bits"))).collect()[0]
     return not again
 

@@ -84,6 +84,8 @@ class Target:
     """Columns that it is clustered by."""
     commits: int = 0
     """Since the last compaction."""
+    growing: bool = True
+    """Whether its last batch held nothing but new rows: then the next one is written as it is decoded (``modes/straight.py``)."""
     repeats: bool = False
     """Whether the last large batch had a key more than once: of the next one it is not asked first whether it has none."""
 

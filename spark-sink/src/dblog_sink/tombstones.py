@@ -89,6 +89,10 @@ class Tombstones:
         same_key = [F.col(quote(name)) == F.col(f"_dead_{n}") for n, name in enumerate(names)]
         return rows.join(later, [*same_key, ~not_older("", "_dead")], "left_anti")
 
+    def none_behind(self, oldest: Position) -> bool:
+        """Whether no truncate and no delete is known that came after this position: ``alive`` has nothing to look up."""
+        return (self.floor is None or oldest >= self.floor) and (self.last is None or oldest >= self.last)
+
     def later(self, session: SparkSession, first: Position) -> DataFrame | None:
         """Deletes at or after ``first``: key columns, position, time; None if there are none."""
         if self.last is None or first > self.last:

@@ -72,6 +72,19 @@ class Transaction:
 
         return "deletionVectors" in features and features <= _KNOWN_FEATURES and on(_ENABLED) and not on(_FEED)
 
+    @property
+    def mapped(self) -> bool:
+        """Whether columns have other names in the files, and in their statistics."""
+        mode = self.write.metadata().configuration().get("delta.columnMapping.mode")
+        return bool(mode.isDefined() and mode.get() != "none")
+
+    def thrown_away(self, actions: Any) -> None:
+        """Delete files that no commit names; what is left of them for whatever reason goes with the next VACUUM."""
+        log = self.log
+        files = log.dataPath().getFileSystem(log.newDeltaHadoopConf())
+        for n in range(actions.size()):
+            files.delete(actions.apply(n).absolutePath(log), False)
+
     def files(self, condition: Column | None) -> Any:
         """The files whose statistics admit the condition, all for None."""
         predicate = None if condition is None else resolved(self.session, self.path, condition)

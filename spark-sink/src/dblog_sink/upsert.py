@@ -9,8 +9,10 @@ in the JVM (DMLWithDeletionVectorsHelper, DeletionVectorBitmapGenerator), and th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from decimal import Decimal
 from functools import reduce
 from typing import Any
 
@@ -18,7 +20,8 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from dblog_sink.merge import Merged, Txn
+from dblog_sink.decode import SEQ1, SEQ2, Columns
+from dblog_sink.merge import KeyRange, Merged, Txn, bounded, within
 from dblog_sink.skipping import option, resolved, scala_seq
 from dblog_sink.transaction import Transaction, begun
 from dblog_sink.types import quote
@@ -90,6 +93,57 @@ def inserted(transaction: Transaction, rows: DataFrame, *, count: int, columns: 
     merged = Merged(_rows(actions), 0, 0)
     _committed(transaction, actions, merged, count=count, bounds=None, txn=txn)
     return merged
+
+
+def added(
+    session: SparkSession,
+    *,
+    path: str,
+    rows: DataFrame,
+    count: int,
+    keys: Columns,
+    columns: Sequence[str],
+    wanted: Callable[[tuple[int, int]], bool],
+    txn: Txn,
+) -> int | None:
+    """Append ``count`` ``rows``, one for each key, if no file of the table can hold one of their keys: how many that were, 0 if this batch was written before.
+
+    ``wanted`` is asked when they are written and before they are committed: whether they may be, given a position that none of them is before. None: they are
+    not in the table, for one of these reasons, and their files are gone again.
+    """
+    with begun(session, path) as own:
+        if own.has(txn.app_id, txn.version):
+            return 0
+        if not own.writable or own.mapped:
+            return None
+        actions = own.write.writeFiles(_laid(rows, columns, one_file=False)._jdf)  # noqa: SLF001
+        found = [json.loads(actions.apply(n).stats() or "{}", parse_float=Decimal) for n in range(actions.size())]
+        first = _least(found, (SEQ1, SEQ2))
+        alone = _rows(actions) == count and first is not None and wanted((first[SEQ1], first[SEQ2])) and _apart(own, found, keys)
+        if not alone:
+            own.thrown_away(actions)
+            return None
+        _committed(own, actions, Merged(count, 0, 0), count=count, bounds=None, txn=txn)
+        return count
+
+
+def _apart(transaction: Transaction, found: Sequence[Mapping[str, Any]], keys: Columns) -> bool:
+    """Whether no file of the table can hold a key of the files of which these are the statistics."""
+    names = [name for name, _ in bounded(keys)]
+    low, high = _least(found, names), _greatest(found, names)
+    if low is None or high is None:
+        return not transaction.files(None).nonEmpty()
+    return not transaction.files(within([KeyRange(low, high)], keys)).nonEmpty()
+
+
+def _least(found: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any] | None:
+    values = [one.get("minValues", {}) for one in found]
+    return {name: min(one[name] for one in values) for name in names} if all(set(names) <= one.keys() for one in values) else None
+
+
+def _greatest(found: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any] | None:
+    values = [one.get("maxValues", {}) for one in found]
+    return {name: max(one[name] for one in values) for name in names} if all(set(names) <= one.keys() for one in values) else None
 
 
 def _committed(transaction: Transaction, actions: Any, merged: Merged, *, count: int, bounds: Column | None, txn: Txn) -> None:

@@ -30,8 +30,8 @@ from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.observe.hidden import Hidden
 
 DatabaseCheck = Callable[[str, Settings, float, Abort], Sequence[str] | None]
-"""Given the flavor, the settings, a limit in seconds and what cuts its connections, connects and checks; gives warnings; raises ``ConfigError`` to name keys, else
-``DefiniteError`` or ``TransientError``."""
+"""Given the flavor, the settings, a limit in seconds and what cuts its connections, connects and checks; gives warnings; raises ``ConfigError`` to name
+keys, else ``DefiniteError`` or ``TransientError``."""
 
 ReachableCheck = Callable[[Settings, WorkerConfig, float], None]
 """Given the settings, the worker's and a limit in seconds, asks brokers and registry; raises ``ConfigError`` to name the keys of what does not answer."""

@@ -21,6 +21,7 @@ from dblog_sink.latest import SETTLED, distinct, latest, shared_keys, ties, with
 from dblog_sink.merge import around, delete, merge, not_older, rewrite, update, within
 from dblog_sink.modes import kept
 from dblog_sink.modes import rows as rows_of
+from dblog_sink.modes.straight import straight
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.session import MANY_ROWS
 from dblog_sink.tombstones import Tombstones
@@ -38,6 +39,8 @@ def apply(work: Work) -> Applied:
     assert work.tombstones is not None
     target, tombstones = work.target, work.tombstones
     applied = Applied(table=target.name, topic=work.topic, records=work.records)
+    if straight(work, tombstones, applied):
+        return applied
     rows, cached = _latest(decoded(work.raw, work.decoding), work)
     try:
         groups = rows_of.groups(rows, work)
@@ -54,6 +57,7 @@ def apply(work: Work) -> Applied:
         for frame in cached:
             frame.unpersist()
     applied.rows = target.rows
+    target.growing = applied.merged == 0 and applied.deletes == 0 and applied.bad == 0
     return applied
 
 
