@@ -205,6 +205,17 @@ def test_what_debezium_users_write_is_taken(key, value):
     assert errors(**{key: value}) == {}
 
 
+@pytest.mark.parametrize("store", ["database.ssl.truststore", "database.ssl.keystore"])
+def test_a_store_that_only_the_default_mode_would_not_use_is_refused_with_the_modes_that_do(store):
+    found = errors(options=MARIADB_OPTIONS, **{store: "/x/ca.pem"})
+
+    assert list(found) == [store]
+    assert all(word in found[store][0] for word in (store, "disable", "not be encrypted", "database.ssl.mode=verify-full"))
+    for mode in ("disable", "trust", "verify-ca"):
+        assert errors(options=MARIADB_OPTIONS, **{store: "/x/ca.pem", "database.ssl.mode": mode}) == {}
+    assert errors(options=MARIADB_OPTIONS, **{store: " "}) == {}
+
+
 @pytest.mark.parametrize("text", ["FAIL", "fail ", " Fail"])
 @pytest.mark.parametrize("key", ["event.processing.failure.handling.mode", "inconsistent.schema.handling.mode"])
 def test_a_choice_is_known_however_it_is_spelt(key, text):  # a task that compares it must not take it for "skip"

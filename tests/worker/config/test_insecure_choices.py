@@ -25,6 +25,18 @@ def test_the_modes_of_mariadb_are_known_too():
     assert not insecure_choices(MARIADB_OPTIONS, {**config, "database.ssl.mode": "disable"})
 
 
+@pytest.mark.parametrize(("options", "mode"), [(MARIADB_OPTIONS, "disable"), (MYSQL_OPTIONS, "Disabled")])
+@pytest.mark.parametrize("host", ["db.example", "localhost"])
+def test_a_store_beside_a_mode_without_tls_is_named(options, mode, host):
+    config = {"database.hostname": host, "database.ssl.mode": mode, "database.ssl.truststore": "/x/ca.pem"}
+
+    choice = insecure_choices(options, config)["database.ssl.mode"]
+
+    assert choice.reason == "the connection is not encrypted, and database.ssl.truststore not used"
+    assert len(choice.safer) == 2
+    assert not insecure_choices(options, {**config, "database.ssl.truststore": ""})
+
+
 @pytest.mark.parametrize(
     ("key", "value", "safer"),
     [

@@ -35,6 +35,7 @@ from dblog.config.options import (
     topic_name,
 )
 from dblog.config.topic_creation import check_topic_creation
+from dblog.config.unused_stores import MODE, refused_stores
 from dblog.errors import ConfigError
 
 CONNECTION = "Connection"
@@ -1296,6 +1297,9 @@ def check_connector(options: tuple[Option, ...], properties: Properties, *, show
         wrong = regexes(tuple(rule.columns.split(",")), {})
         if wrong is not None:
             errors.setdefault(rule.option, []).append(f"The '{rule.option}' value is invalid: {wrong}")
+    modes = [option.default for option in options if option.name == MODE]
+    for name, texts in refused_stores(properties, mode_default=modes[0] if modes else None).items():
+        errors.setdefault(name, []).extend(texts)
     for name, texts in check_topic_creation({k: v for k, v in properties.items() if v is not None}).items():
         errors.setdefault(name, []).extend(texts)
     return checked

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dblog.config.clients import CONNECTOR_CLIENTS
 from dblog.config.options import Option, raw_text
+from dblog.config.unused_stores import MODE, unused_stores
 
 _WORKER_CLIENTS = ("", "producer.", "consumer.", "admin.")
 _VERIFYING = ("verify_ca", "verify_identity", "verify-ca", "verify-full")
@@ -29,12 +30,15 @@ def insecure_choices(options: Iterable[Option], properties: Mapping[str, str | N
     """Those of a connector's configuration, by key. A default counts, for a connection does not ask who chose it."""
     declared = {option.name: option for option in options}
     found = {}
-    mode = declared.get("database.ssl.mode")
+    mode = declared.get(MODE)
+    if mode is not None and (stores := unused_stores(properties, mode_default=mode.default)):
+        reason = f"the connection is not encrypted, and {' and '.join(stores)} not used"
+        found[mode.name] = InsecureChoice(reason, _verifying(mode))
     if mode is not None and not _is_loopback(properties.get("database.hostname")):
         chosen = (raw_text(mode, properties) or "").strip().lower()
         if chosen in _HALF_MODES:
             reason = f"{chosen} does not check the server's certificate: whoever can change what passes can answer as the server"
-            found[mode.name] = InsecureChoice(reason, tuple(choice for choice in mode.choices if choice in _VERIFYING))
+            found[mode.name] = InsecureChoice(reason, _verifying(mode))
     retrieval = "driver.allowPublicKeyRetrieval"
     if _said(properties, retrieval) == "true":
         found[retrieval] = InsecureChoice("without TLS, whoever answers as the server gets the password with a key of its own", ("false",))
@@ -62,6 +66,10 @@ def _of_clients(properties: Mapping[str, str | None], prefixes: Iterable[str]) -
             reason = "a certificate of any host is taken for the broker's"
             found[identification] = InsecureChoice(reason, ("https",))
     return found
+
+
+def _verifying(mode: Option) -> tuple[str, ...]:
+    return tuple(choice for choice in mode.choices if choice in _VERIFYING)
 
 
 def _said(properties: Mapping[str, str | None], name: str) -> str | None:
