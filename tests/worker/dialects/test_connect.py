@@ -345,7 +345,7 @@ def test_preferred_leaves_it_to_the_server_disabled_does_without_and_others_are_
         (1130, "Host 'h' is not allowed to connect", DefiniteError, "include this machine"),
         (1129, "Host 'h' is blocked", DefiniteError, "FLUSH HOSTS"),
         (2059, "Authentication plugin", DefiniteError, "login method"),
-        (3159, "Connections using insecure transport are prohibited", DefiniteError, r"database\.ssl\.mode=preferred"),
+        (3159, "Connections using insecure transport are prohibited", DefiniteError, r"TLS only, and database\.ssl\.mode=preferred .*verify_identity"),
         (2013, "Lost connection", TransientError, "connection was lost"),
         (1053, "Server shutdown in progress", TransientError, "connection was lost"),
         (1927, "Connection was killed", TransientError, "connection was lost"),

@@ -98,7 +98,7 @@ def nothing_of_a_login(server: FalseServer) -> bool:
 
 @pytest.mark.parametrize("mode", STRICT)
 def test_a_server_without_tls_is_refused_before_anything_is_said(authority, mode):
-    with FalseServer() as server, pytest.raises(DefiniteError, match=rf"database\.ssl\.mode={mode}"):
+    with FalseServer() as server, pytest.raises(DefiniteError, match=rf"offers no TLS.* database\.ssl\.mode={mode}.*ssl_cert and ssl_key"):
         login(server, mode, authority)
 
     assert server.heard == []
@@ -118,17 +118,30 @@ def test_a_good_certificate_is_taken_and_the_login_is_encrypted(authority, mode)
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ({"since": NOW - 3 * DAY, "until": NOW - DAY}, "expired"),
-        ({"since": NOW + DAY, "until": NOW + 2 * DAY}, "not yet valid"),
-        ({"self_signed": True}, "self-signed"),
-        ({"purpose": ExtendedKeyUsageOID.CLIENT_AUTH}, "purpose"),
+        ({"since": NOW - 3 * DAY, "until": NOW - DAY}, "expired.*renew"),
+        ({"since": NOW + DAY, "until": NOW + 2 * DAY}, "not yet valid.*clock"),
+        ({"self_signed": True}, r"self-signed.*database\.ssl\.truststore"),
+        ({"purpose": ExtendedKeyUsageOID.CLIENT_AUTH}, "purpose.*made for servers"),
     ],
     ids=["expired", "not yet valid", "self-signed", "a client's"],
 )
 def test_a_certificate_at_fault_is_refused_by_the_modes_that_verify(authority, mode, fault, reason):
     with (
         FalseServer(tls=authority.server(**fault)) as server,
-        pytest.raises(DefiniteError, match=rf"certificate of 127\.0\.0\.1:{server.port} is not trusted .*{reason}"),
+        pytest.raises(DefiniteError, match=rf"certificate of 127\.0\.0\.1:{server.port} is not trusted .*{reason}") as caught,
+    ):
+        login(server, mode, authority)
+
+    assert "lower" not in str(caught.value)
+    assert nothing_of_a_login(server)
+
+
+@pytest.mark.parametrize("mode", VERIFYING)
+def test_a_certificate_of_a_foreign_authority_is_refused_and_the_remedy_is_the_truststore_alone(authority, tmp_path, mode):
+    (tmp_path / "foreign").mkdir()
+    with (
+        FalseServer(tls=Authority(tmp_path / "foreign").server()) as server,
+        pytest.raises(DefiniteError, match=r"is not trusted .*authority that signed it in database\.ssl\.truststore$"),
     ):
         login(server, mode, authority)
 
@@ -139,10 +152,16 @@ def test_a_certificate_at_fault_is_refused_by_the_modes_that_verify(authority, m
     "host", [x509.DNSName("127.0.0.1"), x509.DNSName("other.example"), x509.IPAddress(ipaddress.ip_address("127.0.0.2"))]
 )
 @pytest.mark.parametrize("mode", ["verify_identity", "verify-full"])
-def test_a_certificate_of_another_host_is_refused_where_the_identity_is_verified(authority, mode, host):
-    with FalseServer(tls=authority.server(host=host)) as server, pytest.raises(DefiniteError, match="is not trusted"):
+def test_a_certificate_of_another_host_is_refused_where_the_identity_is_verified_and_the_remedy_is_a_name(authority, mode, host):
+    with (
+        FalseServer(tls=authority.server(host=host)) as server,
+        pytest.raises(
+            DefiniteError, match=r"is for another host .*set database\.hostname .* certificate that holds '127\.0\.0\.1'"
+        ) as caught,
+    ):
         login(server, mode, authority)
 
+    assert not any(word in str(caught.value) for word in ("truststore", "lower", "ssl.mode"))
     assert nothing_of_a_login(server)
 
 

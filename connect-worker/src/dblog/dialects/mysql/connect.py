@@ -431,10 +431,16 @@ def meaning(code: int, text: str | None, settings: ConnectSettings, doing: str) 
             f"the server at {settings.address} asks user '{settings.user}' for a login method that is not supported (error {code}); "
             "use caching_sha2_password, mysql_native_password or ed25519 for this account"
         )
-    if code in (3159, 2026):
+    if code == 2026:  # noqa: PLR2004 - CR_SSL_CONNECTION_ERROR, PyMySQL's word for a greeting without TLS
         return DefiniteError(
-            f"the server at {settings.address} and database.ssl.mode={settings.ssl_mode} do not agree on TLS (error "
-            f"{code}); adapt the option"
+            f"the server at {settings.address} offers no TLS, which database.ssl.mode={settings.ssl_mode} asks for; turn it on there: ssl_cert and ssl_key in "
+            "the server's configuration, no skip_ssl, and a restart"
+        )
+    if code == 3159:  # noqa: PLR2004 - ER_SECURE_TRANSPORT_REQUIRED
+        strictest = "verify-full" if settings.ssl_mode == "disable" else "verify_identity"
+        return DefiniteError(
+            f"the server at {settings.address} takes connections with TLS only, and database.ssl.mode={settings.ssl_mode} makes none; set "
+            f"database.ssl.mode={strictest} and name the authority of its certificate in database.ssl.truststore"
         )
     if code in LOST:
         return TransientError(f"{where}: the connection was lost (error {code})")
@@ -493,13 +499,33 @@ def _parts(error: Exception) -> tuple[int, str]:
     return code, str(arguments[1]) if len(arguments) > 1 else ""
 
 
+_OTHER_HOST = (62, 64)
+_WRONG_TIME = (9, 10)
+_WRONG_PURPOSE = 26
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and _IP_ADDRESS_MISMATCH, _CERT_NOT_YET_VALID and _CERT_HAS_EXPIRED, _INVALID_PURPOSE."""
+
+
+def _certificate(error: ssl.SSLCertVerificationError, settings: ConnectSettings) -> DefiniteError:
+    """What helps depends on what was found: a weaker mode would take the certificate of just anybody, so it is never the remedy."""
+    code, reason = getattr(error, "verify_code", 0), getattr(error, "verify_message", "no reason given").rstrip(".")
+    if code in _OTHER_HOST:
+        return DefiniteError(
+            f"the certificate of {settings.address} is for another host ({reason}); set database.hostname to a name that the certificate holds, or give the "
+            f"server a certificate that holds '{settings.host}'"
+        )
+    if code in _WRONG_TIME:
+        remedy = "renew the server's certificate, or correct the clock of this machine"
+    elif code == _WRONG_PURPOSE:
+        remedy = "give the server a certificate that was made for servers"
+    else:
+        remedy = "name the authority that signed it in database.ssl.truststore"
+    return DefiniteError(f"the certificate of {settings.address} is not trusted ({reason}); {remedy}")
+
+
 def _network(error: BaseException, settings: ConnectSettings, *, again: bool) -> DblogError:
     match error:
         case ssl.SSLCertVerificationError():
-            return DefiniteError(
-                f"the certificate of {settings.address} is not trusted ({getattr(error, 'verify_message', 'no reason given')}); "
-                "name its authority in database.ssl.truststore, or lower database.ssl.mode"
-            )
+            return _certificate(error, settings)
         case ssl.SSLError() if not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
             return DefiniteError(
                 f"no TLS with {settings.address} ({getattr(error, 'reason', None)}); check database.ssl.mode and the stores"
