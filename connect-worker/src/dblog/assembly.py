@@ -20,6 +20,7 @@ from dblog.config.plugins import find_connector
 from dblog.config.worker import WorkerConfig
 from dblog.config.worker_file import WorkerFile
 from dblog.kafka.admin import TopicWanted, admin_client, ensure_topics, wait_for_brokers
+from dblog.kafka.failures import FailuresHeard
 from dblog.kafka.group import Membership
 from dblog.kafka.log import CompactedLog, LogRecord
 from dblog.kafka.othergroups import find_other_leader
@@ -78,8 +79,9 @@ def assemble(
         registry = RegistryStore(settings.text("dblog.registry.topic"), make_log)
 
     def prepare(stopped: threading.Event) -> str:
-        admin = admin_client(administration)
-        cluster_id = wait_for_brokers(admin, servers=",".join(settings.items_of("bootstrap.servers")), stopped=stopped)
+        heard = FailuresHeard()
+        admin = admin_client(administration, heard)
+        cluster_id = wait_for_brokers(admin, heard, servers=",".join(settings.items_of("bootstrap.servers")), stopped=stopped)
         if not stopped.is_set():
             create = settings.boolean("internal.topics.automatic.creation.enable")
             ensure_topics(admin, internal_topics(settings), create=create)

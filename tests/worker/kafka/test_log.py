@@ -8,6 +8,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.errors import DefiniteError, TransientError
 from dblog.kafka.admin import TopicWanted, ensure_topics, wait_for_brokers
+from dblog.kafka.failures import FailuresHeard
 from dblog.kafka.fenced import Write
 from dblog.kafka.log import CompactedLog, TopicReplacedError, UnreadableRecordError
 from dblog.observe.logs import configure_logs
@@ -308,7 +309,7 @@ def test_waiting_for_brokers_ends_when_told():
     stopped = threading.Event()
     waiting = threading.Thread(
         target=wait_for_brokers,
-        args=(AdminClient({"bootstrap.servers": "127.0.0.1:9", "log_level": 0}),),
+        args=(AdminClient({"bootstrap.servers": "127.0.0.1:9", "log_level": 0}), FailuresHeard()),
         kwargs={"servers": "127.0.0.1:9", "stopped": stopped},
     )
     waiting.start()

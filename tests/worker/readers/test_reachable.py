@@ -106,6 +106,21 @@ def test_a_wrong_login_of_the_brokers_is_an_answer_in_time_without_the_password(
     assert "canary-word" not in errors[BOOTSTRAP]
 
 
+@pytest.mark.parametrize(("protocol", "seen"), [("SSL", "a listener without TLS"), ("SASL_PLAINTEXT", "no login at this port")])
+def test_a_broker_that_speaks_another_protocol_is_not_taken_for_one_that_is_away(kafka, protocol, seen):
+    prefix = "schema.history.internal.producer."
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="canary-word";'
+
+    errors = errors_of(
+        kafka, **{f"{prefix}security.protocol": protocol, f"{prefix}sasl.mechanism": "PLAIN", f"{prefix}sasl.jaas.config": login}
+    )
+
+    assert set(errors) == {BOOTSTRAP}
+    assert f"the broker at {kafka.bootstrap}" in errors[BOOTSTRAP]
+    assert seen in errors[BOOTSTRAP]
+    assert f"security.protocol={protocol}" in errors[BOOTSTRAP]
+
+
 def test_brokers_of_a_configuration_get_none_of_the_workers_login(kafka):  # found behind number 1 of the worker's safety
     worker = read_worker_config(
         {

@@ -306,6 +306,16 @@ def test_a_request_that_waits_when_the_worker_stops_gets_503_and_the_log_stays_t
     assert took_s < 4
 
 
+def test_a_worker_whose_brokers_speak_another_protocol_says_which(kafka, own_folder, group):
+    worker = Worker(kafka, own_folder, group, **{"security.protocol": "SSL"})
+    worker.process._ready = lambda: "no broker answers; trying again" in (worker.log.read_text() if worker.log.exists() else "")
+
+    with worker:
+        log = worker.log.read_text()
+
+    assert f"the broker at {kafka.bootstrap} ends the TLS handshake, as a listener without TLS does; security.protocol=SSL" in log
+
+
 def test_a_worker_with_a_bad_properties_file_says_every_reason(kafka, own_folder, group):
     worker = Worker(kafka, own_folder, group, **{"offset.flush.interval.ms": "soon", "exactly.once.source.support": "enabled"})
 

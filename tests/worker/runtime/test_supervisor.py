@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import Batch, Headers, OffsetMap, Segment
 from dblog.observe.logs import TABLE
+from dblog.runtime import supervisor
 from dblog.runtime.control import Control
 from dblog.runtime.stop import LIMIT_S, Stop
 from dblog.runtime.supervisor import StartOrder, Supervisor
@@ -423,6 +424,25 @@ def test_a_stop_in_front_of_brokers_that_take_nothing_more_stores_what_they_had_
             os.kill(broker.process.pid, signal.SIGCONT)
     world.upto = 3
     assert world.stored() == [0, 3]
+
+
+@pytest.mark.parametrize(("protocol", "seen"), [("SSL", "a listener without TLS"), ("SASL_PLAINTEXT", "no login at this port")])
+def test_brokers_that_speak_another_protocol_are_what_a_task_waits_for(
+    world: World, monkeypatch: pytest.MonkeyPatch, protocol: str, seen: str
+) -> None:
+    monkeypatch.setattr(supervisor, "AWAY_REPORTED_S", 0.1)
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="canary-word";'
+    override = {"security.protocol": protocol, "sasl.mechanism": "PLAIN", "sasl.jaas.config": login}
+    world.start(**{f"producer.override.{key}": text for key, text in override.items()})
+
+    trace, until_s = "", time.monotonic() + 20
+    while seen not in trace and time.monotonic() < until_s:
+        trace = world.wait_state("RUNNING").get("trace") or ""
+
+    assert trace.startswith(f"Kafka acknowledges nothing (the broker at {world.kafka.bootstrap} ")
+    assert seen in trace
+    assert "canary" not in trace
+    world.stop()
 
 
 def test_a_record_that_is_too_large_names_topic_and_remedy(world: World) -> None:

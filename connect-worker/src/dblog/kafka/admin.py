@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
 
 from dblog.core.backoff import Backoff
 from dblog.errors import DefiniteError, TransientError
+from dblog.kafka.failures import FailuresHeard
 
 _log = structlog.get_logger("dblog.kafka.admin")
 
@@ -53,27 +54,31 @@ class TopicWanted:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def admin_client(settings: Mapping[str, str]) -> AdminClient:
-    """A client that keeps trying to reach the brokers."""
-    return AdminClient({"reconnect.backoff.max.ms": "2000", **settings, "log_level": "2"})
+def admin_client(settings: Mapping[str, str], heard: FailuresHeard) -> AdminClient:
+    """A client that keeps trying to reach the brokers; ``heard`` gets what it meets."""
+    return AdminClient({"reconnect.backoff.max.ms": "2000", **settings, "log_level": FailuresHeard.LEVEL}, logger=heard)
 
 
-def wait_for_brokers(client: AdminClient, *, servers: str, stopped: threading.Event, clock: Callable[[], float] = time.monotonic) -> str:
+def wait_for_brokers(
+    client: AdminClient, heard: FailuresHeard, *, servers: str, stopped: threading.Event, clock: Callable[[], float] = time.monotonic
+) -> str:
     """The cluster's id, as soon as a broker answers; until then one clear line at every other try. Empty when ``stopped`` was set."""
     failures = 0
     started_s = clock()
     while not stopped.is_set():
+        heard.forget()
         try:
             metadata = client.list_topics(timeout=_FIRST_CALL_S)
         except KafkaException as e:
             if stopped.is_set():
                 break
+            client.poll(0)  # hands the lines to heard
             failures += 1
             wait_s = _BACKOFF.delay_s(failures, chance=random.random())  # noqa: S311  jitter
             _log.warning(
                 "no broker answers; trying again",
                 bootstrap_servers=servers,
-                reason=str(e.args[0].str() if e.args else e),
+                reason=heard.reason() or str(e.args[0].str() if e.args else e),
                 for_s=round(clock() - started_s, 1),
                 next_try_s=round(wait_s, 1),
             )

@@ -8,6 +8,8 @@ import time
 
 import structlog
 
+from dblog.kafka.failures import explained
+
 _log = structlog.get_logger("dblog.kafka")
 
 _SAID_AGAIN_S = 60.0
@@ -46,4 +48,5 @@ class ClientLog:
                 self._said[kind] = said_s, held_back + 1
                 return
             self._said[kind] = now_s, 0
-        _log.warning("kafka client", client=self._what, reason=reason, **({"repeated": held_back} if held_back else {}))
+        more = {"means": sentence} if (sentence := explained(reason)) is not None else {}
+        _log.warning("kafka client", client=self._what, reason=reason, **more, **({"repeated": held_back} if held_back else {}))

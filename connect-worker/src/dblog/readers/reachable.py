@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from dblog.config.clients import beside, connector_client
@@ -21,6 +21,7 @@ from dblog.config.options import Settings
 from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.kafka.converters import AvroConverter, converter_of
+from dblog.kafka.failures import FailuresHeard
 from dblog.kafka.registry import LoginRefusedError, RegistryAccess
 
 _ASK_S = 1.0
@@ -68,26 +69,23 @@ def _brokers(settings: Settings, worker: WorkerConfig, limit_s: float) -> dict[s
     client = history_client(settings, worker)
     if client == worker.client_settings("producer"):
         return {}
-    down: list[str] = []
-
-    def on_error(error: KafkaError) -> None:
-        down.append(error.str())
-
-    connection: dict[str, Any] = {**client, "error_cb": on_error, "log_level": "2"}
+    heard = FailuresHeard()
+    connection: dict[str, Any] = {**client, "log_level": FailuresHeard.LEVEL}
     began_s = time.monotonic()
     try:
         with files_in_memory(connection) as ready:
-            admin = AdminClient(ready)
+            admin = AdminClient(ready, logger=heard)
     except KafkaException as e:
         return {_BOOTSTRAP: f"The connection of the schema history cannot be made: {e.args[0].str()}"}
     while True:
         try:
             admin.list_topics(timeout=_ASK_S)
         except KafkaException as e:
-            admin.poll(0)  # calls on_error
+            admin.poll(0)  # hands the lines to heard
             waited_s = time.monotonic() - began_s
-            if waited_s >= limit_s or (down and waited_s >= _REFUSED_S):
-                reason = down[-1] if down else e.args[0].str()
+            reason = heard.reason()
+            if waited_s >= limit_s or (reason is not None and waited_s >= _REFUSED_S):
+                reason = reason or e.args[0].str()
                 return {
                     _BOOTSTRAP: f"No broker of the schema history answers at {client['bootstrap.servers']}: {reason}. "
                     f"Check {_BOOTSTRAP}, and schema.history.internal.producer.* where the brokers want a login or TLS"

@@ -37,6 +37,7 @@ from dblog.config.worker import WorkerConfig, read_worker_config
 from dblog.core.backoff import Backoff
 from dblog.core.ledger import Ledger
 from dblog.errors import ConfigError, DblogError, DefiniteError, TransientError
+from dblog.kafka.failures import explained
 from dblog.kafka.producer import offset_producer, record_producer
 from dblog.kafka.topics import TopicCreator
 from dblog.model import Batch, Headers, OffsetMap
@@ -47,6 +48,16 @@ from dblog.runtime.policy import gave_up, trace_of
 from dblog.runtime.sender import Sender
 
 log = structlog.get_logger(__name__)
+
+_BROKERS_AWAY = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - librdkafka's local codes are spelled so
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._SSL,  # noqa: SLF001
+        KafkaError._AUTHENTICATION,  # noqa: SLF001
+    }
+)
 
 POLL_TIMEOUT_S = 0.02
 """An idle task looks for delivery callbacks and control messages this often."""
@@ -397,10 +408,14 @@ class Supervisor:
                     pass
 
     def _on_kafka_error(self, error: KafkaError) -> None:
-        if error.code() in {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}:  # noqa: SLF001 - librdkafka's local codes are spelled so
-            if self._brokers_away is None:
-                log.warning("Kafka is away; records wait in the queue", reason=error.str())
-            self._brokers_away = error.str()
+        if error.code() not in _BROKERS_AWAY:
+            return
+        reason = explained(error.str()) or error.str()
+        if self._brokers_away is None:
+            log.warning("Kafka is away; records wait in the queue", reason=reason)
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001  it follows the reason, and has none
+            return
+        self._brokers_away = reason
 
     def _send_metrics(self, run: _Run) -> None:
         numbers = run.task.metrics()

@@ -1,0 +1,96 @@
+"""Explains what librdkafka saw where no broker answered: a listener that speaks another protocol, a certificate, or a refused login.
+
+All of these end a connection, so a client that retries reports them as "Broker transport failure", as it does a broker that is down. Only its log lines tell
+them apart: by the address with the client's protocol, the reason, and the state that the connection was in. A broker's own words are not repeated.
+Source: librdkafka 2.16, rdkafka_transport.c, rdkafka_ssl.c and rdkafka_sasl.c; seen with Kafka's listeners of all four protocols.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+
+_LINE = re.compile(
+    r"(?:(?P<protocol>sasl_ssl|sasl_plaintext|ssl)://)?(?P<address>[^\s/]+:\d+)/\w+: (?P<what>.*) \(after \d+ms in state (?P<state>\w+)"
+)
+_MECHANISMS = re.compile(r"Unsupported SASL mechanism: broker's supported mechanisms: ([A-Z0-9-]{1,20}(?:, ?[A-Z0-9-]{1,20}){0,9}) ?$")
+_ALERT = re.compile(r"alert (?:bad )?certificate(?: required)?|alert handshake failure")
+
+
+def explained(line: str) -> str | None:
+    """One line, or an error's text, in one sentence with the remedy; None where librdkafka's words are as good."""
+    found = _LINE.search(line)
+    if found is None:
+        return None
+    protocol = (found["protocol"] or "plaintext").upper()
+    at, what, state = f"the broker at {found['address']}", found["what"], found["state"]
+    given = f"security.protocol={protocol}"
+    tls, sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
+    if "certificate verify failed" in what:
+        return (
+            f"the certificate of {at} is not trusted, or is for another host; name its authority in ssl.truststore.location (with ssl.truststore.type=PEM), "
+            "and the brokers by names that their certificates hold"
+        )
+    if _ALERT.search(what):
+        return f"{at} wants a certificate of the client, or another one; give it in ssl.keystore.location (with ssl.keystore.type=PEM)"
+    if state == "SSL_HANDSHAKE" and "SSL connection closed by peer" in what:
+        other = "SASL_PLAINTEXT" if sasl else "PLAINTEXT"
+        return f"{at} ends the TLS handshake, as a listener without TLS does; {given} wants TLS: set {other}, or name the port of a listener with TLS"
+    if "Request not valid in current SASL state" in what:
+        other = "SSL" if tls else "PLAINTEXT"
+        return f"{at} has no login at this port; {given} wants one: set {other}, or name the port of a listener with SASL"
+    if "mechanism handshake failed" in what:
+        offered = _MECHANISMS.search(what)
+        return f"{at} does not take this sasl.mechanism; " + (f"set {offered[1]}" if offered else "set one that its listener has")
+    if "SASL authentication error" in what:
+        return f"{at} refuses the login; correct sasl.jaas.config (or sasl.username and sasl.password) and sasl.mechanism"
+    if what.startswith("Disconnected") and state == "APIVERSION_QUERY" and not tls:
+        other = "SASL_SSL" if sasl else "SSL (with a login: SASL_SSL)"
+        return f"{at} ends the connection at the first request, as a listener with TLS does; {given} has no TLS: set {other}, or name the port of one without"
+    if what.startswith("Disconnected") and state == "UP" and not sasl:
+        other = "SASL_SSL" if tls else "SASL_PLAINTEXT"
+        return (
+            f"{at} ends the connection before it answers, as a listener does that wants a login; {given} has none: set {other} with sasl.mechanism and "
+            "sasl.jaas.config"
+        )
+    return None
+
+
+class FailuresHeard:
+    """The logger of a client that asks whether a broker answers, by the protocol that confluent-kafka calls; its ``log_level`` has to be 6.
+
+    An explained failure counts for more than others, since one listed server may be down and another one refuse.
+    """
+
+    LEVEL = "6"
+    """librdkafka's level of the line that a connection was closed, which a login or TLS that is missing looks like."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._explained: str | None = None
+        self._other: str | None = None
+
+    def log(self, _level: int, text: str, *args: object) -> None:
+        """One line of librdkafka."""
+        line = text % args if args else text
+        if not line.startswith("FAIL "):
+            return
+        with self._lock:
+            if (sentence := explained(line)) is not None:
+                self._explained = sentence
+            else:
+                self._other = _PREFIX.sub("", line)
+
+    def reason(self) -> str | None:
+        """Why nothing has answered so far; None when no connection has failed."""
+        with self._lock:
+            return self._explained or self._other
+
+    def forget(self) -> None:
+        """Begin again: what was wrong may be mended."""
+        with self._lock:
+            self._explained = self._other = None
+
+
+_PREFIX = re.compile(r"^[A-Z_]+ \[[^]]*\] (?:\[thrd:[^]]*\]: )?")
+"""As confluent-kafka hands a line to a logger: facility, client, thread."""
