@@ -159,12 +159,15 @@ def _configure_logs_of(texts: Mapping[str, str]) -> None:
     configure_logs(format=texts.get("dblog.log.format", "json"), level=texts.get("dblog.log.level", "INFO"))
 
 
-def _wrong_client_setting(error: BaseException) -> str:
+def _wrong_client_setting(worker: WorkerConfig, error: BaseException) -> str:
     """A setting of the worker's file that a Kafka client does not take; empty for any other error."""
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
+    from dblog.config.client_files import refused_file  # noqa: PLC0415
+
     if isinstance(error, KafkaException) and error.args[0].code() == KafkaError._INVALID_ARG:  # noqa: SLF001  spelled so
-        return f"a Kafka client cannot be made with the worker's properties: {error.args[0].str()}"
+        refusal = error.args[0].str()
+        return refused_file(worker, refusal) or f"a Kafka client cannot be made with the worker's properties: {refusal}"
     return ""
 
 
@@ -329,7 +332,7 @@ def _serve(
     asyncio.run(serve())
     if fatal:
         error = fatal[0]
-        wrong = _wrong_client_setting(error)
+        wrong = _wrong_client_setting(worker, error)
         if isinstance(error, DblogError) or wrong:
             log.error("worker ended", reason=wrong or str(error))
             typer.echo(HIDDEN_IN_LOG.out_of(f"dblog worker ended: {wrong or error}"), err=True)

@@ -24,8 +24,12 @@ WITHOUT_EFFECT = ("sasl.kerberos.kinit.cmd", "sasl.kerberos.keytab", "sasl.oauth
 
 
 def test_java_keystores_are_refused_and_pem_is_taken():
-    with pytest.raises(ConfigError, match="PEM"):
-        to_librdkafka({"ssl.truststore.location": "/x/trust.jks"})
+    for path, more, kind in (
+        ("/nowhere/x.pem", {}, "JKS, its default"),
+        ("/x/trust.p12", {"ssl.truststore.type": "PKCS12"}, "not PEM"),
+    ):
+        with pytest.raises(ConfigError, match=f"ssl.truststore.type is {kind}; .* set ssl.truststore.type=PEM"):
+            to_librdkafka({"ssl.truststore.location": path, **more})
     assert to_librdkafka({"ssl.truststore.location": "/x/ca.pem", "ssl.truststore.type": "PEM"}) == {"ssl.ca.location": "/x/ca.pem"}
     assert to_librdkafka({"ssl.endpoint.identification.algorithm": ""}) == {"ssl.endpoint.identification.algorithm": "none"}
 

@@ -328,6 +328,22 @@ def test_a_worker_with_a_bad_properties_file_says_every_reason(kafka, own_folder
     assert "Traceback" not in log
 
 
+def test_a_worker_whose_truststore_is_missing_ends_with_its_key_the_reason_and_the_remedy(kafka, own_folder, group):
+    truststore = {"security.protocol": "SSL", "ssl.truststore.location": "/nowhere/x.pem", "ssl.truststore.type": "PEM"}
+    worker = Worker(kafka, own_folder, group, **truststore)
+    worker.process._ready = lambda: False
+
+    with pytest.raises(StackError):
+        worker.process.start()
+
+    log = worker.log.read_text()
+    assert (
+        "dblog worker ended: ssl.truststore.location: the file /nowhere/x.pem cannot be used: No such file or directory; name a PEM file"
+        in log
+    )
+    assert "routines" not in log
+
+
 def test_a_port_in_use_is_said_in_one_line(kafka, own_folder, group, own_worker):
     second = Worker(kafka, own_folder, f"{group}-2", listeners=own_worker.url)
 

@@ -104,7 +104,12 @@ def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[s
             out[name] = text.strip() or "none"
         elif name == "ssl.truststore.location":
             if java.get("ssl.truststore.type", "JKS").strip().upper() != "PEM":
-                refused[name] = ["a Java truststore cannot be read; give PEM with ssl.truststore.type=PEM"]
+                kind = "not PEM" if "ssl.truststore.type" in java else "JKS, its default"
+                reason = (
+                    f"only PEM can be read, and ssl.truststore.type is {kind}; name a file of PEM certificates here and set ssl.truststore.type=PEM "
+                    "(keytool -exportcert -rfc writes a certificate of a Java store as PEM)"
+                )
+                refused[name] = [reason]
             out["ssl.ca.location"] = text
         elif name == "ssl.keystore.location" and java.get("ssl.keystore.type", "JKS").strip().upper() == "PEM":
             out["ssl.certificate.location"] = text
@@ -146,7 +151,7 @@ def connector_client(config: Mapping[str, str], prefix: str) -> dict[str, str | 
     """A connector's settings of one of its clients, in librdkafka's spelling, with the files that they name; ConfigError as above."""
     given = {name.removeprefix(prefix): text for name, text in config.items() if name.startswith(prefix)}
     settings: dict[str, str | NamedFile] = dict(to_librdkafka(given))
-    for key, store in _FILES.items():
+    for key, store in CLIENT_FILES.items():
         if (path := settings.get(key)) and path != "probe":
             settings[key] = NamedFile(
                 prefix + (key if key in given else store), str(path), "a PEM or PKCS12 file with certificates or a key"
@@ -154,7 +159,7 @@ def connector_client(config: Mapping[str, str], prefix: str) -> dict[str, str | 
     return settings
 
 
-_FILES = {
+CLIENT_FILES = {
     "ssl.ca.location": "ssl.truststore.location",
     "ssl.certificate.location": "ssl.keystore.location",
     "ssl.key.location": "ssl.keystore.location",
