@@ -302,9 +302,23 @@ def test_a_store_that_cannot_be_used_is_named_and_nothing_tells_why_but_the_log(
 
     assert len(texts) == 1
     text = texts.pop()
+    assert len(text) < 300
     assert all(word in text for word in ("PEM", f"{option}.password", "keytool -importkeystore", "regular file", "worker's log"))
     assert len(reasons) == len(paths)
-    assert {"it is a JKS store, which only Java reads", "it is no regular file", "No such file or directory"} <= set(reasons)
+    assert any(reason.startswith("it is a JKS store, which only Java reads; run keytool -importkeystore") for reason in reasons)
+    assert {"it is empty", "it is no regular file", "No such file or directory"} <= set(reasons)
+
+
+@pytest.mark.parametrize(("content", "reason"), [("", "it is empty"), ("\n \n", "it is empty"), ("key.pem", "it holds no certificate")])
+def test_a_truststore_without_certificates_is_told_by_the_log(stores, tmp_path, content, reason):
+    key, begin, _certificate = Path(stores["key.pem"]).read_text().partition("-----BEGIN CERTIFICATE-----")
+    assert begin
+    (tmp_path / "store.pem").write_text(key if content == "key.pem" else content)
+
+    with structlog.testing.capture_logs() as lines, pytest.raises(ConfigError):
+        connect._tls_arguments(replace(SETTINGS, ssl_mode="verify_ca", truststore=str(tmp_path / "store.pem")))
+
+    assert [line["reason"] for line in lines] == [reason]
 
 
 def test_a_keystore_without_a_key_is_told_by_the_log(stores):

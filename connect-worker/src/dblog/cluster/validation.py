@@ -6,11 +6,15 @@ runs in REST's worker threads and never in the herder's. No resolved secret leav
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import structlog
 
 from dblog.abort import Abort
 from dblog.cluster.requests import RequestError, bad_request
@@ -79,6 +83,10 @@ class Validator:
 
     def validate(self, properties: Properties) -> Validation:
         """Every message for a configuration; 400 for one without a known class."""
+        with _named(properties):
+            return self._validated(properties)
+
+    def _validated(self, properties: Properties) -> Validation:
         plugin = connector_of(properties)
         resolution = resolve(properties, self._providers)
         # Nulls are kept for the checks to complain about.
@@ -117,7 +125,8 @@ class Validator:
     def resolved(self, properties: Properties) -> tuple[dict[str, str], Callable[[str], str]]:
         """The configuration with its secrets, and what takes them out of a text again."""
         plugin = connector_of(properties)
-        resolution = resolve(properties, self._providers)
+        with _named(properties):
+            resolution = resolve(properties, self._providers)
         if resolution.errors:
             raise ConfigError({name: list(texts) for name, texts in resolution.errors.items()})
         values = {name: value for name in properties if (value := resolution.values.get(name)) is not None}
@@ -134,7 +143,7 @@ class Validator:
             except BaseException as e:  # noqa: BLE001  raised again by the request's thread
                 raised.append(e)
 
-        asking = threading.Thread(target=ask, name="reachable", daemon=True)
+        asking = threading.Thread(target=contextvars.copy_context().run, args=(ask,), name="reachable", daemon=True)
         asking.start()
         errors: dict[str, list[str]] = {}
         warnings: Sequence[str] = ()
@@ -173,6 +182,12 @@ class Validator:
         return {}, warnings or ()
 
 
+def _named(properties: Properties) -> AbstractContextManager[Any]:
+    """Lines of the log that are written meanwhile, in threads that are started too, have the connector's name."""
+    name = properties.get("name")
+    return structlog.contextvars.bound_contextvars(**({"connector": name} if name else {}))
+
+
 T = TypeVar("T")
 
 
@@ -197,7 +212,7 @@ def within_limit(work: Callable[[float, Abort], T], limit_s: float, *, late: str
         except BaseException as e:  # noqa: BLE001  raised again by the caller's thread
             raised.append(e)
 
-    thread = threading.Thread(target=run, name="within-limit", daemon=True)
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), name="within-limit", daemon=True)
     thread.start()
     thread.join(limit_s)
     if thread.is_alive():

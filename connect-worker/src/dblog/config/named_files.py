@@ -53,7 +53,7 @@ class NamedFile:
 
     def unusable(self, reason: str) -> ConfigError:
         """The error for whatever is wrong with the file or its content; ``reason`` goes to the log and nowhere else, unless the error is for the owner."""
-        wanted = f"{self.expected}, a regular file of at most {FILE_BYTES_MAX // 1024 // 1024} MiB that the worker may read"
+        wanted = f"{self.expected}, a readable regular file of at most {FILE_BYTES_MAX // 1024 // 1024} MiB"
         if self.for_owner:
             return ConfigError({self.named_by: [f"the file {self.path} cannot be used ({reason}): it has to be {wanted}"]})
         _log.warning("a file that a configuration names cannot be used", named_by=self.named_by, path=self.path, reason=reason)

@@ -7,6 +7,7 @@ of the configuration's) is not asked: the worker would not run without.
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from collections.abc import Callable
@@ -47,7 +48,12 @@ def check_reachable(settings: Settings, worker: WorkerConfig, *, limit_s: float)
         for key, text in found.items():
             errors.setdefault(key, []).append(text)
 
-    threads = [threading.Thread(target=note, args=(check,), name="reachable", daemon=True) for check in (_brokers, _registries)]
+    threads = [
+        threading.Thread(
+            target=contextvars.copy_context().run, args=(note, check), name="reachable", daemon=True
+        )  # lines of the log name the connector
+        for check in (_brokers, _registries)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -308,15 +308,16 @@ def _tls_arguments(settings: ConnectSettings) -> dict[str, Any]:
 
 
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
-_STORE = (
-    "a PEM file, or a PKCS12 store that opens with {option}.password, holding {content} (a JKS store becomes one by: "
-    "keytool -importkeystore -srckeystore OLD -destkeystore NEW -deststoretype PKCS12)"
-)
+_STORE = "{content} in PEM, or in a PKCS12 store that opens with {option}.password (keytool -importkeystore makes one of JKS)"
 
 
 def _pkcs12(data: bytes, password: str | None, file: NamedFile) -> pkcs12.PKCS12KeyAndCertificates:
     if data.startswith(_JKS_MAGIC):
-        raise file.unusable("it is a JKS store, which only Java reads")
+        raise file.unusable(
+            "it is a JKS store, which only Java reads; run keytool -importkeystore -srckeystore OLD -destkeystore NEW -deststoretype PKCS12"
+        )
+    if not data.strip():
+        raise file.unusable("it is empty")
     try:
         return pkcs12.load_pkcs12(data, password.encode() if password else None)
     except ValueError as e:
@@ -336,7 +337,7 @@ def _trusting(settings: ConnectSettings) -> ssl.SSLContext:
         store = _pkcs12(data, settings.truststore_password, file)
         found = [c.certificate for c in store.additional_certs] + ([store.cert.certificate] if store.cert else [])
         certificates = "".join(c.public_bytes(Encoding.PEM).decode() for c in found)
-    if not certificates:
+    if "CERTIFICATE-----" not in certificates:
         raise file.unusable("it holds no certificate")
     try:
         return ssl.create_default_context(cadata=certificates)
