@@ -5,10 +5,12 @@ import re
 import time
 
 import pytest
-from dblog.config.regex import LIST_CHARS_MAX, PATTERN_CHARS_MAX, Pattern, PatternError, any_of
+from dblog.config.connector import MYSQL_OPTIONS, check_connector
+from dblog.config.regex import LIST_CHARS_MAX, PATTERN_CHARS_MAX, Pattern, PatternError, any_of, as_written
 from dblog.core.selection import Selection
 from dblog.errors import ConfigError
 from dblog.model import TableId
+from support.worker import connector_config
 
 ATOMS = [
     "a",
@@ -163,7 +165,52 @@ def test_what_is_named_is_the_member_at_fault():
     with pytest.raises(ConfigError) as caught:
         Selection.from_settings({"table.include.list": r"shop\.a,shop\.(b,shop\.c"})
 
-    assert r"'shop\\.(b'" in caught.value.errors["table.include.list"][0]
+    assert r"'shop\.(b' is not" in caught.value.errors["table.include.list"][0]
+
+
+def test_a_pattern_is_shown_as_it_was_written_on_one_line_and_cut():
+    assert as_written(r"a\.b'\d") == r"'a\.b'\d'"
+    assert as_written("a\n\ud800\u2028") == r"'a\n\ud800\u2028'"
+    assert as_written("a" * 101) == f"'{'a' * 100}...'"
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        (r"c++", "write + without the + behind it"),
+        (r"a{2}+", "write {2}"),
+        (r"(?>a|ab)c", "write (?:...)"),
+        (r"(a)\1", "write out what it repeats"),
+        (r".*(?!a)b", r"as in shop\.(?!tmp_).*"),
+        (r"(?<=a)b+", r"as in shop\..*(?<!_tmp)"),
+        (r"(x(?=a))*b", "look around outside of it"),
+        (r"(?x)a b", "only i, m, s and u can"),
+        (r"a\Z", r"write \z, or nothing"),
+        (r"a{1,1001}", "write {1,}"),
+        (r"a{1001}", "write at most {1000}"),
+        ("*", r"write .* for any characters, or \* for the sign"),
+        ("(a", r"write \( for the sign"),
+        ("a)", r"write \) for the sign"),
+        ("[a", r"write \[ for the sign"),
+        ("a\\", r"write \\ for the sign"),
+        ("a{1", r"{2\,5}; write \{ for the sign"),
+        (r"\p{InGreek}", r"\p{IsGreek}"),
+    ],
+)
+def test_a_refusal_says_what_to_write_instead(text, remedy):
+    with pytest.raises(PatternError) as caught:
+        Pattern(text)
+
+    assert remedy in str(caught.value)
+
+
+def test_a_repetition_in_a_list_is_written_with_an_escaped_comma_as_the_refusal_says():
+    for key in ("table.include.list", "column.mask.with.3.chars"):
+        config = connector_config(name="a")
+        (message,) = check_connector(MYSQL_OPTIONS, config | {key: r"shop\.x{2,5}"}).errors[key]
+        assert r"'shop\.x{2' is not" in message
+        assert r"in a list, whose commas separate, {2\,5}" in message
+        assert check_connector(MYSQL_OPTIONS, config | {key: r"shop\.x{2\,5}"}).errors == {}
 
 
 BOMBS = [r"(a|aa)+!", r"(a+)+!", r"(a*)*b", r"(.*a){20}!", r"(a|a?)+!", r"(?!(a|aa)+!)(a|aa)+!", r"(\w+\w?)+!", r"a?" * 60 + "a" * 60 + "!"]

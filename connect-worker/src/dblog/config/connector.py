@@ -32,6 +32,7 @@ from dblog.config.options import (
     positive,
     positive_long,
     regexes,
+    split_list,
     topic_name,
 )
 from dblog.config.topic_creation import check_topic_creation
@@ -1294,7 +1295,7 @@ def check_connector(options: tuple[Option, ...], properties: Properties, *, show
     for name, texts in unlike.items():
         errors.setdefault(name, []).extend(f"The '{name}' value is invalid: {text}" for text in texts)
     for rule in rules:
-        wrong = regexes(tuple(rule.columns.split(",")), {})
+        wrong = regexes(split_list(rule.columns), {})
         if wrong is not None:
             errors.setdefault(rule.option, []).append(f"The '{rule.option}' value is invalid: {wrong}")
     modes = [option.default for option in options if option.name == MODE]

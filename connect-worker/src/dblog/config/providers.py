@@ -17,7 +17,7 @@ import structlog
 
 from dblog.config.named_files import NamedFile
 from dblog.config.properties import parse_properties
-from dblog.config.regex import Pattern, PatternError
+from dblog.config.regex import Pattern, PatternError, as_written
 from dblog.errors import ConfigError, DefiniteError
 
 _log = structlog.get_logger("dblog.config")
@@ -172,7 +172,9 @@ def build_providers(names: tuple[str, ...], properties: Mapping[str, str]) -> di
                 try:
                     built[name] = EnvProvider(Pattern(pattern) if pattern is not None else None)
                 except PatternError as e:
-                    errors[prefix + "param.allowlist.pattern"] = [f"{pattern!r} is not a regular expression that can be used: {e}"]
+                    errors[prefix + "param.allowlist.pattern"] = [
+                        f"{as_written(pattern or '')} is not a regular expression that can be used: {e}"
+                    ]
             case _:
                 known = ", ".join(c for c in _CLASSES if "." in c)
                 errors[prefix + "class"] = [f"Class {class_name or 'null'} could not be found; this worker has {known}."]

@@ -66,6 +66,12 @@ class Pattern:
         return any(all((each.fullmatch(text) is not None) is wanted for each, wanted in way) for way in self._ways)
 
 
+def as_written(text: str) -> str:
+    """A pattern for a message: its backslashes are not doubled, so that it can be looked for, and copied."""
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[:_SHOWN_CHARS])
+    return f"'{shown}{'...' if len(text) > _SHOWN_CHARS else ''}'"
+
+
 def any_of(texts: Iterable[str], *, ignore_case: bool) -> Callable[[str], bool]:
     """Whether the whole of a text matches one of the patterns: lists have thousands of members, so the plain ones are matched together.
 
@@ -92,7 +98,7 @@ def any_of(texts: Iterable[str], *, ignore_case: bool) -> Callable[[str], bool]:
             for way in ways:
                 _compiled(way.text, ignore_case=ignore_case)  # alone: what many of them make together is no error of one
         except PatternError as e:
-            raise PatternError(f"{text[:_SHOWN_CHARS]!r} is not a regular expression that can be used: {e}") from None
+            raise PatternError(f"{as_written(text)} is not a regular expression that can be used: {e}") from None
         held += (f"(?:{way.text})" for way in ways)
         held_chars += sum(len(way.text) for way in ways)
         if held_chars > _JOINED_CHARS:
@@ -144,7 +150,7 @@ def _ways_of(text: str) -> list[_Way]:
     reader = _Reader(text)
     sequences = reader.sequences()
     if reader.more():
-        raise PatternError("a closing parenthesis has no opening one")
+        raise PatternError("a closing parenthesis has no opening one; write \\) for the sign")
     flags = reader.flags
     ways = [_way(pieces) for pieces in _unwrapped(sequences)]
     return [_Way(flags + way.text, tuple(_Condition(flags + each.text, each.wanted) for each in way.conditions)) for way in ways]
@@ -187,7 +193,9 @@ class _Reader:
                 found.append([])
             elif (quantifier := self._quantifier()) is not None:
                 if not found[-1] or found[-1][-1].kind:
-                    raise PatternError(f"{quantifier} has nothing to repeat")
+                    raise PatternError(
+                        f"{quantifier} has nothing to repeat; write .{quantifier} for any characters, or \\{quantifier} for the sign"
+                    )
                 found[-1][-1] = _tempered(found[-1][-1], quantifier) or _repeated(found[-1][-1], quantifier)
             else:
                 found[-1].append(self._piece(depth))
@@ -207,10 +215,10 @@ class _Reader:
     def _group(self, depth: int) -> _Piece:
         opening = self._opening()
         if opening == "(?>":
-            raise PatternError("an atomic group (?>...) cannot be used in a pattern here")
+            raise PatternError("an atomic group (?>...) cannot be used in a pattern here; write (?:...)")
         flags = opening[2:].rstrip(":)") if opening.startswith("(?") and opening[2:3] not in ":<=!P" else ""
         if unknown := set(flags) - set("imsu-"):
-            raise PatternError(f"the flag {min(unknown)} of {opening} cannot be used in a pattern here")
+            raise PatternError(f"the flag {min(unknown)} of {opening} cannot be used in a pattern here; only i, m, s and u can")
         if opening.endswith(")") and opening != "(":
             if depth or self._at != len(opening):
                 raise PatternError(f"{opening} can be used at the beginning of a pattern only; write (?{flags}:...)")
@@ -218,7 +226,7 @@ class _Reader:
             return _Piece("", 0)
         sequences = self.sequences(depth + 1)
         if not self._takes(")"):
-            raise PatternError("an opening parenthesis has no closing one")
+            raise PatternError("an opening parenthesis has no closing one; write \\( for the sign")
         if any(piece.kind or piece.inside is not None for pieces in sequences for piece in pieces):
             if opening not in ("(", "(?:"):
                 raise PatternError(_AROUND_INSIDE)
@@ -245,13 +253,13 @@ class _Reader:
         if self._takes("<"):
             end = self._text.find(">", self._at)
             if end < 0 or not self._text[self._at : end].isalnum():
-                raise PatternError("a group's name is not closed, or has other signs than letters and digits")
+                raise PatternError("a group's name is not closed, or has other signs than letters and digits; write (?<name>...) or (...)")
             self._at = end + 1
             return self._text[start : self._at]
         while self.more() and (self._text[self._at].isalpha() or self._sees("-")):
             self._at += 1
         if not (self._takes(":") or self._takes(")")):
-            raise PatternError(f"{self._text[start : self._at + 1]} begins no group that is known")
+            raise PatternError(f"{self._text[start : self._at + 1]} begins no group that is known; write (?:...) or (...)")
         return self._text[start : self._at]
 
     def _class(self) -> str:
@@ -261,7 +269,7 @@ class _Reader:
         first = True
         while first or not self._takes("]"):
             if not self.more():
-                raise PatternError("a class [...] is not closed")
+                raise PatternError("a class [...] is not closed; write \\[ for the sign")
             if self._sees("["):
                 raise PatternError("a class inside a class cannot be used in a pattern here; write \\[ for a bracket")
             if self._takes("&&"):
@@ -272,7 +280,7 @@ class _Reader:
 
     def _escape(self, *, in_class: bool = False) -> _Piece:
         """What follows a backslash."""
-        letter = self._next("a pattern ends with a backslash")
+        letter = self._next("a pattern ends with a backslash; write \\\\ for the sign")
         if letter == "Q" and not in_class:
             return self._quoted()
         if letter in "pP":
@@ -286,7 +294,9 @@ class _Reader:
         if letter in "Az" and not in_class:
             return _Piece(f"\\{letter}", 0)
         if letter in "123456789k":
-            raise PatternError(f"the back reference \\{letter} cannot be used in a pattern here")
+            raise PatternError(
+                f"the back reference \\{letter} cannot be used in a pattern here; write out what it repeats, as in a_a|b_b for (a|b)_\\1"
+            )
         if letter in "dDwWSaftnr":
             return _Piece(f"\\{letter}", 1)
         return _Piece(self._character(letter), 1)
@@ -309,7 +319,12 @@ class _Reader:
             case "e":
                 return _literal("\x1b")
             case _ if letter.isascii() and letter.isalnum():
-                raise PatternError(f"\\{letter} cannot be used in a pattern here")
+                remedy = (
+                    "\\z, or nothing, for the whole name has to match"
+                    if letter == "Z"
+                    else "a backslash in front of signs and of known letters only"
+                )
+                raise PatternError(f"\\{letter} cannot be used in a pattern here; write {remedy}")
             case _:
                 return _literal(letter)
 
@@ -318,7 +333,7 @@ class _Reader:
         while len(digits) < most and self.more() and self._text[self._at] in "0123456789abcdefABCDEF"[: 8 if base == 8 else 22]:  # noqa: PLR2004
             digits += self._next()
         if len(digits) < least:
-            raise PatternError("an escape has too few digits")
+            raise PatternError("an escape has too few digits; write \\x41, \\u0041 or \\0101")
         return int(digits, base)
 
     def _property(self, letter: str, *, in_class: bool) -> str:
@@ -331,8 +346,10 @@ class _Reader:
             posix = _POSIX[name] if letter == "p" else _POSIX[name].replace("[:", "[:^")
             return posix if in_class else f"[{posix}]"
         name = name.removeprefix("Is")
-        if not name.isalpha():
-            raise PatternError(f"\\{letter}{{{name}}} cannot be used in a pattern here")
+        if not name.isalpha() or re.match("java|In[A-Z]", name):
+            raise PatternError(
+                f"\\{letter}{{{name}}} cannot be used in a pattern here; write a general category or a script, as in \\p{{Lu}} or \\p{{IsGreek}}"
+            )
         return f"\\{letter}{{{name}}}"
 
     def _quoted(self) -> _Piece:
@@ -350,15 +367,21 @@ class _Reader:
             inside = self._text[self._at : end] if end >= 0 else ""
             low, _comma, high = inside.partition(",")
             if not (low.isascii() and low.isdigit()) or (high and not (high.isascii() and high.isdigit())) or len(inside) > 20:  # noqa: PLR2004
-                raise PatternError("{ begins no repetition such as {2} or {2,5}; write \\{ for the sign")
+                raise PatternError(
+                    "{ begins no repetition such as {2} or, in a list, whose commas separate, {2\\,5}; write \\{ for the sign"
+                )
             if max(int(low), int(high or 0)) > _REPETITIONS_MAX:
-                raise PatternError(f"{{{inside}}} repeats more than {_REPETITIONS_MAX} times")
+                remedy = f"{{{low},}}" if int(low) <= _REPETITIONS_MAX else f"at most {{{_REPETITIONS_MAX}}}"
+                raise PatternError(f"{{{inside}}} repeats more than {_REPETITIONS_MAX} times; write {remedy}")
             self._at = end + 1
         elif not (self._takes("*") or self._takes("+") or self._takes("?")):
             return None
         end = self._at
         if self._takes("+"):
-            raise PatternError(f"the possessive quantifier {self._text[start : self._at]} cannot be used in a pattern here")
+            given = self._text[start : self._at]
+            raise PatternError(
+                f"the possessive quantifier {given} cannot be used in a pattern here; write {given[:-1]} without the + behind it"
+            )
         self._takes("?")  # as little as possible first: no difference to whether the whole matches
         # RE2 takes a number with a leading zero for plain text.
         return re.sub(r"\d+", lambda digits: str(int(digits[0])), self._text[start:end])
@@ -389,7 +412,7 @@ def _repeated(piece: _Piece, quantifier: str) -> _Piece:
     return _Piece(f"(?:{piece.text}){quantifier}", width)
 
 
-_AROUND_INSIDE = "looking around inside a group cannot be used in a pattern here"
+_AROUND_INSIDE = "looking around inside a group cannot be used in a pattern here; look around outside of it, as in shop\\.(?!tmp_).*"
 
 
 def _tempered(piece: _Piece, quantifier: str) -> _Piece | None:
@@ -397,7 +420,7 @@ def _tempered(piece: _Piece, quantifier: str) -> _Piece | None:
     match piece.inside:
         case [[_Piece(kind="lookahead", wanted=False) as unwanted, _Piece(text=".")]] if quantifier in ("*", "+"):
             if _compiled(unwanted.text, ignore_case=False).fullmatch("") is not None:
-                raise PatternError("(?!...) of nothing cannot be repeated in a pattern here")
+                raise PatternError("(?!...) of nothing cannot be repeated in a pattern here; write what may not follow")
             return _Piece(unwanted.text, None, kind="tempered", least=int(quantifier == "+"))
         case None:
             return None
@@ -431,7 +454,8 @@ def _way(pieces: list[_Piece]) -> _Way:
         distance = _width(pieces[:number] if ahead else pieces[number + 1 :])
         if distance is None or distance > _REPETITIONS_MAX:
             where = "in front of a lookahead" if ahead else "behind a lookbehind"
-            raise PatternError(f"what stands {where} has no fixed length, which cannot be used in a pattern here")
+            remedy = "put it behind a known beginning, as in shop\\.(?!tmp_).*" if ahead else "put it at the end, as in shop\\..*(?<!_tmp)"
+            raise PatternError(f"what stands {where} has no fixed length, which cannot be used in a pattern here; {remedy}")
         beside = f"(?s:.{{{distance}}})"
         if piece.kind == "tempered":
             if _width(pieces[number + 1 :]) != 0:

@@ -15,7 +15,7 @@ from typing import Any
 
 from dblog.codecs.rewrites import Cut, Hash, Mask, Rewrite
 from dblog.config.column_rules import column_rules
-from dblog.config.regex import Pattern, PatternError, any_of
+from dblog.config.regex import Pattern, PatternError, any_of, as_written
 from dblog.errors import ConfigError
 from dblog.model import Table, TableId
 
@@ -161,11 +161,13 @@ def key_rules(text: str | None) -> tuple[KeyRule, ...]:
         table, colon, columns = part.strip().rpartition(":")
         names = [n.strip() for n in columns.split(",") if n.strip()]
         if not colon or not table or not names:
-            raise ConfigError({"message.key.columns": [f"{part.strip()!r} has not the form <table regex>:<column>,<column>"]})
+            raise ConfigError({"message.key.columns": [f"{as_written(part.strip())} has not the form <table regex>:<column>,<column>"]})
         try:
             rules.append(KeyRule(Pattern(table.strip(), ignore_case=True), tuple(Pattern(n, ignore_case=True) for n in names)))
         except PatternError as e:
-            raise ConfigError({"message.key.columns": [f"{part.strip()!r} is not a regular expression: {e}"]}) from e
+            raise ConfigError(
+                {"message.key.columns": [f"{as_written(part.strip())} is not a regular expression that can be used: {e}"]}
+            ) from e
     return tuple(rules)
 
 
