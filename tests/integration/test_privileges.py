@@ -61,7 +61,7 @@ def test_every_privilege_that_is_missing_is_in_one_answer(source: Database, acco
     if named in ("table", "pattern"):
         follower.config.pop("database.include.list")
 
-    grants = grants_in(refused(follower).split(" The last one lets ")[0])
+    grants = grants_in(refused(follower).split("\nThe last one lets ")[0])
 
     who = f"'{account}'@'{source.host}'"
     select = {"database": f"`{database}`.*", "table": f"`{database}`.`t`", "pattern": f"`{database}`.*", "nothing": "*.*"}[named]
@@ -73,7 +73,7 @@ def test_every_privilege_that_is_missing_is_in_one_answer(source: Database, acco
     ]
     for missing in grants:
         execute(source, *(grant for grant in grants if grant != missing))
-        assert grants_in(refused(follower).split(" The last one lets ")[0]) == [missing]
+        assert grants_in(refused(follower).split("\nThe last one lets ")[0]) == [missing]
         execute(source, missing)
         for grant in grants:
             execute(source, grant.replace("GRANT", "REVOKE", 1).replace(" TO ", " FROM "))
@@ -176,7 +176,7 @@ def test_the_readme_lists_what_is_asked_for(source: Database, account: str) -> N
 
     asked = [
         grant.replace(f"'{account}'@'{source.host}'", "'dblog'@'%'")
-        for grant in grants_in(refused(follower).split(" The last one lets ")[0])
+        for grant in grants_in(refused(follower).split("\nThe last one lets ")[0])
     ]
 
     told = grants_in(README.read_text(encoding="utf-8"))

@@ -213,6 +213,30 @@ def test_missing_privileges_are_all_named_with_grants_that_help(source, admin, a
     rich.close()
 
 
+def test_the_statements_of_an_answer_stand_on_lines_of_their_own_and_run_as_they_are(source, admin, account, database, session):
+    for number in range(22):
+        admin(f"CREATE TABLE {database}.t{number} (id INT PRIMARY KEY)")
+    marks = TableId(f"marks_{uuid.uuid4().hex[:8]}", "watermark")
+    tables = session.read_catalog(lambda id_: id_.database == database)
+    poor = open_session(source, user=account, password="secret")
+
+    with pytest.raises(DefiniteError) as caught:
+        poor.check(server_id=SERVER_ID, tables=tables, marks=marks)
+
+    poor.close()
+    head, *lines = str(caught.value).splitlines()
+    assert head.endswith("lacks privileges; run there:")
+    prose = [line for line in lines if not line.endswith(";")]
+    assert [line.partition(" ")[0] for line in prose] == ["The", "Of"]
+    assert prose[1] == "Of 22 tables that it may not read, 20 are named; for all of them run:"
+    for statement in (each for line in lines if line not in prose for each in line.rstrip(";").split("; ")):
+        admin(statement)
+    rich = open_session(source, user=account, password="secret")
+    rich.check(server_id=SERVER_ID, tables=tables, marks=marks)
+    rich.close()
+    admin(f"DROP DATABASE {marks.database}")
+
+
 def test_select_on_some_columns_only_is_not_enough(source, admin, account, database, session):
     admin(f"CREATE TABLE {database}.t (id INT PRIMARY KEY, v INT)")
     tables = session.read_catalog(lambda id_: id_.database == database)
@@ -235,7 +259,7 @@ def test_a_watermark_table_that_may_not_be_made_is_answered_with_statements_that
         poor.check(server_id=SERVER_ID, marks=marks)
 
     poor.close()
-    before, after = str(caught.value).split("or create it for the connector: ")
+    before, after = str(caught.value).split("or create it for the connector:\n")
     for statement in grants_in(before) if way == "grant" else after.split("; "):
         admin(statement)
     rich = open_session(source, user=account, password="secret")

@@ -48,16 +48,23 @@ def check(
     unmatched = describe_unmatched(session, named, [table.id for table in tables])
     lacking: list[str] = []
     lacking += _log_privileges(session, user, server_id)
-    lacking += _select_privileges(session, user, tables)
+    unreadable = _select_privileges(session, user, tables)
+    lacking += unreadable[:TABLES_NAMED_MAX]
     unseen = _unseen_privileges(session, user, named, [table.id for table in tables])
     lacking += unseen
     lacks_marks = marks is not None and not _may_use_marks(session, marks)
     if marks is not None and lacks_marks:
         lacking.append(sql.grant_marks(marks, user))
     if lacking:
-        message = f"the account {user} at {address} lacks privileges; run there: {' '.join(dict.fromkeys(lacking))}"
+        # Statements stand on lines of their own, to be copied; what is said of them does not stand between them.
+        message = "\n".join([f"the account {user} at {address} lacks privileges; run there:", *dict.fromkeys(lacking)])
         if marks is not None and lacks_marks:
-            message += f" The last one lets it make the watermark table {marks}; grant that, or create it for the connector: {sql.setup_marks(marks, user)}"
+            message += f"\nThe last one lets it make the watermark table {marks}; grant that, or create it for the connector:\n{sql.setup_marks(marks, user)}"
+        if len(unreadable) > TABLES_NAMED_MAX:
+            message += (
+                f"\nOf {len(unreadable)} tables that it may not read, {TABLES_NAMED_MAX} are named; for all of them run:\n"
+                f"{sql.grant_global('SELECT', user)}"
+            )
         if unseen and unmatched:
             # The server says the same of what is hidden and of what is not there.
             message = f"{'; '.join(unmatched)}. If the names are right, {message}"
@@ -207,8 +214,6 @@ def _select_privileges(session: Session, user: str, tables: Iterable[Table]) -> 
                 session.query(sql.readable(table), doing=f"reading {table.id}")
             except PrivilegeError:
                 lacking.append(sql.grant_select(table.id, user))
-    if len(lacking) > TABLES_NAMED_MAX:
-        return [*lacking[:TABLES_NAMED_MAX], f"(and {len(lacking) - TABLES_NAMED_MAX} more tables: or {sql.grant_global('SELECT', user)})"]
     return lacking
 
 
