@@ -458,6 +458,7 @@ def test_a_record_that_is_too_large_names_topic_and_remedy(world: World) -> None
 
     assert world.topic in failed["trace"]
     assert "producer.override.max.request.size" in failed["trace"]
+    assert failed["trace"].endswith("POST /connectors/c/restart?includeTasks=true&onlyFailed=true")
 
 
 def test_a_client_setting_that_loads_code_fails_the_task_before_any_client_is_made(world: World) -> None:

@@ -7,6 +7,7 @@ ours), because there it is the only clue.
 from __future__ import annotations
 
 import traceback
+from urllib.parse import quote
 
 from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.observe.logs import shortened
@@ -23,15 +24,20 @@ def trace_of(error: BaseException) -> str:
         lines = [f"{type(error).__name__}: {error}"]
         cause = error.__cause__
         while cause is not None:
+            # A library's error has words that may hold data, so only its class could be shown, which says less than the sentence made of it.
             if isinstance(cause, DblogError):
                 told = str(cause) in lines[-1]
                 lines.append(f"Caused by: {type(cause).__name__}" + ("" if told else f": {cause}"))
-            else:
-                lines.append(f"Caused by: {type(cause).__module__}.{type(cause).__name__}")
             cause = cause.__cause__
         return "\n".join(lines)
     text = shortened("".join(traceback.format_exception(error)))
     return f"Unexpected {type(error).__name__}: this is a bug in dblog, please report it with this trace.\n{text}"
+
+
+def failed_trace(error: BaseException, connector: str) -> str:
+    """The trace of a task that is FAILED: what happened first, as tools read it, and last how the task is started again."""
+    name = quote(connector, safe="")
+    return f"{trace_of(error).rstrip()}\nOnce the cause is gone: POST /connectors/{name}/restart?includeTasks=true&onlyFailed=true"
 
 
 def gave_up(error: TransientError, *, tries: int, waited_s: float) -> DefiniteError:

@@ -44,7 +44,7 @@ from dblog.model import Batch, Headers, OffsetMap
 from dblog.ports import OffsetFold
 from dblog.runtime.control import Control
 from dblog.runtime.offsets import OffsetWriter
-from dblog.runtime.policy import gave_up, trace_of
+from dblog.runtime.policy import failed_trace, gave_up, trace_of
 from dblog.runtime.sender import Sender
 
 log = structlog.get_logger(__name__)
@@ -179,7 +179,7 @@ class Supervisor:
             self._run_with_retries(order)
         except Exception as e:  # noqa: BLE001 - the edge of the task: every error becomes its state
             log.error("task failed", reason=trace_of(e))
-            self._state("FAILED", trace_of(e))
+            self._state("FAILED", failed_trace(e, order.connector))
             return 1
         self._state("STOPPED")
         return 0
