@@ -4,7 +4,7 @@ import base64
 
 import pytest
 from dblog.config.jaas import JaasError, parse_entries, parse_modules
-from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG, Logins, read_logins
+from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG, Logins, Refusal, read_logins
 from dblog.config.properties import parse_properties
 from dblog.config.worker import is_loopback, read_worker_config
 from dblog.errors import ConfigError
@@ -104,8 +104,8 @@ def test_users_come_from_the_file_that_the_login_configuration_names(tmp_path): 
         read_logins(by_variable, {"KAFKA_OPTS": f'-Xmx1g "-Djava.security.auth.login.config={jaas}" -Dx=y'}),
     ):
         assert logins is not None
-        assert logins.allows(header("ann", "s3cret"))
-        assert logins.allows(header("bob", "with blank and: colon").replace("Basic", "bASIC"))
+        assert logins.refusal(header("ann", "s3cret")) is None
+        assert logins.refusal(header("bob", "with blank and: colon").replace("Basic", "bASIC")) is None
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o400, False), (0o700, False), (0o640, True), (0o644, True), (0o604, True)])
@@ -119,7 +119,7 @@ def test_a_file_of_users_that_others_may_read_is_warned_of_once_and_taken(tmp_pa
         logins = read_logins(settings_of(**{"rest.extension.classes": BASIC_AUTH_EXTENSION, LOGIN_CONFIG: str(tmp_path / "jaas")}), {})
 
     assert logins is not None
-    assert logins.allows(header("ann", "s3cret"))
+    assert logins.refusal(header("ann", "s3cret")) is None
     expected = {"event": "other accounts of this machine may read the passwords of the rest interface", "log_level": "warning", "file": str(users),
                 "mode": f"{mode:04o}", "remedy": f"chmod 600 {users}"}  # fmt: skip
     assert lines == [expected] * warned
@@ -134,7 +134,23 @@ def test_a_file_of_users_that_others_may_read_is_warned_of_once_and_taken(tmp_pa
     ],
 )  # fmt: skip
 def test_whoever_is_none_of_them_is_not_let_in(given):  # number 8
-    assert not Logins({"ann": "s3cret"}).allows(given)
+    assert Logins({"ann": "s3cret"}).refusal(given) is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        ("", Refusal.NONE_GIVEN),
+        ("Bearer s3cret", Refusal.UNREADABLE),
+        ("Basic ann:s3cret", Refusal.UNREADABLE),
+        ("Basic " + base64.b64encode(b"ann").decode(), Refusal.UNREADABLE),
+        (header("bob", "s3cret"), Refusal.NO_SUCH_USER),
+        (header("ann", "s3cret2"), Refusal.WRONG_PASSWORD),
+        (header("ann", "s3cret"), None),
+    ],
+)
+def test_the_owner_is_told_a_user_that_there_is_not_from_a_wrong_password(given, refusal):
+    assert Logins({"ann": "s3cret"}).refusal(given) is refusal
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,17 @@
 """A worker that asks for a login, and its second listener that only reads."""
 
+import asyncio
+import base64
 import json
+import re
+import time
 
 import httpx
 import pytest
-from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG
+from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG, Logins
+from dblog.rest.login import Login
 from stack.process import free_port
+from structlog.testing import capture_logs
 from support.worker import Worker, connector_config, running_worker
 
 MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
@@ -112,7 +118,30 @@ def test_the_second_listener_changes_nothing_and_shows_no_configuration_to_anybo
     assert not any("sesame-open" in reader.get(path).text for path in (*READS, *SHOWING))
 
 
-def test_a_refused_login_is_one_line_of_the_log_and_no_name(locked):
+def test_refused_logins_are_few_lines_of_the_log_that_say_why_and_no_name(monkeypatch):
+    app = Login(_nothing, logins=Logins({"ann": "s3cret"}), own_token="")
+    clock_s = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock_s[0])
+
+    async def ask():
+        for given in ["", *(header(name, "my-pass-word") for name in ("my-user\n", "ann", "ann", "nobody"))]:
+            headers = [(b"authorization", given.encode())] if given else []
+            scope = {"type": "http", "path": "/connectors", "method": "GET", "headers": headers, "client": ("10.0.0.7", 1)}
+            await app(scope, _nothing, _nothing)
+
+    with capture_logs() as lines:
+        asyncio.run(ask())
+        clock_s[0] += 11
+        asyncio.run(ask())
+
+    line = {"event": "logins refused", "log_level": "warning", "last_client": "10.0.0.7"}
+    assert lines == [
+        line | {"since_last_line": 1, "reasons": "no login: 1"},
+        line | {"since_last_line": 5, "reasons": "no login: 1, no such user: 2, wrong password: 2"},
+    ]
+
+
+def test_a_worker_counts_refused_logins_and_shows_no_name(locked):
     worker, _ = locked
     for number in range(50):
         httpx.get(worker.url + "/connectors", auth=("my-pass-word", f"{number}"))
@@ -120,6 +149,15 @@ def test_a_refused_login_is_one_line_of_the_log_and_no_name(locked):
     log = worker.log.read_text()
     assert 1 <= log.count("logins refused") < 20
     assert "my-pass-word" not in log
+    assert re.search(r"since_last_line=\d+ reasons=[a-z ]+: \d", log)
+
+
+async def _nothing(*_):
+    return None
+
+
+def header(user, password):
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])  # noqa: S104  that is the point

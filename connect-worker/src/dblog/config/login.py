@@ -14,6 +14,7 @@ import hmac
 import shlex
 import stat
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 
 import structlog
@@ -34,23 +35,39 @@ _SYSTEM_PROPERTY = "-Djava.security.auth.login.config="
 _EXAMPLE = f'{_ENTRY} {{ {_MODULE} required file="/path/users.properties"; }};'
 
 
+class Refusal(StrEnum):
+    """Why a login is refused: for the worker's log, and never for its client."""
+
+    NONE_GIVEN = "no login"
+    UNREADABLE = "not a basic login"
+    NO_SUCH_USER = "no such user"
+    WRONG_PASSWORD = "wrong password"  # noqa: S105  a reason
+
+
 class Logins:
     """The users and their passwords."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._digests = {user: _digest(password) for user, password in passwords.items()}
 
-    def allows(self, authorization: str) -> bool:
-        """Whether the header ``Authorization`` has a user's name and password. Takes as long for a user that there is not."""
+    def refusal(self, authorization: str) -> Refusal | None:
+        """Why the header ``Authorization`` lets nobody in; None if it has a user's name and password. Takes as long for a user that there is not."""
         scheme, _, encoded = authorization.strip().partition(" ")
+        if not scheme:
+            return Refusal.NONE_GIVEN
         if scheme.lower() != "basic":
-            return False
+            return Refusal.UNREADABLE
         try:
             user, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
         except (binascii.Error, ValueError):
-            return False
+            return Refusal.UNREADABLE
         known = self._digests.get(user)
-        return hmac.compare_digest(known or _NOBODY, _digest(password)) and known is not None and bool(colon)
+        right = hmac.compare_digest(known or _NOBODY, _digest(password))
+        if not colon:
+            return Refusal.UNREADABLE
+        if known is None:
+            return Refusal.NO_SUCH_USER
+        return None if right else Refusal.WRONG_PASSWORD
 
 
 def _digest(password: str) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import time
+from collections import Counter
 from http import HTTPStatus
 
 import structlog
@@ -14,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dblog.config.login import Logins
+from dblog.config.login import Logins, Refusal
 from dblog.rest.api import CONNECT_PATHS, error
 
 _log = structlog.get_logger("dblog.rest")
@@ -29,30 +30,34 @@ class Login:
         self._app = app
         self._logins = logins
         self._own = f"Bearer {own_token}" if own_token else ""
-        self._refused = 0
+        self._refused: Counter[Refusal] = Counter()
         self._logged_s = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] == "/health" or self._may(scope):
+        if scope["type"] != "http" or scope["path"] == "/health" or (refusal := self._refusal(scope)) is None:
             await self._app(scope, receive, send)
             return
-        self._log(scope)
+        self._log(scope, refusal)
         await _unauthorized(scope)(scope, receive, send)
 
-    def _may(self, scope: Scope) -> bool:
+    def _refusal(self, scope: Scope) -> Refusal | None:
         given = Headers(scope=scope).get("authorization", "")
         if self._own and not _of_connect(scope) and hmac.compare_digest(given.encode(), self._own.encode()):
-            return True
-        return self._logins.allows(given)
+            return None
+        return self._logins.refusal(given)
 
-    def _log(self, scope: Scope) -> None:
-        """Now and then: whoever tries passwords must not fill the log. The name that was tried may be a password by mistake, and is not shown."""
-        self._refused += 1
+    def _log(self, scope: Scope, refusal: Refusal) -> None:
+        """Now and then, with how many for which reason: whoever tries passwords must not fill the log. A stranger gives the name that was tried, it may be a
+        password by mistake, and it is not shown.
+        """
+        self._refused[refusal] += 1
         now_s = time.monotonic()
         if not self._logged_s or now_s - self._logged_s >= _LOGGED_AGAIN_S:
             self._logged_s = now_s
-            _log.warning("logins refused", last_client=(scope.get("client") or ("?",))[0], since_last_line=self._refused)
-            self._refused = 0
+            reasons = ", ".join(f"{reason.value}: {self._refused[reason]}" for reason in Refusal if self._refused[reason])
+            client = (scope.get("client") or ("?",))[0]
+            _log.warning("logins refused", last_client=client, since_last_line=self._refused.total(), reasons=reasons)
+            self._refused.clear()
 
 
 def _unauthorized(scope: Scope) -> Response:
