@@ -160,7 +160,7 @@ def header(user, password):
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])  # noqa: S104  that is the point
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True), ("", True)])  # noqa: S104  that is the point
 def test_a_worker_that_is_open_beyond_its_machine_says_so_once(kafka, own_folder, host, warned):  # number 8
     worker = Worker(kafka, own_folder, own_folder.name, **{"rest.advertised.host.name": "127.0.0.1"})
     worker.properties["listeners"] = f"http://{host}:{worker.port}"
