@@ -103,11 +103,10 @@ def explain_ddl(
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Print what a DDL statement would do to records, registry and Delta table, without running it."""
-    from dblog.explained import ExplainError, ask, lines_of  # noqa: PLC0415
+    from dblog.explained import LOGIN_VARIABLE, ExplainError, ask, lines_of, login_of  # noqa: PLC0415
 
     try:
-        user, colon, password = os.environ.get("DBLOG_REST_LOGIN", "").partition(":")
-        answer = ask(url, connector, statement, database, login=(user, password) if colon else None)
+        answer = ask(url, connector, statement, database, login=login_of(os.environ.get(LOGIN_VARIABLE, "")))
     except ExplainError as e:
         typer.echo(str(e), err=True)
         raise typer.Exit(1) from None

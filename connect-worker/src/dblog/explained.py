@@ -10,10 +10,21 @@ from urllib.parse import quote
 import httpx
 
 TIMEOUT_S = 120.0
+LOGIN_VARIABLE = "DBLOG_REST_LOGIN"
 
 
 class ExplainError(Exception):
     """No answer; the text says why and what to do."""
+
+
+def login_of(text: str) -> tuple[str, str] | None:
+    """User and password of the variable's text, None when it is empty. ExplainError, without the text, when it has not both."""
+    user, colon, password = text.partition(":")
+    if text and not (user and colon):
+        raise ExplainError(
+            f"the environment variable {LOGIN_VARIABLE} has no user and colon in front of the password; write it as user:password"
+        )
+    return (user, password) if text else None
 
 
 def ask(url: str, connector: str, statement: str, database: str | None, *, login: tuple[str, str] | None = None) -> dict[str, Any]:
@@ -25,7 +36,7 @@ def ask(url: str, connector: str, statement: str, database: str | None, *, login
         raise ExplainError(f"no worker answers at {url} ({type(e).__name__}); start one, or name its address with --url") from e
     if response.status_code == HTTPStatus.UNAUTHORIZED:
         raise ExplainError(
-            f"the worker at {url} wants a login, or another one; put user:password into the environment variable DBLOG_REST_LOGIN"
+            f"the worker at {url} wants a login, or another one; put user:password into the environment variable {LOGIN_VARIABLE}"
         )
     try:
         answer = response.json()

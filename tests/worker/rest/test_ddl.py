@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from dblog.cli import app
 from dblog.core.timeline import Database, Timeline
 from dblog.readers.history import SchemaHistory
 from dblog.readers.history_topic import KafkaHistoryLog
 from dblog.rest.ddl import STATEMENT_CHARACTERS_MAX
 from stack.process import free_port
 from support.false_server import FalseServer
+from typer.testing import CliRunner
 
 
 def explained(worker, name, statement):
@@ -31,6 +33,19 @@ def test_no_statement_is_the_clients_fault(worker, statement):
 
     assert answer.status_code == 400, answer.text
     assert '"statement"' in answer.json()["message"]
+
+
+@pytest.mark.parametrize("login", ["canary-sings", ":canary-sings"])
+def test_a_login_that_is_not_written_as_user_and_password_is_said_before_anybody_is_asked(monkeypatch, login):
+    monkeypatch.setenv("DBLOG_REST_LOGIN", login)
+
+    ended = CliRunner().invoke(app, ["ddl", "explain", "--connector", "a", "--url", "http://127.0.0.1:9", "DROP TABLE t"])
+
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert (
+        ended.stderr
+        == "the environment variable DBLOG_REST_LOGIN has no user and colon in front of the password; write it as user:password\n"
+    )
 
 
 def with_history(worker, kafka, name: str, port: int, *, known: bool = True) -> None:
