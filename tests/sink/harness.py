@@ -133,6 +133,8 @@ class Sink:
     reached: Callable[[str], None] = nothing
     kafka: Kafka = lambda _: ({}, {}, {})
     """What the brokers say of topics."""
+    history: dict[str, Sequence[Record]] = field(default_factory=dict)
+    """What Kafka has of topics that are not read yet."""
     merger: Merger = field(init=False)
     _offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     _writer: BatchWriter | None = None
@@ -175,6 +177,7 @@ class Sink:
                 compacted=lambda topic: topic in self.compacted,
                 kafka=self._offsets_of,
                 merge_only=self.merge_only,
+                history=lambda _, topic: self.frame(self.history[topic]) if topic in self.history else None,
                 reached=self.reached,
             )
         return self._writer

@@ -128,7 +128,8 @@ def test_a_narrower_decimal_keeps_the_wider_column(sink: Sink, registry: Registr
     assert [row["d"] for row in sink.rows(wide)] == [Decimal("1.2345"), Decimal("9.5000")]
 
 
-def test_a_rename_that_the_schema_change_topic_tells_of_keeps_the_column(sink: Sink, registry: RegistryServer) -> None:
+def renamed(registry: RegistryServer, *statements: str) -> list[Record]:
+    """Records of the schema-change topic."""
     name = "io.debezium.connector.mysql.SchemaChangeValue"
     schema = {
         "type": "record",
@@ -137,18 +138,39 @@ def test_a_rename_that_the_schema_change_topic_tells_of_keeps_the_column(sink: S
         "fields": [{"name": field, "type": ["null", "string"], "default": None} for field in ("databaseName", "schemaName", "ddl")],
         "connect.name": name,
     }
-    out = io.BytesIO()
-    out.write(b"\0" + registry.register(json.dumps(schema)).to_bytes(4, "big"))
-    told = {"databaseName": "shop", "schemaName": None, "ddl": "ALTER TABLE t CHANGE v w varchar(20), ADD n int"}
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), told)
+    records = []
+    for statement in statements:
+        out = io.BytesIO()
+        out.write(b"\0" + registry.register(json.dumps(schema)).to_bytes(4, "big"))
+        fastavro.schemaless_writer(out, fastavro.parse_schema(schema), {"databaseName": "shop", "schemaName": None, "ddl": statement})
+        records.append(Record(topic="p", key=None, value=out.getvalue()))
+    return records
+
+
+def test_a_rename_that_the_schema_change_topic_tells_of_keeps_the_column(sink: Sink, registry: RegistryServer) -> None:
+    told = renamed(registry, "ALTER TABLE t CHANGE v w varchar(20), ADD n int")
     old, new = table(registry, ("v", "string")), table(registry, ("w", "string"), ("n", ["null", "int"]))
     sink.batch(change(old, "c", {"id": 1, "v": "a"}, at=1), change(old, "c", {"id": 2, "v": "b"}, at=2))
 
-    sink.batch(Record(topic="p", key=None, value=out.getvalue()))
+    sink.batch(*told)
     sink.killed().batch(change(new, "u", {"id": 2, "w": "c", "n": 1}, at=9))
 
     assert sink.rows(old) == [{"id": 1, "w": "a", "n": None}, {"id": 2, "w": "c", "n": 1}]
     assert sink.quarantined() == []
+
+
+def test_a_rename_whose_record_is_overtaken_by_rows_keeps_the_column(sink: Sink, registry: RegistryServer) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.evolution.drop": "drop"}
+    old, new = table(registry, ("v", "string"), ("gone", "int")), table(registry, ("w", "string"), ("n", ["null", "int"]))
+    sink.batch(change(old, "c", {"id": 1, "v": "a", "gone": 1}, at=1), change(old, "c", {"id": 2, "v": "b", "gone": 1}, at=2))
+    sink.history["p"] = renamed(
+        registry, "ALTER TABLE t CHANGE v x varchar(20)", "ALTER TABLE t RENAME COLUMN x TO w, DROP COLUMN gone, ADD n int"
+    )
+
+    sink.batch(change(new, "u", {"id": 2, "w": "c", "n": 1}, at=9))
+    sink.killed().batch(*sink.history["p"], change(new, "c", {"id": 3, "w": "d", "n": None}, at=10))
+
+    assert sink.rows(old) == [{"id": 1, "w": "a", "n": None}, {"id": 2, "w": "c", "n": 1}, {"id": 3, "w": "d", "n": None}]
 
 
 @pytest.mark.parametrize("policy", ["ignore", "park"])

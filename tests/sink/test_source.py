@@ -42,3 +42,28 @@ def test_what_a_batch_will_hold_is_known_before_it_is_read(spark: SparkSession, 
 
     assert found == [source.Ahead(records=43, records_max=40, partitions=4)]
     assert source.ahead(spark.range(10).toDF("n")) == source.Ahead(), "a frame of no query on Kafka"
+
+
+def test_a_topic_of_the_job_is_read_to_its_end_and_no_other(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    full, empty, foreign = (f"past{uuid4().hex[:8]}" for _ in range(3))
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    for made in admin.create_topics([NewTopic(topic, 1, 1) for topic in (full, empty, foreign)]).values():
+        made.result(30)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for topic in (full, full, foreign):
+        producer.produce(topic, value=b"x")
+    producer.flush()
+    settings = parse(
+        {
+            "topics": f"{full},{empty},never.made",
+            "kafka.bootstrap.servers": kafka.bootstrap,
+            "registry.url": "http://127.0.0.1:9",
+            "target.path": str(tmp_path / "lake"),
+        }
+    )
+
+    found = source.so_far(settings, spark, full)
+
+    assert found is not None
+    assert found.count() == 2
+    assert [source.so_far(settings, spark, topic) for topic in (empty, foreign, "never.made")] == [None] * 3

@@ -25,8 +25,8 @@ from dblog_sink.config import Settings
 from dblog_sink.decode import SEQ1, Decoding, LogMark, LogMarks, decoded
 from dblog_sink.epochs import Line
 from dblog_sink.errors import DefiniteError, ParkError, SinkError, TransientError
-from dblog_sink.evolve import Plan, Policy, of_column, planned, wider
-from dblog_sink.frames import is_json, maybe_derived, maybe_dumped, schema_text
+from dblog_sink.evolve import Plan, Policy, of_column, planned, swapped, wider
+from dblog_sink.frames import headed, is_json, maybe_derived, maybe_dumped, schema_text
 from dblog_sink.merge import Txn, is_conflict, written
 from dblog_sink.modes import changelog, history, mirror
 from dblog_sink.modes.work import Applied, Work
@@ -44,6 +44,9 @@ from dblog_sink.tombstones import Tombstones
 
 log = logging.getLogger(__name__)
 
+
+History = Callable[[SparkSession, str], DataFrame | None]
+"""All records that a topic holds now, as Kafka's source has them; None if it is none of the job's."""
 
 _MODES: Mapping[str, Callable[[Work], Applied]] = {
     targets.MIRROR: mirror.apply,
@@ -96,6 +99,7 @@ class Applier:
         renames: Mapping[str, Mapping[str, str]],
         logs: Mapping[str, Mapping[int, Line]],
         note: Callable[[dict[str, Any], bool], None] = lambda _note, _at_once: None,
+        history: History = lambda _session, _topic: None,
         reading: bool = False,
         reached: Reached = nothing,
         merge_only: bool = False,
@@ -114,6 +118,7 @@ class Applier:
         self._renames = renames
         self._logs = logs
         self._note = note
+        self._history = history
         self._sequenced: set[str] = set()
 
     def forget(self) -> None:
@@ -438,6 +443,8 @@ class Applier:
             return self._keep(spec, target, session), plan, []
         target = opened.target
         plan = self._planned(spec, target, known)
+        if swapped(target.columns, _versions(known), plan) and self._overtaken(spec, session):
+            plan = self._planned(spec, target, known)
         if plan.changes:
             targets.altered(session, target, plan, newest=newest)
             if opened.tombstones is not None:
@@ -466,6 +473,25 @@ class Applier:
             newest=target.newest,
             renamed=self._renamed(spec),
         )
+
+    def _overtaken(self, spec: TableSpec, session: SparkSession) -> bool:
+        """Whether the source's schema-change topic tells of renames that were not known: its records and those of rows are in different topics, and a job
+        that catches up may meet the rows first. So it is read to its end before a column is taken for dropped and another one for added.
+        """
+        match = self._settings["topics.name"].fullmatch(spec.topic)
+        topic = None if match is None else match.groupdict().get("prefix")
+        records = None if not topic else self._history(session, topic)
+        if topic is None or records is None:
+            return False
+        raw = headed(records)
+        renames: dict[str, dict[str, str]] = {}
+        for share in inventory(raw):
+            renames |= self.told(share, raw)[0]
+        known = self._renames.get(spec.name.lower(), {})
+        if renames.get(spec.name.lower(), known) == known:
+            return False
+        self._note({"renames": renames}, True)
+        return True
 
     def _renamed(self, spec: TableSpec) -> dict[str, str]:
         """Renames of the table's columns that the source told of, by their names in the target."""

@@ -32,7 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from dblog_sink import __version__, binding, brokers, commands, config, explain, files, internals, loss, manifest, replay, source, submit
-from dblog_sink.apply import Applier
+from dblog_sink.apply import Applier, History
 from dblog_sink.arrivals import Arrivals, Ends
 from dblog_sink.batch import BatchWriter, TopicIds
 from dblog_sink.chunks import ReadTo
@@ -259,6 +259,7 @@ def built(
     ends: Ends,
     compacted: Callable[[str], bool],
     kafka: Kafka,
+    history: History,
     stopping: Callable[[], bool] = lambda: False,
     reached: Reached = nothing,
     merge_only: bool = False,
@@ -285,6 +286,7 @@ def built(
         quarantine=quarantine,
         renames=marks.state.renames,
         logs=marks.state.logs,
+        history=history,
         note=lambda note, at_once: marks.say(note, "marked", at_once=at_once),
         reached=reached,
         merge_only=merge_only,
@@ -377,6 +379,7 @@ class _Runner:
             compacted=partial(brokers.compacted, session, settings),
             kafka=self._offsets,
             merge_only=merge_only,
+            history=partial(source.so_far, settings),
         )
         published = Manifest(another(session), settings.state_path, keep_h=settings["manifest.keep.h"])
         self._upkeep = Upkeep(

@@ -19,7 +19,7 @@ and the case of their letters, and every column is nullable.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -236,6 +236,14 @@ def _place(
     return _place(table, twin, columns, changes, policy, fresh=fresh, is_key=False)
 
 
+def swapped(target: Columns, versions: Mapping[int, Sequence[Field]], plan: Plan) -> bool:
+    """Whether a column comes while another one is there no more: it may be that one under a new name."""
+    if not versions or not any(isinstance(change, AddColumn) for change in plan.changes):
+        return False
+    newest = {field.name.lower() for field in versions[max(versions)]}
+    return any(name.lower() not in newest for name, _ in target)
+
+
 def of_column(field: Field, held: t.DataType) -> Field:
     """The field as its column takes it: a decimal that is text by default stays a decimal where the table has one."""
     bounded = field.conversion.bounded
@@ -285,11 +293,22 @@ def _renames(
     if not versions:
         return
     newest = {field.name.lower() for field in versions[max(versions)]}
-    for old, new in renamed.items():
+    for old in renamed:
+        new = _last_name(old, renamed, newest)
         if old.lower() in columns and old.lower() not in newest | keys and new.lower() in newest and new.lower() not in columns:
             name, kind = columns.pop(old.lower())
             columns[new.lower()] = (new, kind)
             yield RenameColumn(name, new)
+
+
+def _last_name(old: str, renamed: Mapping[str, str], newest: Collection[str]) -> str:
+    """The name that the newest rows have for a column, which may have been renamed more than once meanwhile."""
+    names = [old]
+    while (new := renamed.get(names[-1])) is not None and new not in names:
+        names.append(new)
+        if new.lower() in newest:
+            break
+    return names[-1]
 
 
 def _drops(

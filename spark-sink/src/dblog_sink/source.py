@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from dblog_sink import brokers
 from dblog_sink.config import Settings
 
 _FIXED = {"failOnDataLoss": "true", "includeHeaders": "false"}
@@ -45,6 +46,16 @@ def batch(session: SparkSession, settings: Settings, topic: str) -> DataFrame:
     """The records that one topic holds now."""
     options = _DEFAULTS | dict(settings.kafka) | _FIXED | {"subscribe": topic, "startingOffsets": "earliest", "endingOffsets": "latest"}
     return session.read.format("kafka").options(**options).load()
+
+
+def so_far(settings: Settings, session: SparkSession, topic: str) -> DataFrame | None:
+    """The records that one of the job's topics holds now; None if the job does not read it, or there are none."""
+    if not reads(session, settings, topic):
+        return None
+    first, end = brokers.ends(session, settings, [topic])
+    if all(first[topic][partition] >= offset for partition, offset in end.get(topic, {}).items()):
+        return None
+    return batch(session, settings, topic)
 
 
 def listed(topics: str) -> frozenset[str]:
