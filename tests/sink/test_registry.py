@@ -80,6 +80,26 @@ def test_an_id_registered_meanwhile_is_found(registry: RegistryServer) -> None:
     assert client(registry, clock).schema(1) == '"bytes"'
 
 
+def test_an_id_that_was_unknown_is_asked_for_again_with_growing_pauses_and_found(registry: RegistryServer) -> None:
+    clock = Clock()
+    reader = client(registry, clock, unknown_wait_s=20)
+    assert reader.schema(1) is None
+    registry.requests.clear()
+
+    for _ in range(60):
+        clock.now_s += 5
+        slept_until_s = clock.now_s
+        assert reader.schema(1) is None
+        assert clock.now_s == slept_until_s, "nobody waits for it again"
+    assert len(registry.requests) == 4, "after 20, 40, 80 and 160 s"
+
+    registry.register('"int"')
+    clock.now_s += 600
+    assert reader.schema(1) == '"int"'
+    registry.away = True
+    assert reader.schema(1) == '"int"'
+
+
 def test_wrong_credentials_name_the_option_and_not_the_password() -> None:
     with RegistryServer(auth="user:right") as server:
         schema_id = server.register('"int"')

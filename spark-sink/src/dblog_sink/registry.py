@@ -2,7 +2,8 @@
 
 Ids are immutable, so a text once read is kept: in memory, and in a local folder if one is configured. Only the driver asks; executors
 never do. A registry that is away is no poison message: it is waited for with growing pauses, never skipped (delta-sink.md 4.1). An id that
-a registry in good health does not know stays unknown after a while (a record written with a foreign registry), and the caller decides.
+a registry in good health does not know is unknown after a while (a record written with a foreign registry), and the caller decides. It is asked for again
+now and then, with growing pauses and without waiting: the registry may have been restored, or its copy was behind.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 
 _PAUSE_FIRST_S = 0.2
 _PAUSE_MAX_S = 10.0
+_UNKNOWN_PAUSE_MAX_S = 600.0
 _ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
 
 
@@ -55,7 +57,8 @@ class Registry:
         self._now_s = now_s
         self._stopping = stopping
         self._known: dict[int, str] = {}
-        self._unknown: set[int] = set()
+        self._unknown: dict[int, tuple[float, float]] = {}
+        """By id: not to be asked for before, and the pause after that."""
 
     def schema(self, schema_id: int) -> str | None:
         """The schema's Avro text, or None if the registry keeps saying that it has no such id.
@@ -64,16 +67,21 @@ class Registry:
         """
         if schema_id in self._known:
             return self._known[schema_id]
-        if schema_id in self._unknown:
+        not_before_s, pause_s = self._unknown.get(schema_id, (0.0, 0.0))
+        if schema_id in self._unknown and self._now_s() < not_before_s:
             return None
-        text = self._from_disk(schema_id) or self._wait_for(schema_id)
+        text = self._from_disk(schema_id) or self._wait_for(
+            schema_id, unknown_wait_s=0.0 if schema_id in self._unknown else self._unknown_wait_s
+        )
         if text is None:
-            self._unknown.add(schema_id)
+            pause_s = min(max(2 * pause_s, self._unknown_wait_s), _UNKNOWN_PAUSE_MAX_S)
+            self._unknown[schema_id] = self._now_s() + pause_s, pause_s
             return None
+        self._unknown.pop(schema_id, None)
         self._known[schema_id] = text
         return text
 
-    def _wait_for(self, schema_id: int) -> str | None:
+    def _wait_for(self, schema_id: int, *, unknown_wait_s: float) -> str | None:
         started_s = self._now_s()
         pause_s = _PAUSE_FIRST_S
         unknown_since_s: float | None = None
@@ -86,7 +94,7 @@ class Registry:
             now_s = self._now_s()
             if unknown:
                 unknown_since_s = now_s if unknown_since_s is None else unknown_since_s
-                if now_s - unknown_since_s >= self._unknown_wait_s:
+                if now_s - unknown_since_s >= unknown_wait_s:
                     log.warning("the registry has no schema with id %d", schema_id)
                     return None
             elif now_s - started_s >= self._wait_max_s:
