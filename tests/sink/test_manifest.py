@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -369,11 +371,11 @@ def test_vacuum_takes_no_file_that_a_cut_needs_and_cuts_go_before_their_files(si
         assert cut(sink)
     path = str(sink.folder / "lake" / "bank" / "left")
     properties = DeltaTable.forPath(sink.spark, path).detail().select("properties").first()[0]
-    assert properties["delta.deletedFileRetentionDuration"] == "interval 5001 hours"
-    assert properties["delta.logRetentionDuration"] == "interval 5025 hours"
+    assert properties["delta.deletedFileRetentionDuration"] == "interval 5049 hours"
+    assert properties["delta.logRetentionDuration"] == "interval 5073 hours"
     now_s = [0.0]
 
-    def upkeep(settings: config.Settings, keep_h: Callable[[], float]) -> Upkeep:
+    def upkeep(settings: config.Settings, keep_h: Callable[[str], float] | None) -> Upkeep:
         manifest = Manifest(another(sink.spark), settings.state_path, keep_h=settings["manifest.keep.h"])
         made = Upkeep(
             another(sink.spark),
@@ -382,7 +384,7 @@ def test_vacuum_takes_no_file_that_a_cut_needs_and_cuts_go_before_their_files(si
             marks=marks,
             progress=Progress(None),
             interval_h=1.0,
-            keep_h=keep_h or partial(_files_keep_h, settings, manifest),
+            keep_h=keep_h or partial(_files_keep_h, sink.spark, settings, manifest),
             share_max=1.0,
             expire=manifest.expire,
             now_s=lambda: now_s[0],
@@ -391,7 +393,7 @@ def test_vacuum_takes_no_file_that_a_cut_needs_and_cuts_go_before_their_files(si
         made._wake.wait = lambda _timeout=None: False  # type: ignore[method-assign]
         return made
 
-    def look(keep_h: Callable[[], float] | None = None) -> None:
+    def look(keep_h: Callable[[str], float] | None = None) -> None:
         now_s[0] += 3600.0
         upkeep(config.parse(sink.given), keep_h).look()
 
@@ -402,11 +404,113 @@ def test_vacuum_takes_no_file_that_a_cut_needs_and_cuts_go_before_their_files(si
 
     # A cut's hours are over: it goes, all but the newest one, and then the files that only it needed.
     sink.settings["manifest.keep.h"] = "0"
-    look(lambda: 0.0)
+    look(lambda _path: 0.0)
     left = published(sink)
     assert [at.transaction for at in left] == [gtid(3)]
     assert content(left[0]) == source.states[gtid(3)]
     assert len(list(Path(path).glob("*.parquet"))) == 1
+
+
+def rested(sink: Sink, *tables: TableSchema, days: float = 9.0) -> None:
+    """The tables' commits are so old, all of them; the process has ended meanwhile."""
+    sink.restarted()
+    for table in tables:
+        for file in Path(sink.path(table), "_delta_log").iterdir():
+            then = file.stat().st_mtime - days * 86_400
+            os.utime(file, (then, then))
+    sink.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+def test_a_table_that_rested_for_long_is_read_in_every_cut_that_is_kept_once_it_changes(sink: Sink, registry: RegistryServer) -> None:
+    """Delta refuses a version that was committed before the files' time, and is not the newest: however young the cut is that names it."""
+    source = Source(registry)
+    source.opened()
+    sink.settings |= source.settings
+    sink.land(*source.records)
+    assert cut(sink)
+    rested(sink, source.left, source.right)
+    shorter = "'delta.deletedFileRetentionDuration' = 'interval 1 hours'"
+    sink.spark.sql(f"ALTER TABLE delta.`{sink.path(source.left)}` SET TBLPROPERTIES ({shorter})")  # by its owner
+    rested(sink, source.left, days=0.5)
+    begin = len(source.records)
+    source.moved(random.Random(1))
+    sink.reached = killing({"rewritten"}, [])
+    sink.land(*source.records[begin:])
+    with pytest.raises(Kill):
+        cut(sink)
+
+    opened = source.states[gtid(1)].left
+    assert {row["id"]: row["v"] for row in as_of(sink.spark, state_path(sink)).frame("bank.left").collect()} == opened, "until the next cut"
+    sink.killed().reached = nothing
+    assert cut(sink)
+    assert [{row["id"]: row["v"] for row in at.frame("bank.left").collect()} for at in published(sink)] == [
+        source.states[gtid(2)].left,
+        opened,
+    ]
+
+
+def test_a_cut_is_published_again_before_its_versions_are_too_old_where_the_source_rests(sink: Sink, registry: RegistryServer) -> None:
+    source = Source(registry)
+    source.opened()
+    sink.settings |= source.settings
+    sink.land(*source.records)
+    assert cut(sink)
+    assert not cut(sink)
+    cutter = sink.merger.cut.__self__  # type: ignore[union-attr]
+    cutter._now_s = lambda: time.time() + 25 * 3600.0
+
+    assert cut(sink)
+    assert not cut(sink)
+
+    newest, before = published(sink)
+    assert (newest.transaction, newest.position) == (before.transaction, before.position) == (gtid(1), before.position)
+    assert all(entry.version > before.tables[name].version for name, entry in newest.tables.items())
+    assert content(newest) == content(before) == source.states[gtid(1)]
+
+
+def test_a_parked_table_is_read_in_the_cuts_that_name_its_old_version(sink: Sink, registry: RegistryServer) -> None:
+    source = Source(registry)
+    source.opened()
+    sink.settings |= source.settings | {"vacuum.keep.h": "0", "manifest.keep.h": "1"}
+    sink.land(*source.records)
+    assert cut(sink)
+    sink.merger.park(source.left.topic, "under repair")
+    DeltaTable.forPath(sink.spark, sink.path(source.left)).delete("id = 1")  # as a part of the next cut may be there
+    rested(sink, source.left)
+    begin = len(source.records)
+    source.moved(random.Random(1))
+
+    sink.land(*source.records[begin:])
+    assert cut(sink)
+
+    newest = as_of(sink.spark, state_path(sink))
+    assert newest.tables["bank.left"].reason == "parked: under repair"
+    assert newest.frame("bank.left", incomplete=True).count() == 4
+    settings = config.parse(sink.given)
+    manifest = Manifest(another(sink.spark), settings.state_path, keep_h=1.0)
+    assert _files_keep_h(sink.spark, settings, manifest, sink.path(source.left)) > 9 * 24, "its files went when the row was deleted"
+    assert _files_keep_h(sink.spark, settings, manifest, sink.path(source.right)) < 24
+
+
+def test_a_cut_that_cannot_be_read_any_more_says_why(spark: SparkSession, tmp_path: Path) -> None:
+    manifest = Manifest(spark, str(tmp_path / "state"), keep_h=1.0)
+    path = tmp_path / "t"
+    for n in range(2):
+        spark.range(n, n + 1).write.format("delta").mode("append").save(str(path))
+    tables = {
+        name: Entry(path=str(where), version=0, mode="mirror", complete=True) for name, where in (("s.t", path), ("s.u", tmp_path / "u"))
+    }
+    manifest.publish(number=0, position=(1, 1), source={}, ts_ms=None, tables=tables, note="{}", txn=("t", 0))
+    at = as_of(spark, str(tmp_path / "state"))
+    assert at.frame("s.t").count() == 1
+
+    for file in (path / "_delta_log").iterdir():
+        os.utime(file, (0, 0))
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    with pytest.raises(DefiniteError, match=r"s\.t cannot be read as of cut 0 any more: version 0 of .*/t was committed longer ago than"):
+        at.frame("s.t")
+    with pytest.raises(DefiniteError, match=r"s\.u cannot .*: its table .*/u was moved away or dropped; take a later cut"):
+        at.frame("s.u")
 
 
 def test_a_point_of_the_source_leads_to_the_newest_cut_at_or_before_it(spark: SparkSession, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_files_of_old_versions_are_deleted_when_their_time_has_come(
         marks=marks,
         progress=Progress(None, listener=lambda kind, facts: lines.append((kind, facts["table"]))),
         interval_h=24.0,
-        keep_h=lambda: 0.0,
+        keep_h=lambda _path: 0.0,
         share_max=1.0,
         now_s=lambda: now_s[0],
     )

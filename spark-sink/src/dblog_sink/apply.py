@@ -168,6 +168,7 @@ class Applier:
         # A table in append mode goes on: its commit is skipped, and the positions that it reports are still wanted.
         if version > txn.version or (version == txn.version and target.mode != targets.CHANGELOG):
             return Applied(table=target.name, topic=share.topic, records=share.records, path="done", rows=target.rows, table_id=target.id)
+        self._promised(target, session)
         work = Work(
             topic=share.topic,
             target=target,
@@ -510,7 +511,13 @@ class Applier:
         with self._pool.borrow() as session:
             opened = self.found(topic, session)
             if opened is not None:
+                self._promised(opened.target, session)
                 self._tidied(self._spec(topic), opened, session)
+
+    def _promised(self, target: Target, session: SparkSession) -> None:
+        """What the manifest's newest cut names is about to be an old version: it can be read all the same."""
+        if self._settings.cuts:
+            targets.kept(session, target.path, keep_h=self._settings["manifest.keep.h"], now_s=time.time())
 
     def _compact(self, spec: TableSpec, opened: Open, session: SparkSession) -> None:
         """Put small files together now and then. It never fails a batch, whose rows are committed: it is only postponed."""

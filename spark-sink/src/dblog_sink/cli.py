@@ -32,6 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from dblog_sink import __version__, binding, brokers, commands, config, explain, files, internals, loss, manifest, replay, source, submit
+from dblog_sink import target as targets
 from dblog_sink.apply import Applier, History
 from dblog_sink.arrivals import Arrivals, Ends
 from dblog_sink.batch import BatchWriter, TopicIds
@@ -342,9 +343,18 @@ def built(
     return writer, merger
 
 
-def _files_keep_h(settings: config.Settings, published: Manifest) -> float:
-    """How long VACUUM keeps files: as configured, and as long as any cut in the manifest needs them; the newest one stays however old it is."""
-    return max(settings.table_keep_h, published.newest_age_h() + 1.0) if settings.cuts else settings.table_keep_h
+def _files_keep_h(session: SparkSession, settings: config.Settings, published: Manifest, path: str) -> float:
+    """How long VACUUM keeps a table's files: as configured, and as long as any cut in the manifest needs them; the newest one stays however old it is.
+
+    A cut may name a version that was an old one when it was published, of a parked table: the files that it alone needs were removed by the next commit.
+    """
+    keep_h = settings.table_keep_h
+    if not settings.cuts:
+        return keep_h
+    keep_h = max(keep_h, published.newest_age_h() + 1.0)
+    oldest = published.oldest(path)
+    next_ms = None if oldest is None else targets.committed_ms(session, path, oldest + 1)
+    return keep_h if next_ms is None else max(keep_h, time.time() / 3600.0 - next_ms / 3_600_000.0 + 1.0)
 
 
 class _Runner:
@@ -389,7 +399,7 @@ class _Runner:
             marks=self._writer.marks,
             progress=progress,
             interval_h=settings["vacuum.interval.h"],
-            keep_h=partial(_files_keep_h, settings, published),
+            keep_h=partial(_files_keep_h, another(session), settings, published),
             share_max=settings["vacuum.share.max"],
             expire=published.expire if settings.cuts else lambda: None,
         )

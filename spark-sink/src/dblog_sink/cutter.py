@@ -20,11 +20,12 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
+from delta.tables import DeltaTable
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from dblog_sink import plan
+from dblog_sink import plan, promise
 from dblog_sink import target as targets
 from dblog_sink.apply import Applier, Share, inventory
 from dblog_sink.config import Settings
@@ -135,6 +136,8 @@ class Cutter:
         self._app_id = f"{settings['name']}/{landing.id}/cuts"
         self._kept_topics: dict[str, str | None] = {}
         self._kept_tables: set[str] = set()
+        self._committed_ms: dict[str, int] = {}
+        """By topic, when the version was committed that the last cut names."""
         self._entries: dict[str, Entry] = {}
         self._asked: dict[str, tuple[Mapping[int, int], Place]] = {}
         self._forgiven: dict[str, Place] = {}
@@ -145,6 +148,7 @@ class Cutter:
         self._quiet: tuple[Any, ...] | None = None
         self._looked = False
         self._begun: int | None = None
+        self._published_at_s: float | None = None
 
     def cut(self) -> bool:
         """Carry out one cut; whether there was one to be made."""
@@ -161,13 +165,13 @@ class Cutter:
             with self._landed(waiting, max(open_cut.line.lots.values(), default=-1)) as landed:
                 self._carry_out(open_cut, landed, began_s=time.monotonic(), repeated=True)
             return True
-        if not self._settings.cuts or not waiting:
+        if not self._settings.cuts or not (waiting or self._rests()):
             return False
         sums: dict[int, int] = {}
         for lots in waiting.values():
             for lot in lots:
                 sums[lot.number] = sums.get(lot.number, 0) + lot.rows
-        together = [Lot(number, rows, 0.0) for number, rows in sorted(sums.items())]
+        together = [Lot(number, rows, 0.0) for number, rows in sorted(sums.items())] or [Lot(-1, 0, 0.0)]
         rows_max: int = self._settings["merge.rows.max"]
         while True:
             to, _ = plan.prefix(together, rows_max)
@@ -202,6 +206,10 @@ class Cutter:
         newest = self._manifest.last()
         if newest is not None:
             number, note, self._entries = newest
+            self._published_at_s = self._now_s() - 3600.0 * self._manifest.newest_age_h()
+            for topic in state.targets if self._settings.cuts else ():
+                if (entry := self._entries.get(self._name(topic))) is not None:
+                    self._readable(topic, entry)
             if state.cut is None or state.cut["number"] < number:
                 log.warning("the notes do not know cut %d, which the manifest has; they go on from it", number)
                 self._marks.say({"cut": json.loads(note), "cut_done": number}, "marked", at_once=True)
@@ -215,6 +223,10 @@ class Cutter:
             log.info("from now on tables are merged by cuts; those that are there are complete in cuts behind what was merged before")
             self._marks.say(note_of, "marked", at_once=True)
         self._looked = True
+
+    def _rests(self) -> bool:
+        """Whether the newest cut is so old that it is published again, with versions that are younger."""
+        return self._published_at_s is not None and promise.rests((self._now_s() - self._published_at_s) / 3600.0)
 
     def _last(self) -> Cut | None:
         note = self._marks.state.cut
@@ -513,7 +525,8 @@ class Cutter:
         """A cut without a new transaction: of what belongs to the last one and came since (dump rows, a table that was resumed), or of a source that rests.
 
         Where a source rests, dump rows would wait for its next transaction. Nothing of the log waits, and nothing came while all that Kafka had when we
-        looked first was read: then they belong to the cut.
+        looked first was read: then they belong to the cut. Where nothing is cut for long, whatever holds the next cut back, the last one is published
+        again: what it names must not grow old.
         """
         before = BEFORE_ALL if last is None else last.line
         lots = {topic: lot for topic, lot in landed.lots.items() if topic != self._topic}
@@ -526,7 +539,7 @@ class Cutter:
             F.count_if(~within & dumped).alias("dumped"),
             F.max(F.when(~within & dumped, F.struct(SEQ1, SEQ2))).alias("at"),
         ).collect()[0]
-        if last is not None and found["below"]:
+        if last is not None and (found["below"] or self._rests()):
             return _named_as(cut, last)
         if blocked or found["logged"] or not found["dumped"] or not landed.told.where(_after(before.place)).isEmpty():
             self._quiet = None
@@ -587,7 +600,7 @@ class Cutter:
             txn=(f"{self._app_id}:manifest", cut.number),
         )
         self._reached("published")
-        self._entries = tables
+        self._entries, self._published_at_s = tables, self._now_s()
         self._marks.say(note, "settled", at_once=bool(note["positions"]))
         for topic, one in taken.items():
             self._merger.was_cut(topic, one.left, landed.to)
@@ -683,25 +696,38 @@ class Cutter:
             name = self._name(topic)
             known = self._entries.get(name)
             if topic in parked:
-                if known is not None:  # of what it has now a part may be of this cut
+                if known is not None and self._readable(topic, known):  # of what it has now a part may be of this cut
                     found[name] = replace(known, complete=False, reason=f"parked: {reasons.get(topic, 'a moment ago')}")
                 continue
-            if known is None or topic in written or topic not in self._kept_tables:
+            age_h = (self._now_s() - self._committed_ms.get(topic, 0) / 1000.0) / 3600.0
+            if known is None or topic in written or topic not in self._kept_tables or promise.rests(age_h):
                 opened = self._applier.found(topic, self._session)
                 if opened is None:
                     continue
                 target = opened.target
-                targets.kept(self._session, target.path, keep_h=self._settings.table_keep_h)
+                keep_h: float = self._settings["manifest.keep.h"]
+                targets.kept(self._session, target.path, keep_h=keep_h, now_s=self._now_s(), refresh=True)
                 self._kept_tables.add(topic)
-                known = Entry(
-                    path=target.path,
-                    version=targets.version_of(self._session, target.path),
-                    mode=targets.OPTION_OF[target.mode],
-                    complete=True,
-                )
+                version, self._committed_ms[topic] = targets.version_of(self._session, target.path)
+                known = Entry(path=target.path, version=version, mode=targets.OPTION_OF[target.mode], complete=True)
             reason = self._not_complete(cut, note, topic) or undumped.get(topic)
             found[name] = replace(known, complete=reason is None, reason=reason)
         return found
+
+    def _readable(self, topic: str, entry: Entry) -> bool:
+        """Whether the table's version in the last cut, which need not be its newest, can be read as long as a cut of now is kept; what that needs is set. It
+        cannot where the table is gone.
+        """
+        if topic not in self._committed_ms:
+            committed_ms = targets.committed_ms(self._session, entry.path, entry.version)
+            if committed_ms is None:
+                return False
+            self._committed_ms[topic] = committed_ms
+        if not DeltaTable.isDeltaTable(self._session, entry.path):
+            return False
+        keep_h: float = self._settings["manifest.keep.h"]
+        targets.kept(self._session, entry.path, keep_h=keep_h, now_s=self._now_s(), since_ms=self._committed_ms[topic])
+        return True
 
     def _not_complete(self, cut: Cut, note: Mapping[str, Any], topic: str) -> str | None:
         state = self._marks.state

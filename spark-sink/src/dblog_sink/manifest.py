@@ -7,8 +7,8 @@
 The frames of one cut show the tables at the end of one and the same transaction: of no transaction they show a part. A table of which that cannot be
 said yet is not ``complete``, with the reason, and is opened only where that is asked for. Reading needs this file, Spark and Delta; no job has to run.
 
-A cut names versions, so it can be read as long as their files are there: ``keep_h`` says how long VACUUM must keep them, and cuts leave the manifest
-before (``upkeep``, ``target.kept``).
+A cut names versions, so it can be read as long as Delta reads them and their files are there: ``promise.py`` says what Delta must be told, VACUUM asks for
+the ``oldest`` version that is named, and cuts leave the manifest before (``upkeep``, ``target.kept``).
 """
 
 from __future__ import annotations
@@ -94,7 +94,14 @@ class AsOf:
         if not entry.complete and not incomplete:
             msg = f"{table} is not complete in cut {self.number}: {entry.reason}; take a later cut, or open it with incomplete=True"
             raise DefiniteError(msg)
-        return self.session.read.format("delta").option("versionAsOf", entry.version).load(entry.path)
+        try:
+            return self.session.read.format("delta").option("versionAsOf", entry.version).load(entry.path)
+        except Exception as e:
+            msg = (
+                f"{table} cannot be read as of cut {self.number} any more: {_unreadable(self.session, entry, e)}; take a later cut. A cut can be read for "
+                "manifest.keep.h if nobody shortens the table's delta.deletedFileRetentionDuration and delta.logRetentionDuration, or vacuums it sooner"
+            )
+            raise DefiniteError(msg) from e
 
     def register(self, *, prefix: str = "", incomplete: bool = False) -> list[str]:
         """A temporary view for each table, ``shop.orders`` as ``shop_orders``; those that are not complete only if asked for. Returns the names."""
@@ -105,6 +112,24 @@ class AsOf:
                 self.frame(table, incomplete=True).createOrReplaceTempView(name)
                 names.append(name)
         return names
+
+
+_UNREADABLE = {
+    "BEYOND_DELETED_FILE_RETENTION_DURATION": "was committed longer ago than the table's delta.deletedFileRetentionDuration",
+    "DELTA_VERSION_NOT_FOUND": "is not in the table's log, which was dropped after delta.logRetentionDuration, or the table was made anew",
+    "DELTA_VERSIONS_NOT_CONTIGUOUS": "is not in the table's log, which was dropped after delta.logRetentionDuration",
+    "DELTA_LOG_FILE_NOT_FOUND": "is not in the table's log, which was dropped after delta.logRetentionDuration",
+}
+"""What Delta's error says, by its class."""
+
+
+def _unreadable(session: SparkSession, entry: Entry, error: Exception) -> str:
+    if not DeltaTable.isDeltaTable(session, entry.path):
+        return f"its table {entry.path} was moved away or dropped"
+    text = str(error)
+    lines = [line for line in text.splitlines() if "[DELTA_" in line] or [text.strip().partition("\n")[0]]
+    reason = next((reason for name, reason in _UNREADABLE.items() if name in text), f"cannot be opened ({lines[0].strip()})")
+    return f"version {entry.version} of {entry.path} {reason}"
 
 
 def path_of(state_path: str) -> str:
@@ -333,6 +358,14 @@ class Manifest:
         age = F.unix_timestamp(F.current_timestamp()) - F.unix_timestamp(F.max("published_at"))
         found = self._session.read.format("delta").load(self.path).agg(age).collect()[0][0]
         return 0.0 if found is None else float(found) / 3600.0
+
+    def oldest(self, path: str) -> int | None:
+        """The oldest version of the table at ``path`` that a cut names, None if none does."""
+        if not self.exists:
+            return None
+        tables = self._session.read.format("delta").load(self.path).select(F.explode(F.map_values("tables")).alias("one"))
+        found = tables.where(F.col("one.path") == path).agg(F.min("one.version")).collect()[0][0]
+        return None if found is None else int(found)
 
     def _ensure(self) -> None:
         if self.exists:

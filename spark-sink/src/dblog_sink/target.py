@@ -7,10 +7,9 @@ cache that is thrown away whenever a write fails.
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from delta.tables import DeltaTable
@@ -18,7 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
-from dblog_sink import evolve
+from dblog_sink import evolve, promise
 from dblog_sink.decode import OP, SEQ1, SEQ2, Columns
 from dblog_sink.errors import DefiniteError
 from dblog_sink.session import fitted
@@ -45,7 +44,7 @@ _GUARDS: Mapping[str, tuple[tuple[str, t.DataType], ...]] = {
 }
 """The sink's own columns, by mode."""
 _MODE, _KEYS, _RECORDS, _NEWEST, _FILLS = "dblog.mode", "dblog.keys", "dblog.records", "dblog.schema", "dblog.fills"
-_COLUMNS, _SOFT, TOPIC, _KEPT = "dblog.columns", "dblog.soft", "dblog.topic", "dblog.kept.h"
+_COLUMNS, _SOFT, TOPIC, _KEPT = "dblog.columns", "dblog.soft", "dblog.topic", "dblog.kept.at"
 _MODES = {"mirror": MIRROR, "append": CHANGELOG, "history": HISTORY}
 OPTION_OF = {mode: option for option, mode in _MODES.items()}
 """The option's word for a mode."""
@@ -323,29 +322,46 @@ def _set(session: SparkSession, path: str, properties: Mapping[str, str]) -> Non
     session.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({pairs})")
 
 
-def kept(session: SparkSession, path: str, *, keep_h: float) -> None:
-    """Let the table's old versions be read for so long, whoever runs VACUUM: files and log are kept for it, an owner's longer times stay."""
-    detail: Row = DeltaTable.forPath(session, path).detail().select("properties").first()  # type: ignore[assignment]
-    properties: Mapping[str, str] = detail["properties"]
-    least_h = math.ceil(keep_h)
-    if int(properties.get(_KEPT, "0")) >= least_h:
+def kept(session: SparkSession, path: str, *, keep_h: float, now_s: float, since_ms: int | None = None, refresh: bool = False) -> None:
+    """Have Delta let the table's old versions be read as long as the manifest promises (``promise.py``); an owner's longer times stay, shorter ones go.
+
+    To be called before a commit that makes an old version of the newest one, with ``since_ms`` where an older one than the newest is promised. ``refresh``: a
+    newest version that has rested is committed again, so that the cuts to come name a young one. One commit at most, of properties alone.
+    """
+    delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
+    log = delta.DeltaLog.forTable(session._jsparkSession, path)  # noqa: SLF001
+    snapshot = log.unsafeVolatileSnapshot()  # each write of the job brings it up to date: nothing is listed for the question alone
+    metadata = snapshot.metadata()
+    age_h = (now_s - (since_ms or snapshot.timestamp()) / 1000.0) / 3600.0
+    kept_h = min(delta.DeltaLog.tombstoneRetentionMillis(metadata), log.deltaRetentionMillis(metadata)) / 3_600_000.0
+    long_enough = kept_h >= promise.least_h(age_h, keep_h)
+    if long_enough and not (refresh and promise.rests(age_h)):
         return
-    # Delta's own defaults: a week for files, 30 days for the log. versionAsOf needs both, and the log a while longer, for it is cut at checkpoints.
-    wanted_h = {"delta.deletedFileRetentionDuration": max(least_h, 168), "delta.logRetentionDuration": max(least_h + 24, 720)}
-    longer = {name: f"interval {hours} hours" for name, hours in wanted_h.items() if _hours(properties.get(name)) < hours}
-    _set(session, path, {**longer, _KEPT: str(least_h)})
+    wanted_h = promise.kept_h(age_h, keep_h)
+    times = {
+        "delta.deletedFileRetentionDuration": (delta.DeltaLog.tombstoneRetentionMillis(metadata), wanted_h),
+        "delta.logRetentionDuration": (log.deltaRetentionMillis(metadata), wanted_h + promise.LOG_LONGER_H),
+    }
+    longer = {name: f"interval {hours} hours" for name, (ms, hours) in times.items() if not long_enough and ms < hours * 3_600_000}
+    _set(session, path, {**longer, _KEPT: datetime.fromtimestamp(now_s, tz=UTC).isoformat(timespec="seconds")})
 
 
-def _hours(interval: str | None) -> float:
-    """Of Delta's ``interval 30 days``; 0 where it says nothing that is read here."""
-    match = re.fullmatch(r"(?:interval )?(\d+) (hour|day|week)s?", interval or "", re.IGNORECASE)
-    return 0.0 if match is None else float(match[1]) * {"hour": 1, "day": 24, "week": 168}[match[2].lower()]
-
-
-def version_of(session: SparkSession, path: str) -> int:
-    """The version of the job's own last commit, which Delta keeps in memory. There is no public word for it (``merge.written``)."""
+def committed_ms(session: SparkSession, path: str, version: int) -> int | None:
+    """When a version of the table was committed, in milliseconds by the store's clock; None if its commit is not there (any more)."""
+    if not DeltaTable.isDeltaTable(session, path):
+        return None
     jvm: Any = session._jvm  # noqa: SLF001
-    return int(jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path).unsafeVolatileSnapshot().version())  # noqa: SLF001
+    log, _ = newest(session, path)
+    commit = jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
+    store = commit.getFileSystem(log.newDeltaHadoopConf())
+    return int(store.getFileStatus(commit).getModificationTime()) if store.exists(commit) else None
+
+
+def version_of(session: SparkSession, path: str) -> tuple[int, int]:
+    """The version of the job's own last commit, which Delta keeps in memory, and its time in milliseconds. No public word for it (``merge.written``)."""
+    jvm: Any = session._jvm  # noqa: SLF001
+    snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path).unsafeVolatileSnapshot()  # noqa: SLF001
+    return int(snapshot.version()), int(snapshot.timestamp())
 
 
 def forgotten(session: SparkSession, target: Target, *, keep_h: float) -> None:

@@ -37,7 +37,7 @@ def due(names: Mapping[str, str], last_s: Mapping[str, float], *, now_s: float, 
 class Upkeep:
     """The thread. ``paths`` gives the Delta tables there are, by name; ``tidy`` compacts a topic's table. ``interval_h`` 0: only what is asked for.
 
-    ``keep_h`` says how long files are kept, asked for each table; ``expire`` drops what names versions, before the files of any are deleted.
+    ``keep_h`` says how long files are kept, asked for each table by its path; ``expire`` drops what names versions, before the files of any are deleted.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Upkeep:
         marks: Marks,
         progress: Progress,
         interval_h: float,
-        keep_h: Callable[[], float],
+        keep_h: Callable[[str], float],
         share_max: float,
         expire: Callable[[], None] = lambda: None,
         now_s: Callable[[], float] = time.time,
@@ -130,7 +130,7 @@ class Upkeep:
             if not DeltaTable.isDeltaTable(self._session, path):
                 return
             self._expire()
-            keep_h = self._keep_h()
+            keep_h = self._keep_h(path)
             try:
                 self._vacuum(path, "LITE", keep_h)
             except Exception as e:
