@@ -10,6 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 from dblog_sink.errors import DefiniteError
+from dblog_sink.modes import history, rows
 from pyspark.sql import types as t
 from sink.harness import Record, Sink, change
 from support.envelopes import TableSchema
@@ -200,3 +201,22 @@ def test_versions_that_ended_long_ago_are_removed_where_that_is_wanted(sink: Sin
     sink.batch(change(items, "u", {"id": 1, "v": "b"}, at=9))
 
     assert sink.rows(items, order="v") == [{"id": 2, "v": "a"}, {"id": 1, "v": "b"}]
+
+
+def test_wide_keys_of_a_history_are_not_sent_to_every_task(sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.mode": "history"}
+    items = TableSchema(topic="p.shop.t", columns=[("id", "string"), ("v", "string")], registry=registry)
+    asked: list[bool] = []
+
+    def upsert(*given: Any, **named: Any) -> Any:
+        asked.append(named["broadcast"])
+        return versions_upsert(*given, **named)
+
+    versions_upsert = history.upsert
+    monkeypatch.setattr(history, "upsert", upsert)
+    sink.batch(change(items, "c", {"id": "a", "v": "a"}, at=1))
+    sink.batch(change(items, "u", {"id": "a", "v": "b"}, at=2))
+    monkeypatch.setattr(rows, "_BROADCAST_BYTES_MAX", 10)
+    sink.batch(change(items, "u", {"id": "a", "v": "c"}, at=3))
+
+    assert asked == [True, False]

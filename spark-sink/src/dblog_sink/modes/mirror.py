@@ -14,7 +14,6 @@ from __future__ import annotations
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as t
 
 from dblog_sink.decode import BAD, OP, SEQ1, SEQ2, decoded
 from dblog_sink.latest import SETTLED, distinct, latest, shared_keys, ties, with_keys, without_earlier
@@ -29,9 +28,6 @@ from dblog_sink.upsert import upsert
 
 _SMALL_ROWS = 20_000
 """A batch of fewer rows is written as one file."""
-
-_BROADCAST_BYTES_MAX = 768 << 20
-"""Of envelopes, which hold the row twice and its source: texts that are keys are a fraction of that, and the driver holds them too."""
 
 
 def apply(work: Work) -> Applied:
@@ -171,7 +167,7 @@ def _merge(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
             columns=target.column_names,
             bounds=within(ranges, target.keys),
             near=within(around(ranges, target.keys), target.keys),
-            broadcast=_fits(work, count),
+            broadcast=rows_of.fits(work, count),
             one_file=count < _SMALL_ROWS,
             txn=work.txn.rows,
         )
@@ -191,9 +187,3 @@ def _merge(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applie
     work.reached("merged" if applied.merged else "appended")
     target.rows += outcome.inserted - outcome.deleted
     target.commits += 1
-
-
-def _fits(work: Work, count: int) -> bool:
-    """Whether keys and positions of so many rows may be sent to every task, instead of sending the table's rows where theirs are."""
-    numbers = all(isinstance(kind, t.NumericType | t.DatetimeType) for _, kind in work.target.keys)
-    return count <= work.settings["merge.broadcast.rows.max"] and (numbers or work.value_bytes <= _BROADCAST_BYTES_MAX)

@@ -8,12 +8,16 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as t
 
 from dblog_sink.decode import BAD, BAD_AT, OFFSET, OP, OWN, PARTITION, SEQ1, SEQ2, TS_MS
 from dblog_sink.errors import ParkError
 from dblog_sink.merge import KeyRange, bounded
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.types import quote
+
+_BROADCAST_BYTES_MAX = 768 << 20
+"""Of envelopes, which hold the row twice and its source: texts that are keys are a fraction of that, and the driver holds them too."""
 
 Group = dict[str, Any]
 """Of one operation: ``n`` rows, the ``first`` and ``last`` position, the newest source time ``ts``, and ``low0``, ``high0`` of each bounded key column."""
@@ -123,3 +127,9 @@ def span(group: Group, work: Work) -> KeyRange:
     low: dict[str, Any] = {name: group[f"low{n}"] for n, name in enumerate(names)}
     high: dict[str, Any] = {name: group[f"high{n}"] for n, name in enumerate(names)}
     return KeyRange(low, high)
+
+
+def fits(work: Work, count: int) -> bool:
+    """Whether keys and positions of so many rows may be sent to every task, instead of sending the table's rows where theirs are."""
+    numbers = all(isinstance(kind, t.NumericType | t.DatetimeType) for _, kind in work.target.keys)
+    return count <= work.settings["merge.broadcast.rows.max"] and (numbers or work.value_bytes <= _BROADCAST_BYTES_MAX)
