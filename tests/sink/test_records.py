@@ -179,6 +179,20 @@ def test_columns_of_the_row_may_be_the_key_and_an_update_of_them_moves_the_row(s
     sink.spark.sql("DROP TABLE lake_shop.t")
 
 
+def test_an_empty_text_in_a_key_column_that_partitions_its_table_is_no_row_that_is_written_again_and_again(
+    sink: Sink, registry: RegistryServer
+) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.partition.by": "region", "rewrite.rows.max": "0"}
+    table = TableSchema(topic=TOPIC, columns=[("region", "string"), ("id", "long"), ("n", "int")], key=("region", "id"), registry=registry)
+    row = {"region": "", "id": 1, "n": 1}
+
+    sink.batch(change(table, "c", row, at=1), change(table, "c", row | {"region": "x"}, at=2))
+    sink.restarted().batch(change(table, "u", row | {"n": 2}, at=3), change(table, "u", row | {"region": "x", "n": 2}, at=4))
+
+    assert sink.rows(table) == [{"region": "x", "id": 1, "n": 2}]
+    assert [kept["reason"].partition(",")[0] for kept in sink.quarantined()] == ["key column region: an empty text"] * 2
+
+
 def test_wide_decimals_are_text_and_documents_may_be_variant(sink: Sink, registry: RegistryServer) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.json.type": "variant"}
     columns = [

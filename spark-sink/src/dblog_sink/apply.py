@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as t
 from pyspark.sql.avro.functions import from_avro
 
 from dblog_sink import epochs
@@ -351,6 +352,7 @@ class Applier:
             images=target.mode == targets.CHANGELOG,
             log_marks=log_marks,
             unwrapped=read.unwrapped,
+            partitions=frozenset(name for name, kind in target.keys if isinstance(kind, t.StringType) and name in target.partitions),
             unavailable=_unavailable(spec, target, known),
             keys_of_value=bool(spec.keys) and bool(target.key_names),
             fills=target.fills,

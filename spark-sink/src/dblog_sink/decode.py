@@ -75,6 +75,8 @@ class Decoding:
     """The key columns are columns of the row, not the record's key: an update that changes them also deletes its old row."""
     unavailable: str = ""
     """What stands in the place of a value that the source does not log; empty: nothing does."""
+    partitions: frozenset[str] = frozenset()
+    """Key columns of text that the table is partitioned by: Delta writes an empty text there as NULL, and no row would be found by it again."""
     fills: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """By lower-case column name: rows of schema ids below the first have the second (SQL), as rows older than the column have its default."""
 
@@ -340,6 +342,9 @@ def _bad(
         if not decoding.keys_of_value:
             cases.append(f"WHEN {op} <> 't' AND key_head IS NULL THEN 'the record has no key but its table has one'")
         cases.append(f"WHEN {op} <> 't' AND ({missing}) THEN 'the key does not decode, or a key column is NULL'")
+    for name in sorted(decoding.partitions & key_sql.keys()):
+        told = f"key column {name}: an empty text, which Delta makes NULL in a column that a table is partitioned by; make the table anew without partition.by"
+        cases.append(f"WHEN {op} <> 't' AND {key_sql[name]} = '' THEN {_text(told)}")
     for _, v, envelope in envelopes:
         image = _image(v, envelope, decoding)
         if envelope.kind != UNWRAPPED:

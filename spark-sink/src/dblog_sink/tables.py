@@ -155,7 +155,12 @@ TABLE_OPTIONS: tuple[Option, ...] = (
         default=None,
         doc="Key columns (target names), separated by commas, instead of the record's key; deletes then need the old row in the record.",
     ),
-    Option(name="partition.by", read=name_list, default=None, doc="Partition columns of a new table. Choose columns that never change."),
+    Option(
+        name="partition.by",
+        read=name_list,
+        default=None,
+        doc="Partition columns of a new table. Choose columns that never change. Delta makes an empty text NULL there: such a key goes to quarantine.",
+    ),
     Option(name="cluster.by", read=_cluster, default=None, doc="Columns by which a new table is clustered (liquid), up to four."),
     Option(name="columns.include", read=pattern, default=None, doc="Regular expression: only source columns that match are kept."),
     Option(name="columns.exclude", read=pattern, default=None, doc="Regular expression: source columns that match are left out."),

@@ -79,6 +79,8 @@ class Target:
     """Delta's own; another one once the table was moved away and made anew."""
     soft: str | None = None
     """The column that says that a row is deleted, where such rows stay."""
+    partitions: tuple[str, ...] = ()
+    """Columns that it is partitioned by."""
     clusters: tuple[str, ...] = ()
     """Columns that it is clustered by."""
     commits: int = 0
@@ -119,7 +121,7 @@ def opened(session: SparkSession, *, spec: TableSpec, reading: bool = False) -> 
     if not DeltaTable.isDeltaTable(session, path):
         return None
     table = DeltaTable.forPath(session, path)
-    detail: Row = table.detail().select("properties", "id", "clusteringColumns").first()  # type: ignore[assignment]
+    detail: Row = table.detail().select("properties", "id", "clusteringColumns", "partitionColumns").first()  # type: ignore[assignment]
     properties: Mapping[str, str] = detail["properties"]
     if _MODE not in properties:
         msg = f"{path} is a Delta table that the sink did not make; move it away, or choose another target for {spec.name}"
@@ -152,6 +154,7 @@ def opened(session: SparkSession, *, spec: TableSpec, reading: bool = False) -> 
         id=detail["id"],
         soft=soft,
         clusters=tuple(detail["clusteringColumns"] or ()),
+        partitions=tuple(detail["partitionColumns"]),
     )
     noted = json.loads(properties.get(_FILLS, "{}"))
     if reading:
@@ -255,6 +258,7 @@ def created(session: SparkSession, *, spec: TableSpec, keys: Sequence[str], colu
         builder.execute()
     target.id = identity(session, spec.path) or ""
     target.clusters = spec.cluster_by
+    target.partitions = tuple(names[name.lower()] for name in spec.partition_by)
     _registered(session, spec)
     return target
 
