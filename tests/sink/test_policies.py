@@ -193,6 +193,28 @@ def test_a_truncate_may_be_ignored_or_wait_for_a_person(sink: Sink, registry: Re
         assert sink.rows(items) == kept[1:]
 
 
+def test_a_truncate_of_rows_that_are_ordered_by_a_topic_of_several_partitions_waits_for_a_person(
+    sink: Sink, registry: RegistryServer
+) -> None:
+    sink.settings |= {"position": "topic"}
+    items = table(registry, ("v", "string"))
+    truncate = Record(topic=items.topic, key=None, value=items.value_bytes("t", pos=5))
+    sink.batch(*(change(items, "c", {"id": key, "v": "a"}, at=key, partition=1) for key in (1, 2, 3)))
+
+    sink.batch(truncate)
+    sink.batch(change(items, "c", {"id": 4, "v": "b"}, at=9, partition=0))
+
+    assert "ordered by the offsets of topic p.shop.t, which has several partitions" in sink.merger.parked()[items.topic]
+    assert [row["id"] for row in sink.rows(items)] == [1, 2, 3]
+
+    # One of the ways out that are told.
+    sink.restarted().settings |= {"table.t.match": ".*", "table.t.truncate": "ignore"}
+    sink.writer  # noqa: B018  made anew
+    sink.merger.unpark(items.topic)
+    sink.merger.drain()
+    assert [row["id"] for row in sink.rows(items)] == [1, 2, 3, 4]
+
+
 def test_versions_that_ended_long_ago_are_removed_where_that_is_wanted(sink: Sink, registry: RegistryServer) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.mode": "history", "table.t.retention.h": "24", "compact.commits": "2"}
     items = table(registry, ("v", "string"))

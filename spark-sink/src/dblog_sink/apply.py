@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -100,6 +100,7 @@ class Applier:
         renames: Mapping[str, Mapping[str, str]],
         logs: Mapping[str, Mapping[int, Line]],
         note: Callable[[dict[str, Any], bool], None] = lambda _note, _at_once: None,
+        partitions: Callable[[str], Collection[int]] = lambda _topic: (),
         history: History = lambda _session, _topic: None,
         reading: bool = False,
         reached: Reached = nothing,
@@ -119,6 +120,7 @@ class Applier:
         self._renames = renames
         self._logs = logs
         self._note = note
+        self._partitions = partitions
         self._history = history
         self._sequenced: set[str] = set()
 
@@ -186,7 +188,7 @@ class Applier:
             txn=txn,
             reached=self._reached,
             truncate=spec.truncate,
-            **self._order(share, spec),
+            **self._order(share, spec, read),
             replayed=replayed,
             merge_only=self._merge_only,
         )
@@ -254,9 +256,17 @@ class Applier:
             log.warning("%s", text)
         return told
 
-    def _order(self, share: Share, spec: TableSpec) -> dict[str, Any]:
+    def _order(self, share: Share, spec: TableSpec, read: _Read) -> dict[str, Any]:
         """Whether a truncate, which comes in one partition, has a place among the rows of all."""
         way_out = f"table.<rule>.truncate=ignore and resume it, or move {spec.path} and {self.sidecar_path(spec.path)} away, resume it and dump it again"
+        if read.unwrapped or self._settings["position"] == "topic":
+            if len({*share.first, *self._partitions(share.topic)}) == 1:
+                return {}
+            reason = (
+                f"{spec.name} was truncated in the source, and its rows are ordered by the offsets of topic {share.topic}, which has several partitions: "
+                f"which rows are older cannot be told; set {way_out}"
+            )
+            return {"unordered": reason}
         lines = self._logs.get(share.topic, {})
         known = {line.epoch for line in lines.values()}
         if len(known) > 1:

@@ -287,6 +287,7 @@ def built(
         quarantine=quarantine,
         renames=marks.state.renames,
         logs=marks.state.logs,
+        partitions=marks.partitions,
         history=history,
         note=lambda note, at_once: marks.say(note, "marked", at_once=at_once),
         reached=reached,

@@ -178,6 +178,11 @@ class Marks:
         with self._turn:
             return LogMarks(dict(self.state.positions.get(topic, {})), self.state.targets.get(topic))
 
+    def partitions(self, topic: str) -> set[int]:
+        """The topic's partitions of which there ever was a record."""
+        with self._turn:
+            return {partition for one, partition in self.state.partitions if one == topic}
+
     def made_anew(self, topic: str) -> None:
         """The topic counts its offsets from 0 again."""
         with self._turn:
