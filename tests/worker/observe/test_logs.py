@@ -78,6 +78,18 @@ def test_what_is_hidden_in_this_process_is_in_no_line(capsys, form):
     assert ("canary" in out, out.count("${file:a:b}")) == (False, 4)
 
 
+def test_a_number_that_is_hidden_leaves_a_line_that_is_json(capsys):
+    configure_logs(format="json")
+    logs.HIDDEN_IN_LOG.take({"16384": "${env:BATCH}"})
+    try:
+        structlog.get_logger("dblog.test").info("sending", bytes=16384, parts=[1, 16384], on=True)
+    finally:
+        logs.HIDDEN_IN_LOG.take({})
+
+    line = json.loads(capsys.readouterr().out)
+    assert (line["bytes"], line["parts"], line["on"]) == ("${env:BATCH}", "[1, ${env:BATCH}]", True)
+
+
 @pytest.mark.parametrize("form", ["json", "plain"])
 def test_a_trace_of_thousands_of_lines_is_its_beginning_and_its_end(capsys, form):
     def even(number):

@@ -159,7 +159,15 @@ def _hide(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Map
 
 def _json(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
     ordered = {key: event.pop(key) for key in ("timestamp", "level", "logger", "event") if key in event}
-    return HIDDEN_IN_LOG.out_of(json.dumps({**ordered, **event}, ensure_ascii=False, default=str)).translate(_CONTROLS)
+    line = {key: _without_hidden(value) for key, value in {**ordered, **event}.items()}
+    return json.dumps(line, ensure_ascii=False, default=str).translate(_CONTROLS)
+
+
+def _without_hidden(value: object) -> object:
+    """The value as it may be shown: hidden before it is JSON, where a number that is hidden would leave a text without quotes."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    shown = HIDDEN_IN_LOG.out_of(text)
+    return value if shown == text else shown
 
 
 def _plain(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
