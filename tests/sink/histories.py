@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 KEYS = 3
 PARTITIONS = 3
 TRUNCATE_AT = 1 << 25
-_SECOND_PHASE_AT = 1 << 26
+SECOND_PHASE_AT = 1 << 26
 
 Key = tuple[int, int]
 """(universe, id)."""
@@ -65,7 +65,7 @@ def universe(number: int, dice: random.Random, *, truncated: bool, altered: bool
             made.rows[key] = (f"before-{key}", None)  # there before the log began: only a dump can bring it
     marks: list[int] = []
     at = 10
-    for phase, begin in enumerate((10, _SECOND_PHASE_AT)):
+    for phase, begin in enumerate((10, SECOND_PHASE_AT)):
         at = begin
         late = altered and phase == 1
         if phase == 1 and truncated:

@@ -1,4 +1,4 @@
-"""Random histories as the topics that users have: dblog's, Debezium's without ``sequence``, PostgreSQL's, unwrapped rows, compacted ones.
+"""Random histories as the topics that users have: dblog's, Debezium's without ``sequence``, also after a failover, PostgreSQL's, unwrapped, compacted.
 
 What a kind promises decides in what order its records may come: rows with a position in any order at all, rows that follow their topic in its order, with
 stretches that are sent again. What must come out is the same model for all (histories.py).
@@ -16,8 +16,21 @@ from typing import Any
 
 import fastavro
 from sink.feed import Feed, universes
-from sink.harness import Record
-from sink.histories import TRUNCATE_AT, Event, Key, Universe, Version, appended, mirrored, resent, shuffled, versions, windowed
+from sink.harness import Record, change
+from sink.histories import (
+    SECOND_PHASE_AT,
+    TRUNCATE_AT,
+    Event,
+    Key,
+    Universe,
+    Version,
+    appended,
+    mirrored,
+    resent,
+    shuffled,
+    versions,
+    windowed,
+)
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
 
@@ -47,13 +60,14 @@ KINDS = (
     Kind(name="postgres", modes=("mirror", "history", "append")),
     Kind(name="unwrapped", modes=("mirror",), ordered=True, truncates=False),
     Kind(name="compacted", modes=("mirror",), ordered=True, truncates=False, compacted=True),
+    Kind(name="failover", modes=("mirror",), ordered=True, truncates=False),
 )
 
 
 class Topic:
     """The records of one kind, in any of the two schemas."""
 
-    def __init__(self, kind: Kind, registry: RegistryServer, *, keyed: bool) -> None:
+    def __init__(self, kind: Kind, registry: RegistryServer, *, keyed: bool, gtids: bool) -> None:
         key = ("universe", "id") if keyed else ()
         self.kind = kind
         connector = "postgresql" if kind.name == "postgres" else "mysql"
@@ -63,6 +77,7 @@ class Topic:
             for columns in (_COLUMNS, [*_COLUMNS, _EXTRA])
         )
         self._registry = registry
+        self._gtids = ("3e11fa47-71ca-11e1-9e33-c80aa9429562", "5c0c0b0e-71ca-11e1-9e33-c80aa9429562") if gtids else None
 
     def records(self, event: Event, dice: random.Random) -> list[Record]:
         """What the connector writes for an event."""
@@ -70,6 +85,8 @@ class Topic:
             return [self._postgres(event)]
         if self.kind.name == "unwrapped":
             return [self._unwrapped(event)]
+        if self.kind.name == "failover":
+            return [self._failed_over(event)]
         if self.kind.compacted:
             record = self._feed.record(event, sequenced=False)
             return [record, replace(record, value=None)] if event.op == "d" else [record]
@@ -102,6 +119,24 @@ class Topic:
         )
         return Record(topic=TOPIC, key=table.key_bytes(row), value=value, partition=event.partition)
 
+    def _failed_over(self, event: Event) -> Record:
+        """Debezium's record; the second phase is read from another server, whose log has lower file numbers. A dumped row stands where the log is being read."""
+        at = event.step if event.op == "r" else event.at
+        second = at >= SECOND_PHASE_AT
+        table = self.table if event.altered else self._old
+        return change(
+            table,
+            event.op,
+            self._row(event),
+            at=at,
+            row_number=event.number,
+            file=2 if second else 9,
+            server=2 if second else 1,
+            gtid=None if self._gtids is None else f"{self._gtids[second]}:{at}",
+            partition=event.partition,
+            ts_ms=_TS_MS + at,
+        )
+
     def _unwrapped(self, event: Event) -> Record:
         """ExtractNewRecordState with ``__op`` added, deletes as null values."""
         fields = [{"name": name, "type": kind} for name, kind in [*_COLUMNS, *([_EXTRA] if event.altered else [])]]
@@ -123,10 +158,10 @@ class Course:
     def __init__(self, kind: Kind, mode: str, seed: int, registry: RegistryServer, *, count: int, batches: int) -> None:
         dice = random.Random(f"course {seed}")
         self.mode, self.kind = mode, kind
-        self.topic = Topic(kind, registry, keyed=mode != "append")
+        self.topic = Topic(kind, registry, keyed=mode != "append", gtids=dice.random() < 0.5)
         self.truncated = mode != "append" and kind.truncates and dice.random() < 0.5
         made = universes(dice, truncated=self.truncated, count=count)
-        if mode == "history" or kind.name == "postgres":
+        if mode == "history" or kind.name in ("postgres", "failover"):
             made = [windowed(one, truncated=self.truncated) for one in made]
         if mode == "history" and kind.name == "postgres":  # dump rows without a place tell nothing of when
             made = [Universe(one.number, one.rows, [event for event in one.events if event.op != "r"]) for one in made]
