@@ -94,6 +94,26 @@ def run_worker(properties: Annotated[Path, typer.Argument(help="A Kafka Connect 
     )
 
 
+@app.command("tail")
+def print_records(
+    topic: Annotated[str, typer.Argument(help="The topic: <topic.prefix>.<database>.<table>.")],
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="The oldest records, not the newest.")] = False,
+    count: Annotated[int, typer.Option("-n", min=0, help="How many; 0: all.")] = 10,
+    bootstrap: Annotated[str, typer.Option(help="Addresses of brokers.")] = "localhost:9092",
+    registry: Annotated[str, typer.Option(help="The schema registry; a worker is one.")] = "http://localhost:8083",
+) -> None:
+    """Print records of a topic, key and value decoded, as JSON lines. They hold the rows' values."""
+    from dblog import tail  # noqa: PLC0415
+
+    wanted = tail.Wanted(topic=topic, bootstrap=bootstrap, registry=registry, from_beginning=from_beginning, count=count)
+    try:
+        for line in tail.lines(wanted):
+            typer.echo(line)
+    except DefiniteError as e:
+        typer.echo(str(e), err=True)
+        raise typer.Exit(1) from None
+
+
 @ddl_app.command("explain")
 def explain_ddl(
     statement: Annotated[str, typer.Argument(help="The statement, in quotes. It is not run.")],

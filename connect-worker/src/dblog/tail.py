@@ -1,0 +1,178 @@
+"""``dblog tail``: the records of a topic, decoded with the registry, one JSON object a line.
+
+Only what is asked for is shown, on standard output. A record that cannot be decoded is shown as what it is, its bytes in base64, with the reason beside:
+looking at a topic must not fail at the record that one looks for. Avro is told by Confluent's frame (a zero byte, four bytes of the schema's id), all
+else is read as JSON, then as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import fastavro
+import httpx
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from dblog.errors import DefiniteError
+
+TIMEOUT_S = 30.0
+_FRAME_BYTES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which records of which topic. ``count`` 0: all."""
+
+    topic: str
+    bootstrap: str
+    registry: str
+    from_beginning: bool
+    count: int
+
+
+def lines(wanted: Wanted) -> Iterator[str]:
+    """The records as JSON lines: the oldest, as they stand in their partitions, or the newest, in the order of their times.
+
+    DefiniteError says why there are none.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": wanted.bootstrap,
+            "group.id": "dblog-tail",  # the client wants one; it is neither joined nor committed to
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "log_level": 0,
+        }
+    )
+    schemas = _Schemas(wanted.registry)
+    try:
+        found = _newest(consumer, wanted) if not wanted.from_beginning else _oldest(consumer, wanted)
+        for record in found:
+            yield json.dumps(_shown(record, schemas), ensure_ascii=False, default=_plain)
+    except KafkaException as e:
+        raise DefiniteError(f"the brokers at {wanted.bootstrap} cannot be read ({e.args[0].str()}); name them with --bootstrap") from e
+    finally:
+        consumer.close()
+        schemas.close()
+
+
+def _oldest(consumer: Consumer, wanted: Wanted) -> Iterator[Message]:
+    starts = {partition: low for partition, (low, _) in _bounds(consumer, wanted).items()}
+    for n, record in enumerate(_records(consumer, wanted.topic, starts)):
+        if wanted.count and n == wanted.count:
+            return
+        yield record
+
+
+def _newest(consumer: Consumer, wanted: Wanted) -> list[Message]:
+    starts = {
+        partition: max(low, high - wanted.count) if wanted.count else low for partition, (low, high) in _bounds(consumer, wanted).items()
+    }
+    found = sorted(
+        _records(consumer, wanted.topic, starts), key=lambda record: (record.timestamp()[1], record.partition(), record.offset())
+    )
+    return found[-wanted.count :] if wanted.count else found
+
+
+def _bounds(consumer: Consumer, wanted: Wanted) -> dict[int, tuple[int, int]]:
+    """First offset and end of each partition."""
+    topic = consumer.list_topics(wanted.topic, timeout=TIMEOUT_S).topics[wanted.topic]
+    if topic.error is not None:
+        raise DefiniteError(
+            f"topic {wanted.topic} cannot be read ({topic.error.str()}); a table's topic is <topic.prefix>.<database>.<table>"
+        )
+    return {
+        partition: consumer.get_watermark_offsets(TopicPartition(wanted.topic, partition), timeout=TIMEOUT_S)
+        for partition in topic.partitions
+    }
+
+
+def _records(consumer: Consumer, topic: str, starts: dict[int, int]) -> Iterator[Message]:
+    """All records from there to the present end of each partition, which may be behind markers of transactions and has no record of its own."""
+    consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in starts.items()])
+    reading = set(starts)
+    limit_s = time.monotonic() + TIMEOUT_S
+    while reading:
+        record = consumer.poll(1.0)
+        if record is None:
+            if time.monotonic() > limit_s:
+                raise DefiniteError(f"topic {topic}: the brokers sent nothing for {TIMEOUT_S:.0f} s; look at their state, then ask again")
+            continue
+        limit_s = time.monotonic() + TIMEOUT_S
+        error = record.error()
+        if error is None:
+            if record.partition() in reading:
+                yield record
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  spelled so
+            reading.discard(record.partition())
+        elif error.fatal() or not error.retriable():
+            raise KafkaException(error)
+
+
+def _shown(record: Message, schemas: _Schemas) -> dict[str, Any]:
+    return {
+        "partition": record.partition(),
+        "offset": record.offset(),
+        "timestamp": record.timestamp()[1],
+        "key": schemas.decoded(record.key()),
+        "value": schemas.decoded(record.value()),
+    }
+
+
+class _Schemas:
+    """The registry's schemas by id, each asked for once."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        self._client = httpx.Client(timeout=TIMEOUT_S, trust_env=False)
+        self._known: dict[int, Any] = {}
+
+    def close(self) -> None:
+        self._client.close()
+
+    def decoded(self, given: str | bytes | None) -> Any:
+        """What the bytes of a key or value mean."""
+        if given is None:
+            return None
+        data = given.encode() if isinstance(given, str) else given
+        if data[:1] == b"\x00" and len(data) >= _FRAME_BYTES:
+            schema_id = int.from_bytes(data[1:_FRAME_BYTES], "big")
+            schema = self._schema(schema_id)
+            try:
+                return fastavro.schemaless_reader(io.BytesIO(data[_FRAME_BYTES:]), schema, None)
+            except Exception as e:  # noqa: BLE001  whatever damaged bytes do to the decoder
+                return {"bytes": base64.b64encode(data).decode(), "reason": f"not of schema {schema_id} ({type(e).__name__})"}
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return {"bytes": base64.b64encode(data).decode(), "reason": "neither Avro with a schema id nor text"}
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+
+    def _schema(self, schema_id: int) -> Any:
+        if schema_id not in self._known:
+            try:
+                answer = self._client.get(f"{self._url}/schemas/ids/{schema_id}")
+                answer.raise_for_status()
+                self._known[schema_id] = fastavro.parse_schema(json.loads(answer.json()["schema"]))
+            except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError) as e:
+                address = httpx.URL(self._url).copy_with(userinfo=b"") if "@" in self._url else self._url
+                raise DefiniteError(
+                    f"schema {schema_id} cannot be had from the registry at {address} ({type(e).__name__}); name the one that the records were "
+                    "written with: --registry"
+                ) from e
+        return self._known[schema_id]
+
+
+def _plain(value: Any) -> str:
+    """Of an Avro value that JSON has no word for: bytes in base64, decimals and times as text."""
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
