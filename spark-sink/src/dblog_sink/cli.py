@@ -2,7 +2,8 @@
 
 ``dblog-sink submit --config sink.yaml --set key=value -- <options of spark-submit>`` starts the job by spark-submit (``--print``: shows the line), and
 ``dblog-sink jars`` prints what it needs in ``--jars``. With another verb before the options it asks something of the job that
-runs, or of the next one: ``park TABLE``, ``resume TABLE``, ``replay [TABLE]``, ``maintain [TABLE]`` (``commands``); ``explain TABLE KEY``, ``cuts`` and
+runs, or of the next one: ``park TABLE``, ``resume TABLE``, ``replay [TABLE]``, ``maintain [TABLE]`` (``commands``); ``explain TABLE KEY``, ``show TABLE``,
+``cuts`` and
 ``as-of POINT`` answer by themselves. Exit status 0: asked to stop, or trigger.once is done; 1: a failure that needs a person, told in one sentence;
 2: a configuration that cannot be accepted. Failures that may pass restart the query from its checkpoint with growing pauses.
 """
@@ -31,7 +32,22 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from dblog_sink import __version__, binding, brokers, commands, config, explain, files, internals, loss, manifest, replay, source, submit
+from dblog_sink import (
+    __version__,
+    binding,
+    brokers,
+    commands,
+    config,
+    explain,
+    files,
+    internals,
+    loss,
+    manifest,
+    replay,
+    show,
+    source,
+    submit,
+)
 from dblog_sink import target as targets
 from dblog_sink.apply import Applier, History
 from dblog_sink.arrivals import Arrivals, Ends
@@ -131,6 +147,8 @@ def _obeyed(words: Sequence[str]) -> int:
         return _explained(settings, command)
     if isinstance(command, AtCut):
         return _shown(settings, command)
+    if isinstance(command, Look):
+        return _looked(settings, command)
     if command is not None:
         return _asked(settings, command)
     try:
@@ -209,6 +227,27 @@ def _explained(settings: config.Settings, question: Question) -> int:
     finally:
         session.stop()
     print(json.dumps(asdict(found), indent=2) if question.as_json else "\n".join(explain.lines_of(found)))
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What ``show`` asks."""
+
+    table: str
+    rows_max: int
+
+
+def _looked(settings: config.Settings, look: Look) -> int:
+    """Rows on standard output, one JSON object a line, beside a job that may be running."""
+    session = spark_session(f"{settings['name']}-show", settings.spark)
+    try:
+        found = show.show(session, settings, table=look.table, rows_max=look.rows_max)
+    finally:
+        session.stop()
+    log.info("%s has %d rows in version %d of %s; the newest %d:", found.table, found.rows, found.version, found.path, len(found.newest))
+    for row in found.newest:
+        print(row)
     return 0
 
 
@@ -685,14 +724,14 @@ def query_id(frame: DataFrame) -> str:
     return found
 
 
-def _settings(arguments: Sequence[str]) -> tuple[config.Settings, Command | Question | AtCut | None]:
+def _settings(arguments: Sequence[str]) -> tuple[config.Settings, Command | Question | Look | AtCut | None]:
     parser = argparse.ArgumentParser(
         prog="dblog-sink", description=__doc__, epilog=config.help_text(), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
         "verb",
         nargs="?",
-        choices=("run", *commands.VERBS, "explain", "cuts", "as-of"),
+        choices=("run", *commands.VERBS, "explain", "show", "cuts", "as-of"),
         default="run",
         help="run the job, or ask something of it",
     )
@@ -700,6 +739,7 @@ def _settings(arguments: Sequence[str]) -> tuple[config.Settings, Command | Ques
         "table", nargs="?", help="db.table or a topic; replay, maintain: all without it; as-of: position=, gtid=, lsn= or time="
     )
     parser.add_argument("key", nargs="?", help="explain: the key of a row, 4711 or order_id=4711,line=2")
+    parser.add_argument("-n", type=int, default=10, metavar="ROWS", help="show: how many of the newest rows; 0: only how many there are")
     parser.add_argument("--json", action="store_true", help="explain, cuts, as-of: answer in JSON")
     parser.add_argument("--reason", help="park: why; replay: only records whose reason contains this")
     parser.add_argument("--config", type=Path, action="append", default=[], help="YAML or properties file; may be given more than once")
@@ -720,6 +760,8 @@ def _settings(arguments: Sequence[str]) -> tuple[config.Settings, Command | Ques
         return settings, AtCut(point=None if parsed.verb == "cuts" else _point(parsed.table), as_json=parsed.json)
     if parsed.table is None and parsed.verb not in ("replay", "maintain"):
         raise ConfigError({parsed.verb: "needs a table: db.table, or a topic"})
+    if parsed.verb == "show":
+        return settings, Look(table=parsed.table, rows_max=max(0, parsed.n))
     if parsed.verb == "explain":
         if parsed.key is None:
             raise ConfigError({"explain": "needs a table and a key: explain shop.orders 4711"})
