@@ -235,6 +235,20 @@ def test_a_truncate_between_partitions_at_two_logs_waits_for_a_person(sink: Sink
     assert sink.rows(items) == [{"id": 1, "v": "b"}, {"id": 2, "v": "a"}]
 
 
+def test_rows_of_a_compressed_transaction_are_of_one_log(sink: Sink, items: TableSchema) -> None:
+    """Its events have one offset, and each counts its rows anew."""
+
+    def row(key: int, number: int, ts_ms: int) -> Record:
+        return change(items, "c", {"id": key, "v": '["text"]'}, at=7, file=9, row_number=number, ts_ms=SECOND + ts_ms)
+
+    sink.batch(change(items, "r", {"id": 9, "v": '["dumped"]'}, at=6, file=9))
+    sink.batch(row(1, 0, 0), row(2, 1, 0), row(3, 0, 1000), row(4, 1, 1000))
+
+    assert sink.merger.parked() == {}
+    assert {row[SEQ1] for row in sink.read(items).collect()} == {9}
+    assert sink.writer.marks.state.logs[items.topic][0].logs[0].last == (9, 7 << 23), "they are looked at, whatever texts they hold"
+
+
 def test_a_topic_made_anew_keeps_the_epoch_of_its_source(sink: Sink, items: TableSchema) -> None:
     sink.batch(of_a(items, "c", 1, "a", 1), of_a(items, "c", 2, "a", 2))
     sink.batch(of_b(items, "u", 1, "b", 1))

@@ -233,7 +233,9 @@ class Applier:
                 one_by_one.setdefault(partition, []).append(one)
             met = bool(one_by_one)
         if not met:
-            self._sequenced.add(topic)
+            # Every record has its own position: others of the topic are taken to have one until one seems to have none.
+            if found.isEmpty():
+                self._sequenced.add(topic)
             return []
         self._sequenced.discard(topic)
         begun = [

@@ -55,7 +55,7 @@ def index(raw: DataFrame, envelopes: Mapping[bytes, Envelope], keep: Sequence[st
 
 
 def sighted(raw: DataFrame, envelopes: Mapping[bytes, Envelope]) -> DataFrame:
-    """Partition, offset and ``s`` (``_SIGHT``) of the records that tell in which of its source's logs they stand (``epochs``): those without a sequence."""
+    """Partition, offset and ``s`` (``_SIGHT``) of the records without a sequence; those with a file tell of their source's logs (``epochs``)."""
     telling = {frame: one for frame, one in envelopes.items() if one.derived}
     values = {frame: f"_v{n}" for n, frame in enumerate(telling)}
     structs = raw.select("partition", "offset", "value_head", *(_struct(frame, e).alias(values[frame]) for frame, e in telling.items()))
@@ -66,7 +66,7 @@ def sighted(raw: DataFrame, envelopes: Mapping[bytes, Envelope]) -> DataFrame:
 
 def sights(found: DataFrame) -> Iterator[tuple[int, Sight]]:
     """Few records of ``sighted`` one by one, in the order of each partition."""
-    rows = found.select("partition", "offset", "s.*").collect()
+    rows = found.where("s.file IS NOT NULL").select("partition", "offset", "s.*").collect()
     for row in sorted(rows, key=lambda row: (row["partition"], row["offset"])):
         yield (
             row["partition"],
@@ -89,7 +89,8 @@ def stretches(found: DataFrame) -> dict[int, Stretch]:
     numbered = F.when(number != "", number.cast("long"))
     changed = F.when(~F.col("s.dumped"), F.col("s.ts_ms"))
     rows = (
-        found.withColumn("_before", before)
+        found.where("s.file IS NOT NULL")
+        .withColumn("_before", before)
         .groupBy(
             "partition", F.when(~F.col("s.dumped"), F.col("s.server")).alias("server"), F.regexp_extract("s.gtid", _GTID, 1).alias("source")
         )
@@ -147,25 +148,25 @@ _SIGHT = t.StructType(
 
 
 def _sight(v: str, envelope: Envelope) -> str:
-    """SQL of an array of the record's sight, empty where it tells nothing: rows of an incremental snapshot stand where the log is being read."""
+    """SQL of an array of the record's sight; without a file where it tells nothing: rows of an incremental snapshot stand where the log is being read.
+
+    Without the row's number, which begins anew with each event of a compressed transaction.
+    """
     source, has = f"{v}.source", envelope.source_fields
-    file, low = derived_sql(v, envelope)
+    file, _ = derived_sql(v, envelope)
     snapshot = f"coalesce(CAST({source}.snapshot AS STRING), '')" if "snapshot" in envelope.place_fields else "'incremental'"
-    tells = (
-        f"({v}.op IN ('c', 'u', 'd', 't') OR ({v}.op = 'r' AND {snapshot} <> 'incremental')) AND {file} IS NOT NULL AND {low} IS NOT NULL"
-    )
-    if "sequence" in has:
-        tells += f" AND {source}.sequence IS NULL"
+    tells = f"({v}.op IN ('c', 'u', 'd', 't') OR ({v}.op = 'r' AND {snapshot} <> 'incremental')) AND {source}.pos IS NOT NULL"
+    derived = f"{source}.sequence IS NULL" if "sequence" in has else "true"
     parts = {
-        "file": file,
-        "low": low,
+        "file": f"IF({tells}, {file}, NULL)",
+        "low": f"shiftleft({source}.pos, 23)",
         "ts_ms": f"CAST({source}.ts_ms AS BIGINT)" if "ts_ms" in has else "0L",
         "server": f"CAST({source}.server_id AS BIGINT)" if "server_id" in envelope.place_fields else "0L",
         "gtid": f"{source}.gtid" if "gtid" in envelope.place_fields else "CAST(NULL AS STRING)",
         "dumped": f"{v}.op = 'r'",
     }
     struct = ", ".join(f"'{name}', {sql}" for name, sql in parts.items())
-    return f"IF({tells}, array(named_struct({struct})), NULL)"
+    return f"IF({v}.op IS NOT NULL AND {derived}, array(named_struct({struct})), NULL)"
 
 
 def transactions(raw: DataFrame, writers: Mapping[bytes, str], keep: Sequence[str]) -> DataFrame:
