@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from dblog_sink import commands, config
-from dblog_sink.cli import _Runner
+from dblog_sink.cli import _fenced, _Runner
 from dblog_sink.commands import Command
 from dblog_sink.files import LocalFolder
 from dblog_sink.lease import Lease
@@ -71,20 +71,25 @@ class Job:
         settings = config.parse(self.settings | {key.replace("__", "."): value for key, value in options.items()})
         stopping = threading.Event()
         lease = Lease(LocalFolder(Path(settings.state_path)), name="t", where="t")
-        runner = _Runner(self.spark, settings, Progress(self.progress, listener=self.listener), stopping, lease)
-
-        def run() -> None:
-            self.status = runner.run()
-            if self.status:  # a process would end here, and its threads with it
-                runner._writer.close()
-
-        thread = threading.Thread(target=run)
-        thread.start()
+        fence = _fenced(self.spark, settings, lease)
         try:
-            yield
+            runner = _Runner(self.spark, settings, Progress(self.progress, listener=self.listener), stopping, lease, fence)
+
+            def run() -> None:
+                self.status = runner.run()
+                if self.status:  # a process would end here, and its threads with it
+                    runner._writer.close()
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            try:
+                yield
+            finally:
+                stopping.set()
+                thread.join(LIMIT_S)
         finally:
-            stopping.set()
-            thread.join(LIMIT_S)
+            fence.remove()
+            lease.give_back()
 
     def lines(self, kind: str) -> list[dict[str, Any]]:
         text = self.progress.read_text() if self.progress.exists() else ""

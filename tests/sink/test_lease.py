@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from dblog_sink import binding, config
 from dblog_sink.errors import DefiniteError
 from dblog_sink.files import LocalFolder
-from dblog_sink.lease import FILE, LOST_AFTER_S, Lease, started_at, this_process
+from dblog_sink.lease import EXPIRES_AFTER_S, FILE, LOST_AFTER_S, RENEW_EVERY_S, Holder, Lease, gone, started_at, this_process
 
 LEAST = {"kafka.bootstrap.servers": "b:9092", "topics": "p.a.b,p.a.c", "registry.url": "http://r", "target.path": "/lake/"}
 
@@ -29,64 +30,147 @@ def lease(folder: Path, clock: Clock) -> Lease:
     return Lease(LocalFolder(folder), name="shop", where="/lake/_dblog", now_s=lambda: clock.now_s)
 
 
+def renewing(holder: Lease, clock: Clock) -> Callable[[float], None]:
+    """Time passes, and the holder lives."""
+    renewed_s = clock.now_s
+
+    def sleep(pause_s: float) -> None:
+        nonlocal renewed_s
+        clock.sleep(pause_s)
+        if clock.now_s - renewed_s >= RENEW_EVERY_S:
+            renewed_s = clock.now_s
+            holder.renew()
+
+    return sleep
+
+
+def elsewhere(folder: Path, clock: Clock) -> Lease:
+    """The lease of a sink on another machine."""
+    held = lease(folder, clock)
+    held._mine = replace(held._mine, host="elsewhere")
+    held._write(lambda text: LocalFolder(folder).create(FILE, text))
+    return held
+
+
 def test_the_second_sink_refuses_and_says_who_runs(tmp_path: Path) -> None:
     clock = Clock()
     first, second = lease(tmp_path, clock), lease(tmp_path, clock)
-    first.take()
+    assert first.take(), "there was none"
     try:
         with pytest.raises(DefiniteError, match=r"another sink runs on /lake/_dblog: shop, process \d+ on .*Stop it first"):
-            second.take(sleep=clock.sleep)
+            second.take(sleep=renewing(first, clock))
     finally:
         first.give_back()
 
-    second.take(sleep=clock.sleep)
+    assert second.take(sleep=clock.sleep)
     second.give_back()
     assert not (tmp_path / FILE).exists()
+    assert second.lost is not None, "who has given the lease back commits nothing more"
 
 
 def test_a_sink_that_was_killed_here_leaves_a_lease_that_can_be_taken_at_once(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     clock = Clock()
-    dead = replace(this_process("shop", clock.now_s), pid=process.pid, started=started_at(process.pid) or "")
+    dead = replace(this_process("shop"), pid=process.pid, started=started_at(process.pid) or "")
     (tmp_path / FILE).write_text(json.dumps(asdict(dead)))
-    heir = lease(tmp_path, clock)
-    with pytest.raises(DefiniteError, match="another sink runs"):
-        heir.take(sleep=clock.sleep)
+    assert not gone(dead, this_process("shop"), started=started_at)
 
     process.kill()
     process.communicate()
-    heir.take(wait_max_s=0)
+    began_s = clock.now_s
+    assert not lease(tmp_path, clock).take(sleep=clock.sleep), "it may have left something at work: a JVM dies after its Python"
 
-    heir.give_back()
+    assert clock.now_s - began_s < RENEW_EVERY_S
 
 
-def test_a_sink_elsewhere_is_given_up_after_a_minute_and_stops_when_it_wakes(tmp_path: Path) -> None:
+def test_a_process_id_says_nothing_in_another_container_or_where_processes_are_hidden() -> None:
+    here = this_process("shop")
+    lives = {1: "1", here.pid: here.started}.get
+    other = replace(here, pid=here.pid + 1)
+
+    assert gone(other, here, started=lives)
+    assert not gone(replace(other, boot=f"{here.boot.split()[0]} pid:[1]"), here, started=lives)
+    assert not gone(other, here, started=lambda _: None)
+
+
+@pytest.mark.parametrize("ahead_s", [-1e9, 0.0, 1e9], ids=["its clock is late", "clocks agree", "its clock is early"])
+def test_a_sink_elsewhere_is_given_up_when_its_lease_rests_for_a_minute_whatever_its_clock_says(tmp_path: Path, ahead_s: float) -> None:
     clock = Clock()
-    slept = lease(tmp_path, clock)
-    slept._mine = replace(slept._mine, host="elsewhere")
-    (tmp_path / FILE).write_text(json.dumps(asdict(slept._mine)))
+    slept = elsewhere(tmp_path, clock)
+    (tmp_path / FILE).write_text(json.dumps(asdict(replace(slept._mine, at_s=slept._mine.at_s + ahead_s))))
     heir = lease(tmp_path, clock)
     with pytest.raises(DefiniteError, match="on elsewhere"):
-        heir.take(sleep=clock.sleep)
+        heir.take(sleep=renewing(slept, clock))
 
-    clock.sleep(LOST_AFTER_S)
-    heir.take(wait_max_s=0)
+    began_s = clock.now_s
+    assert not heir.take(sleep=clock.sleep)
+    assert LOST_AFTER_S <= clock.now_s - began_s < LOST_AFTER_S + RENEW_EVERY_S
+
+    assert slept.lost is not None, "it holds the lease no more before anybody else does"
+    assert "could not be renewed" in slept.lost
     slept.renew()
-
-    assert slept.lost is not None
-    assert "has taken /lake/_dblog over" in slept.lost
+    assert "has taken /lake/_dblog over: shop" in slept.lost
     heir.renew()
     assert heir.lost is None
     heir.give_back()
 
 
-def test_a_lease_that_was_never_written_holds_up_nobody(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text("")
+def test_a_sink_that_cannot_renew_its_lease_stops_by_itself_before_another_may_take_it(tmp_path: Path) -> None:
+    clock = Clock()
+    holder = elsewhere(tmp_path, clock)
+    clock.sleep(EXPIRES_AFTER_S)
+    assert holder.lost is None
 
-    taken = lease(tmp_path, Clock())
-    taken.take(wait_max_s=0)
+    clock.sleep(1.0)
 
+    assert holder.lost is not None
+    assert LOST_AFTER_S > EXPIRES_AFTER_S + RENEW_EVERY_S
+    holder.renew()
+    assert holder.lost is not None, "what it did not do meanwhile may have been done by others"
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"id": "x", "of": "a later version"}', "no json"])
+def test_a_lease_that_does_not_say_who_holds_it_is_waited_for_like_any_other(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_text(text)
+    clock = Clock()
+    began_s = clock.now_s
+
+    taken = lease(tmp_path, clock)
+    taken.take(wait_max_s=0, sleep=clock.sleep)
+
+    assert clock.now_s - began_s >= LOST_AFTER_S
     taken.give_back()
+
+
+def test_of_two_that_take_a_stale_lease_over_at_once_one_has_it(tmp_path: Path) -> None:
+    clock = Clock()
+    elsewhere(tmp_path, clock)
+    first, second = lease(tmp_path, clock), lease(tmp_path, clock)
+
+    def sleep(pause_s: float) -> None:
+        """When the first has written its name, the second, which saw the same, writes its own."""
+        clock.sleep(pause_s)
+        held = Holder(**json.loads((tmp_path / FILE).read_text()))
+        if held.id == first._mine.id:
+            second._write(second._replaced)
+
+    with pytest.raises(DefiniteError, match="another sink runs"):
+        first.take(sleep=sleep)
+
+
+def test_a_sink_whose_lease_was_removed_by_hand_writes_it_again_unless_another_one_was_faster(tmp_path: Path) -> None:
+    clock = Clock()
+    holder = elsewhere(tmp_path, clock)
+    (tmp_path / FILE).unlink()
+    holder.renew()
+    assert holder.lost is None
+    assert Holder(**json.loads((tmp_path / FILE).read_text())).id == holder._mine.id
+
+    (tmp_path / FILE).unlink()
+    elsewhere(tmp_path, clock)
+    holder.renew()
+
+    assert holder.lost is not None
 
 
 @pytest.mark.parametrize(

@@ -516,9 +516,7 @@ class Applier:
 
     def sidecar_path(self, path: str) -> str:
         """Where the tombstones of the table at ``path`` are."""
-        base = self._settings.base_path
-        relative = path[len(base) :].strip("/") if path.startswith(base) else path.replace("://", "/").strip("/")
-        return f"{self._settings.state_path}/tombstones/{relative}"
+        return self._settings.sidecar_path(path)
 
     def tidied(self, topic: str) -> None:
         """Compact the topic's table and its sidecar now. Nobody else may write them meanwhile."""

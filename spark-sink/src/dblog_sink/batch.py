@@ -117,16 +117,8 @@ class BatchWriter:
         raise TransientError(msg)
 
     def paths(self) -> dict[str, str]:
-        """Every Delta table that the job writes: those of the source's tables by their names, its own by theirs under state.path."""
-        state = self._settings.state_path
-        own = ("landing", "marks", "quarantine", "chunks", *(("manifest",) if self._settings.cuts else ()))
-        found = {f"_dblog/{name}": f"{state}/{name}" for name in own}
-        for topic in self._marks.state.targets:
-            spec = self._settings.table(topic)
-            if spec is not None:
-                found[spec.name] = spec.path
-                found[f"_dblog/tombstones/{spec.name}"] = self._applier.sidecar_path(spec.path)
-        return found
+        """Every Delta table that the job writes, by its name (``config.Settings.paths``)."""
+        return self._settings.paths(self._marks.state.targets)
 
     def close(self, *, wait_s: float = _STOP_WAIT_S) -> None:
         """End the threads, a merge that runs after ``wait_s`` at the latest; what has landed stays for the next start."""

@@ -56,6 +56,7 @@ from dblog_sink.chunks import ReadTo
 from dblog_sink.commands import Command
 from dblog_sink.cutter import Cutter, Kafka, Offsets
 from dblog_sink.errors import ConfigError, DefiniteError, SinkError, TransientError
+from dblog_sink.fence import Fence
 from dblog_sink.landing import Landing
 from dblog_sink.lease import Lease
 from dblog_sink.loss import Loss
@@ -162,9 +163,9 @@ def _obeyed(words: Sequence[str]) -> int:
     forget_hook = _stop_on_signal(session, stopping, ended)
     lease = Lease(files.folder(session, settings.state_path), name=settings["name"], where=settings.state_path)
     try:
-        lease.take()
+        fence = _fenced(session, settings, lease)
         binding.check(files.folder(session, settings.checkpoint_path), settings, _cluster_id(session, settings))
-        return _Runner(session, settings, progress, stopping, lease, merge_only=_merge_only(session)).run()
+        return _Runner(session, settings, progress, stopping, lease, fence, merge_only=_merge_only(session)).run()
     except DefiniteError as e:
         progress.say("failed", reason=str(e))
         log.error("the sink does not start: %s", e)
@@ -185,6 +186,20 @@ def _merge_only(session: SparkSession) -> bool:
     if lacking:
         log.warning("this Delta has no %s: tables are written by MERGE, which is slower", ", no ".join(lacking))
     return bool(lacking)
+
+
+def _fenced(session: SparkSession, settings: config.Settings, lease: Lease) -> Fence:
+    """Take the lease and a fencing token; nobody else commits from now on to what this sink is going to read."""
+    alone = lease.take()
+    control = f"{settings.state_path}/marks"
+    fence = Fence(another(session), control, unheld=lambda: lease.lost)
+    fence.take(alone=alone)
+    fence.install()
+    if not alone:
+        log.info("the former sink did not end by itself; its tables are claimed, so that it commits nothing more")
+        paths = settings.paths(read_state(session, control).targets)
+        fence.claim(paths.values(), threads=settings["merge.threads"])
+    return fence
 
 
 def _progress(settings: config.Settings) -> Progress:
@@ -407,11 +422,13 @@ class _Runner:
         progress: Progress,
         stopping: threading.Event,
         lease: Lease,
+        fence: Fence | None = None,
         *,
         merge_only: bool = False,
     ) -> None:
         self._session = session
         self._lease = lease
+        self._fence = fence
         self._commands = files.folder(session, f"{settings.state_path}/commands")
         self._looked_s = 0.0
         self._stop_began_s: float | None = None
@@ -442,14 +459,17 @@ class _Runner:
             keep_h=partial(_files_keep_h, another(session), settings, published),
             share_max=settings["vacuum.share.max"],
             expire=published.expire if settings.cuts else lambda: None,
+            check=lambda: None if fence is None else fence.check(),
         )
 
     def run(self) -> int:
-        """Run to the end; returns the exit status."""
+        """Run to the end; returns the exit status. No merge runs any more then: the lease may be given back."""
         try:
             return self._run()
         finally:
             self._upkeep.stop()
+            with contextlib.suppress(Py4JError, OSError):
+                self._writer.abandon(wait_s=0.0)
 
     def _run(self) -> int:
         self._progress.say("started", name=self._settings["name"], version=__version__, checkpoint=self._settings.checkpoint_path)
@@ -458,6 +478,10 @@ class _Runner:
         self._upkeep.start()
         while True:
             failure = self._until_it_ends()
+            if (lost := self._lost()) is not None:
+                self._progress.say("failed", reason=lost)
+                log.error("the sink stops: %s", lost)
+                return 1
             if isinstance(failure, _Again):
                 continue
             if self._stopping.is_set() or failure is None:
@@ -486,6 +510,10 @@ class _Runner:
             log.warning("restart %d in %.0f s: %s", attempt, pause_s, _sentence(failure))
             self._stopping.wait(pause_s)
 
+    def _lost(self) -> str | None:
+        """Why this sink may commit no more, None while it may."""
+        return self._lease.lost if self._fence is None else self._fence.lost
+
     def _spark_lives(self) -> bool:
         """Whether there is a JVM and a context to restart in: spark-submit's JVM may have been killed under this process."""
         try:
@@ -499,6 +527,8 @@ class _Runner:
         self._writer.stopped.clear()
         self._merger.resume()
         try:
+            if self._fence is not None:
+                self._fence.check()  # a checkpoint and commands are no tables
             self._pass_losses()
             self._obey()
             query = self._start()
@@ -507,9 +537,10 @@ class _Runner:
         said = ""
         try:
             while query.isActive:
-                if self._lease.lost is not None:
+                if (lost := self._lost()) is not None:
+                    self._merger.begin_no_more()
                     self._stop_between_batches(query)
-                    return DefiniteError(self._lease.lost)
+                    return DefiniteError(lost)
                 self._obey_between_batches()
                 if self._stopping.is_set() or self._merger.failure is not None:
                     self._stop_between_batches(query)
@@ -578,7 +609,11 @@ class _Runner:
         self._looked_s = now_s
         if self._commands.names() and self._writer.running.acquire(timeout=_COMMANDS_EVERY_S):
             try:
-                self._obey()
+                if self._fence is not None:
+                    with contextlib.suppress(DefiniteError):  # whoever watches the query stops it
+                        self._fence.check()
+                if self._lost() is None:
+                    self._obey()
             finally:
                 self._writer.running.release()
 
@@ -595,6 +630,8 @@ class _Runner:
             try:
                 facts |= self._carried_out(name, command, topics)
             except Exception as e:  # noqa: BLE001  a wish that cannot be met stops nothing
+                if self._lost() is not None:
+                    return  # it is for the sink that has taken over
                 facts["failed"] = _sentence(e)
             self._commands.remove(name)
             self._progress.say("command", **facts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -270,6 +270,23 @@ class Settings:
     def checkpoint_path(self) -> str:
         """Checkpoint of the query."""
         return str(self.values["checkpoint.path"] or f"{self.state_path}/checkpoints/{self.values['name']}")
+
+    def sidecar_path(self, path: str) -> str:
+        """Where the tombstones of the table at ``path`` are."""
+        base = self.base_path
+        relative = path[len(base) :].strip("/") if path.startswith(base) else path.replace("://", "/").strip("/")
+        return f"{self.state_path}/tombstones/{relative}"
+
+    def paths(self, topics: Iterable[str]) -> dict[str, str]:
+        """Every Delta table that the job writes: those of the topics by their names, its own by theirs under state.path."""
+        own = ("landing", "marks", "quarantine", "chunks", *(("manifest",) if self.cuts else ()))
+        found = {f"_dblog/{name}": f"{self.state_path}/{name}" for name in own}
+        for topic in topics:
+            spec = self.table(topic)
+            if spec is not None:
+                found[spec.name] = spec.path
+                found[f"_dblog/tombstones/{spec.name}"] = self.sidecar_path(spec.path)
+        return found
 
     @property
     def policy(self) -> Policy:

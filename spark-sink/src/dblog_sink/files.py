@@ -17,6 +17,11 @@ from pyspark.sql import SparkSession
 class Folder(Protocol):
     """A folder of small texts."""
 
+    @property
+    def exclusive(self) -> bool:
+        """Whether the store itself sees to it that of two that create a file one succeeds."""
+        ...
+
     def read(self, name: str) -> str | None:
         """The text of a file, None if there is none."""
         ...
@@ -53,6 +58,8 @@ def folder(session: SparkSession | None, path: str) -> Folder:
 
 class LocalFolder:
     """On this machine."""
+
+    exclusive = True
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -95,6 +102,7 @@ class HadoopFolder:
         self._jvm = jvm
         self._path = path.rstrip("/")
         self._system = self._at("").getFileSystem(session.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001
+        self.exclusive = str(self._system.getScheme()) not in ("s3", "s3a", "s3n")
 
     def read(self, name: str) -> str | None:
         path = self._at(name)

@@ -1,9 +1,9 @@
-"""One sink at a time over one state: a lease in a file, held while the job runs; the second sink refuses.
+"""One sink at a time over one state: a lease in a file, renewed while the job runs; the second sink refuses.
 
-A running sink says every few seconds that it lives. Who finds a lease takes it over when its holder is known to be gone: a process of this very machine
-and boot that is no more, or a lease that has not been renewed for ``LOST_AFTER_S``. A holder that was taken for dead and is not finds another's name in
-the lease at its next renewal and stops; until then Delta's own transaction ids keep the two apart (delta-sink.md 2.2: a commit under an application id
-that somebody else used in between fails).
+No clock is compared with another machine's. A lease is stale when whoever wants it has seen the same content for ``LOST_AFTER_S`` on its own clock, or when
+its holder was a process of this very machine, boot and process namespace that is no more. A holder that cannot renew in time expires by itself
+after ``EXPIRES_AFTER_S``, counted from before its last renewal: sooner than anybody else may take the lease. So holders do not overlap while their clocks
+run about as fast; what a process that slept does before it looks at its clock is refused by the fence (``fence.py``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ from dblog_sink.files import Folder
 
 FILE = "lease.json"
 RENEW_EVERY_S = 10.0
+_TRY_AGAIN_S = 2.0
+EXPIRES_AFTER_S = 40.0
+"""A holder that could not renew its lease for so long holds it no more."""
 LOST_AFTER_S = 60.0
+"""A lease that did not change for so long may be taken over: more than it lives."""
+_SETTLES_S = 2.0
+"""After a takeover: of two that take one stale lease over, the one that finds its own name then has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,22 +40,26 @@ class Holder:
     name: str
     host: str
     boot: str
+    """Within which process ids mean something: this run of the machine's kernel, and the process namespace."""
     pid: int
     started: str
     """When the process began, as the kernel counts: process ids come back."""
     at_s: float
+    """When the lease was renewed, on the holder's clock; others see only that it changes."""
 
 
-def this_process(name: str, now_s: float) -> Holder:
+def this_process(name: str) -> Holder:
     """A holder for the calling process."""
     pid = os.getpid()
-    return Holder(id=uuid.uuid4().hex, name=name, host=platform.node(), boot=_boot(), pid=pid, started=started_at(pid) or "", at_s=now_s)
+    return Holder(
+        id=uuid.uuid4().hex, name=name, host=platform.node(), boot=_boot(), pid=pid, started=started_at(pid) or "", at_s=time.time()
+    )
 
 
 def _boot() -> str:
-    """Of this machine's present life (proc(5), random/boot_id); a process id of another one says nothing."""
+    """Boot and process namespace (proc(5), random/boot_id; namespaces(7)), empty where they are not known: containers of one machine share the boot."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text(encoding='ascii').strip()} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return ""
 
@@ -64,94 +74,132 @@ def started_at(pid: int) -> str | None:
 
 
 def gone(holder: Holder, here: Holder, *, started: Callable[[int], str | None]) -> bool:
-    """Whether the holder of a lease is known to be dead, or has not been heard of for too long; ``here`` is the one who asks."""
-    if here.at_s - holder.at_s > LOST_AFTER_S:
-        return True
-    same_machine = (holder.host, holder.boot) == (here.host, here.boot) and bool(here.boot)
-    return same_machine and started(holder.pid) != holder.started
+    """Whether the holder of a lease is known to be dead: a process where ``here`` is one, that is no more. ``here`` is the one who asks."""
+    if not here.boot or (holder.host, holder.boot) != (here.host, here.boot):
+        return False
+    if started(1) is None:  # the processes of others are hidden here (proc(5), hidepid)
+        return False
+    return started(holder.pid) != holder.started
+
+
+def elapsed_s() -> float:
+    """Seconds on a clock that nobody sets, and that goes on while the machine is suspended, where there is such a clock."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Lease:
     """The lease of one state folder."""
 
-    def __init__(self, folder: Folder, *, name: str, where: str, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: Folder, *, name: str, where: str, now_s: Callable[[], float] = elapsed_s) -> None:
         self._folder = folder
         self._name = name
         self._where = where
         self._now_s = now_s
-        self._mine = this_process(name, now_s())
+        self._mine = this_process(name)
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self._empty = False
-        self.lost: str | None = None
-        """Why the lease is ours no more."""
+        self._renewed_s: float | None = None
+        self._lost: str | None = None
 
-    def take(self, *, wait_max_s: float = 20.0, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Take the lease; DefiniteError if another sink runs and does not end within the wait: one that was killed takes a moment to die."""
-        until_s = self._now_s() + wait_max_s
-        while not self._taken():
-            held = self._held()
-            if held is not None and self._now_s() >= until_s:
-                age_s = max(0.0, self._now_s() - held.at_s)
+    @property
+    def lost(self) -> str | None:
+        """Why the lease is ours no more. Asked before each commit."""
+        if self._lost is None and self._renewed_s is not None and self._now_s() - self._renewed_s > EXPIRES_AFTER_S:
+            self._lost = (
+                f"the lease on {self._where} could not be renewed for {EXPIRES_AFTER_S:.0f} s (the process slept, or the store was away), so another sink may "
+                "take it; this one stops"
+            )
+        return self._lost
+
+    def take(self, *, wait_max_s: float = 20.0, sleep: Callable[[float], None] = time.sleep) -> bool:
+        """Take the lease; whether there was none, so that nobody else can be at work. DefiniteError if another sink runs.
+
+        One that is renewed meanwhile gets ``wait_max_s`` to end: a sink that was asked to stop takes a moment.
+        """
+        began_s = self._now_s()
+        free = self._write(lambda text: self._folder.create(FILE, text))
+        seen: str | None = None
+        seen_s, renewals = began_s, -1
+        while not free:
+            text = self._folder.read(FILE)
+            if text is None and self._write(lambda text: self._folder.create(FILE, text)):
+                free = True
+                break
+            if text != seen:
+                seen, seen_s, renewals = text, self._now_s(), renewals + 1
+            holder = _holder(text)
+            dead = holder is not None and gone(holder, self._mine, started=started_at)
+            if dead or self._now_s() - seen_s >= LOST_AFTER_S:
+                self._write(self._replaced)
+                sleep(_SETTLES_S)
+                seen = self._folder.read(FILE)
+                if (held := _holder(seen)) is not None and held.id == self._mine.id:
+                    break
+                seen_s, renewals, self._renewed_s = self._now_s(), renewals + 1, None
+            elif renewals > 0 and self._now_s() - began_s >= wait_max_s:
                 msg = (
-                    f"another sink runs on {self._where}: {held.name}, process {held.pid} on {held.host}, heard of {age_s:.0f} s ago. Stop it first; if it "
-                    f"is gone, wait until its lease is {LOST_AFTER_S:.0f} s old"
+                    f"another sink runs on {self._where}: {_named(holder)}, heard of {self._now_s() - seen_s:.0f} s ago. Stop it first; if it is gone, its "
+                    f"lease can be taken over when it was not renewed for {LOST_AFTER_S:.0f} s"
                 )
                 raise DefiniteError(msg)
-            sleep(0.5)
+            else:
+                sleep(0.5)
         self._thread = threading.Thread(target=self._renew, name="dblog-lease", daemon=True)
         self._thread.start()
-
-    def _taken(self) -> bool:
-        here = self._renewed()
-        if self._folder.create(FILE, here):
-            return True
-        held = self._held()
-        if held is None and not self._empty:
-            self._empty = True  # its maker may be writing it just now: look again
-            return False
-        if held is not None and not gone(held, self._mine, started=started_at):
-            return False
-        self._folder.replace(FILE, here)
-        return True
+        return free and self._folder.exclusive
 
     def give_back(self) -> None:
-        """The sink stops."""
+        """The sink stops; it commits nothing any more."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
-            held = self._held()
+            self._lost = self._lost or f"the lease on {self._where} was given back"
+            held = _holder(self._folder.read(FILE))
             if held is not None and held.id == self._mine.id:
                 self._folder.remove(FILE)
 
     def renew(self) -> None:
         """Say that we live, if the lease is still ours."""
-        held = self._held()
-        if held is not None and held.id != self._mine.id:
-            self.lost = (
-                f"another sink has taken {self._where} over: {held.name}, process {held.pid} on {held.host}; this one was not heard of for "
-                f"{LOST_AFTER_S:.0f} s, and stops"
-            )
+        text = self._folder.read(FILE)
+        held = _holder(text)
+        if text is not None and (held is None or held.id != self._mine.id):
+            self._lost = f"another sink has taken {self._where} over: {_named(held)}; this one had not renewed its lease in time, and stops"
             return
-        self._folder.replace(FILE, self._renewed())
+        if text is not None:
+            self._write(self._replaced)
+        elif not self._write(lambda text: self._folder.create(FILE, text)):  # somebody removed it, and somebody else was faster
+            self.renew()
 
-    def _renewed(self) -> str:
-        mine = asdict(self._mine) | {"at_s": self._now_s()}
-        self._mine = Holder(**mine)
-        return json.dumps(mine)
+    def _replaced(self, text: str) -> bool:
+        self._folder.replace(FILE, text)
+        return True
+
+    def _write(self, how: Callable[[str], bool]) -> bool:
+        """Write our name, which counts from before it was written."""
+        began_s = self._now_s()
+        self._mine = Holder(**(asdict(self._mine) | {"at_s": time.time()}))
+        done = how(json.dumps(asdict(self._mine)))
+        if done:
+            self._renewed_s = began_s
+        return done
 
     def _renew(self) -> None:
-        while self.lost is None and not self._ended.wait(RENEW_EVERY_S):
+        pause_s = RENEW_EVERY_S
+        while self.lost is None and not self._ended.wait(pause_s):
             try:
                 self.renew()
-            except Exception:  # noqa: BLE001, S112  the store is away for a moment: the next renewal tells
-                continue
+                pause_s = RENEW_EVERY_S
+            except Exception:  # noqa: BLE001  the store is away for a moment: ``lost`` says when it was for too long
+                pause_s = _TRY_AGAIN_S
 
-    def _held(self) -> Holder | None:
-        text = self._folder.read(FILE)
-        if not text:
-            return None  # made, and not yet written, by a sink that died in between
-        try:
-            return Holder(**json.loads(text))
-        except (ValueError, TypeError):
-            return None
+
+def _named(holder: Holder | None) -> str:
+    return "one of another version" if holder is None else f"{holder.name}, process {holder.pid} on {holder.host}"
+
+
+def _holder(text: str | None) -> Holder | None:
+    """None where there is no lease, or one that does not say who holds it: written by another version, or not written to its end."""
+    try:
+        return Holder(**json.loads(text or ""))
+    except (ValueError, TypeError):
+        return None

@@ -24,6 +24,7 @@ from typing import Any
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as t
 
 from dblog_sink.decode import LogMark, LogMarks
 from dblog_sink.epochs import Line, line_of, made_anew, note_of
@@ -240,6 +241,13 @@ class Marks:
             self.state.fold(note)
             self._notes += 1
             self._order = max(self._order, order)
+
+
+def made(session: SparkSession, path: str) -> None:
+    """Make the control table, without a note, if there is none."""
+    fields = [("n", t.IntegerType()), ("at", t.TimestampType()), ("note", t.StringType())]
+    columns = t.StructType([t.StructField(name, kind) for name, kind in fields])
+    DeltaTable.createIfNotExists(session).location(path).addColumns(columns).execute()
 
 
 def read_state(session: SparkSession, path: str) -> State:

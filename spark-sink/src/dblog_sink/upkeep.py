@@ -37,7 +37,8 @@ def due(names: Mapping[str, str], last_s: Mapping[str, float], *, now_s: float, 
 class Upkeep:
     """The thread. ``paths`` gives the Delta tables there are, by name; ``tidy`` compacts a topic's table. ``interval_h`` 0: only what is asked for.
 
-    ``keep_h`` says how long files are kept, asked for each table by its path; ``expire`` drops what names versions, before the files of any are deleted.
+    ``keep_h`` says how long files are kept, asked for each table by its path; ``expire`` drops what names versions, before the files of any are deleted; ``check`` raises
+    where another sink may be at work.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Upkeep:
         keep_h: Callable[[str], float],
         share_max: float,
         expire: Callable[[], None] = lambda: None,
+        check: Callable[[], None] = lambda: None,
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self._session = session
@@ -63,6 +65,7 @@ class Upkeep:
         self._keep_h = keep_h
         self._share_max = share_max
         self._expire = expire
+        self._check = check
         self._now_s = now_s
         self._asked: dict[str, str] = {}
         self._wake = threading.Event()
@@ -129,6 +132,7 @@ class Upkeep:
         try:
             if not DeltaTable.isDeltaTable(self._session, path):
                 return
+            self._check()
             self._expire()
             keep_h = self._keep_h(path)
             try:
