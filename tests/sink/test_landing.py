@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from dblog_sink.errors import DefiniteError
+from delta.tables import DeltaTable
 from sink.harness import Record, Sink, change
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
@@ -142,4 +143,26 @@ def test_what_is_merged_and_old_is_dropped_and_what_waits_stays(sink: Sink, regi
     sink.batch(change(items, "c", row(3, "a"), at=3))
 
     assert lots() == {600}
+    assert sink.rows(items) == [row(1, "a"), row(2, "a"), row(3, "a")]
+
+
+@pytest.mark.parametrize("made_before", [False, True], ids=["", "by an earlier version"])
+def test_what_lands_after_control_table_and_checkpoint_were_lost_is_not_taken_for_what_was_merged_before(
+    sink: Sink, registry: RegistryServer, made_before: bool
+) -> None:
+    items = TableSchema(topic="p.shop.items", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
+    sink.settings |= LAND_EVERYTHING
+    sink.batch(change(items, "c", row(1, "a"), at=100))
+    sink.restarted().generation = "second"
+    sink.batch(change(items, "c", row(2, "a"), at=110))
+    sink.restarted()
+    landing = str(sink.folder / "lake/_dblog/landing")
+    DeltaTable.forPath(sink.spark, landing).delete()  # all of it was merged, and has expired
+    if made_before:
+        sink.spark.sql(f"ALTER TABLE delta.`{landing}` UNSET TBLPROPERTIES IF EXISTS ('dblog.generation')")
+    sink.lose("marks")
+    sink.generation, sink.batch_id = "third", 0
+
+    sink.batch(change(items, "c", row(3, "a"), at=120))
+
     assert sink.rows(items) == [row(1, "a"), row(2, "a"), row(3, "a")]

@@ -136,7 +136,9 @@ class BatchWriter:
         first = query_id not in self._marks.state.generations and query_id not in self._landing.generations()
         if first and batch_id == 0 and not self._marks.state.partitions and self._settings["topics.start"] == "earliest":
             self._marks.say({"counting": True}, "marked", at_once=False)
-        lot = plan.lot(self._marks.generation(query_id, self._landing.generations), batch_id)
+        number = self._marks.generation(query_id, self._generations)
+        self._landing.number(query_id, number)
+        lot = plan.lot(number, batch_id)
         if first:  # the checkpoint's very first batch: its number was noted just now, before anything else
             self._tried = lot - 1
         app_id = f"{self._settings['name']}/{query_id}"
@@ -162,6 +164,10 @@ class BatchWriter:
         records = sum(share.records for share in shares)
         if records or resent:
             self._progress.batch(batch_id, applied, seconds=time.monotonic() - started_s, records=records, resent=resent)
+
+    def _generations(self) -> dict[str, int]:
+        """What is known of checkpoints apart from the notes, should those be lost: by query id, or of any that counted rows of dumps."""
+        return {"": self._arrivals.book.lot >> plan.GENERATION_SHIFT} | self._landing.generations()
 
     def _only_told(self, share: Share, raw: DataFrame) -> bool:
         """Note what the records say of the source's schema; whether that is all that there is to them."""

@@ -20,9 +20,10 @@ from dblog_sink.frames import RECORD, headed
 from dblog_sink.merge import Txn, append
 from dblog_sink.plan import GENERATION_SHIFT, Lot, group
 from dblog_sink.session import MANY_ROWS, another, fit
-from dblog_sink.skipping import admitted, unwritten
+from dblog_sink.skipping import admitted, newest, unwritten
 from dblog_sink.steps import Reached
 from dblog_sink.target import identity
+from dblog_sink.types import quote
 
 GROUP, LOT = "lot_group", "lot"
 _COLUMNS = (GROUP, LOT, "generation", *RECORD, "landed_at")
@@ -44,6 +45,10 @@ _SCHEMA = t.StructType(
     ]
 )
 _ONE_FILE_ROWS = 50_000
+_NUMBER = "dblog.generation"
+"""Property: the number of the last checkpoint, and its query id."""
+_UNKNOWN = 1 << 20
+"""A number of a checkpoint that no sink has come to, one start at a time; there is room for eight times as many (``plan.lot``)."""
 
 
 class Landing:
@@ -57,6 +62,7 @@ class Landing:
         self._reached = reached
         self.id = identity(session, path)
         """Delta's own id of the table, None as long as there is none: lots count within it."""
+        self._numbered = self._noted()
 
     def append(self, raw: DataFrame, topics: Collection[str], *, lot: int, generation: str, rows: int, txn: Txn) -> None:
         """Land the records of ``topics``; nothing happens if this lot has landed before."""
@@ -81,12 +87,33 @@ class Landing:
         return frozenset(row[0] for row in self._lots(lot - 1, lot).select("topic").distinct().collect())
 
     def generations(self) -> dict[str, int]:
-        """The checkpoints whose lots are here, by query id: should the notes be lost, their lots must keep their numbers, and new ones get others."""
+        """The checkpoints whose lots are here, or were, by query id: should the notes be lost, their lots must keep their numbers, and new ones get others.
+
+        Of lots that have expired the last checkpoint is known, which has the highest number. A table made by an earlier version of the sink does not tell it:
+        empty, it says that there was one of a number that none can have had. A number that was used before would let tables take new lots for merged ones.
+        """
         if self.id is None:
             return {}
         number = F.shiftright(F.col(LOT), GENERATION_SHIFT).alias("number")
         rows = self._session.read.format("delta").load(self.path).select("generation", number).distinct().collect()
-        return {row["generation"]: row["number"] for row in rows}
+        return {row["generation"]: row["number"] for row in rows} | self._numbered or {"": _UNKNOWN}
+
+    def number(self, query_id: str, number: int) -> None:
+        """Keep the number of the checkpoint whose lots come next, beside the notes and beyond the lots."""
+        if self._numbered != {query_id: number}:
+            self._numbered = {query_id: number}
+            if self.id is not None:
+                self._session.sql(f"ALTER TABLE delta.{quote(self.path)} SET TBLPROPERTIES ('{_NUMBER}' = '{number} {query_id}')")
+
+    def _noted(self) -> dict[str, int]:
+        if self.id is None:
+            return {}
+        _, snapshot = newest(self._session, self.path)
+        found = snapshot.metadata().configuration().get(_NUMBER)
+        if not found.isDefined():
+            return {}
+        number, _, query_id = str(found.get()).partition(" ")
+        return {query_id: int(number)}
 
     def waiting(self, settled: Mapping[str, int]) -> dict[str, list[Lot]]:
         """What has landed and is not merged, by topic: asked once, after a start."""
@@ -150,13 +177,15 @@ class Landing:
     def _ensure(self) -> None:
         if self.id is not None:
             return
-        (
+        builder = (
             DeltaTable.createIfNotExists(self._session)
             .location(self.path)
             .addColumns(_SCHEMA)
             .partitionedBy(GROUP)
             .property("delta.checkpointInterval", "50")
             .property("delta.dataSkippingStatsColumns", f"{LOT},topic")
-            .execute()
         )
+        for query_id, number in self._numbered.items():
+            builder = builder.property(_NUMBER, f"{number} {query_id}")
+        builder.execute()
         self.id = identity(self._session, self.path)
