@@ -7,7 +7,11 @@ from dataclasses import replace
 
 import pytest
 from dblog_sink.errors import DefiniteError
+from dblog_sink.landing import Landing
+from dblog_sink.merge import Txn
 from delta.tables import DeltaTable
+from pyspark.sql import Row
+from pyspark.sql.classic.dataframe import DataFrame
 from sink.harness import Record, Sink, change
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
@@ -166,3 +170,30 @@ def test_what_lands_after_control_table_and_checkpoint_were_lost_is_not_taken_fo
     sink.batch(change(items, "c", row(3, "a"), at=120))
 
     assert sink.rows(items) == [row(1, "a"), row(2, "a"), row(3, "a")]
+
+
+def test_after_a_restart_only_what_waits_is_brought_to_the_driver(
+    sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items, parked = (
+        TableSchema(topic=f"p.shop.{name}", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
+        for name in ("items", "parked")
+    )
+    sink.settings |= LAND_EVERYTHING
+    landing = Landing(sink.spark, str(sink.folder / "landing"), keep_h=24, reached=lambda _: None)
+    for lot in range(4):
+        records = [change(table, "c", row(lot, "a"), at=100 + lot) for table in (items, parked)]
+        landing.append(sink.frame(records), [items.topic, parked.topic], lot=lot, generation="g", rows=2, txn=Txn("a", lot))
+    brought = []
+    collect = DataFrame.collect
+
+    def counted(frame: DataFrame) -> list[Row]:
+        found = collect(frame)
+        brought.extend(found)
+        return found
+
+    monkeypatch.setattr(DataFrame, "collect", counted)
+    waiting = landing.waiting({items.topic: 2})
+
+    assert {topic: [lot.number for lot in lots] for topic, lots in waiting.items()} == {items.topic: [3], parked.topic: [0, 1, 2, 3]}
+    assert len(brought) == 5

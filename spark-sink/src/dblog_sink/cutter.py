@@ -48,7 +48,7 @@ from dblog_sink.cuts import (
 from dblog_sink.decode import OP, SEQ1, SEQ2
 from dblog_sink.errors import DefiniteError, TransientError
 from dblog_sink.frames import HEADED
-from dblog_sink.landing import LOT, Landing
+from dblog_sink.landing import LOT, Landing, looked_up
 from dblog_sink.manifest import Entry, Manifest
 from dblog_sink.marks import Marks
 from dblog_sink.merge import Txn
@@ -257,7 +257,7 @@ class Cutter:
         first = {topic: numbers[0] for topic, numbers in lots.items()}
         rows = sum(lot.rows for some in waiting.values() for lot in some if lot.number <= to)
         raw = self._landing.window(after=min(first.values(), default=to) - 1, to=to, rows=rows)
-        raw = raw.where(F.col(LOT) >= _looked_up(first)) if first else raw.where("false")
+        raw = raw.where(F.col(LOT) >= looked_up(first)) if first else raw.where("false")
         shares = {share.topic: share for share in inventory(raw)}
         own = shares.get(self._topic)
         if own is not None and set(own.last) != {0}:
@@ -337,7 +337,7 @@ class Cutter:
         """The verdict; by transaction and topic what is missing; and which of that is forgiven, if anything."""
         counted = known.where(F.col("end").isNotNull()).select(TX, "end", F.explode("counts").alias("each"))
         topics = {name: topic for name in collections if (topic := self._kept(name)) is not None}
-        of_topic = _looked_up(topics, F.col("each.data_collection")).alias("topic")
+        of_topic = looked_up(topics, F.col("each.data_collection")).alias("topic")
         expected = counted.select(TX, "end", of_topic, F.col("each.event_count").alias("n")).where("topic IS NOT NULL")
         seen = landed.rows.where(F.col(TX).isNotNull()).groupBy(TX, "topic").agg(F.count_distinct(ORDER).alias("seen"))
         short = expected.join(seen, [TX, "topic"], "left")
@@ -755,14 +755,6 @@ def _place(given: Row | None) -> Place | None:
     return None if given is None else (int(given[0]), int(given[1]))
 
 
-def _looked_up(values: Mapping[str, Any], key: Column | None = None) -> Column:
-    """The value of a key (the topic), NULL for others."""
-    if not values:
-        return F.lit(None).cast("string")
-    pairs = [F.lit(part) for pair in sorted(values.items()) for part in pair]
-    return F.try_element_at(F.create_map(*pairs), F.col("topic") if key is None else key)
-
-
 def _within(line: Line) -> Column:
     """The record lies at or below the line. One that has no position is no readable row: it waits for nothing."""
     one, two = line.position
@@ -780,7 +772,7 @@ def _merged(line: Line, topic: str) -> Column:
 def _merged_before(cut: Cut) -> Column:
     """The same for records of all topics."""
     lots = {topic: lot for topic, lot in cut.before.lots.items() if topic not in cut.held}
-    merged = F.coalesce(F.col(LOT) <= _looked_up(lots).cast("long"), F.lit(False)) & _within(cut.before)
+    merged = F.coalesce(F.col(LOT) <= looked_up(lots).cast("long"), F.lit(False)) & _within(cut.before)
     for topic, line in cut.held.items():
         merged |= (F.col("topic") == topic) & _merged(line, topic)
     return merged

@@ -10,9 +10,10 @@ touches no file that stays.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
@@ -123,14 +124,14 @@ class Landing:
         rows = (
             self._session.read.format("delta")
             .load(self.path)
+            .where(F.col(LOT) > F.coalesce(looked_up(settled).cast("long"), F.lit(-1)))
             .groupBy("topic", LOT)
             .agg(F.count("*").alias("n"), F.unix_timestamp(F.min("landed_at")).alias("at"))
             .orderBy(LOT)
             .collect()
         )
         for row in rows:
-            if row[LOT] > settled.get(row["topic"], -1):
-                found.setdefault(row["topic"], []).append(Lot(row[LOT], row["n"], float(row["at"])))
+            found.setdefault(row["topic"], []).append(Lot(row[LOT], row["n"], float(row["at"])))
         return found
 
     def records(self, topic: str, *, after: int, to: int, rows: int = 0) -> DataFrame:
@@ -189,3 +190,11 @@ class Landing:
             builder = builder.property(_NUMBER, f"{number} {query_id}")
         builder.execute()
         self.id = identity(self._session, self.path)
+
+
+def looked_up(values: Mapping[str, Any], key: Column | None = None) -> Column:
+    """The value of a key (the topic), NULL for others."""
+    if not values:
+        return F.lit(None).cast("string")
+    pairs = [F.lit(part) for pair in sorted(values.items()) for part in pair]
+    return F.try_element_at(F.create_map(*pairs), F.col("topic") if key is None else key)
