@@ -163,9 +163,10 @@ def _obeyed(words: Sequence[str]) -> int:
     forget_hook = _stop_on_signal(session, stopping, ended)
     lease = Lease(files.folder(session, settings.state_path), name=settings["name"], where=settings.state_path)
     try:
+        merge_only = _merge_only(session)
         fence = _fenced(session, settings, lease)
         binding.check(files.folder(session, settings.checkpoint_path), settings, _cluster_id(session, settings))
-        return _Runner(session, settings, progress, stopping, lease, fence, merge_only=_merge_only(session)).run()
+        return _Runner(session, settings, progress, stopping, lease, fence, merge_only=merge_only).run()
     except DefiniteError as e:
         progress.say("failed", reason=str(e))
         log.error("the sink does not start: %s", e)

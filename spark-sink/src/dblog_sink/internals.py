@@ -28,10 +28,14 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     f"{_DELTA}.Snapshot": ("version()", "transactions()", "metadata()", "filesForScan(Seq,boolean)"),
     f"{_DELTA}.stats.DeltaScan": ("files()",),
     f"{_DELTA}.actions.Metadata": ("id()",),
+    f"{_DELTA}.TransactionExecutionObserver$": (
+        "threadObserver()",
+        "org$apache$spark$sql$delta$ThreadStorageExecutionObserver$_setter_$threadObserver_$eq(ThreadLocal)",
+    ),
     "org.apache.spark.sql.catalyst.optimizer.ConstantFolding": ("apply(LogicalPlan)",),
     "org.apache.spark.api.python.PythonUtils": ("toSeq(List)",),
 }
-"""What ``merge.written``, ``target`` and ``skipping`` call, by class."""
+"""What ``merge.written``, ``target``, ``skipping`` and ``fence`` call, by class."""
 
 UPSERT: Mapping[str, tuple[str, ...]] = {
     f"{_DELTA}.DeltaLog": ("startTransaction()", "dataPath()"),

@@ -36,7 +36,7 @@ def show(session: SparkSession, settings: Settings, *, table: str, rows_max: int
     if identity(session, spec.path) is None:
         msg = f"{spec.name} has no Delta table yet; its records may have landed and wait for their merge"
         raise DefiniteError(msg)
-    version = version_of(session, spec.path)
+    version, _ = version_of(session, spec.path)
     frame = session.read.format("delta").option("versionAsOf", version).load(spec.path)
     newest = frame.orderBy(F.desc(SEQ1), F.desc(SEQ2)).limit(rows_max).select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}))
     return Shown(table=spec.name, path=spec.path, version=version, rows=frame.count(), newest=[row[0] for row in newest.collect()])

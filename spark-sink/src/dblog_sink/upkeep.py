@@ -37,8 +37,8 @@ def due(names: Mapping[str, str], last_s: Mapping[str, float], *, now_s: float, 
 class Upkeep:
     """The thread. ``paths`` gives the Delta tables there are, by name; ``tidy`` compacts a topic's table. ``interval_h`` 0: only what is asked for.
 
-    ``keep_h`` says how long files are kept, asked for each table by its path; ``expire`` drops what names versions, before the files of any are deleted; ``check`` raises
-    where another sink may be at work.
+    ``keep_h`` says how long files are kept, asked for each table by its path; ``expire`` drops what names versions, before the files of any are deleted;
+    ``check`` raises where another sink may be at work.
     """
 
     def __init__(
