@@ -1,12 +1,13 @@
-"""The sink among strangers: kinds of topics, others who write to its tables, kills between all commits, by seed, against the model.
+"""The sink among strangers: kinds of topics, others who write to its tables, a second sink, kills between all commits, by seed, against the model.
 
 ``make chaos-sink RUNS=60 SEED=1``, or a few seeds in CI (test_chaos_sink.py). A seed draws a kind of topic, a mode, settings, and what happens at which step
-between two commits: the process ends there, or somebody else does something to the table. Many seeds share one JVM; real kills of it are in kills.py.
+between two commits: the process ends there, somebody else does something to the table, or the process sleeps while another sink takes over, and wakes. Many seeds share one JVM; real kills of it are in kills.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import secrets
 import shutil
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dblog_sink.errors import DefiniteError
+from dblog_sink.fence import Fence
 from pyspark.sql import SparkSession
 from sink.feed import append_rows, difference, history_rows, mirror_rows
 from sink.harness import Record, Sink, local_session
@@ -70,6 +72,8 @@ def plan_of(seed: int) -> Plan:
     steps = range(1, BATCHES * _STEPS_A_BATCH)
     at = {dice.choice(steps): "kill" for _ in range(dice.randint(0, 3))}
     strangers = [name for name, one in STRANGERS.items() if mode in one.modes]
+    if dice.random() < 0.3:
+        at[dice.choice(steps)] = "takeover"
     at |= {dice.choice(steps): dice.choice(strangers) for _ in range(dice.randint(0, 2))}
     between = {dice.randrange(1, BATCHES): dice.choice([*strangers, "restart", "restart", "lose marks"]) for _ in range(dice.randint(0, 2))}
     if mode == "append":  # without its marks a list of changes knows no record again
@@ -107,17 +111,31 @@ class Run:
     folder: Path
     done: list[str] = field(default_factory=list)
     """What really happened, in order."""
+    _fence: Fence | None = None
+    _heir: Fence | None = None
+    """Of the sink that has taken over from the one that runs, and that does not know it yet."""
+    _left: dict[str, int] = field(default_factory=dict)
     _step: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self) -> None:
         """Raises AssertionError where the table is not what the model says."""
+        try:
+            self._run()
+        finally:
+            for fence in (self._fence, self._heir):
+                if fence is not None:
+                    fence.remove()
+
+    def _run(self) -> None:
         with RegistryServer() as registry:
             course = Course(self.plan.kind, self.plan.mode, self.plan.seed, registry, count=UNIVERSES, batches=BATCHES)
             rules = {"table.all.match": ".*", "table.all.mode": self.plan.mode}
             sink = Sink(self.session, registry, self.folder, settings=dict(self.plan.settings) | rules)
             if self.plan.kind.compacted:
                 sink.compacted.add(course.topic.table.topic)
+            self._fence = self._new_fence(alone=True)
+            self._fence.install()
             sink.reached = lambda step: self._reached(sink, course, step)
             batches = list(course.batches)
             dice = random.Random(f"run {self.plan.seed}")
@@ -146,8 +164,13 @@ class Run:
                     sink.merger.drain()
             except Kill:
                 sink.killed()
+            except Exception as e:
+                if self._heir is None or "another sink has taken" not in str(e):
+                    raise
             else:
-                return
+                if self._heir is None:
+                    return
+            self._succeeded(sink)
         msg = f"batch {number} was not written in {_ATTEMPTS_MAX} attempts"
         raise AssertionError(msg)
 
@@ -159,9 +182,41 @@ class Run:
                 sink.merger.drain()
             except Kill:
                 sink.killed()
+            except Exception as e:
+                if self._heir is None or "another sink has taken" not in str(e):
+                    raise
             else:
-                return
+                if self._heir is None:
+                    return
+            self._succeeded(sink)
         raise AssertionError("what had landed was not merged")
+
+    def _new_fence(self, *, alone: bool) -> Fence:
+        clock = itertools.count(step=10.0)  # each look at the control table is a real one
+        fence = Fence(self.session, str(self.folder / "lake" / "_dblog" / "marks"), unheld=lambda: None, now_s=lambda: next(clock))
+        fence.take(alone=alone)
+        return fence
+
+    def _taken_over(self, sink: Sink) -> None:
+        """Another sink takes over, as in a JVM of its own, while this one sleeps."""
+        assert self._fence is not None
+        self._fence.remove()
+        self._heir = self._new_fence(alone=False)
+        self._heir.claim(sink.writer.paths().values(), threads=2)
+        self._left = versions(self.folder / "lake")
+        self._fence.install()
+        self.done.append("taken over")
+
+    def _succeeded(self, sink: Sink) -> None:
+        """The sink that has slept is gone, without having committed anything, and the other one goes on."""
+        if self._heir is None:
+            return
+        assert self._fence is not None
+        sink.killed()
+        assert versions(self.folder / "lake") == self._left, f"seed {self.plan.seed}: a sink that was taken over from has committed"
+        self._fence.remove()
+        self._fence, self._heir = self._heir, None
+        self._fence.install()
 
     @staticmethod
     def _ended(sink: Sink) -> None:
@@ -178,7 +233,9 @@ class Run:
             if what == "kill":
                 self.done.append(f"killed at {step}")
                 raise Kill(step)
-        if what is not None:
+            if what == "takeover" and self._heir is None:
+                self._taken_over(sink)
+        if what is not None and what in STRANGERS and self._heir is None:
             self._strange(sink, course, what)
 
     def _between(self, sink: Sink, course: Course, what: str) -> None:
@@ -216,6 +273,14 @@ class Run:
             raise AssertionError(difference(*sides, self.plan.seed))
         bad = sink.quarantined()
         assert not bad, f"seed {self.plan.seed}: {bad[0]['reason']}"
+
+
+def versions(lake: Path) -> dict[str, int]:
+    """Of every Delta table in the lake."""
+    return {
+        str(log.parent.relative_to(lake)): max(int(one.stem) for one in log.glob("*.json") if one.stem.isdigit())
+        for log in lake.rglob("_delta_log")
+    }
 
 
 def run(session: SparkSession, seed: int, folder: Path) -> list[str]:
