@@ -159,6 +159,9 @@ def _obeyed(words: Sequence[str]) -> int:
         return 1
     stopping = threading.Event()
     session = spark_session(settings["name"], settings.spark)
+    files.check(
+        session, {"target.path": settings.base_path, "state.path": settings.state_path, "checkpoint.path": settings.checkpoint_path}
+    )
     ended = threading.Event()
     forget_hook = _stop_on_signal(session, stopping, ended)
     lease = Lease(files.folder(session, settings.state_path), name=settings["name"], where=settings.state_path)

@@ -6,12 +6,15 @@ the commands need no Spark.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+
+from dblog_sink.errors import DefiniteError
 
 
 class Folder(Protocol):
@@ -46,6 +49,21 @@ class Folder(Protocol):
 def is_local(path: str) -> bool:
     """Whether Python can reach the path by itself."""
     return urlparse(path).scheme in ("", "file")
+
+
+def check(session: SparkSession, paths: Mapping[str, str]) -> None:
+    """Raise DefiniteError if a path, by the option that names it, is one place for Python and another for Spark.
+
+    A path without a scheme is of this machine for the one, and of Hadoop's default file system for the other, which on a cluster is often no machine's own:
+    tables would lie there, and the lease that keeps a second job away here.
+    """
+    default = str(session.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///"))  # noqa: SLF001
+    if is_local(default):
+        return
+    for option, path in paths.items():
+        if not urlparse(path).scheme:
+            msg = f"{option} is {path}, and Spark's default file system is {default}; write {default.rstrip('/')}{path}, or file://{path} for this machine"
+            raise DefiniteError(msg)
 
 
 def folder(session: SparkSession | None, path: str) -> Folder:
