@@ -16,6 +16,6 @@ from stack.kafka import Kafka
 from stack.mariadb import MariaDb
 from stack.mysql import MySql
 from stack.process import GuardedProcess
-from stack.spark import BRIEF_JVM, spark_jars
+from stack.spark import BRIEF_JVM, s3a_jars, spark_jars
 
-__all__ = ["BRIEF_JVM", "Debezium", "GuardedProcess", "Kafka", "MariaDb", "MySql", "StackError", "Unavailable", "spark_jars"]
+__all__ = ["BRIEF_JVM", "Debezium", "GuardedProcess", "Kafka", "MariaDb", "MySql", "StackError", "Unavailable", "s3a_jars", "spark_jars"]

@@ -25,6 +25,16 @@ _ADDED = (
 )
 
 
+_IN_SPARK = ("commons-", "httpclient-", "httpcore-", "netty-", "slf4j-")
+"""Of what Amazon's parts bring along: PySpark has it, in other versions."""
+
+
+def s3a_jars() -> list[Path]:
+    """The jars with which Spark's files can be in a store with S3's interface (``s3a://``); only tests ask for them."""
+    found = sorted(jars("s3a").glob("*.jar"))
+    return [jar for jar in found if jar.name.startswith("netty-nio-client-") or not jar.name.startswith(_IN_SPARK)]
+
+
 def spark_jars() -> list[Path]:
     """The jars for `--jars`, downloaded when this machine has none yet."""
     return sorted(jars("spark", only=_ADDED).glob("*.jar"))

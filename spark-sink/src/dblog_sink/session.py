@@ -90,8 +90,10 @@ def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
 
     Without spark-submit the jars that ``submit`` knows are added. Raises DefiniteError if Delta, Kafka or Avro is missing.
     """
-    from pyspark import SparkConf  # noqa: PLC0415
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
+    if _UNDER_SUBMIT in os.environ:
+        SparkContext._ensure_initialized()  # noqa: SLF001  until Python has met spark-submit's JVM, a SparkConf is empty
     submitted = SparkConf()
     builder = SparkSession.builder.appName(name)
     master = given.get("spark.master", submitted.get("spark.master", "local[*]") or "")

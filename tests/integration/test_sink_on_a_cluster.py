@@ -1,0 +1,158 @@
+"""The sink where it is not alone on one machine: executors that have only what was submitted, and tables in a store with S3's interface."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import boto3
+import pytest
+from confluent_kafka import Producer
+from dblog_sink import submit
+from deltalake import DeltaTable, QueryBuilder
+from moto.server import ThreadedMotoServer
+from sink.harness import Record, change
+from stack import BRIEF_JVM, Kafka, s3a_jars
+from support.envelopes import TableSchema
+from support.registry_server import RegistryServer
+from support.spark_cluster import SparkCluster
+
+WAIT_S = 600.0
+
+
+@pytest.fixture
+def registry() -> Iterator[RegistryServer]:
+    with RegistryServer() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket() -> Iterator[str]:
+    """The address of a store with an empty bucket ``lake``."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    urllib.request.urlopen(urllib.request.Request(f"http://{host}:{port}/lake", method="PUT"), timeout=60).close()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+def fetched(address: str, folder: Path) -> Path:
+    """The tables of the store as files here."""
+    store = boto3.client("s3", endpoint_url=address, region_name="us-east-1", aws_access_key_id="any", aws_secret_access_key="any")
+    for page in store.get_paginator("list_objects_v2").paginate(Bucket="lake", Prefix="bronze/shop/"):
+        for found in page["Contents"]:
+            file = folder / found["Key"]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            store.download_file("lake", found["Key"], str(file))
+    return folder / "bronze"
+
+
+class Job:
+    """The sink by spark-submit, once to the end of what Kafka has, from a folder in which nothing of its code lies."""
+
+    def __init__(self, kafka: Kafka, registry: RegistryServer, folder: Path, lake: str) -> None:
+        self.prefix = f"c{uuid4().hex[:8]}"
+        self.table = TableSchema(topic=f"{self.prefix}.shop.t", columns=[("id", "int"), ("v", ["null", "string"])], registry=registry)
+        self.lake, self.folder, self._kafka = lake, folder, kafka
+        folder.mkdir()
+        self._config = folder / "sink.yaml"
+        self._config.write_text(
+            json.dumps(
+                {
+                    "name": "it",
+                    "topics": self.table.topic,
+                    "kafka.bootstrap.servers": kafka.bootstrap,
+                    "registry.url": registry.url,
+                    "target.path": lake,
+                    "trigger.once": True,
+                    "rewrite.rows.max": 0,
+                }
+            )
+        )
+        self._program, self._code = submit.archive(folder)
+
+    def run(self, *records: Record, jars: list[Path], spark: list[str]) -> str:
+        """Send the records and let the sink work them off; its log."""
+        producer = Producer({"bootstrap.servers": self._kafka.bootstrap})
+        for record in records:
+            producer.produce(record.topic, key=record.key, value=record.value)
+        producer.flush()
+        shared = ["--driver-memory=1g", f"--driver-java-options={BRIEF_JVM} -Xss4m", "--conf", "spark.ui.enabled=false"]
+        line = submit.line(
+            spark=[*shared, *spark],
+            sink=[],
+            files=[self._config],
+            jars=[*submit.jars(os.environ), *jars],
+            program=self._program,
+            code=self._code,
+            master=None,
+        )
+        environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYSPARK_GATEWAY_PORT")}
+        environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(self.folder / "local")}
+        ended = subprocess.run(line, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=WAIT_S, check=False)
+        assert ended.returncode == 0, ended.stderr[-6000:]
+        return ended.stderr
+
+    def rows(self, lake: Path) -> list[tuple[int, str]]:
+        """The table by a reader that is not Spark."""
+        batches = QueryBuilder().register("t", DeltaTable(lake / "shop" / "t")).execute("SELECT id, v FROM t")
+        return sorted(row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+    def first(self) -> list[Record]:
+        return [change(self.table, "r", {"id": n, "v": "dump"}, at=10, sequenced=True) for n in range(20)]
+
+    def later(self) -> list[Record]:
+        return [
+            *(change(self.table, "u", {"id": n, "v": "log"}, at=100 + n, sequenced=True) for n in range(10)),
+            change(self.table, "d", {"id": 19, "v": "dump"}, at=200, sequenced=True),
+            change(self.table, "r", {"id": 19, "v": "dump"}, at=11, sequenced=True),
+        ]
+
+    @property
+    def expected(self) -> list[tuple[int, str]]:
+        return [(n, "log" if n < 10 else "dump") for n in range(19)]
+
+
+def test_executors_of_a_cluster_get_what_they_need_by_what_is_submitted(kafka: Kafka, registry: RegistryServer, own_folder: Path) -> None:
+    lake = own_folder / "lake"
+    job = Job(kafka, registry, own_folder / "driver", str(lake))
+    with SparkCluster(own_folder / "cluster") as cluster:
+        spark = [
+            "--master",
+            cluster.master,
+            "--conf",
+            "spark.executor.memory=800m",
+            "--conf",
+            f"spark.executor.extraJavaOptions={BRIEF_JVM}",
+        ]
+        job.run(*job.first(), jars=[], spark=spark)
+        assert job.rows(lake) == [(n, "dump") for n in range(20)]
+
+        job.run(*job.later(), jars=[], spark=spark)
+        assert job.rows(lake) == job.expected
+
+        for n in (0, 1):  # each of the two had executors of both runs
+            assert len(list(cluster.work(n).glob("app-*/*/delta-spark_*.jar"))) == 2
+
+
+def test_tables_and_state_in_a_store_with_the_interface_of_s3(
+    kafka: Kafka, registry: RegistryServer, own_folder: Path, bucket: str
+) -> None:
+    job = Job(kafka, registry, own_folder / "driver", "s3a://lake/bronze")
+    store = {"endpoint": bucket, "endpoint.region": "us-east-1", "access.key": "any", "secret.key": "any", "path.style.access": "true"}
+    spark = ["--master", "local[2]", *(word for name, value in store.items() for word in ("--conf", f"spark.hadoop.fs.s3a.{name}={value}"))]
+
+    job.run(*job.first(), jars=s3a_jars(), spark=spark)
+    assert job.rows(fetched(bucket, own_folder / "first")) == [(n, "dump") for n in range(20)]
+
+    job.run(*job.later(), jars=s3a_jars(), spark=spark)
+    assert job.rows(fetched(bucket, own_folder / "later")) == job.expected

@@ -1,0 +1,66 @@
+"""A Spark cluster of processes: one master, workers with a folder each, from PySpark's own jars."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+import pyspark
+from stack import BRIEF_JVM, GuardedProcess
+from stack.maven import java
+from stack.process import free_port
+
+_HOME = Path(pyspark.__file__).parent
+_DEPLOY = "org.apache.spark.deploy"
+
+
+class SparkCluster:
+    """``with SparkCluster(folder) as cluster: cluster.master``. A worker has one core, and what executors get lies in its folder alone."""
+
+    def __init__(self, folder: Path, *, workers: int = 2) -> None:
+        self.folder = folder
+        self.master = f"spark://127.0.0.1:{free_port()}"
+        self._workers = workers
+        self._running = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as started:
+            host, port = self.master.removeprefix("spark://").split(":")
+            started.enter_context(
+                self._process("master", f"{_DEPLOY}.master.Master", "--host", host, "--port", port, told="New state: ALIVE")
+            )
+            for n in range(self._workers):
+                words = ("--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(self.work(n)), self.master)
+                started.enter_context(self._process(f"worker{n}", f"{_DEPLOY}.worker.Worker", *words, told="Successfully registered"))
+            self._running = started.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    def work(self, worker: int) -> Path:
+        """Where a worker keeps what an application sent it."""
+        return self.folder / f"worker{worker}" / "work"
+
+    def _process(self, name: str, program: str, *words: str, told: str) -> GuardedProcess:
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        log = folder / "log"
+        argv = [java(), *BRIEF_JVM.split(), "-Xmx256m", "-cp", f"{_HOME}/jars/*", program, "--webui-port", str(free_port()), *words]
+        return GuardedProcess(
+            f"Spark's {name}",
+            argv,
+            log=log,
+            cwd=folder,
+            env={
+                "SPARK_HOME": str(_HOME),
+                "SPARK_SCALA_VERSION": "2.13",
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_LOCAL_DIRS": str(folder / "local"),
+                "PYTHONPATH": "",
+            },
+            ready=lambda: log.exists() and told in log.read_text(errors="replace"),
+            ready_timeout_s=60.0,
+            grace_s=5.0,
+        )
