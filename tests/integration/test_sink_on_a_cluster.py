@@ -45,6 +45,12 @@ def bucket() -> Iterator[str]:
     server.stop()
 
 
+def words_of(address: str) -> list[str]:
+    """spark-submit's, for the store there."""
+    store = {"endpoint": address, "endpoint.region": "us-east-1", "access.key": "any", "secret.key": "any", "path.style.access": "true"}
+    return [word for name, value in store.items() for word in ("--conf", f"spark.hadoop.fs.s3a.{name}={value}")]
+
+
 def fetched(address: str, folder: Path) -> Path:
     """The tables of the store as files here."""
     store = boto3.client("s3", endpoint_url=address, region_name="us-east-1", aws_access_key_id="any", aws_secret_access_key="any")
@@ -54,6 +60,31 @@ def fetched(address: str, folder: Path) -> Path:
             file.parent.mkdir(parents=True, exist_ok=True)
             store.download_file("lake", found["Key"], str(file))
     return folder / "bronze"
+
+
+RACE = '''
+import sys
+from dblog_sink.files import HadoopFolder
+from dblog_sink.session import spark_session
+
+session = spark_session("race", {})
+other = HadoopFolder(session, "s3a://lake/race")
+
+
+class Late(HadoopFolder):
+    """Between its look and its write, the other one takes the place."""
+
+    def _opened(self, name, *, overwrite):
+        stream = super()._opened(name, overwrite=overwrite)
+        assert other.create(name, "other")
+        return stream
+
+
+taken = Late(session, "s3a://lake/race").create("lease.json", "late")
+assert (taken, other.read("lease.json")) == (False, "other"), (taken, other.read("lease.json"))
+other.replace("lease.json", "again")
+assert other.read("lease.json") == "again"
+'''
 
 
 class Job:
@@ -78,7 +109,7 @@ class Job:
                 }
             )
         )
-        self._program, self._code = submit.archive(folder)
+        self.program, self._code = submit.archive(folder)
 
     def run(self, *records: Record, jars: list[Path], spark: list[str]) -> str:
         """Send the records and let the sink work them off; its log."""
@@ -92,7 +123,7 @@ class Job:
             sink=[],
             files=[self._config],
             jars=[*submit.jars(os.environ), *jars],
-            program=self._program,
+            program=self.program,
             code=self._code,
             master=None,
         )
@@ -148,11 +179,19 @@ def test_tables_and_state_in_a_store_with_the_interface_of_s3(
     kafka: Kafka, registry: RegistryServer, own_folder: Path, bucket: str
 ) -> None:
     job = Job(kafka, registry, own_folder / "driver", "s3a://lake/bronze")
-    store = {"endpoint": bucket, "endpoint.region": "us-east-1", "access.key": "any", "secret.key": "any", "path.style.access": "true"}
-    spark = ["--master", "local[2]", *(word for name, value in store.items() for word in ("--conf", f"spark.hadoop.fs.s3a.{name}={value}"))]
+    spark = ["--master", "local[2]", *words_of(bucket)]
 
     job.run(*job.first(), jars=s3a_jars(), spark=spark)
     assert job.rows(fetched(bucket, own_folder / "first")) == [(n, "dump") for n in range(20)]
 
     job.run(*job.later(), jars=s3a_jars(), spark=spark)
     assert job.rows(fetched(bucket, own_folder / "later")) == job.expected
+
+
+def test_of_two_that_take_the_lease_in_a_store_at_once_one_gets_it(
+    kafka: Kafka, registry: RegistryServer, own_folder: Path, bucket: str
+) -> None:
+    job = Job(kafka, registry, own_folder / "driver", "s3a://lake/bronze")
+    job.program.write_text(RACE)
+
+    job.run(jars=s3a_jars(), spark=["--master", "local[1]", *words_of(bucket)])

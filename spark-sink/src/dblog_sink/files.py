@@ -16,6 +16,9 @@ from pyspark.sql import SparkSession
 
 from dblog_sink.errors import DefiniteError
 
+_IF_NONE_IS_THERE = "fs.option.create.conditional.overwrite"
+"""Hadoop's name for it (org.apache.hadoop.fs.Options.CreateFileOptionKeys)."""
+
 
 class Folder(Protocol):
     """A folder of small texts."""
@@ -156,11 +159,17 @@ class HadoopFolder:
         return sorted(str(status.getPath().getName()) for status in self._system.listStatus(path) if status.isFile())
 
     def _write(self, name: str, text: str, *, overwrite: bool) -> None:
-        stream = self._system.create(self._at(name), overwrite)
+        stream = self._opened(name, overwrite=overwrite)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
+
+    def _opened(self, name: str, *, overwrite: bool) -> Any:
+        builder = self._system.createFile(self._at(name)).create().recursive().overwrite(overwrite)
+        # A store with S3's interface looks when the file is opened and writes when it is closed, so of two that try both would succeed; unless it
+        # is asked to write under the condition that there is none (If-None-Match). Other file systems have no such option, and need none.
+        return (builder if overwrite else builder.opt(_IF_NONE_IS_THERE, True)).build()
 
     def _at(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._path}/{name}" if name else self._path)
