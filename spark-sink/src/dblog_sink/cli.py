@@ -262,6 +262,9 @@ def _looked(settings: config.Settings, look: Look) -> int:
     session = spark_session(f"{settings['name']}-show", settings.spark)
     try:
         found = show.show(session, settings, table=look.table, rows_max=look.rows_max)
+    except SinkError as e:
+        log.error("%s", e)
+        return 1
     finally:
         session.stop()
     log.info("%s has %d rows in version %d of %s; the newest %d:", found.table, found.rows, found.version, found.path, len(found.newest))
