@@ -174,7 +174,7 @@ def test_a_commit_that_was_begun_before_a_takeover_fails(sink: Sink) -> None:
         begun = delta_log.startTransaction()
     fence(sink, alone=False).claim([path], threads=1)
 
-    with pytest.raises(Exception, match="DELTA_CONCURRENT_TRANSACTION"):
+    with pytest.raises(Exception, match="DELTA_METADATA_CHANGED"):
         slept._commit(begun, 99)
 
 

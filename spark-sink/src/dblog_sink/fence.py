@@ -1,16 +1,18 @@
 """Which sink may commit: a fencing token that rises with every start, asked in every transaction of Delta.
 
-The token is the version of one application id (``APP_ID``) in the control table: Delta's commit gives each start a number of its own. Delta calls an
-observer whenever a transaction starts, whatever command it is of (OptimisticTransaction's executionObserver; delta-sink.md 2.2 and 2.6). The one that is
-put in place here
+The token is a property (``PROPERTY``) of the control table: Delta's commit gives each start a number of its own. Delta calls an observer whenever a
+transaction starts, whatever command it is of (OptimisticTransaction's executionObserver). The one that is put in place here refuses
 
-- refuses where the lease is not held any more, by one's own clock, and again right before the commit is written;
-- refuses where the control table, looked at each ``_LOOK_EVERY_S``, or the table itself has a higher token than this sink;
-- reads the application id within the transaction. A commit that sets it meanwhile makes the transaction fail: ConcurrentTransactionException.
+- where the lease is not held any more, by one's own clock, and again right before the commit is written;
+- where the control table, looked at each ``_LOOK_EVERY_S``, or the table itself has a higher token than this sink.
 
 Whoever takes a state over from a sink that may still be at work sets its token in every table that is known, before it reads any (``claim``). From then on
-nothing of the former one is committed there: what it has begun fails, what it begins is refused. A table that is not known then is claimed when it is
-first written to. So what is read after a claim is what there is, and no other module has to ask.
+nothing of the former one is committed there: what it begins is refused, and what it has begun fails, for every transaction reads the table's metadata
+and conflicts with a commit that changes it (MetadataChangedException). A table that is not known then is claimed when it is first written to. So what is
+read after a claim is what there is, and no other module has to ask.
+
+A property and no application id of Delta's transactions: those are part of a table's state, for which its log is folded, which costs as much as a small
+commit; the metadata is at hand.
 
 None of this has a public word in Python; what is called is public in the JVM, and the version of Delta is pinned.
 """
@@ -30,11 +32,11 @@ from pyspark.sql import SparkSession
 from dblog_sink.errors import DefiniteError
 from dblog_sink.marks import made
 from dblog_sink.merge import is_conflict
-from dblog_sink.skipping import newest, option, scala_seq
+from dblog_sink.skipping import newest, scala_seq
 
 log = logging.getLogger(__name__)
 
-APP_ID = "dblog-sink/fence"
+PROPERTY = "dblog.fence"
 _LOOK_EVERY_S = 1.0
 """Much less than a sink must have slept before another one takes over."""
 _ATTEMPTS_MAX = 20
@@ -96,7 +98,7 @@ class Fence:
             self._before = None
 
     def claim(self, paths: Iterable[str], *, threads: int) -> None:
-        """Set the token in all tables there are among ``paths``."""
+        """Set the token in all tables there are among ``paths``. One that cannot be reached now is claimed when it is first written to."""
         with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="dblog-claim") as pool:
             list(pool.map(self._claimed, paths))
 
@@ -115,13 +117,12 @@ class Fence:
         write = start()
         if write.snapshot().version() < 0:  # a table that is to be made
             return write
-        token = write.txnVersion(APP_ID)
+        token = _token(write.metadata())
         if token > self.token:
             self._raise_above(token)
         elif token < self.token and self._claims:
             self._set(write.deltaLog())
             write = start()
-            write.txnVersion(APP_ID)
         return write
 
     def before_commit(self) -> None:
@@ -165,10 +166,7 @@ class Fence:
 
     def _of_control(self) -> int:
         _, snapshot = newest(self._session, self._control)
-        if snapshot.version() < 0:
-            return -1
-        found = snapshot.transactions().get(APP_ID)
-        return int(found.get()) if found.isDefined() else 0
+        return -1 if snapshot.version() < 0 else _token(snapshot.metadata())
 
     def _raise_above(self, token: int) -> None:
         """Take a token above this one in the control table. A table has a higher one than its control where the control table was lost, or is an older
@@ -180,7 +178,7 @@ class Fence:
             log_of_control = self._delta.DeltaLog.forTable(self._session._jsparkSession, self._control)  # noqa: SLF001
             for _ in range(_ATTEMPTS_MAX):
                 write = self._plain(log_of_control)
-                found = max(int(write.txnVersion(APP_ID)), 0)
+                found = _token(write.metadata())
                 if 0 <= self.token != found:
                     raise self._lose(self._taken_over(max(found, token)))
                 wanted = max(found, token) + 1
@@ -204,14 +202,19 @@ class Fence:
             self._local.claiming = False
 
     def _claimed(self, path: str) -> None:
-        if DeltaTable.isDeltaTable(self._session, path):
-            self._set(self._delta.DeltaLog.forTable(self._session._jsparkSession, path))  # noqa: SLF001
+        try:
+            if DeltaTable.isDeltaTable(self._session, path):
+                self._set(self._delta.DeltaLog.forTable(self._session._jsparkSession, path))  # noqa: SLF001
+        except Exception as e:
+            if self.lost is not None:
+                raise
+            log.warning("%s is claimed when it is first written to: %s", path, str(e).strip().partition("\n")[0])
 
     def _set(self, delta_log: Any) -> None:
         """Set the token in a table, unless it has it."""
         for _ in range(_ATTEMPTS_MAX):
             write = self._plain(delta_log)
-            token = int(write.txnVersion(APP_ID))
+            token = _token(write.metadata())
             if token == self.token:
                 return
             if token > self.token:
@@ -227,15 +230,31 @@ class Fence:
         raise DefiniteError(msg)
 
     def _commit(self, write: Any, token: int) -> None:
-        operation = getattr(getattr(self._delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
-        now_ms = self._jvm.java.lang.System.currentTimeMillis()
+        known = write.metadata()
+        properties = known.configuration().updated(PROPERTY, str(token))
+        changed = self._delta.actions.Metadata(
+            known.id(),
+            known.name(),
+            known.description(),
+            known.format(),
+            known.schemaString(),
+            known.partitionColumns(),
+            properties,
+            known.createdTime(),
+        )
+        operation = getattr(self._delta, "DeltaOperations$SetTableProperties")(self._jvm.PythonUtils.toScalaMap({PROPERTY: str(token)}))
         self._local.claiming = True
         try:
-            write.commit(
-                scala_seq(self._session, [self._delta.actions.SetTransaction(APP_ID, token, option(self._session, now_ms))]), operation
-            )
+            write.updateMetadata(changed, False)
+            write.commit(scala_seq(self._session, []), operation)
         finally:
             self._local.claiming = False
+
+
+def _token(metadata: Any) -> int:
+    """Of a table's metadata, 0 where there never was one."""
+    found = metadata.configuration().get(PROPERTY)
+    return int(found.get()) if found.isDefined() else 0
 
 
 class _Observer:
