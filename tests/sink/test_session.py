@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from dblog_sink import files
-from dblog_sink.errors import DefiniteError
 from dblog_sink.session import MANY_ROWS, SessionPool, another, fit, fitted, is_one_machine
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -83,17 +81,3 @@ def test_what_the_configuration_says_of_compilation_is_left_alone(spark: SparkSe
     fit(session, 1)
 
     assert session.conf.get(WHOLE_STAGE) == "true"
-
-
-def test_a_path_that_spark_takes_for_another_file_system_than_python_is_refused(spark: SparkSession) -> None:
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-    files.check(spark, {"target.path": "/lake"})
-    hadoop.set("fs.defaultFS", "hdfs://names:8020")
-    try:
-        files.check(spark, {"target.path": "s3a://lake/x", "state.path": "file:///state"})
-        with pytest.raises(
-            DefiniteError, match="target.path is /lake, and .* hdfs://names:8020; write hdfs://names:8020/lake, or file:///lake"
-        ):
-            files.check(spark, {"target.path": "/lake"})
-    finally:
-        hadoop.unset("fs.defaultFS")

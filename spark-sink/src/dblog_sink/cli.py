@@ -27,6 +27,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from urllib.parse import urlparse
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
@@ -46,6 +47,7 @@ from dblog_sink import (
     replay,
     show,
     source,
+    stores,
     submit,
 )
 from dblog_sink import target as targets
@@ -159,14 +161,13 @@ def _obeyed(words: Sequence[str]) -> int:
         return 1
     stopping = threading.Event()
     session = spark_session(settings["name"], settings.spark)
-    files.check(
-        session, {"target.path": settings.base_path, "state.path": settings.state_path, "checkpoint.path": settings.checkpoint_path}
-    )
     ended = threading.Event()
     forget_hook = _stop_on_signal(session, stopping, ended)
-    lease = Lease(files.folder(session, settings.state_path), name=settings["name"], where=settings.state_path)
+    lease: Lease | None = None
     try:
         merge_only = _merge_only(session)
+        _check_places(session, settings)
+        lease = Lease(files.folder(session, settings.state_path), name=settings["name"], where=settings.state_path)
         fence = _fenced(session, settings, lease)
         binding.check(files.folder(session, settings.checkpoint_path), settings, _cluster_id(session, settings))
         return _Runner(session, settings, progress, stopping, lease, fence, merge_only=merge_only).run()
@@ -176,7 +177,8 @@ def _obeyed(words: Sequence[str]) -> int:
         return 1
     finally:
         with contextlib.suppress(Py4JError, OSError):
-            lease.give_back()
+            if lease is not None:
+                lease.give_back()
         ended.set()
         with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
             forget_hook()
@@ -190,6 +192,23 @@ def _merge_only(session: SparkSession) -> bool:
     if lacking:
         log.warning("this Delta has no %s: tables are written by MERGE, which is slower", ", no ".join(lacking))
     return bool(lacking)
+
+
+def _check_places(session: SparkSession, settings: config.Settings) -> None:
+    """Raise DefiniteError if the lake may not be where the configuration puts it."""
+    given = session.sparkContext.getConf()
+    paths = {option: files.qualified(session, path) for option, path in settings.places.items()}
+    schemes = {urlparse(path).scheme for path in paths.values()}
+    log_stores = {scheme: given.get(stores.log_store_key(scheme)) or given.get(stores.LOG_STORE) for scheme in schemes}
+    found = stores.refusals(
+        paths,
+        master=str(session.sparkContext.master),
+        log_stores={scheme: one for scheme, one in log_stores.items() if one is not None},
+        shared_mount=settings["storage.shared.mount"],
+        single_driver=settings["storage.single.driver"],
+    )
+    if found:
+        raise DefiniteError("; ".join(f"{option}: {reason}" for option, reason in found.items()))
 
 
 def _fenced(session: SparkSession, settings: config.Settings, lease: Lease) -> Fence:
@@ -303,7 +322,7 @@ def _shown(settings: config.Settings, question: AtCut) -> int:
 def _asked(settings: config.Settings, command: Command) -> int:
     """Leave a command for the job."""
     path = f"{settings.state_path}/commands"
-    session = None if files.is_local(path) else spark_session(f"{settings['name']}-{command.verb}", settings.spark)
+    session = None if files.is_local(path, settings.spark) else spark_session(f"{settings['name']}-{command.verb}", settings.spark)
     name = commands.ask(files.folder(session, path), command)
     log.info("%s is left in %s as %s; the job does it between two batches, or when it starts", command.verb, path, name)
     if session is not None:

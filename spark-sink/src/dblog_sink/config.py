@@ -104,6 +104,19 @@ OPTIONS: tuple[Option, ...] = (
     Option(name="state.path", read=text, default=None, doc="Tombstones and quarantine; default {target.path}/_dblog."),
     Option(name="checkpoint.path", read=text, default=None, doc="Checkpoint of the query; default {state.path}/checkpoints/{name}."),
     Option(
+        name="storage.shared.mount",
+        read=truth,
+        default="false",
+        doc="Paths on the machine (file:) are a mount that the driver and all executors share. Without it they need a local Spark master.",
+    ),
+    Option(
+        name="storage.single.driver",
+        read=truth,
+        default="false",
+        doc="Nothing but this one driver ever writes to the tables, so S3 needs no log store that locks. Without it s3a: paths need "
+        "spark.delta.logStore.s3a.impl=io.delta.storage.S3DynamoDBLogStore.",
+    ),
+    Option(
         name="position",
         read=one_of("source", "topic"),
         default="source",
@@ -270,6 +283,17 @@ class Settings:
     def checkpoint_path(self) -> str:
         """Checkpoint of the query."""
         return str(self.values["checkpoint.path"] or f"{self.state_path}/checkpoints/{self.values['name']}")
+
+    @property
+    def places(self) -> dict[str, str]:
+        """By option, the paths that it gives, those of tables by rules with made up names."""
+        found = {"target.path": self.base_path, "state.path": self.state_path, "checkpoint.path": self.checkpoint_path}
+        parts = {"base": self.base_path, "prefix": "prefix", "db": "db", "table": "table"}
+        found["target.template"] = self.values["target.template"].format(**parts)
+        for rule in self.rules:
+            if (template := rule.settings.get("target.path")) is not None:
+                found[f"{PREFIX}{rule.name}.target.path"] = template.format(**parts)
+        return found
 
     def sidecar_path(self, path: str) -> str:
         """Where the tombstones of the table at ``path`` are."""

@@ -1,11 +1,12 @@
 """Small files beside the tables, wherever those are: local, or any URL that Spark's Hadoop client can reach.
 
-Only for what is no table: the lease of a running sink, what a checkpoint belongs to, commands to a running job. A local path is read by Python itself, so
-the commands need no Spark.
+Only for what is no table: the lease of a running sink, what a checkpoint belongs to, commands to a running job. A path without a scheme is where Spark
+and Delta have it: on Hadoop's default file system. A local path is read by Python itself, so the commands need no Spark there.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,10 +15,11 @@ from urllib.parse import unquote, urlparse
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from dblog_sink.errors import DefiniteError
-
 _IF_NONE_IS_THERE = "fs.option.create.conditional.overwrite"
 """Hadoop's name for it (org.apache.hadoop.fs.Options.CreateFileOptionKeys)."""
+_DEFAULT_FS = frozenset({"spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name"})
+_CONFIGURED_BY = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR", "SPARK_HOME", "PYSPARK_GATEWAY_PORT")
+"""Environment variables behind which there may be a default file system; the last one is spark-submit's."""
 
 
 class Folder(Protocol):
@@ -49,31 +51,25 @@ class Folder(Protocol):
         ...
 
 
-def is_local(path: str) -> bool:
-    """Whether Python can reach the path by itself."""
-    return urlparse(path).scheme in ("", "file")
+def is_local(path: str, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether Python is known to reach the path by itself; ``given``: the configuration's ``spark.*`` options."""
+    scheme = urlparse(path).scheme
+    elsewhere = _DEFAULT_FS & given.keys() or any(environment.get(name) for name in _CONFIGURED_BY)
+    return scheme == "file" or (scheme == "" and not elsewhere)
 
 
-def check(session: SparkSession, paths: Mapping[str, str]) -> None:
-    """Raise DefiniteError if a path, by the option that names it, is one place for Python and another for Spark.
-
-    A path without a scheme is of this machine for the one, and of Hadoop's default file system for the other, which on a cluster is often no machine's own:
-    tables would lie there, and the lease that keeps a second job away here.
-    """
-    default = str(session.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///"))  # noqa: SLF001
-    if is_local(default):
-        return
-    for option, path in paths.items():
-        if not urlparse(path).scheme:
-            msg = f"{option} is {path}, and Spark's default file system is {default}; write {default.rstrip('/')}{path}, or file://{path} for this machine"
-            raise DefiniteError(msg)
+def qualified(session: SparkSession, path: str) -> str:
+    """The path with its scheme, as Spark and Delta understand it."""
+    if urlparse(path).scheme:
+        return path
+    at: Any = session._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]  # noqa: SLF001
+    return str(at.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).makeQualified(at).toString())  # noqa: SLF001
 
 
 def folder(session: SparkSession | None, path: str) -> Folder:
-    """The folder at ``path``; ``session`` is needed for URLs only."""
-    if is_local(path):
+    """The folder at ``path``; ``session`` None: the path is known to be local."""
+    if session is None or urlparse(qualified(session, path)).scheme == "file":
         return LocalFolder(Path(unquote(urlparse(path).path)) if path.startswith("file:") else Path(path))
-    assert session is not None
     return HadoopFolder(session, path)
 
 
@@ -123,7 +119,8 @@ class HadoopFolder:
         self._jvm = jvm
         self._path = path.rstrip("/")
         self._system = self._at("").getFileSystem(session.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001
-        self.exclusive = str(self._system.getScheme()) not in ("s3", "s3a", "s3n")
+        self._scheme = str(self._system.getUri().getScheme())
+        self.exclusive = self._scheme not in ("s3", "s3a", "s3n")
 
     def read(self, name: str) -> str | None:
         path = self._at(name)
