@@ -1,4 +1,4 @@
-"""Small files and the lake itself are where Spark and Delta have them, and nowhere where only some would see them."""
+"""Small files and the lake itself are where Spark and Delta have them, and no kill leaves half of one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from dblog_sink import config
 from dblog_sink.cli import _check_places
 from dblog_sink.errors import DefiniteError
-from dblog_sink.files import folder, is_local
+from dblog_sink.files import HadoopFolder, folder, is_local
 from dblog_sink.stores import LOCKS, refusals
 from pyspark.sql import SparkSession
 
@@ -59,6 +59,35 @@ def test_a_command_goes_without_spark_only_where_the_path_is_known_to_be_on_the_
     path: str, given: dict[str, str], environment: dict[str, str], local: bool
 ) -> None:
     assert is_local(path, given, environment) is local
+
+
+class Dying:
+    """A file system of which the process ends when it has opened a file."""
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    def create(self, path: Any, overwrite: bool) -> Any:
+        self._system.create(path, overwrite).close()
+        raise KeyboardInterrupt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._system, name)
+
+
+def test_a_kill_while_a_file_is_replaced_leaves_what_was_there(spark: SparkSession, tmp_path: Path) -> None:
+    made = HadoopFolder(spark, f"file://{tmp_path}/of a job")
+    made.replace("a.json", "old")
+    system, made._system = made._system, Dying(made._system)
+
+    with pytest.raises(KeyboardInterrupt):
+        made.replace("a.json", "new")
+
+    made._system = system
+    assert made.read("a.json") == "old"
+    assert made.names() == ["a.json"]
+    made.replace("a.json", "new")
+    assert made.read("a.json") == "new"
 
 
 YARN = {"master": "yarn", "log_stores": {}, "shared_mount": False, "single_driver": False}

@@ -7,6 +7,7 @@ and Delta have it: on Hadoop's default file system. A local path is read by Pyth
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +21,8 @@ _IF_NONE_IS_THERE = "fs.option.create.conditional.overwrite"
 _DEFAULT_FS = frozenset({"spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name"})
 _CONFIGURED_BY = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR", "SPARK_HOME", "PYSPARK_GATEWAY_PORT")
 """Environment variables behind which there may be a default file system; the last one is spark-submit's."""
+_WHOLE_ON_CLOSE = frozenset({"s3", "s3a", "s3n", "gs"})
+"""Stores in which a file is there, or another, when it was written to its end; a rename is a copy there."""
 
 
 class Folder(Protocol):
@@ -117,8 +120,10 @@ class HadoopFolder:
     def __init__(self, session: SparkSession, path: str) -> None:
         jvm: Any = session.sparkContext._jvm  # noqa: SLF001  PySpark has no file system of its own
         self._jvm = jvm
+        self._gateway: Any = session.sparkContext._gateway  # noqa: SLF001
         self._path = path.rstrip("/")
-        self._system = self._at("").getFileSystem(session.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001
+        self._configuration = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+        self._system = self._at("").getFileSystem(self._configuration)
         self._scheme = str(self._system.getUri().getScheme())
         self.exclusive = self._scheme not in ("s3", "s3a", "s3n")
 
@@ -126,7 +131,12 @@ class HadoopFolder:
         path = self._at(name)
         if not self._system.exists(path):
             return None
-        stream = self._system.open(path)
+        try:
+            stream = self._system.open(path)
+        except Py4JJavaError:
+            if self._system.exists(path):
+                raise
+            return None  # removed, or replaced, just now
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
@@ -144,7 +154,20 @@ class HadoopFolder:
         return True
 
     def replace(self, name: str, text: str) -> None:
-        self._write(name, text, overwrite=True)
+        if self._scheme in _WHOLE_ON_CLOSE:
+            self._write(name, text, overwrite=True)
+            return
+        # Created with overwrite, HDFS cuts the file to nothing first: a kill before the end would leave it so.
+        beside = f".{name}.{uuid.uuid4().hex[:8]}.new"
+        self._write(beside, text, overwrite=True)
+        fs = self._jvm.org.apache.hadoop.fs
+        options = self._gateway.new_array(fs.Options.Rename, 1)
+        options[0] = fs.Options.Rename.OVERWRITE
+        try:
+            fs.FileContext.getFileContext(self._system.getUri(), self._configuration).rename(self._at(beside), self._at(name), options)
+        except Py4JJavaError:
+            self._system.delete(self._at(beside), False)
+            raise
 
     def remove(self, name: str) -> None:
         self._system.delete(self._at(name), False)
@@ -153,7 +176,8 @@ class HadoopFolder:
         path = self._at("")
         if not self._system.exists(path):
             return []
-        return sorted(str(status.getPath().getName()) for status in self._system.listStatus(path) if status.isFile())
+        names = (str(status.getPath().getName()) for status in self._system.listStatus(path) if status.isFile())
+        return sorted(name for name in names if not name.startswith("."))
 
     def _write(self, name: str, text: str, *, overwrite: bool) -> None:
         stream = self._opened(name, overwrite=overwrite)
