@@ -117,6 +117,8 @@ class Applier:
         self._sleep = sleep
         self._open: dict[str, Open] = {}
         self._claimed: dict[str, str] = {}
+        self._looked: dict[str, tuple[str, int]] = {}
+        """By topic, the Delta table's id, and the version up to which its history was looked at."""
         self._renames = renames
         self._logs = logs
         self._note = note
@@ -164,13 +166,20 @@ class Applier:
         # In one step before anything is made: two topics of one path may be in this batch, each in its thread.
         if (other := self._claimed.setdefault(spec.path, spec.topic)) != spec.topic:
             raise targets.two_topics(spec, other)
+        if read.opened is not None and self._restored(read.opened.target, spec.topic, log_marks, session, replayed=replayed):
+            self._open.pop(spec.topic, None)
+            read = self._read(share, raw, session)
         begun = [] if replayed else self._followed(share, spec, read, session)
         opened, plan, altered = self._opened(spec, read.opened, read.known, session)
         target = opened.target
+        if read.opened is None:
+            self._looked[spec.topic] = (target.id, 0)
+        looked = self._looked.get(spec.topic, ("", None))[1]
         version = written(session, target.path, txn) if repeated else -1
         # A table in append mode goes on: its commit is skipped, and the positions that it reports are still wanted.
         if version > txn.version or (version == txn.version and target.mode != targets.CHANGELOG):
-            return Applied(table=target.name, topic=share.topic, records=share.records, path="done", rows=target.rows, table_id=target.id)
+            done = Applied(table=target.name, topic=share.topic, records=share.records, path="done", rows=target.rows, table_id=target.id)
+            return replace(done, version=looked)
         self._promised(target, session)
         work = Work(
             topic=share.topic,
@@ -194,7 +203,7 @@ class Applier:
         )
         applied = _MODES[target.mode](work)
         applied.changes = altered + begun
-        applied.table_id = target.id
+        applied.table_id, applied.version = target.id, looked
         applied.appending = target.mode == targets.CHANGELOG
         self._compact(spec, opened, session)
         applied.seconds = time.monotonic() - started_s
@@ -525,6 +534,15 @@ class Applier:
             if opened is not None:
                 self._promised(opened.target, session)
                 self._tidied(self._spec(topic), opened, session)
+
+    def _restored(self, target: Target, topic: str, known: LogMarks, session: SparkSession, *, replayed: bool) -> bool:
+        """Look at what was committed since somebody looked last; whether a RESTORE is among it. A replay does not know from where on."""
+        table_id, version = self._looked.get(topic, (known.table_id, known.version))
+        if version is None and replayed:
+            return False
+        looked, restored = targets.looked_at(session, target, version if table_id == target.id else None)
+        self._looked[topic] = (target.id, looked)
+        return restored
 
     def _promised(self, target: Target, session: SparkSession) -> None:
         """What the manifest's newest cut names is about to be an old version: it can be read all the same."""

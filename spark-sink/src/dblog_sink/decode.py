@@ -47,6 +47,8 @@ class LogMarks:
 
     positions: Mapping[int, LogMark] = field(default_factory=dict)
     table_id: str | None = None
+    version: int | None = None
+    """The version up to which the table's history was looked at (``restored.py``)."""
 
 
 NO_LOG_MARKS = LogMarks()

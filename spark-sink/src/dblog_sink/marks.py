@@ -2,11 +2,12 @@
 
 Notes: which checkpoints there were (``generations``: query id to number), the high-water mark of each topic partition (``partitions``), up to which
 lot each table's landed rows are merged (``settled``), which tables are parked and why (``parked``), which columns the source's history says were
-renamed (``renames``), of which logs of its source the records of each topic partition are (``logs``, see ``epochs``), and the id of the Delta table
-that all this is about (``targets``): of a table that was moved away the notes are void. With a
-manifest also the cut that was chosen last, the last one that is done, and what the next must know of each table (``cut``, ``cut_done``, ``dumped``,
-``late``, ``lacking``, ``held``). A high-water mark is the third guard: what lies at or below it was applied before, whatever the checkpoint says. It is a
-Kafka offset, valid while the topic has the same id (a topic made anew counts from 0 again), and for tables without a key a source position as well.
+renamed (``renames``), of which logs of its source the records of each topic partition are (``logs``, see ``epochs``), the id of the Delta table
+that all this is about (``targets``): of a table that was moved away the notes are void; and up to which version each table's history was looked at
+(``versions``: the table's id and the version). With a manifest also the cut that was chosen last, the last one that is done, and what the next must know
+of each table (``cut``, ``cut_done``, ``dumped``, ``late``, ``lacking``, ``held``). A high-water mark is the third guard: what lies at or below it was
+applied before, whatever the checkpoint says. It is a Kafka offset, valid while the topic has the same id (a topic made anew counts from 0 again), and for
+tables without a key a source position as well.
 
 Notes may lag behind the tables they speak of, for every other guard makes a second application harmless; they are never ahead. Therefore a
 batch's notes come after its tables' commits, and are written together when some seconds have passed, unless a table depends on
@@ -71,6 +72,8 @@ class State:
     """Topics of which records never came, and Kafka's time in milliseconds up to which: a later dump mends the table."""
     held: dict[str, Any] = field(default_factory=dict)
     """Topics whose tables were not in the last cut, for they are parked, and the line up to which they are merged (``cuts.Line``)."""
+    versions: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """By topic, the Delta table's id, and the version up to which its history was looked at (``restored.py``)."""
     uncut: bool = False
     """The tables were merged otherwise after the last cut: for a while there was no manifest."""
 
@@ -95,6 +98,7 @@ class State:
             for partition, (seq1, seq2, insert) in positions.items():
                 known[int(partition)] = max((seq1, seq2, insert), known.get(int(partition), (-1, -1, 0)))
         self.vacuumed.update(note.get("vacuumed", {}))
+        self.versions.update({topic: (table_id, version) for topic, (table_id, version) in note.get("versions", {}).items()})
         self.counting |= note.get("counting", False)
         cut = note.get("cut")
         if cut is not None and (self.cut is None or cut["number"] >= self.cut["number"]):
@@ -134,6 +138,7 @@ class State:
             "renames": self.renames,
             "logs": {topic: {str(partition): note_of(line) for partition, line in lines.items()} for topic, lines in self.logs.items()},
             "vacuumed": self.vacuumed,
+            "versions": self.versions,
             "counting": self.counting,
             "cut": self.cut,
             "cut_done": self.cut_done,
@@ -175,9 +180,11 @@ class Marks:
             return self.state.generations[query_id]
 
     def log_marks(self, topic: str) -> LogMarks:
-        """Up to where a table in append mode has its log."""
+        """Up to where a table in append mode has its log, and every table's history was looked at."""
         with self._turn:
-            return LogMarks(dict(self.state.positions.get(topic, {})), self.state.targets.get(topic))
+            table_id = self.state.targets.get(topic)
+            of, version = self.state.versions.get(topic, (None, None))
+            return LogMarks(dict(self.state.positions.get(topic, {})), table_id, version if of == table_id else None)
 
     def partitions(self, topic: str) -> set[int]:
         """The topic's partitions of which there ever was a record."""

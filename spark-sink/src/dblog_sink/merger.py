@@ -45,6 +45,7 @@ def notes_of(applied: Iterable[Applied]) -> dict[str, Any]:
         "targets": {one.topic: one.table_id for one in known},
         "appending": {one.topic: one.appending for one in known},
         "positions": {one.topic: one.positions for one in known if one.positions},
+        "versions": {one.topic: [one.table_id, one.version] for one in known if one.version is not None},
     }
 
 

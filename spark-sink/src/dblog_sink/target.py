@@ -20,6 +20,7 @@ from pyspark.sql import types as t
 from dblog_sink import evolve, promise
 from dblog_sink.decode import OP, SEQ1, SEQ2, Columns
 from dblog_sink.errors import DefiniteError
+from dblog_sink.restored import Commit, first_of, loss
 from dblog_sink.session import fitted
 from dblog_sink.skipping import newest
 from dblog_sink.tables import TableSpec
@@ -44,7 +45,7 @@ _GUARDS: Mapping[str, tuple[tuple[str, t.DataType], ...]] = {
 }
 """The sink's own columns, by mode."""
 _MODE, _KEYS, _RECORDS, _NEWEST, _FILLS = "dblog.mode", "dblog.keys", "dblog.records", "dblog.schema", "dblog.fills"
-_COLUMNS, _SOFT, TOPIC, _KEPT = "dblog.columns", "dblog.soft", "dblog.topic", "dblog.kept.at"
+_COLUMNS, _SOFT, TOPIC, _KEPT, _LOOKED = "dblog.columns", "dblog.soft", "dblog.topic", "dblog.kept.at", "dblog.version"
 _MODES = {"mirror": MIRROR, "append": CHANGELOG, "history": HISTORY}
 OPTION_OF = {mode: option for option, mode in _MODES.items()}
 """The option's word for a mode."""
@@ -179,15 +180,16 @@ def _untouched(spec: TableSpec, frame: DataFrame, mode: str, kept: Sequence[str]
     there = {name.lower() for name in frame.columns}
     if gone := [name for name in (*kept, *(name for name, _ in _GUARDS[mode])) if name.lower() not in there]:
         msg = (
-            f"{spec.name}: somebody dropped or renamed {', '.join(gone)} in {spec.path}; restore the table to the version before "
-            "(RESTORE TABLE ... TO VERSION AS OF ...), or move it away and dump it again"
+            f"{spec.name}: somebody dropped or renamed {', '.join(gone)} in {spec.path}; if the sink has written nothing since (DESCRIBE HISTORY), restore the "
+            "table to the version before (RESTORE TABLE ... TO VERSION AS OF ...); else move it away and dump it again, for what a RESTORE takes away never "
+            "comes again"
         )
         raise DefiniteError(msg)
     # Statistics say that no file has such a row: nothing is read.
     if frame.where(F.col(SEQ1).isNull()).limit(1).count():
         msg = (
-            f"{spec.name}: somebody else wrote rows without a position into {spec.path}; delete the rows where {SEQ1} IS NULL, or restore the table to the "
-            "version before, and let the sink be its only writer"
+            f"{spec.name}: somebody else wrote rows without a position into {spec.path}; delete the rows where {SEQ1} IS NULL, and let the sink be its "
+            "only writer. A RESTORE would take away what the sink has written since, and that never comes again"
         )
         raise DefiniteError(msg)
 
@@ -354,11 +356,80 @@ def committed_ms(session: SparkSession, path: str, version: int) -> int | None:
     """When a version of the table was committed, in milliseconds by the store's clock; None if its commit is not there (any more)."""
     if not DeltaTable.isDeltaTable(session, path):
         return None
-    jvm: Any = session._jvm  # noqa: SLF001
     log, _ = newest(session, path)
-    commit = jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
+    commit = _commit_of(session, log, version)
     store = commit.getFileSystem(log.newDeltaHadoopConf())
     return int(store.getFileStatus(commit).getModificationTime()) if store.exists(commit) else None
+
+
+def looked_at(session: SparkSession, target: Target, known: int | None) -> tuple[int, bool]:
+    """The table's newest version, and whether somebody restored an older one since ``known``, so that ``target`` may be another table's by now; DefiniteError
+    if rows of the sink went with it (``restored.py``).
+
+    ``known`` None: nobody ever looked. Reads the head of each commit since then: those of the batch before.
+    """
+    log, snapshot = newest(session, target.path)
+    now = int(snapshot.version())
+    told = snapshot.metadata().configuration().get(_LOOKED)
+    known = known if known is None or not told.isDefined() else max(known, int(told.get()))
+    if known is None or now <= known:
+        return now, False
+    manager: Any = session._jvm.org.apache.spark.sql.delta.DeltaHistoryManager  # type: ignore[union-attr]  # noqa: SLF001
+    hadoop = log.newDeltaHadoopConf()
+    first: int | None = None
+    for version in range(known + 1, now + 1):
+        commit = _commit_of(session, log, version)
+        if not commit.getFileSystem(hadoop).exists(commit):
+            msg = (
+                f"{target.name}: the log of {target.path} has no version {version} any more, so whether somebody restored an older version cannot be told; if "
+                f"nobody did: ALTER TABLE delta.`{target.path}` SET TBLPROPERTIES ('{_LOOKED}' = '{now}'), and start the sink again or resume the "
+                "table; else move it away and dump it again"
+            )
+            raise DefiniteError(msg)
+        info = manager.getCommitInfoOpt(log.store(), commit, hadoop)
+        if info.isDefined() and info.get().operation() == "RESTORE":
+            first = version if first is None else first
+    commits: list[Commit] = []
+    while first is not None and (not commits or first < commits[0].version):
+        commits = _commits(session, log, first, now)
+        first = first_of(commits)
+    found = loss(commits) if commits else None
+    if found is None:
+        return now, first is not None
+    undo = (
+        f"undo that (RESTORE TABLE delta.`{target.path}` TO VERSION AS OF {found.whole}) and start the sink again or resume the table, or move the table away"
+        if found.whole is not None
+        else "the sink has written since, so undoing it would lose that: move the table away"
+    )
+    msg = (
+        f"{target.name}: version {found.version} of {target.path} is a RESTORE, by which rows that the sink had written are gone; it would never write them "
+        f"again, for the table keeps its word that it has them; {undo} and dump it again"
+    )
+    raise DefiniteError(msg)
+
+
+def _commit_of(session: SparkSession, log: Any, version: int) -> Any:
+    jvm: Any = session._jvm  # noqa: SLF001
+    return jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
+
+
+def _commits(session: SparkSession, log: Any, first: int, last: int) -> list[Commit]:
+    """Commits as ``restored`` judges them. One that is not there any more may have been the sink's."""
+    hadoop = log.newDeltaHadoopConf()
+    paths = {version: _commit_of(session, log, version) for version in range(first, last + 1)}
+    there = [path.toString() for path in paths.values() if path.getFileSystem(hadoop).exists(path)]
+    actions = session.read.schema(
+        "txn STRUCT<appId: STRING>, commitInfo STRUCT<operation: STRING, operationParameters: STRUCT<version: STRING>>"
+    ).json(there)
+    named = actions.select(
+        F.regexp_extract(F.input_file_name(), r"(\d+)\.json$", 1).cast("long").alias("version"),
+        F.col("txn").isNotNull().alias("own"),
+        F.coalesce(F.col("commitInfo.operation") == "RESTORE", F.lit(False)).alias("restored"),
+        F.col("commitInfo.operationParameters.version").alias("to"),
+    )
+    rows = named.groupBy("version").agg(F.max("own").alias("own"), F.max("restored").alias("restored"), F.max("to").alias("to")).collect()
+    found = {row["version"]: Commit(row["version"], row["own"], row["restored"], int(row["to"]) if row["to"] else None) for row in rows}
+    return [found.get(version, Commit(version, own=True)) for version in paths]
 
 
 def version_of(session: SparkSession, path: str) -> tuple[int, int]:

@@ -63,6 +63,8 @@ class Applied:
     changes: list[str] = field(default_factory=list)
     table_id: str | None = None
     """The Delta table's own id."""
+    version: int | None = None
+    """The version up to which its history was looked at, before anything was written."""
     appending: bool = False
     """The table is in append mode."""
     positions: dict[int, LogMark] = field(default_factory=dict)
