@@ -141,6 +141,24 @@ def test_a_replay_of_records_with_positions_of_their_own_is_repeatable(sink: Sin
     assert (outcome.records, outcome.still_bad, sink.quarantined()) == (1, 0, [])
 
 
+def test_a_replay_does_not_bring_back_a_row_that_was_deleted_however_long_ago(sink: Sink, registry: RegistryServer) -> None:
+    narrow, wide = (TableSchema(topic="p.shop.t", columns=[("id", "long"), ("v", kind)], registry=registry) for kind in ("int", "long"))
+    sink.settings |= {"table.all.match": ".*", "table.all.evolution": "ignore", "tombstones.keep.h": "0"}
+    sink.batch(change(narrow, "c", {"id": 1, "v": 1}, at=1, sequenced=True))
+    sink.batch(change(wide, "c", {"id": 2, "v": 2**40}, at=20, sequenced=True), change(wide, "d", {"id": 2, "v": 5}, at=30, sequenced=True))
+    sink.writer.applier.tidied(wide.topic)
+    sink.restarted()
+    sink.settings["table.all.evolution"] = "evolve"
+
+    outcome = replayed(sink)
+
+    assert sink.rows(wide) == [{"id": 1, "v": 1}]
+    assert (outcome.records, outcome.still_bad) == (1, 0)
+    sink.writer.applier.tidied(wide.topic)
+    tombstones = str(sink.folder / "lake/_dblog/tombstones/shop/t")
+    assert sink.spark.read.format("delta").load(tombstones).count() == 0, "with the record its delete may be forgotten"
+
+
 def replayed(sink: Sink) -> Replayed:
     """What is in quarantine goes through the sink again."""
     writer = sink.writer

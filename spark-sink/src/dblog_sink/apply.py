@@ -566,7 +566,8 @@ class Applier:
             targets.forgotten(session, opened.target, keep_h=spec.retention_h)
         targets.compacted(session, opened.target)
         if opened.tombstones is not None:
-            opened.tombstones.tidied(session, self._settings["tombstones.keep.h"])
+            oldest_ms = self._quarantine.oldest_ms(session, spec.topic)
+            opened.tombstones.tidied(session, self._settings["tombstones.keep.h"], oldest_ms=oldest_ms)
 
 
 @dataclass(frozen=True, slots=True)

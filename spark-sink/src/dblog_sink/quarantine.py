@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.errors import DefiniteError
@@ -51,6 +51,14 @@ class Quarantine:
                 there = session.read.format("delta").load(self.path).where(F.col("topic") == topic)
                 rows = rows.join(there.select(*place), place, "left_anti").select(*COLUMNS)
             append(rows.coalesce(1), self.path, COLUMNS, txn.of(f"quarantine:{topic}"))
+
+    def oldest_ms(self, session: SparkSession, topic: str) -> int | None:
+        """The time of the topic's oldest record here, in milliseconds: Kafka's, which a replay that keeps it anew does not change. None if there is none."""
+        if not DeltaTable.isDeltaTable(session, self.path):
+            return None
+        kept = session.read.format("delta").load(self.path).where(F.col("topic") == topic)
+        found = kept.agg(F.min(F.unix_millis(F.least("timestamp", "at")))).collect()[0][0]
+        return None if found is None else int(found)
 
     def check(self, *, topic: str, bad: int, records: int, reasons: list[str]) -> None:
         """Raise DefiniteError when too much of a batch is bad."""

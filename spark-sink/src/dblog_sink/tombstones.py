@@ -107,13 +107,21 @@ class Tombstones:
             evolve.apply(session, self.path, evolve.changes(table, self.keys, keys))
         self.keys = keys
 
-    def tidied(self, session: SparkSession, keep_h: float) -> None:
-        """Drop tombstones that are old enough, and put small files together. The floor stays."""
+    def tidied(self, session: SparkSession, keep_h: float, *, oldest_ms: int | None = None) -> None:
+        """Drop tombstones that are old enough, and put small files together. The floor stays.
+
+        ``oldest_ms``: the time of the table's oldest record in quarantine. A replay must find the deletes that it would have found then.
+        """
         if not self.exists:
             return
         table = DeltaTable.forPath(session, self.path)
         first = F.col(quote(self.keys[0][0]))
-        table.delete(first.isNotNull() & (F.col(AT) < F.current_timestamp() - F.make_interval(secs=F.lit(keep_h * 3600.0))))
+        now = (
+            F.current_timestamp()
+            if oldest_ms is None
+            else F.least(F.current_timestamp(), F.timestamp_millis(F.lit(oldest_ms).cast("long")))
+        )
+        table.delete(first.isNotNull() & (F.col(AT) < now - F.make_interval(secs=F.lit(keep_h * 3600.0))))
         table.optimize().executeCompaction()
 
     def _ensure(self, session: SparkSession) -> None:
