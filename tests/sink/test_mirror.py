@@ -105,6 +105,51 @@ def test_every_story_of_a_few_rows_ends_as_in_the_source(sink: Sink, items: Tabl
     assert sink.quarantined() == []
 
 
+@pytest.mark.parametrize("mode", ["mirror", "history"])
+def test_a_null_value_of_a_compacted_topic_deletes_although_the_delete_before_it_is_gone(sink: Sink, items: TableSchema, mode: str) -> None:
+    sink.compacted.add(items.topic)
+    sink.settings |= {"table.all.match": ".*", "table.all.mode": mode}
+    batches = [
+        [change(items, "c", row(key, "a"), at=100 + key) for key in (1, 2, 3, 4)],
+        [
+            tombstone(items, row(1, None)),  # alone in its batch
+            change(items, "u", row(2, "b"), at=202),
+            tombstone(items, row(2, None)),
+            tombstone(items, row(3, None)),
+            change(items, "c", row(3, "again"), at=303),
+            tombstone(items, row(9, None)),  # of a key that nobody has
+        ],
+        [change(items, "r", row(1, "late"), at=90), change(items, "d", row(4, "a"), at=304), tombstone(items, row(4, None))],
+    ]
+    offset = iter(range(100))
+    batches = [[replace(record, offset=next(offset)) for record in batch] for batch in batches]
+
+    def live() -> list[tuple[int, str]]:
+        found = sink.read(items)
+        found = found.where("_dblog_current") if mode == "history" else found
+        return sorted((one["id"], one["name"]) for one in found.select("id", "name").collect())
+
+    for number, batch in enumerate(batches):
+        sink.repeat(number, batch)
+    assert live() == [(3, "again")]
+    if mode == "history":
+        assert sorted((one["id"], one["name"]) for one in sink.rows(items)) == [
+            (1, "a"),
+            (1, "late"),
+            (2, "a"),
+            (2, "b"),
+            (3, "a"),
+            (3, "again"),
+            (4, "a"),
+        ]
+    else:  # positions alone: the topic is read again, in batches of other bounds
+        sink.restarted().lose("marks")
+        sink.generation = "second"
+        for number, record in enumerate(batches[1][3:5]):
+            sink.repeat(number, [record])
+        assert live() == [(3, "again")]
+
+
 def test_a_replayed_batch_commits_nothing(sink: Sink, items: TableSchema) -> None:  # I8
     sink.batch(change(items, "c", row(1, "a"), at=100), change(items, "c", row(2, "a"), at=101))
     records = [

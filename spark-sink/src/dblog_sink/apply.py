@@ -103,6 +103,7 @@ class Applier:
         partitions: Callable[[str], Collection[int]] = lambda _topic: (),
         history: History = lambda _session, _topic: None,
         reading: bool = False,
+        compacted: Callable[[str], bool] = lambda _topic: False,
         reached: Reached = nothing,
         merge_only: bool = False,
         sleep: Callable[[float], None] = time.sleep,
@@ -125,6 +126,8 @@ class Applier:
         self._partitions = partitions
         self._history = history
         self._sequenced: set[str] = set()
+        self._ask_compacted = compacted
+        self._compacted: dict[str, bool] = {}
 
     def forget(self) -> None:
         """What was known of the tables may be wrong: look again."""
@@ -160,7 +163,7 @@ class Applier:
     ) -> Applied | None:
         started_s = time.monotonic()
         read = self._read(share, raw, session)
-        if not read.known.envelopes and not (read.unwrapped and share.nulls and read.opened is not None):
+        if not read.known.envelopes and not ((read.unwrapped or read.nulls) and share.nulls and read.opened is not None):
             return self._none_readable(share, read.known, read.records.where(F.col("value_head").isNotNull()), txn)
         spec = self._spec(share.topic)
         # In one step before anything is made: two topics of one path may be in this batch, each in its thread.
@@ -181,13 +184,16 @@ class Applier:
             done = Applied(table=target.name, topic=share.topic, records=share.records, path="done", rows=target.rows, table_id=target.id)
             return replace(done, version=looked)
         self._promised(target, session)
+        nulls = read.nulls and target.mode != targets.CHANGELOG
         work = Work(
             topic=share.topic,
             target=target,
             tombstones=opened.tombstones,
-            raw=read.records,
+            raw=read.records.where(F.col("value_head").isNotNull()) if read.nulls and not nulls else read.records,
             decoding=replace(
-                self._decoding(spec, target, read, plan, log_marks.positions if log_marks.table_id == target.id else {}), placed=replayed
+                self._decoding(spec, target, read, plan, log_marks.positions if log_marks.table_id == target.id else {}),
+                placed=replayed,
+                nulls=nulls,
             ),
             records=share.records,
             value_bytes=share.value_bytes,
@@ -200,6 +206,7 @@ class Applier:
             **self._order(share, spec, read),
             replayed=replayed,
             merge_only=self._merge_only,
+            nulls=nulls,
         )
         applied = _MODES[target.mode](work)
         applied.changes = altered + begun
@@ -351,12 +358,30 @@ class Applier:
         known = self._schemas.known(named, share.value_heads, share.key_heads, share.texts, kind=kind)
         records = raw.where(F.col("topic") == share.topic)
         unwrapped = UNWRAPPED in (known.kind, named.records if known.kind is None else None)
-        if not unwrapped:  # a Kafka tombstone says nothing that the delete before it did not say
-            records = records.where(F.col("value_head").isNotNull())
+        nulls = not unwrapped and share.nulls > 0 and self._may_lack_deletes(spec)
+        if not unwrapped:  # a Kafka tombstone says nothing that the delete before it did not say, if that is still there
+            records = records.where(F.col("value_head").isNotNull() | (F.lit(nulls) & F.col("key_head").isNotNull()))
         if known.left_out:
             left_out = F.col("value_head").isin([bytearray(frame) for frame in known.left_out])
             records = records.where(F.col("value_head").isNull() | ~left_out)
-        return _Read(opened, known, records, unwrapped)
+        return _Read(opened, known, records, unwrapped, nulls)
+
+    def _may_lack_deletes(self, spec: TableSpec | None) -> bool:
+        """Whether deletes of the topic may be gone and their null values left: it is compacted, or nobody can say that it is not.
+
+        Not in cuts: a null value has no position, so whether it lies behind the cut is not known. There the transaction lacks a record, and that is told.
+        """
+        if spec is None or spec.keys or self._settings.cuts or self._reading:
+            return False
+        if spec.topic not in self._compacted:
+            try:
+                self._compacted[spec.topic] = self._ask_compacted(spec.topic)
+            except Exception as e:  # noqa: BLE001  the brokers do not say, whatever the reason: then it may be
+                log.warning(
+                    "topic %s: the brokers do not say whether it is compacted; a null value is taken for a delete: %s", spec.topic, e
+                )
+                return True
+        return self._compacted[spec.topic]
 
     def _decoding(self, spec: TableSpec, target: Target, read: _Read, plan: Plan, log_marks: Mapping[int, LogMark]) -> Decoding:
         known = read.known
@@ -579,6 +604,8 @@ class _Read:
     records: DataFrame
     """Without those that are no rows."""
     unwrapped: bool
+    nulls: bool
+    """Null values of an envelope's topic are among the records."""
 
 
 def _of_columns(schemas: Mapping[bytes, KeySchema], target: Target) -> dict[bytes, KeySchema]:

@@ -370,6 +370,7 @@ def built(
         partitions=marks.partitions,
         history=history,
         note=lambda note, at_once: marks.say(note, "marked", at_once=at_once),
+        compacted=compacted,
         reached=reached,
         merge_only=merge_only,
     )

@@ -34,6 +34,8 @@ UNAVAILABLE = "_dblog_unavailable"
 """The columns whose value the record does not have; NULL: it has all."""
 PARTITION, RESENT, OWN = "_dblog_partition", "_dblog_resent", "_dblog_own"
 """Of append mode and replays: where a record came from, that it was applied before, and that its position is no other record's."""
+NULL = "n"
+"""The operation of a null value that stands for a delete which may not be there any more."""
 OPS = ("c", "r", "u", "d", "t")
 """Operations that are applied; ``m`` (a logical message of PostgreSQL) never stands in a table's topic."""
 
@@ -73,6 +75,8 @@ class Decoding:
     """Every row says where its record came from, as those of a changelog do."""
     unwrapped: bool = False
     """Rows without envelope: a null value is a delete."""
+    nulls: bool = False
+    """A null value is a row too, of operation ``n`` and without a position: ``rows.deletes`` says what it deletes."""
     keys_of_value: bool = False
     """The key columns are columns of the row, not the record's key: an update that changes them also deletes its old row."""
     unavailable: str = ""
@@ -84,7 +88,7 @@ class Decoding:
 
 
 def decoded(raw: DataFrame, decoding: Decoding) -> DataFrame:
-    """Flat rows of a topic's records; ``raw`` has partition, offset, key, value, key_head, value_head and no tombstones."""
+    """Flat rows of a topic's records; ``raw`` has partition, offset, key, value, key_head, value_head, and no null values but where they are asked for."""
     values = {frame: f"v{n}" for n, frame in enumerate(decoding.envelopes)}
     keys = {frame: f"k{n}" for n, frame in enumerate(decoding.key_schemas)}
     structs = raw.select(
@@ -151,6 +155,8 @@ def _projection(decoding: Decoding, values: Mapping[bytes, str], keys: Mapping[b
     op = by_head("value_head", [(frame, _op(v, envelope)) for frame, v, envelope in envelopes], t.StringType())
     if decoding.unwrapped:
         op = f"IF(value_head IS NULL, 'd', {op})"
+    elif decoding.nulls:
+        op = f"IF(value_head IS NULL, '{NULL}', {op})"
     if decoding.topic_order:
         seq1, seq2 = "0L", "offset"
     else:
@@ -337,8 +343,10 @@ def _bad(
     key_names = {name.lower() for name in key_sql}
     cases = [f"WHEN value_head = {_literal(frame)} THEN {_text(reason)}" for frame, reason in decoding.bad_heads.items()]
     cases.append(f"WHEN {op} IS NULL THEN 'the value does not decode with its schema'")
-    cases.append(f"WHEN {op} NOT IN ({', '.join(_text(o) for o in OPS)}) THEN 'unknown operation'")
-    cases.append(f"WHEN {position[0]} IS NULL OR {position[1]} IS NULL THEN 'the source block holds no position'")
+    known = (*OPS, NULL) if decoding.nulls else OPS
+    cases.append(f"WHEN {op} NOT IN ({', '.join(_text(o) for o in known)}) THEN 'unknown operation'")
+    placed = f"{op} <> '{NULL}' AND " if decoding.nulls else ""
+    cases.append(f"WHEN {placed}({position[0]} IS NULL OR {position[1]} IS NULL) THEN 'the source block holds no position'")
     if key_sql:
         missing = " OR ".join(f"{sql} IS NULL" for sql in key_sql.values())
         if not decoding.keys_of_value:

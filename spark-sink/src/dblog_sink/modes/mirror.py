@@ -37,7 +37,7 @@ def apply(work: Work) -> Applied:
     applied = Applied(table=target.name, topic=work.topic, records=work.records)
     if straight(work, tombstones, applied):
         return applied
-    rows, cached = _latest(decoded(work.raw, work.decoding), work)
+    rows, cached = _latest(rows_of.deletes(decoded(work.raw, work.decoding), work), work)
     try:
         groups = rows_of.groups(rows, work)
         truncate = rows_of.truncated(work, groups)

@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
-from dblog_sink.decode import BAD, BAD_AT, OFFSET, OP, OWN, PARTITION, SEQ1, SEQ2, TS_MS
+from dblog_sink.decode import BAD, BAD_AT, NULL, OFFSET, OP, OWN, PARTITION, SEQ1, SEQ2, TS_MS
 from dblog_sink.errors import ParkError
 from dblog_sink.merge import KeyRange, bounded
 from dblog_sink.modes.work import Applied, Work
+from dblog_sink.target import CURRENT, HISTORY
 from dblog_sink.types import quote
 
 _BROADCAST_BYTES_MAX = 768 << 20
@@ -50,6 +51,56 @@ def groups(rows: DataFrame, work: Work) -> dict[str, Group]:
                 elif name == "first" or name.startswith("low"):
                     known[name] = min((v for v in (known[name], value) if v is not None), default=None)
     return found
+
+
+def deletes(rows: DataFrame, work: Work) -> DataFrame:
+    """``rows`` with a delete in the place of each null value whose delete is not among them, as compaction leaves it: of a key only the last record stays.
+
+    A null says that everything of its key that stands before it in the topic is gone, and carries no position. Its delete lies behind all of that in the
+    source's log, so it takes the position of the latest of it: the rows before it in the batch, and the row that the table has. In a mirror that is enough,
+    for of one position the later one in the topic wins; and where a topic is read a second time, the record that brought the row back is not older. In a
+    history it is the position after, or the version would be replaced. Where the table's row is of a record behind the null, the null is past.
+    """
+    if not work.nulls:
+        return rows
+    target = work.target
+    names = [quote(name) for name in target.key_names]
+    null = (F.col(OP) == NULL) & F.col(BAD).isNull()
+    at = F.struct(SEQ1, SEQ2)
+    events = rows.where(F.col(BAD).isNull() & (F.col(OP) != "t")).select(*names, OP, OFFSET, SEQ1, SEQ2)
+    asked = rows.where(null).groupBy(*names).agg(F.max(OFFSET).alias("_null"))
+    row, before, after = F.col(OP) != NULL, F.col(OFFSET) < F.col("_null"), F.col(OFFSET) > F.col("_null")
+    lone = (
+        events.join(F.broadcast(asked), list(target.key_names), "inner")
+        .groupBy(*names, "_null")
+        .agg(
+            F.max(F.when(row & before, at)).alias("_before"),
+            F.max_by(OP, F.when(row & before, F.col(OFFSET))).alias("_op"),
+            F.min(F.when(row & after, at)).alias("_after"),
+        )
+        .where("_op IS NULL OR _op <> 'd'")
+        .localCheckpoint()
+    )
+    others = rows.where(~F.coalesce(null, F.lit(False)))
+    if lone.isEmpty():
+        return others
+    there = work.session.read.format("delta").load(target.path)
+    if target.mode == HISTORY:
+        there = there.where(CURRENT)
+    there = there.select(*names, at.alias("_row")).join(F.broadcast(lone.select(*names)), list(target.key_names), "left_semi")
+    # Held, for it reads the table that is written (as in ``undecided``).
+    placed = (
+        lone.join(there, list(target.key_names), "left")
+        .where("_after IS NULL OR _row IS NULL OR _row < _after")
+        .withColumn("_at", F.greatest("_before", "_row"))
+        .where("_at IS NOT NULL")
+        .select(*names, F.col("_null").alias(OFFSET), F.col("_at")[SEQ1].alias("_seq1"), F.col("_at")[SEQ2].alias("_seq2"))
+        .localCheckpoint()
+    )
+    later = 1 if target.mode == HISTORY else 0
+    made = rows.where(null).join(F.broadcast(placed), [*target.key_names, OFFSET], "inner")
+    made = made.withColumns({OP: F.lit("d"), SEQ1: F.col("_seq1"), SEQ2: F.col("_seq2") + later}).drop("_seq1", "_seq2")
+    return others.unionByName(made)
 
 
 def undecided(rows: DataFrame, work: Work) -> DataFrame:

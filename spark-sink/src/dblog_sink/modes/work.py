@@ -17,7 +17,7 @@ from dblog_sink.tombstones import Tombstones
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One table's share of a batch. ``raw`` are its records without tombstones (null values); ``session`` is lent to this work alone."""
+    """One table's share of a batch. ``raw`` are its records, without null values unless ``nulls``; ``session`` is lent to this work alone."""
 
     topic: str
     target: Target
@@ -42,6 +42,8 @@ class Work:
     """The records come out of quarantine: others of their keys may have been applied since."""
     merge_only: bool = False
     """This Delta lacks what ``upsert.py`` calls: MERGE writes in its place."""
+    nulls: bool = False
+    """Null values are among the records, for the topic is compacted: a delete before one may be gone."""
 
 
 @dataclass(slots=True, kw_only=True)
