@@ -261,6 +261,17 @@ def test_a_topic_made_anew_keeps_the_epoch_of_its_source(sink: Sink, items: Tabl
     assert sink.rows(items) == [{"id": 1, "v": "anew"}, {"id": 2, "v": "a"}]
 
 
+def test_a_partition_that_is_met_later_goes_on_in_the_log_of_the_others(sink: Sink, items: TableSchema) -> None:
+    sink.batch(*(of_a(items, "c", key, "a", key, partition=key) for key in (0, 1)))
+    sink.batch(*(of_b(items, "u", key, "b", key, partition=key) for key in (0, 1)))
+    sink.restarted().lose("marks")
+
+    for key in (0, 1):
+        sink.batch(of_b(items, "u", key, "c", 10 + key, partition=key))
+
+    assert [row["v"] for row in sink.rows(items)] == ["c", "c"]
+
+
 def test_many_records_are_followed_without_looking_at_each(sink: Sink, items: TableSchema, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dblog_sink.apply.MANY_ROWS", 4)
     sink.batch(*(of_a(items, "c", key, "a", key) for key in (1, 2, 3, 4, 5)))

@@ -225,7 +225,7 @@ class Applier:
             return []
         found = sighted(read.records, read.known.envelopes)
         lines: dict[int, Line] = {partition: deepcopy(line) for partition, line in self._logs.get(topic, {}).items()}
-        seed: int | None = None if not lines else 0
+        seed = max((line.epoch for line in lines.values()), default=None)
 
         def line_of(partition: int) -> Line:
             nonlocal seed

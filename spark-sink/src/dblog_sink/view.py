@@ -56,7 +56,7 @@ def fresh(session: SparkSession, settings: Settings, topic: str) -> DataFrame:
     if target.mode != MIRROR or opened.tombstones is None:
         msg = f"{spec.name} is kept in mode {target.mode}; only a mirror has a freshest state"
         raise DefiniteError(msg)
-    rows, held = completed(rows, target, session)
+    rows, held = completed(rows, target, session, opened.tombstones)
     for frame in held:
         frame.unpersist()
     good = rows.where(F.col(BAD).isNull())

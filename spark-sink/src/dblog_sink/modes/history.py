@@ -41,7 +41,7 @@ def apply(work: Work) -> Applied:
     assert work.tombstones is not None
     target, tombstones = work.target, work.tombstones
     applied = Applied(table=target.name, topic=work.topic, records=work.records)
-    rows, held = kept.completed(rows_of.deletes(decoded(work.raw, work.decoding), work), target, work.session)
+    rows, held = kept.completed(rows_of.deletes(decoded(work.raw, work.decoding), work), target, work.session, tombstones)
     rows = rows_of.undecided(last_of_each_position(rows, target.keys), work)
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:

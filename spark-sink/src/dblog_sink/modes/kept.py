@@ -3,7 +3,7 @@
 The row before is the one of the next lower position of the same key: a record of the same batch, or what the table has. All of a key's rows
 are put in one line, the table's among them, and each value that is missing is that of the last row that has it, as long as the key lives. A row for
 which there is none goes to quarantine: its other values are known, but not the whole row. Of a mirror only the key's last row counts, so one that
-a whole row follows is left out.
+a whole row, the table's or a delete follows is left out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from dblog_sink.decode import BAD, BAD_AT, OFFSET, OP, PARTITION, SEQ1, SEQ2, UNAVAILABLE
 from dblog_sink.latest import with_keys
 from dblog_sink.target import HISTORY, MIRROR, TO1, TO2, Target
+from dblog_sink.tombstones import Tombstones
 from dblog_sink.types import quote
 
 _RANK, _LIFE, _LATER = "_dblog_rank", "_dblog_life", "_dblog_later"
@@ -25,20 +26,22 @@ _NO_VALUE = (
 )
 
 
-def completed(rows: DataFrame, target: Target, session: SparkSession) -> tuple[DataFrame, list[DataFrame]]:
+def completed(rows: DataFrame, target: Target, session: SparkSession, tombstones: Tombstones | None) -> tuple[DataFrame, list[DataFrame]]:
     """The decoded rows with every value, those that lack one for good marked as bad; and what is to be given back in the end."""
     if UNAVAILABLE not in rows.columns:
         return rows, []
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
     lacking = rows.where(F.col(UNAVAILABLE).isNotNull() & F.col(BAD).isNull())
-    names = sorted(row[0] for row in lacking.select(F.explode(UNAVAILABLE)).distinct().collect())
+    found = lacking.select(F.explode(UNAVAILABLE).alias("name"), SEQ1, SEQ2).groupBy("name").agg(F.min(F.struct(SEQ1, SEQ2))).collect()
+    names = sorted(row[0] for row in found)
     if not names:
         return rows.drop(UNAVAILABLE), [rows]
     keys = target.keys
     touched = lacking.select(*(F.col(quote(name)).alias(f"_dblog_k{n}") for n, (name, _) in enumerate(keys))).distinct()
     mine = with_keys(rows, touched, keys, how="left_semi").withColumn(_RANK, F.lit(_BATCH))
     line = mine
-    for stored in _stored(target, session, names):
+    deletes = None if tombstones is None else tombstones.later(session, min((row[1][0], row[1][1]) for row in found))
+    for stored in _stored(target, session, names, deletes):
         line = line.unionByName(with_keys(stored, touched, keys, how="left_semi"), allowMissingColumns=True)
     by = [quote(name) for name, _ in keys]
     order = [SEQ1, SEQ2, _RANK, OFFSET]
@@ -56,10 +59,13 @@ def completed(rows: DataFrame, target: Target, session: SparkSession) -> tuple[D
         line = line.withColumn(name, F.when(F.col(f"_dblog_last{n}").isNull(), F.col(quote(name))).otherwise(F.col(f"_dblog_last{n}")["v"]))
     open_ = F.size(UNAVAILABLE) > 0
     line = line.withColumn(
-        _LATER, F.coalesce(F.max(~open_ & (F.col(_RANK) == _BATCH)).over(whole.rowsBetween(1, Window.unboundedFollowing)), F.lit(False))
+        _LATER, F.coalesce(F.max(~open_ | (F.col(_RANK) != _BATCH)).over(whole.rowsBetween(1, Window.unboundedFollowing)), F.lit(False))
     ).where(F.col(_RANK) == _BATCH)
     if target.mode == MIRROR:
-        line = line.where(~(open_ & F.col(_LATER)))
+        later = F.col(_LATER)
+        if tombstones is not None and tombstones.floor is not None:
+            later |= (F.col(SEQ1) < tombstones.floor[0]) | ((F.col(SEQ1) == tombstones.floor[0]) & (F.col(SEQ2) < tombstones.floor[1]))
+        line = line.where(~(open_ & later))
     reason = F.concat(F.lit("column "), F.array_join(UNAVAILABLE, ", "), F.lit(_NO_VALUE))
     line = line.withColumns(
         {
@@ -73,23 +79,19 @@ def completed(rows: DataFrame, target: Target, session: SparkSession) -> tuple[D
     return with_keys(rows, touched, keys, how="left_anti").select(*plain).unionByName(done), [rows]
 
 
-def _stored(target: Target, session: SparkSession, names: list[str]) -> list[DataFrame]:
+def _stored(target: Target, session: SparkSession, names: list[str], deletes: DataFrame | None) -> list[DataFrame]:
     """What the table has of the columns, and where a key's life ended."""
+    fault = F.lit(None).cast("string").alias(BAD_AT)
+    ended = (SEQ1, SEQ2, F.lit("d").alias(OP), fault, F.lit(_ENDED).alias(_RANK))
+    keys = [quote(name) for name in target.key_names]
+    buried = [] if deletes is None else [deletes.select(*keys, *ended)]
     if not target.rows:
-        return []
+        return buried
     table = session.read.format("delta").load(target.path)
     columns = [quote(name) for name in dict.fromkeys((*target.key_names, *names))]
-    fault = F.lit(None).cast("string").alias(BAD_AT)
     gone = F.col(quote(target.soft)) if target.soft is not None else F.lit(False)
     rows = table.select(*columns, SEQ1, SEQ2, F.when(gone, "d").otherwise("u").alias(OP), fault, F.lit(_STORED).alias(_RANK))
     if target.mode != HISTORY:
-        return [rows]
-    ends = table.where(F.col(TO1).isNotNull()).select(
-        *(quote(name) for name in target.key_names),
-        F.col(TO1).alias(SEQ1),
-        F.col(TO2).alias(SEQ2),
-        F.lit("d").alias(OP),
-        fault,
-        F.lit(_ENDED).alias(_RANK),
-    )
-    return [rows, ends]
+        return [rows, *buried]
+    ends = table.where(F.col(TO1).isNotNull()).select(*keys, F.col(TO1).alias(SEQ1), F.col(TO2).alias(SEQ2)).select(*keys, *ended)
+    return [rows, ends, *buried]

@@ -59,7 +59,7 @@ def apply(work: Work) -> Applied:
 
 def _latest(rows: DataFrame, work: Work) -> tuple[DataFrame, list[DataFrame]]:
     """One row a key, from a cache; and what is to be given back in the end."""
-    rows, held = kept.completed(rows, work.target, work.session)
+    rows, held = kept.completed(rows, work.target, work.session, work.tombstones)
     rows, cached = _of_each_key(rows, work)
     return rows, [*cached, *held]
 
