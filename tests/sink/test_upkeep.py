@@ -72,10 +72,10 @@ def test_files_of_old_versions_are_deleted_when_their_time_has_come(
 def test_rows_of_a_clustered_table_that_were_put_in_order_are_left_alone_by_the_next_compaction(
     sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(targets, "CUBE_BYTES", 7_000, raising=False)
+    monkeypatch.setattr(targets, "CUBE_BYTES", 11_500, raising=False)
     sink.settings |= {"compact.commits": "2", "table.t.match": ".*", "table.t.cluster.by": "v"}
     table = TableSchema(topic="p.shop.t", columns=[("id", "int"), ("v", "string")], registry=registry)
-    texts = {n: random.Random(n).randbytes(4_000).hex() for n in (1, 2, 3, 4)}
+    texts = {n: random.Random(n).randbytes(3_000).hex() for n in (1, 2, 3, 4)}
     for n in (1, 2):
         sink.batch(change(table, "c", {"id": n, "v": texts[n]}, at=n))
     ordered = set(sink.read(table).inputFiles())
