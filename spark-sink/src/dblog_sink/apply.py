@@ -377,10 +377,9 @@ class Applier:
             try:
                 self._compacted[spec.topic] = self._ask_compacted(spec.topic)
             except Exception as e:  # noqa: BLE001  the brokers do not say, whatever the reason: then it may be
-                log.warning(
-                    "topic %s: the brokers do not say whether it is compacted; a null value is taken for a delete: %s", spec.topic, e
-                )
-                return True
+                reason = str(e).strip().partition("\n")[0]
+                log.warning("topic %s: whether it is compacted is unknown, so a null value is taken for a delete: %s", spec.topic, reason)
+                self._compacted[spec.topic] = True
         return self._compacted[spec.topic]
 
     def _decoding(self, spec: TableSpec, target: Target, read: _Read, plan: Plan, log_marks: Mapping[int, LogMark]) -> Decoding:

@@ -85,9 +85,12 @@ class Transaction:
         for n in range(actions.size()):
             files.delete(actions.apply(n).absolutePath(log), False)
 
-    def files(self, condition: Column | None) -> Any:
-        """The files whose statistics admit the condition, all for None."""
-        predicate = None if condition is None else resolved(self.session, self.path, condition)
+    def predicate(self, condition: Column | None) -> Any:
+        """The condition as Delta reads it; None for none."""
+        return None if condition is None else resolved(self.session, self.path, condition)
+
+    def files(self, predicate: Any) -> Any:
+        """The files whose statistics admit the predicate, all for None."""
         with _questions(self.session, self.log):
             return self.write.filterFiles(scala_seq(self.session, [] if predicate is None else [predicate]), True)
 

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.decode import SEQ1, SEQ2, Columns
 from dblog_sink.merge import KeyRange, Merged, Txn, bounded, within
-from dblog_sink.skipping import option, resolved, scala_seq
+from dblog_sink.skipping import option, scala_seq
 from dblog_sink.transaction import Transaction, begun
 from dblog_sink.types import quote
 
@@ -58,7 +58,8 @@ def upsert(
             return Merged(0, 0, 0)
         if not own.writable:
             return None
-        files = own.files(bounds)
+        predicate = own.predicate(bounds)
+        files = own.files(predicate)
         found = None
         updated = deleted = stale = 0
         try:
@@ -83,7 +84,7 @@ def upsert(
             if found is not None:
                 found.unpersist()
         merged = Merged(inserted, updated, deleted)
-        _committed(own, actions, merged, count=count, bounds=bounds, txn=txn)
+        _committed(own, actions, merged, count=count, predicate=predicate, txn=txn)
         return merged
 
 
@@ -91,7 +92,7 @@ def inserted(transaction: Transaction, rows: DataFrame, *, count: int, columns: 
     """Add rows of which the transaction read that the table has none; the caller knows that it is ``writable``."""
     actions = transaction.write.writeFiles(_laid(rows, columns, one_file=one_file)._jdf)  # noqa: SLF001
     merged = Merged(_rows(actions), 0, 0)
-    _committed(transaction, actions, merged, count=count, bounds=None, txn=txn)
+    _committed(transaction, actions, merged, count=count, predicate=None, txn=txn)
     return merged
 
 
@@ -123,7 +124,7 @@ def added(
         if not alone:
             own.thrown_away(actions)
             return None
-        _committed(own, actions, Merged(count, 0, 0), count=count, bounds=None, txn=txn)
+        _committed(own, actions, Merged(count, 0, 0), count=count, predicate=None, txn=txn)
         return count
 
 
@@ -133,7 +134,7 @@ def _apart(transaction: Transaction, found: Sequence[Mapping[str, Any]], keys: C
     low, high = _least(found, names), _greatest(found, names)
     if low is None or high is None:
         return not transaction.files(None).nonEmpty()
-    return not transaction.files(within([KeyRange(low, high)], keys)).nonEmpty()
+    return not transaction.files(transaction.predicate(within([KeyRange(low, high)], keys))).nonEmpty()
 
 
 def _least(found: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any] | None:
@@ -146,12 +147,11 @@ def _greatest(found: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[
     return {name: max(one[name] for one in values) for name in names} if all(set(names) <= one.keys() for one in values) else None
 
 
-def _committed(transaction: Transaction, actions: Any, merged: Merged, *, count: int, bounds: Column | None, txn: Txn) -> None:
+def _committed(transaction: Transaction, actions: Any, merged: Merged, *, count: int, predicate: Any, txn: Txn) -> None:
     session = transaction.session
     delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
     _metrics(session, transaction.write, merged, count)
     nothing = scala_seq(session, [])
-    predicate = None if bounds is None else resolved(session, transaction.path, bounds)
     operation = getattr(getattr(delta, "DeltaOperations$Merge$"), "MODULE$").apply(option(session, predicate), nothing, nothing, nothing)
     transaction.commit(actions, operation, app_id=txn.app_id, version=txn.version)
 

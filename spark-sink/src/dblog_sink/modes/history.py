@@ -41,7 +41,10 @@ def apply(work: Work) -> Applied:
     assert work.tombstones is not None
     target, tombstones = work.target, work.tombstones
     applied = Applied(table=target.name, topic=work.topic, records=work.records)
-    rows, held = kept.completed(rows_of.deletes(decoded(work.raw, work.decoding), work), target, work.session, tombstones)
+    given = decoded(work.raw, work.decoding)
+    if work.nulls:
+        given = given.persist(StorageLevel.MEMORY_AND_DISK)
+    rows, held = kept.completed(rows_of.deletes(given, work), target, work.session, tombstones)
     rows = rows_of.undecided(last_of_each_position(rows, target.keys), work)
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -63,7 +66,7 @@ def apply(work: Work) -> Applied:
         if groups:
             _write(work, good, groups, applied)
     finally:
-        for frame in (rows, *held):
+        for frame in (rows, *held, given):
             frame.unpersist()
     applied.rows = target.rows
     return applied
@@ -111,7 +114,7 @@ def _write_within(transaction: Transaction | None, work: Work, rows: DataFrame, 
     stored: DataFrame | None = None
     if transaction is None:
         stored = session.read.format("delta").load(target.path)
-    elif (files := transaction.files(wanted)).nonEmpty():
+    elif (files := transaction.files(transaction.predicate(wanted))).nonEmpty():
         stored = transaction.rows(files)
     if stored is not None:
         stored = stored.where(wanted).join(touched, list(target.key_names), "left_semi")

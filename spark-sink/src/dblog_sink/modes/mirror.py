@@ -37,7 +37,10 @@ def apply(work: Work) -> Applied:
     applied = Applied(table=target.name, topic=work.topic, records=work.records)
     if straight(work, tombstones, applied):
         return applied
-    rows, cached = _latest(rows_of.deletes(decoded(work.raw, work.decoding), work), work)
+    given = decoded(work.raw, work.decoding)
+    if work.nulls:
+        given = given.persist(StorageLevel.MEMORY_AND_DISK)
+    rows, cached = _latest(rows_of.deletes(given, work), work)
     try:
         groups = rows_of.groups(rows, work)
         truncate = rows_of.truncated(work, groups)
@@ -50,7 +53,7 @@ def apply(work: Work) -> Applied:
         if groups:
             _write(work, tombstones, rows.where(F.col(BAD).isNull() & (F.col(OP) != "t")), groups, applied)
     finally:
-        for frame in cached:
+        for frame in (*cached, given):
             frame.unpersist()
     applied.rows = target.rows
     target.growing = applied.merged == 0 and applied.deletes == 0 and applied.bad == 0

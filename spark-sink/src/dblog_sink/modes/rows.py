@@ -55,6 +55,7 @@ def groups(rows: DataFrame, work: Work) -> dict[str, Group]:
 
 def deletes(rows: DataFrame, work: Work) -> DataFrame:
     """``rows`` with a delete in the place of each null value whose delete is not among them, as compaction leaves it: of a key only the last record stays.
+    Where there are nulls they are read several times: the caller keeps them.
 
     A null says that everything of its key that stands before it in the topic is gone, and carries no position. Its delete lies behind all of that in the
     source's log, so it takes the position of the latest of it: the rows before it in the batch, and the row that the table has. In a mirror that is enough,
@@ -71,7 +72,7 @@ def deletes(rows: DataFrame, work: Work) -> DataFrame:
     asked = rows.where(null).groupBy(*names).agg(F.max(OFFSET).alias("_null"))
     row, before, after = F.col(OP) != NULL, F.col(OFFSET) < F.col("_null"), F.col(OFFSET) > F.col("_null")
     lone = (
-        events.join(F.broadcast(asked), list(target.key_names), "inner")
+        events.join(asked, list(target.key_names), "inner")
         .groupBy(*names, "_null")
         .agg(
             F.max(F.when(row & before, at)).alias("_before"),
@@ -82,12 +83,17 @@ def deletes(rows: DataFrame, work: Work) -> DataFrame:
         .localCheckpoint()
     )
     others = rows.where(~F.coalesce(null, F.lit(False)))
-    if lone.isEmpty():
+    count = lone.count()
+    if not count:
         return others
+
+    def sent(frame: DataFrame) -> DataFrame:
+        return F.broadcast(frame) if count <= work.settings["merge.broadcast.rows.max"] else frame
+
     there = work.session.read.format("delta").load(target.path)
     if target.mode == HISTORY:
         there = there.where(CURRENT)
-    there = there.select(*names, at.alias("_row")).join(F.broadcast(lone.select(*names)), list(target.key_names), "left_semi")
+    there = there.select(*names, at.alias("_row")).join(sent(lone.select(*names)), list(target.key_names), "left_semi")
     # Held, for it reads the table that is written (as in ``undecided``).
     placed = (
         lone.join(there, list(target.key_names), "left")
@@ -98,7 +104,7 @@ def deletes(rows: DataFrame, work: Work) -> DataFrame:
         .localCheckpoint()
     )
     later = 1 if target.mode == HISTORY else 0
-    made = rows.where(null).join(F.broadcast(placed), [*target.key_names, OFFSET], "inner")
+    made = rows.where(null).join(sent(placed), [*target.key_names, OFFSET], "inner")
     made = made.withColumns({OP: F.lit("d"), SEQ1: F.col("_seq1"), SEQ2: F.col("_seq2") + later}).drop("_seq1", "_seq2")
     return others.unionByName(made)
 
