@@ -77,8 +77,6 @@ class Job:
 
             def run() -> None:
                 self.status = runner.run()
-                if self.status:  # a process would end here, and its threads with it
-                    runner._writer.close()
 
             thread = threading.Thread(target=run)
             thread.start()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from dblog_sink.fence import Fence
@@ -16,6 +18,9 @@ from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from sink.harness import Record, Sink, change
+from sink.job import LIMIT_S, Job
+from stack import Kafka
+from stack.process import wait_until
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
 
@@ -217,3 +222,25 @@ def test_a_control_table_that_was_lost_locks_nobody_out_and_lets_no_former_sink_
     sink.lose("marks")
     with watched(heir), pytest.raises(Exception, match="the control table .* was removed, or an older copy put in its place"):
         held.delete("id = 1")
+
+
+def test_a_running_job_stops_when_another_sink_has_taken_over_and_merges_nothing_more(
+    spark: SparkSession, kafka: Kafka, registry: RegistryServer, tmp_path: Path
+) -> None:
+    job = Job(spark, kafka, registry, tmp_path)
+    items = job.table("items")
+    job.create(items)
+    with job.running():
+        job.send(change(items, "c", {"id": 1, "v": "a"}, at=1))
+        job.wait("the row", lambda: job.rows(items) == [(1, "a")])
+        heir = Fence(spark, str(tmp_path / "lake" / "_dblog" / "marks"), unheld=lambda: None)
+        heir.take(alone=False)
+
+        job.send(change(items, "c", {"id": 2, "v": "b"}, at=2))
+        wait_until(lambda: job.status is not None, timeout_s=LIMIT_S, what="the job to stop", pause_s=0.2)
+
+        assert not [one.name for one in threading.enumerate() if one.name.startswith(("dblog-merge", "dblog-table"))]
+    assert job.status == 1
+    assert "another sink has taken the state" in job.lines("failed")[-1]["reason"]
+    assert job.rows(items) == [(1, "a")]
+    assert heir.lost is None
