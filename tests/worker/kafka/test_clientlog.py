@@ -35,6 +35,29 @@ def test_one_trouble_in_a_hundred_lines_is_one_line_and_another_is_its_own(capsy
     assert {line["client"] for line in lines} == {"topic t"}
 
 
+@pytest.mark.parametrize("protocol", ["", "ssl://"])
+def test_the_end_of_a_connection_that_was_in_use_is_not_explained_by_a_missing_login(capsys, protocol):
+    configure_logs(format="json", level="INFO")
+    log = ClientLog("topic t")
+
+    for state in ("Disconnected (after 3207ms in state UP)", "Disconnected: connection closed by peer (after 600012ms in state UP)"):
+        log.line(f"FAIL [rdkafka#producer-1] [thrd:{protocol}b:9092/1]: {protocol}b:9092/1: {state}")
+
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) == 2
+    assert not any("means" in line for line in lines)
+
+
+def test_what_ends_a_connection_before_it_is_in_use_is_explained(capsys):
+    configure_logs(format="json", level="INFO")
+
+    ClientLog("topic t").line(
+        "FAIL [c] [thrd:b:9092/1]: b:9092/1: Disconnected while requesting ApiVersion (after 5ms in state APIVERSION_QUERY)"
+    )
+
+    assert "set SSL" in json.loads(capsys.readouterr().out)["means"]
+
+
 def test_only_librdkafkas_own_lines_are_taken_for_such():
     assert is_client_line(RAW.format(1))
     assert not is_client_line("Traceback (most recent call last):")

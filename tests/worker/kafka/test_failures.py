@@ -123,3 +123,13 @@ def test_what_a_broker_says_itself_is_not_repeated():
     assert explained(line.format("PLAIN,GSSAPI")).endswith("set PLAIN,GSSAPI")
     assert explained(line.format("file-canary of somebody")).endswith("set one that its listener has")
     assert "canary" not in explained("ssl://b:1/1: SASL authentication error: canary (after 1ms in state AUTH_REQ)")
+
+
+def test_a_connection_that_was_in_use_and_ends_is_explained_only_where_nothing_was_ever_answered():
+    line = "127.0.0.1:9092/1: Disconnected: connection closed by peer: receive 0 after POLLIN (after 600012ms in state UP)"
+    heard = FailuresHeard()
+
+    heard.log(6, f"FAIL [rdkafka#producer-1] [thrd:b]: {line}")
+
+    assert explained(line) is None
+    assert "set SASL_PLAINTEXT" in heard.reason()

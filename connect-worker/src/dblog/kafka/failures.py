@@ -17,8 +17,12 @@ _MECHANISMS = re.compile(r"Unsupported SASL mechanism: broker's supported mechan
 _ALERT = re.compile(r"alert (?:bad )?certificate(?: required)?|alert handshake failure")
 
 
-def explained(line: str) -> str | None:
-    """One line, or an error's text, in one sentence with the remedy; None where librdkafka's words are as good."""
+def explained(line: str, *, answered: bool = True) -> str | None:
+    """One line, or an error's text, in one sentence with the remedy; None where librdkafka's words are as good.
+
+    ``answered``: whether a broker may have answered this client before. A connection that was UP ends at each restart of a broker and when it is idle, too;
+    only where nothing was ever answered does that mean that a login is missing.
+    """
     found = _LINE.search(line)
     if found is None:
         return None
@@ -47,7 +51,7 @@ def explained(line: str) -> str | None:
     if what.startswith("Disconnected") and state == "APIVERSION_QUERY" and not tls:
         other = "SASL_SSL" if sasl else "SSL (with a login: SASL_SSL)"
         return f"{at} ends the connection at the first request, as a listener with TLS does; {given} has no TLS: set {other}, or name the port of one without"
-    if what.startswith("Disconnected") and state == "UP" and not sasl:
+    if what.startswith("Disconnected") and state == "UP" and not sasl and not answered:
         other = "SASL_SSL" if tls else "SASL_PLAINTEXT"
         return (
             f"{at} ends the connection before it answers, as a listener does that wants a login; {given} has none: set {other} with sasl.mechanism and "
@@ -76,7 +80,7 @@ class FailuresHeard:
         if not line.startswith("FAIL "):
             return
         with self._lock:
-            if (sentence := explained(line)) is not None:
+            if (sentence := explained(line, answered=False)) is not None:
                 self._explained = sentence
             else:
                 self._other = _PREFIX.sub("", line)
