@@ -125,6 +125,13 @@ def test_what_a_broker_says_itself_is_not_repeated():
     assert "canary" not in explained("ssl://b:1/1: SASL authentication error: canary (after 1ms in state AUTH_REQ)")
 
 
+def test_a_very_long_line_is_searched_in_a_moment():
+    started_s = time.process_time()
+
+    assert explained("FAIL " + "a:1" * 20_000) is None
+    assert time.process_time() - started_s < 0.5
+
+
 def test_a_connection_that_was_in_use_and_ends_is_explained_only_where_nothing_was_ever_answered():
     line = "127.0.0.1:9092/1: Disconnected: connection closed by peer: receive 0 after POLLIN (after 600012ms in state UP)"
     heard = FailuresHeard()

@@ -17,13 +17,17 @@ _MECHANISMS = re.compile(r"Unsupported SASL mechanism: broker's supported mechan
 _ALERT = re.compile(r"alert (?:bad )?certificate(?: required)?|alert handshake failure")
 
 
+_LINE_CHARS_MAX = 1024
+"""A line has an address, a reason and a state; a longer one quotes something, and would take long to search."""
+
+
 def explained(line: str, *, answered: bool = True) -> str | None:
     """One line, or an error's text, in one sentence with the remedy; None where librdkafka's words are as good.
 
     ``answered``: whether a broker may have answered this client before. A connection that was UP ends at each restart of a broker and when it is idle, too;
     only where nothing was ever answered does that mean that a login is missing.
     """
-    found = _LINE.search(line)
+    found = _LINE.search(line[:_LINE_CHARS_MAX])
     if found is None:
         return None
     protocol = (found["protocol"] or "plaintext").upper()
