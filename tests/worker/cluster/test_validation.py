@@ -1,12 +1,15 @@
 """The check of a configuration waits for others for a bounded time, cuts what it waits for, and leaves no thread behind."""
 
+import json
 import threading
 
+import pytest
 import structlog
 from dblog.cluster.validation import Validator
 from dblog.config.providers import FileProvider
 from dblog.config.worker import read_worker_config
 from dblog.dialects.mysql.connect import open_wire, settings_of
+from dblog.errors import DefiniteError
 from dblog.readers.reachable import check_reachable
 from support.worker import connector_config
 
@@ -74,3 +77,68 @@ def test_hosts_that_are_not_allowed_are_refused_before_they_are_asked():  # numb
 
     assert {"database.hostname", "schema.history.internal.kafka.bootstrap.servers"} <= set(errors)
     assert not asked
+
+
+WORKER_SECRETS = {"sunshine7": "[hidden]", 'quo"ted-sings': "[hidden]", "sings-by-provider": "${file:/s:k}"}
+
+
+@pytest.mark.parametrize("secret", WORKER_SECRETS)
+@pytest.mark.parametrize("form", [str, str.upper, lambda text: json.dumps(text)[1:-1]])
+def test_an_echo_of_the_request_does_not_show_which_of_its_words_is_a_secret_of_the_worker(secret, form):
+    def validated(word):
+        asked = connector_config(name="a") | {
+            "topic.prefix": f"no {word} prefix",
+            "max.batch.size": word,
+            "database.include.list": f"({word}",
+        }
+        outcome = Validator(providers={}, hidden=WORKER_SECRETS, check_database=None).validate(asked)
+        return [text.replace(word, "WORD").replace(json.dumps(word)[1:-1], "WORD") for texts in outcome.errors.values() for text in texts]
+
+    assert validated(form(secret)) == validated("any-other-word")
+
+
+def test_what_a_database_says_of_the_request_does_not_show_which_of_its_words_is_a_secret_of_the_worker():
+    def says(_flavor, settings, _limit_s, _abort):
+        if settings.text("database.hostname") == "fails":
+            raise DefiniteError(f"the user {settings.text('database.user')} is unknown")
+        return [f"no database matches {settings.text('database.user')}"]
+
+    validator = Validator(providers={}, hidden=WORKER_SECRETS, check_database=says)
+    asked = connector_config(name="a") | {"database.user": "sunshine7"}
+
+    assert validator.validate(asked).warnings == ("no database matches sunshine7",)
+    (text,) = validator.validate(asked | {"database.hostname": "fails"}).errors["database.hostname"]
+    assert text.endswith("the user sunshine7 is unknown")
+
+
+def test_a_secret_of_the_worker_that_a_client_quotes_is_hidden():
+    def raises(_flavor, _settings, _limit_s, _abort):
+        raise DefiniteError("login with sunshine7 refused, sings-by-provider too")
+
+    outcome = Validator(providers={}, hidden=WORKER_SECRETS, check_database=raises).validate(connector_config(name="a"))
+
+    assert outcome.errors["database.hostname"][0].endswith("login with [hidden] refused, ${file:/s:k} too")
+
+
+def test_a_long_value_is_cut_in_its_error_and_its_secrets_are_hidden_before():
+    words = " ".join(f"word{number}" for number in range(50_000))
+    login = "http://u:sings-in-front-" + "x" * 200 + "@h"
+
+    outcome = Validator(providers={}, check_database=None).validate(
+        connector_config(name="a") | {"topic.prefix": words, "max.batch.size": login}
+    )
+
+    (prefix,), (size,) = outcome.errors["topic.prefix"], outcome.errors["max.batch.size"]
+    assert f"{words[:100]}..." in prefix
+    assert len(prefix) < 600
+    assert "sings" not in size
+
+
+def test_a_statement_that_is_asked_about_does_not_show_which_of_its_words_is_a_secret_of_the_worker():
+    validator = Validator(providers={}, hidden=WORKER_SECRETS, check_database=None)
+
+    _, hide = validator.resolved(connector_config(name="a"), asked=("ALTER TABLE sunshine7 ADD a INT",))
+
+    assert hide("the table sunshine7 is unknown; the brokers refuse sings-by-provider") == (
+        "the table sunshine7 is unknown; the brokers refuse ${file:/s:k}"
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ from dblog.config.secrets import secrets_of
 from dblog.config.unknown_keys import describe_unknown, unknown_keys
 from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
-from dblog.observe.hidden import Hidden
+from dblog.observe.hidden import Hidden, forms_of
 
 DatabaseCheck = Callable[[str, Settings, float, Abort], Sequence[str] | None]
 """Given the flavor, the settings, a limit in seconds and what cuts its connections, connects and checks; gives warnings; raises ``ConfigError`` to name
@@ -47,6 +47,9 @@ _LIMIT_MAX_S = 60.0
 _CUT_AGAIN_S = 0.25
 _CUT_LIMIT_S = 20.0
 """A name service may be slow to fail, and cannot be cut."""
+
+_QUOTED_CHARS_MAX = 100
+"""Of a value in an error."""
 
 _DATABASE_KEY = "database.hostname"
 """Where Debezium reports what the database says."""
@@ -106,7 +109,7 @@ class Validator:
             errors, found = self._asked_outside(plugin, Settings(checked.values, resolution.values))
             warnings += found
         hide = hider(resolution, properties, plugin, of_worker=self._hidden)
-        errors = {name: [hide(text) for text in texts] for name, texts in errors.items()}
+        errors = {name: [_shortened(hide(text), hide(properties.get(name) or "")) for text in texts] for name, texts in errors.items()}
         infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, properties, errors)
         return Validation(infos, errors, tuple(hide(text) for text in warnings))
 
@@ -122,15 +125,15 @@ class Validator:
             raise bad_request("\n".join(lines))
         return outcome.warnings
 
-    def resolved(self, properties: Properties) -> tuple[dict[str, str], Callable[[str], str]]:
-        """The configuration with its secrets, and what takes them out of a text again."""
+    def resolved(self, properties: Properties, *, asked: Sequence[str] = ()) -> tuple[dict[str, str], Callable[[str], str]]:
+        """The configuration with its secrets, and what takes them out of a text again; ``asked``: other texts of the request."""
         plugin = connector_of(properties)
         with _named(properties):
             resolution = resolve(properties, self._providers)
         if resolution.errors:
             raise ConfigError({name: list(texts) for name, texts in resolution.errors.items()})
         values = {name: value for name in properties if (value := resolution.values.get(name)) is not None}
-        return values, hider(resolution, properties, plugin, of_worker=self._hidden)
+        return values, hider(resolution, properties, plugin, of_worker=self._hidden, asked=asked)
 
     def _asked_outside(self, plugin: Plugin, settings: Settings) -> tuple[dict[str, list[str]], Sequence[str]]:
         """Errors and warnings: what database, brokers and registry say, asked side by side: one answer has all of it."""
@@ -250,9 +253,26 @@ def unknown_class(name: str) -> RequestError:
 
 
 def hider(
-    resolution: Resolution, properties: Mapping[str, str | None], plugin: Plugin, *, of_worker: Mapping[str, str] | None = None
+    resolution: Resolution,
+    properties: Mapping[str, str | None],
+    plugin: Plugin,
+    *,
+    of_worker: Mapping[str, str] | None = None,
+    asked: Iterable[str] = (),
 ) -> Callable[[str], str]:
     """A function that takes every secret of a configuration, and of the worker's file, out of a text: provider values become placeholders,
     others ``[hidden]``.
+
+    Secrets of the worker that stand in the configuration, or in ``asked``, stay: an error quotes what was posted, and if one word of a long list were hidden
+    there, whoever posts lists would learn the worker's passwords.
     """
-    return Hidden({**(of_worker or {}), **secrets_of(resolution, properties, plugin.options)}).out_of
+    posted = "\n".join((*asked, *(part for name, text in properties.items() for part in (name, text or "")))).casefold()
+    foreign = {
+        secret: shown for secret, shown in (of_worker or {}).items() if not any(form.casefold() in posted for form in forms_of(secret))
+    }
+    return Hidden({**foreign, **secrets_of(resolution, properties, plugin.options)}).out_of
+
+
+def _shortened(text: str, value: str) -> str:
+    """The text with the start of the value that it quotes; both are without secrets, so that none is cut in two."""
+    return text.replace(value, f"{value[:_QUOTED_CHARS_MAX]}...") if len(value) > _QUOTED_CHARS_MAX else text

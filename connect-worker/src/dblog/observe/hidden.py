@@ -6,6 +6,11 @@ import json
 from collections.abc import Mapping
 
 
+def forms_of(secret: str) -> tuple[str, str, str]:
+    """A secret as it is, and as it is written in JSON, with and without escapes of what is not ASCII."""
+    return secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]
+
+
 class Hidden:
     """Takes known texts out of others."""
 
@@ -16,11 +21,7 @@ class Hidden:
 
     def take(self, known: Mapping[str, str]) -> None:
         """Hide these from now on, and no others. Each is hidden as it is written in JSON too; what another one contains comes later."""
-        written = {
-            form: shown
-            for secret, shown in known.items()
-            for form in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
-        }
+        written = {form: shown for secret, shown in known.items() for form in forms_of(secret)}
         self._known = tuple(sorted(written.items(), key=lambda pair: -len(pair[0])))
 
     def out_of(self, text: str) -> str:

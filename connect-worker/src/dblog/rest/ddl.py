@@ -53,7 +53,7 @@ async def explain(request: HttpRequest) -> Response:
             return effects(resolved, worker, statement, database=str(database) if database else None, limit_s=limit_s, abort=abort)
 
         try:
-            resolved, hide = found.validator.resolved(config)
+            resolved, hide = found.validator.resolved(config, asked=(statement, str(database or "")))
             return within_limit(
                 ask,
                 limit_of(resolved),
