@@ -84,6 +84,35 @@ def test_a_providers_value_is_hidden_and_what_the_worker_shows_itself_is_not(wri
     assert hide("inline-sings") == "[hidden]"
 
 
+@pytest.mark.parametrize("word", ["true", "PLAIN", "snappy", "SASL_SSL", "SCRAM-SHA-512", "read_committed", "30000000", "12345678.5"])
+def test_an_ordinary_word_of_a_provider_is_hidden_only_under_the_key_of_a_secret(written, monkeypatch, word):
+    monkeypatch.setenv("DBLOG_TEST_WORD", word)
+    hidden = {
+        key: Hidden(resolve_worker_file(written(**{key: "${env:DBLOG_TEST_WORD}"})).hidden).out_of(f"a {word} b")
+        for key in ("producer_compression_type", "admin_x", "producer_sasl_password")
+    }
+
+    assert hidden["producer_compression_type"] == hidden["admin_x"] == f"a {word} b"
+    assert hidden["producer_sasl_password"] == ("a true b" if word == "true" else "a ${env:DBLOG_TEST_WORD} b")
+
+
+def test_a_password_within_a_jaas_text_is_hidden_however_ordinary_it_is_and_a_flag_there_is_not(written, monkeypatch):
+    monkeypatch.setenv("DBLOG_TEST_WORD", "12345678")
+    monkeypatch.setenv("DBLOG_TEST_FLAG", "true")
+    jaas = 'a.PlainLoginModule required username="u" password="${env:DBLOG_TEST_WORD}" debug="${env:DBLOG_TEST_FLAG}";'
+
+    hide = Hidden(resolve_worker_file(written(sasl_jaas_config=jaas)).hidden).out_of
+
+    assert hide("login with 12345678, true") == "login with [hidden], true"
+
+
+@pytest.mark.parametrize("key", ["producer_client_rack", "producer_any_key", "x_y"])
+def test_a_longer_value_of_a_provider_is_hidden_whatever_its_key_is_called(written, monkeypatch, key):
+    monkeypatch.setenv("DBLOG_TEST_WORD", "sunshine")
+
+    assert Hidden(resolve_worker_file(written(**{key: "${env:DBLOG_TEST_WORD}"})).hidden).out_of("sunshine") == "${env:DBLOG_TEST_WORD}"
+
+
 def test_a_value_that_is_both_a_secret_and_an_address_is_hidden(written):
     file = resolve_worker_file(written(producer_sasl_password="${env:DBLOG_TEST_BROKERS}", bootstrap_servers="${env:DBLOG_TEST_BROKERS}"))
 

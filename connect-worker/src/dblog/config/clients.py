@@ -74,6 +74,33 @@ topic.metadata.refresh.interval.ms topic.metadata.refresh.sparse transaction.tim
 _SAME = frozenset(_SAME_NAMES.split())
 """Names that are handed on as they stand."""
 
+CLIENT_CHOICES = frozenset(
+    [
+        "read_committed",
+        "read_uncommitted",
+        "consistent",
+        "consistent_random",
+        "murmur2_random",
+        "fnv1a_random",
+        "cooperative-sticky",
+        "roundrobin",
+        "scram-sha-256",
+        "scram-sha-512",
+        "oauthbearer",
+        "basic",
+        "auth_none",
+        "user_info",
+        "sasl_inherit",
+        "earliest",
+        "smallest",
+        "beginning",
+        "disabled",
+        "required",
+        "requested",
+    ]
+)
+"""Values of 8 letters and more, and some shorter ones, that settings of clients and converters choose from, in small letters."""
+
 _WORKER_ONLY_NAMES = """
 enable.sasl.oauthbearer.unsecure.jwt sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.oauthbearer.extensions
 sasl.oauthbearer.method sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url

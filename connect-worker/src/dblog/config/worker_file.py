@@ -6,16 +6,24 @@ cannot be resolved ends the start: a worker that looks for brokers at ``${env:BR
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from dblog.config.clients import CLIENT_CHOICES
 from dblog.config.options import split_list
 from dblog.config.providers import Provider, Resolution, build_providers, placeholders_in, resolve
+from dblog.config.secret_values import secret_keys
 from dblog.config.secrets import secrets_of
 from dblog.config.worker import WORKER_OPTIONS
 from dblog.errors import ConfigError
 
 _PROVIDERS = "config.providers"
+
+_UNCOMMON_LENGTH_MIN = 8
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+_SWITCHES = frozenset({"true", "false", "none", "null"})
+_CHOICES = _SWITCHES | {choice.lower() for option in WORKER_OPTIONS for choice in option.choices} | set(CLIENT_CHOICES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +39,9 @@ class WorkerFile:
     hidden: dict[str, str]
     """Each secret of the file, and what is shown instead.
 
-    What a provider gives is one, as in a connector's configuration, but for the options that the worker itself declares: it shows them in its log, answers and
-    topics (group, addresses, levels), and each line would be unreadable without them.
+    What a provider gives is one, as in a connector's configuration, with two exceptions, for lines would be unreadable without them. The options that the
+    worker itself declares it shows in its log, answers and topics (group, addresses, levels). And a number, a choice (``true``, ``snappy``) or a text of less
+    than 8 characters is an ordinary word, unless its key is a secret's by its name.
     """
 
 
@@ -49,8 +58,18 @@ def resolve_worker_file(written: Mapping[str, str]) -> WorkerFile:
         raise ConfigError(errors)
     texts = {**written, **declared.values, **others.values}
     placeholders = declared.placeholders | others.placeholders
-    hidden = secrets_of(Resolution(texts, placeholders, others.secrets, {}), written, WORKER_OPTIONS)
+    hidden = secrets_of(Resolution(texts, placeholders, _uncommon(others), {}), written, WORKER_OPTIONS)
     return WorkerFile(texts, placeholders, providers, hidden)
+
+
+def _uncommon(resolution: Resolution) -> dict[str, str]:
+    """What providers gave, without ordinary words, but for those that are the whole value of a secret's key."""
+    whole = {resolution.values[name].strip() for name in secret_keys(WORKER_OPTIONS, resolution.values)} - _SWITCHES
+    return {secret: shown for secret, shown in resolution.secrets.items() if secret.strip() in whole or not _is_ordinary(secret.strip())}
+
+
+def _is_ordinary(text: str) -> bool:
+    return len(text) < _UNCOMMON_LENGTH_MIN or _NUMBER.fullmatch(text) is not None or text.lower() in _CHOICES
 
 
 def _require_plain(own: Mapping[str, str]) -> None:
