@@ -14,3 +14,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     folded = {key.lower(): key for key in known}
     found = get_close_matches(name.lower().strip(), sorted(folded), n=1, cutoff=_ALIKE)
     return folded[found[0]] if found else None
+
+
+def of_like_length(name: str, other: str) -> bool:
+    """Whether the lengths alone let one resemble the other: the ratio is at most twice the shorter length by the sum of both."""
+    return 2 * min(len(name), len(other)) >= _ALIKE * (len(name) + len(other))

@@ -6,9 +6,10 @@ A table may also be made later, and is captured then: all of this is a warning, 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from dblog.config.nearest import nearest
+from dblog.config.nearest import nearest, of_like_length
 from dblog.core.selection import BUILTIN_DATABASES, Parts
 from dblog.errors import ConfigError
 from dblog.model import TableId
@@ -20,6 +21,8 @@ NAMED_MAX = 20
 _LOOKED_AT_MAX = 10_000
 """Tables that a name is compared with."""
 _CANDIDATES_MAX = 5
+_COMPARED_MAX = 2_000
+"""Pairs of names for one configuration: each takes up to a tenth of a millisecond, in which no other thread runs."""
 
 
 def describe_unmatched(session: Session, named: Parts, seen: Iterable[TableId]) -> list[str]:
@@ -38,25 +41,58 @@ def describe_unmatched(session: Session, named: Parts, seen: Iterable[TableId]) 
     if not unmatched:
         return [] if names else ["no table matches the include lists; tables that are created later are captured"]
     visible = _visible(session)
-    out = [_sentence(database, table, visible) for database, table in unmatched[:NAMED_MAX]]
+    looking = _Looking(visible)
+    out = [_sentence(database, table, looking) for database, table in unmatched[:NAMED_MAX]]
+    if len(unmatched) > NAMED_MAX:
+        out.append(f"{len(unmatched) - NAMED_MAX} more names of the include lists match no table")
     if all(database is None and table is not None for database, table in named):
         raise ConfigError({"table.include.list": out})
     return out
 
 
-def _sentence(database: str | None, table: str | None, visible: list[TableId]) -> str:
+def _sentence(database: str | None, table: str | None, looking: _Looking) -> str:
     if database is None:
-        found = [known for known in visible if known.name.lower() == (table or "").lower()][:_CANDIDATES_MAX]
+        found = looking.tables_called(table or "")[:_CANDIDATES_MAX]
         members = ", or ".join(rf"{known.database}\.{known.name}" for known in found) or rf"<database>\.{table}"
         return f"{table} of table.include.list has no database part, so it matches no table: write {members}"
     if table is None:
-        databases = {known.database for known in visible}
-        if database.lower() in {known.lower() for known in databases}:
+        if looking.has_database(database):
             return f"no table of the database {database} matches the include lists; tables that are created later are captured"
-        meant = nearest(database, databases)
+        meant = looking.nearest_database(database)
         return f"no database with tables that the account sees matches {database}{f' (is {meant} meant?)' if meant else ''}"
-    meant = nearest(f"{database}.{table}", {f"{known.database}.{known.name}" for known in visible})
+    meant = looking.nearest_table(database, table)
     return f"no table that the account sees matches {database}.{table}{f' (is {meant} meant?)' if meant else ''}"
+
+
+class _Looking:
+    """Looks for the names that are meant, with so many comparisons and no more: a misspelt name is worth a hint, not seconds."""
+
+    def __init__(self, visible: list[TableId]) -> None:
+        self._left = _COMPARED_MAX
+        self._visible = visible
+        self._by_database: dict[str, list[TableId]] = {}
+        for known in visible:
+            self._by_database.setdefault(known.database.lower(), []).append(known)
+
+    def has_database(self, name: str) -> bool:
+        return name.lower() in self._by_database
+
+    def tables_called(self, name: str) -> list[TableId]:
+        return [known for known in self._visible if known.name.lower() == name.lower()]
+
+    def nearest_database(self, name: str) -> str | None:
+        return self._nearest(name, (tables[0].database for tables in self._by_database.values()))
+
+    def nearest_table(self, database: str, table: str) -> str | None:
+        """With its database: the named one, else the one that resembles it, else any."""
+        meant = database if self.has_database(database) else self.nearest_database(database)
+        tables = self._visible if meant is None else self._by_database[meant.lower()]
+        return self._nearest(f"{database}.{table}", (f"{known.database}.{known.name}" for known in tables))
+
+    def _nearest(self, name: str, known: Iterable[str]) -> str | None:
+        alike = list(islice((each for each in known if of_like_length(name, each)), self._left))
+        self._left -= len(alike)
+        return nearest(name, alike)
 
 
 def _visible(session: Session) -> list[TableId]:
