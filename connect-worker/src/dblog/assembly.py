@@ -23,7 +23,7 @@ from dblog.kafka.admin import TopicWanted, admin_client, ensure_topics, wait_for
 from dblog.kafka.failures import FailuresHeard
 from dblog.kafka.group import Membership
 from dblog.kafka.log import CompactedLog, LogRecord
-from dblog.kafka.othergroups import find_other_leader
+from dblog.kafka.othergroups import OtherGroups
 from dblog.kafka.registry_store import RegistryStore
 from dblog.observe.logs import TABLE
 from dblog.observe.metrics import TaskNumbers, WorkerNumbers, metrics_text
@@ -97,7 +97,7 @@ def assemble(
         silence_s=settings.integer("session.timeout.ms") / 1000,
         heartbeat_s=settings.integer("heartbeat.interval.ms") / 1000,
         rebalance_s=settings.integer("rebalance.timeout.ms") / 1000,
-        other_leader=lambda: find_other_leader(
+        others=OtherGroups(
             group=settings.text("group.id"),
             topic=settings.text("config.storage.topic"),
             admin_settings=administration,

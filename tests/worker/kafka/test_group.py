@@ -1,11 +1,13 @@
 """A membership without brokers: what becomes of claims whose answers do not come, or come late, and of errors that nobody expects. # I7"""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from dblog.kafka import group
 from dblog.kafka.group import Membership
+from dblog.kafka.othergroups import OtherLeader
 
 SILENCE_S = 8.0
 LEASE_S = SILENCE_S * 0.8
@@ -123,3 +125,22 @@ def test_whatever_ends_a_membership_it_joins_again(monkeypatch, error):
         assert not made.standing.leads
     finally:
         made.close()
+
+
+def test_another_group_is_looked_for_before_each_term_and_not_before_each_claim(membership, now):
+    consumer, reader, looks = HeldConsumer(), HeldConsumer(), []
+    membership._others = SimpleNamespace(before_leading=lambda: looks.append(now[0]))
+    membership._observe(reader)
+    began_s = now[0]
+    for _ in range(3):
+        assert not membership._makes_way()
+        membership._renew(consumer)
+        membership._on_commit(None, consumer.commits[-1])
+        now[0] += 1.1
+    assert (len(consumer.commits), looks) == (3, [began_s])
+
+    now[0] += SILENCE_S
+    membership._others.before_leading = lambda: OtherLeader("theirs", "http://theirs", "c")
+
+    assert membership._makes_way()
+    assert "the worker http://theirs of the group theirs runs the connectors" in membership.standing.problem

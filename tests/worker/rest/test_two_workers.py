@@ -231,3 +231,68 @@ def test_a_worker_of_another_group_on_the_same_topics_runs_nothing_says_so_and_t
             taken_over(echo, 2, old_pid=starts(echo)[0]["pid"])
             running_on(second)
             assert health(second)[:2] == (200, "healthy")
+
+
+SLOW_TO_HEAR = {**TIMES, "session.timeout.ms": "9000", "heartbeat.interval.ms": "3000"}
+"""A standby learns of the leader's end by its next heartbeat: by then a waiting group has looked."""
+
+
+def refuses(worker, other_group):
+    """Wait until the worker says that it runs nothing because of that group."""
+    until(lambda: f"group.id={other_group} to make" in health(worker)[2], limit_s=15, what=lambda: f"a refusal, not {health(worker)}")
+    assert health(worker)[0] == 503
+
+
+def two_groups(kafka, own_folder, group, names, **times):
+    """Workers on the same topics, none of them started; the group of each is its name without the number."""
+    topics = {f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")}
+    workers = [Worker(kafka, own_folder, f"{group}-{name[0]}", name=f"{group}-{name}", **times, **FEW, **topics) for name in names]
+    for worker in workers:
+        worker.process._ready = lambda worker=worker: health(worker)[0] != 0
+    return workers
+
+
+def test_a_rolling_restart_does_not_let_a_waiting_group_lead_and_locks_no_new_worker_out(kafka, own_folder, group, echo):
+    one, two, three, other = two_groups(kafka, own_folder, group, ["a1", "a2", "a3", "b1"], **SLOW_TO_HEAR)
+    with one:
+        one.create("c", dummy_echo=str(echo))
+        one.wait_for("c", "RUNNING", "RUNNING")
+        with two, other:
+            until(lambda: one.url in health(two)[2], what=lambda: f"a standby, not {health(two)}")
+            refuses(other, one.group)
+
+            one.process.stop()
+
+            taken_over(echo, 2, old_pid=starts(echo)[0]["pid"])
+            running_on(two)
+            with three:
+                until(lambda: health(three)[0] == 200 and two.url in health(three)[2], what=lambda: f"a standby, not {health(three)}")
+                refuses(other, one.group)
+                assert "this worker runs the connectors" not in other.log.read_text()
+                assert health(two)[:2] == (200, "healthy")
+                assert len(starts(echo)) == 2
+
+
+def test_a_leader_that_was_silent_for_longer_than_its_session_waits_for_the_group_that_leads_meanwhile(kafka, own_folder, group, echo):
+    first, second = two_groups(kafka, own_folder, group, ["a1", "b1"], **TIMES)
+    with first:
+        first.create("c", dummy_echo=str(echo))
+        first.wait_for("c", "RUNNING", "RUNNING")
+        with second:
+            refuses(second, first.group)
+
+            os.kill(first.process.pid, signal.SIGSTOP)
+            try:
+                taken_over(echo, 2, old_pid=starts(echo)[0]["pid"])
+                running_on(second)
+            finally:
+                os.kill(first.process.pid, signal.SIGCONT)
+
+            refuses(first, second.group)
+            assert living(echo) == [starts(echo)[1]["pid"]]
+            assert health(second)[:2] == (200, "healthy")
+
+            second.process.stop()
+
+            taken_over(echo, 3, old_pid=starts(echo)[1]["pid"])
+            running_on(first)

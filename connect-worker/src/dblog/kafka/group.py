@@ -9,6 +9,7 @@ confluent-kafka 2.16.)
 
 from __future__ import annotations
 
+import random
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 from dblog.clock import lease_clock_s
 from dblog.core.lease import Claim, Leadership, read_claim
 from dblog.kafka.clientlog import ClientLog
-from dblog.kafka.othergroups import OtherLeaderOf
+from dblog.kafka.othergroups import OtherGroups, OtherLeader
 
 _log = structlog.get_logger("dblog.kafka.group")
 
@@ -83,16 +84,16 @@ class Membership:
         silence_s: float,
         heartbeat_s: float,
         rebalance_s: float,
-        other_leader: OtherLeaderOf = lambda: None,
+        others: OtherGroups | None = None,
     ) -> None:
-        """``other_leader`` looks for another group that runs the same connectors: this worker does not join its own while there is one."""
+        """``others`` are looked at for a group that runs the same connectors: this worker neither joins its own nor leads while there is one."""
         self.group = group
         self.silence_s = silence_s
         self._place = TopicPartition(topic, 0)
         self._url = url
         self._consumer_settings = consumer_settings
         self._heartbeat_s = min(heartbeat_s, silence_s / 3)
-        self._other_leader = other_leader
+        self._others = others
         self._rebalance_s = max(rebalance_s, silence_s)
         self._renew_s = min(self._heartbeat_s, silence_s / 8)
         self._leadership = Leadership(leader=url, incarnation=uuid.uuid4().hex, silence_s=silence_s)
@@ -146,16 +147,31 @@ class Membership:
 
     def _waits_for_other_group(self) -> bool:
         """Whether another group runs the connectors of our config topic; returns after a pause then. # I7"""
-        other = self._other_leader()
+        other = None if self._others is None else self._others.before_joining()
         if other is None:
             return False
-        problem = f"the worker {other.url} of the group {other.group} runs the connectors of the same config topic {self._place.topic}"
-        if problem != self._problem:
-            _log.error("another group of workers uses this worker's topics", group=self.group, reason=problem, remedy=other.remedy)
-        self._problem, self._remedy = problem, other.remedy
-        self._publish()
-        self._stopping.wait(_REOPEN_S)
+        self._say(other)
+        # Two groups that have made way for each other do not come back together.
+        self._stopping.wait(_REOPEN_S * random.uniform(0.7, 1.3))  # noqa: S311  jitter
         return True
+
+    def _makes_way(self) -> bool:
+        """Whether another group has got a leader while nobody led in ours. Asked before the first claim of each term: whoever was silent for a session
+        has lost what it knew of them. # I7
+        """
+        if self._others is None or self._leadership.leads(lease_clock_s()) or not self._claims_now():
+            return False
+        other = self._others.before_leading()
+        if other is not None:
+            self._say(other)
+        return other is not None
+
+    def _say(self, other: OtherLeader) -> None:
+        # One line for each leader: the moment between two is none.
+        if other.problem != self._problem and (other.url or not self._problem):
+            _log.error("another group of workers uses this worker's topics", group=self.group, reason=other.problem, remedy=other.remedy)
+        self._problem, self._remedy = other.problem, other.remedy
+        self._publish()
 
     def _join_again(self, reason: str, log: Callable[..., object]) -> None:
         self._problem, self._remedy = reason, ""
@@ -192,9 +208,13 @@ class Membership:
                 if message is not None and (error := message.error()) is not None:
                     self._on_error(error)
                 self._observe(reader)
+                if self._makes_way():
+                    # Nobody of our group leads: it is told so, or its next worker would take this one for its leader's standby.
+                    self._leave(consumer, release=True)
+                    return
                 self._renew(consumer)
                 self._publish()
-            self._leave(consumer)
+            self._leave(consumer, release=self._leadership.leads(lease_clock_s()))
         finally:
             self._sent.clear()
             consumer.close()
@@ -233,9 +253,12 @@ class Membership:
         self._problem, self._remedy = error.str(), ""
 
     def _renew(self, consumer: Consumer) -> None:
-        now_s = lease_clock_s()
-        if not self._awaits_answer(now_s) and now_s - self._sent_at_s >= self._renew_s and self._leadership.may_claim(now_s):
+        if self._claims_now():
             self._commit(consumer, self._leadership.next_claim())
+
+    def _claims_now(self) -> bool:
+        now_s = lease_clock_s()
+        return not self._awaits_answer(now_s) and now_s - self._sent_at_s >= self._renew_s and self._leadership.may_claim(now_s)
 
     def _awaits_answer(self, now_s: float) -> bool:
         return bool(self._sent) and now_s - self._sent_at_s < self.silence_s * _ANSWER_SHARE
@@ -296,12 +319,11 @@ class Membership:
             self._standing = standing
             self._on_change()
 
-    def _leave(self, consumer: Consumer) -> None:
-        leads = self._leadership.leads(lease_clock_s())
+    def _leave(self, consumer: Consumer, *, release: bool) -> None:
         deadline_s = lease_clock_s() + _LEAVE_LIMIT_S
         while self._sent and lease_clock_s() < deadline_s:
             consumer.poll(_POLL_S)
-        if leads:
+        if release:
             self._commit(consumer, self._leadership.next_claim(release=True))
             while self._sent and lease_clock_s() < deadline_s:
                 consumer.poll(_POLL_S)
