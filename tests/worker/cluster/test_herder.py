@@ -344,3 +344,52 @@ def test_a_task_that_a_worker_outside_of_the_group_runs_too_is_an_error_that_sta
     if is_rival:
         assert "elsewhere:8083 runs task c-0 too" in herder.rival
         assert "group.id" in herder.rival
+
+
+def read_status(herder, status):
+    key, value = task_status_record(TaskId("c", 0), status)
+    herder.statuses.log.take(LogRecord(0, 0, key, value, 0))
+    turn(herder)
+
+
+def test_another_worker_that_advertises_the_same_address_is_told_apart_by_its_run(herder, clock, membership):
+    turn(herder)
+    own = herder._status(State.RUNNING, None, None)
+    read_status(herder, own)
+    assert not herder.rival
+    other = herder_with(clock, membership)
+    other.generation = herder.generation
+
+    read_status(herder, other._status(State.RUNNING, None, None))
+
+    assert f"{own.worker_id} (this worker's own address: give each its own rest.advertised.host.name) runs task c-0 too" in herder.rival
+    other._processes.close()
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["nobody of its group", "another worker of its group"])
+def test_a_leader_that_comes_back_finds_what_began_to_run_meanwhile(herder, membership, again):
+    turn(herder)
+    read_status(herder, herder._status(State.RUNNING, None, None))
+    led = herder.generation
+    membership.standing = Standing(term=1)
+    turn(herder)
+    # Said once, and read before this worker leads again: there will be no other record of it.
+    read_status(herder, Status(state=State.RUNNING, worker_id="elsewhere:8083", generation=led + 1))
+
+    membership.standing = Standing(leads=True, term=2, again=again, leader="http://here")
+    turn(herder)
+
+    assert herder.generation == led + 2
+    assert ("elsewhere:8083 runs task c-0 too" in herder.rival) is again
+
+
+def test_a_leader_that_comes_back_to_its_own_tasks_finds_nobody(herder, membership):
+    turn(herder)
+    read_status(herder, herder._status(State.RUNNING, None, None))
+    membership.standing = Standing(term=1)
+    turn(herder)
+
+    membership.standing = Standing(leads=True, term=2, again=True, leader="http://here")
+    turn(herder)
+
+    assert not herder.rival

@@ -269,3 +269,9 @@ def test_whatever_the_records_are_reading_and_folding_them_raises_nothing_and_wh
     for connector, topics in status.topics.items():
         for topic, use in topics.items():
             records.topic_use_record(topic, connector, use)
+
+
+def test_the_run_of_a_status_survives_its_way_through_the_topic():
+    status = Status(state=State.RUNNING, worker_id="h:8083", generation=7, run="0f")
+
+    assert read_status_record(*records.task_status_record(TaskId("inv", 0), status)) == TaskStatusRecord(TaskId("inv", 0), status)

@@ -131,3 +131,30 @@ def test_in_every_order_of_events_two_workers_never_lead_at_once():
                     pass
             if b.may_claim(now_s):
                 assert not a.leads(now_s), order
+
+
+def test_a_leader_knows_whether_anybody_else_has_led_since_its_term_before():
+    one, two = worker("a"), worker("b")
+    first = lead(one, at_s=0.0)
+    assert not one.again, "there was no term before"
+    one.lose()
+    one.assign()
+    one.observe(first, asked_while_assigned=True, at_s=20.0)
+    second = one.next_claim()
+    one.taken(second, sent_at_s=20.0, now_s=20.0)
+    assert one.again
+
+    one.lose()
+    two.assign()
+    two.observe(second, asked_while_assigned=True, at_s=40.0)
+    others = two.next_claim()
+    one.assign()
+    one.observe(others, asked_while_assigned=True, at_s=60.0)
+    one.taken(one.next_claim(), sent_at_s=80.0, now_s=80.0)
+    assert not one.again
+
+    one.lose()
+    one.assign()
+    one.make_way()
+    one.taken(one.next_claim(), sent_at_s=100.0, now_s=100.0)
+    assert (one.term, one.again) == (4, False)

@@ -16,6 +16,7 @@ import queue
 import random
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -199,6 +200,9 @@ class Herder:
         self._take_over_at_s = 0.0
         self.broken = ""
         """Why this worker does nothing any more: one of its topics is another one. It stays, so that its health can say so."""
+        self._run_id = uuid.uuid4().hex
+        self._led_term = self._led_generation = 0
+        """The last ones in which this worker ran connectors; 0 before the first."""
         self.rival = ""
         """That another worker, of no group of ours, runs the same connectors at the same time; empty while none is seen."""
         self._properties = dict(properties if properties is not None else settings.originals)
@@ -393,8 +397,13 @@ class Herder:
         """Whether a worker outside of our group wrote it: in the group nobody else leads, and whoever led before wrote an older generation. RUNNING alone
         counts, for what a leader was writing when it was killed may arrive late.
         """
-        others = status.worker_id != self.worker.worker_id
-        return others and status.state is State.RUNNING and status.generation >= self.generation and self.leads
+        return self._is_others(status) and status.state is State.RUNNING and status.generation >= self.generation and self.leads
+
+    def _is_others(self, status: Status) -> bool:
+        """Whether another worker wrote it, or another run of this one. The address alone does not tell: without ``listeners`` it is the same on every
+        machine.
+        """
+        return status.run != self._run_id if status.run else status.worker_id != self.worker.worker_id
 
     def _on_process_event(self, event: ProcessEvent) -> None:
         self._mailbox.put(lambda: self._on_said(event) if isinstance(event, Said) else self._on_died(event))
@@ -499,8 +508,10 @@ class Herder:
         if not self.leads or self.rival:
             return
         group = self._membership.group
+        same = status.worker_id == self.worker.worker_id
+        also = " (this worker's own address: give each its own rest.advertised.host.name)" if same else ""
         self.rival = (
-            f"The worker {status.worker_id} runs task {task} too, and does not belong to the group {group} (group.id) of this worker: two groups use the "
+            f"The worker {status.worker_id}{also} runs task {task} too, and does not belong to the group {group} (group.id) of this worker: two groups use the "
             f"topics {self.configs.log.topic}, {self.offsets.log.topic} and {self.statuses.log.topic}, so every connector runs twice. Stop the workers of "
             f"one group, give them the same group.id or storage topics of their own, then restart those that stay."
         )
@@ -520,11 +531,23 @@ class Herder:
             return
         if not self._leads_in(term):
             return
-        self.generation = min(self.statuses.generation_max() + 1, NUMBER_MAX)
-        self._term = term
+        unseen = self._ran_meanwhile() if self._led_term == term - 1 and self._membership.standing.again else None
+        self.generation = self._led_generation = min(self.statuses.generation_max() + 1, NUMBER_MAX)
+        self._term = self._led_term = term
         self.rival = ""
+        if unseen is not None:
+            self._note_rival(*unseen)
         self._touch()
         _log.info("this worker runs the connectors", group=self._membership.group, generation=self.generation)
+
+    def _ran_meanwhile(self) -> tuple[TaskId, Status] | None:
+        """A task that somebody has begun to run since this worker led, when nobody of its group could: what runs on writes no more statuses."""
+        for name, numbers in self.statuses.known().items():
+            for number in numbers:
+                status = self.statuses.task(TaskId(name, number))
+                if status is not None and status.state is State.RUNNING and status.generation > self._led_generation:
+                    return TaskId(name, number), status
+        return None
 
     def _step_down(self) -> None:
         """Forget what ran here. The lease has ended its processes, or does so now; what became of the tasks is said by the next leader."""
@@ -1081,7 +1104,8 @@ class Herder:
             trace = trace.encode(errors="backslashreplace").decode()
         if trace is not None and len(trace) > _TRACE_CHARS_MAX:
             trace = f"{trace[:_TRACE_CHARS_MAX]}... ({len(trace) - _TRACE_CHARS_MAX} characters more)"
-        return Status(state=state, worker_id=self.worker.worker_id, generation=self.generation, trace=trace, version=version)
+        worker_id, generation = self.worker.worker_id, self.generation
+        return Status(state=state, worker_id=worker_id, generation=generation, trace=trace, version=version, run=self._run_id)
 
     # End.
 

@@ -1,8 +1,8 @@
 """The records of Kafka Connect's three internal topics, to and from bytes.
 
-Byte for shape as Connect 4 writes them (kafka-connect contract, section 4): values are JSON without schemas, keys UTF-8 text, offset keys a
-compact JSON array whose bytes identify the partition. Readers skip what they do not understand, and whatever could not be written again: these topics
-outlive versions, and have other writers. No record makes a reader raise.
+Byte for shape as Connect 4 writes them (kafka-connect contract, section 4), but for one more field of a status, which Connect does not look at: values
+are JSON without schemas, keys UTF-8 text, offset keys a compact JSON array whose bytes identify the partition. Readers skip what they do not understand,
+and whatever could not be written again: these topics outlive versions, and have other writers. No record makes a reader raise.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ class Status:
     generation: int
     trace: str | None = None
     version: str | None = None
+    run: str = ""
+    """Which run of that worker; empty for those of Connect and of older versions. Two workers may advertise one address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,7 @@ _TASK_DIGITS_MAX = 4
 
 _CONNECTOR, _TASK, _COMMIT, _TARGET = "connector-", "task-", "commit-", "target-state-"
 _RESTART, _FENCING, _SESSION_KEY, _LOGGER = "restart-connector-", "tasks-fencing-", "session-key", "logger-cluster-"
+_RUN = "dblog.run"
 _STATUS_CONNECTOR, _STATUS_TASK, _STATUS_TOPIC = "status-connector-", "status-task-", "status-topic-"
 
 
@@ -279,6 +282,7 @@ def _status_value(status: Status) -> bytes:
             "worker_id": status.worker_id,
             "generation": status.generation,
             "version": status.version,
+            **({_RUN: status.run} if status.run else {}),
         }
     )
 
@@ -346,13 +350,14 @@ def _read_status(body: Mapping[str, Any]) -> Status | None:
         case {"state": str(state), "worker_id": str(worker_id), "generation": int(generation)} if state in State.__members__ and _is_number(
             generation
         ):
-            trace, version = body.get("trace"), body.get("version")
+            trace, version, run = body.get("trace"), body.get("version"), body.get(_RUN)
             return Status(
                 state=State(state),
                 worker_id=worker_id,
                 generation=generation,
                 trace=trace if isinstance(trace, str) else None,
                 version=version if isinstance(version, str) else None,
+                run=run if isinstance(run, str) else "",
             )
     return None
 

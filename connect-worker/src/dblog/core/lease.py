@@ -65,6 +65,9 @@ class Leadership:
         """End of the lease; 0 when there is none."""
         self.term = 0
         """Rises whenever this worker leads after it did not: what was believed before is to be read anew."""
+        self.again = False
+        """Whether nobody else is known to have led between the term before and this one."""
+        self._others_led = True
 
     def assign(self) -> None:
         """The partition is ours; claims that were read before it may be old."""
@@ -79,11 +82,16 @@ class Leadership:
 
     def observe(self, claim: Claim | None, *, asked_while_assigned: bool, at_s: float) -> None:
         """The group's last claim, as of an answer that came now."""
+        self._others_led = self._others_led or (claim is not None and claim.incarnation != self._incarnation)
         if claim != self._seen:
             if claim is not None and self._seen is not None and claim.incarnation == self._seen.incarnation:
                 self._renewing = claim.incarnation
             self._seen, self._seen_at_s = claim, at_s
         self._looked = self._looked or (asked_while_assigned and self.assigned)
+
+    def make_way(self) -> None:
+        """Somebody outside of the group leads."""
+        self._others_led = True
 
     @property
     def other(self) -> Claim | None:
@@ -118,6 +126,7 @@ class Leadership:
             return
         if self.until_s <= now_s:
             self.term += 1
+            self.again, self._others_led = not self._others_led, False
         self.until_s = max(self.until_s, until_s)
 
     def leads(self, now_s: float) -> bool:

@@ -57,6 +57,8 @@ class Standing:
 
     leads: bool = False
     term: int = 0
+    again: bool = False
+    """Whether this worker led the term before too, and knows of nobody who has led in between, in its group or in another."""
     leader: str = ""
     """URL of the worker that leads; empty when nobody does, or when it is not known."""
     silence_s: float = 0.0
@@ -171,6 +173,7 @@ class Membership:
         if other.problem != self._problem and (other.url or not self._problem):
             _log.error("another group of workers uses this worker's topics", group=self.group, reason=other.problem, remedy=other.remedy)
         self._problem, self._remedy = other.problem, other.remedy
+        self._leadership.make_way()
         self._publish()
 
     def _join_again(self, reason: str, log: Callable[..., object]) -> None:
@@ -308,7 +311,7 @@ class Membership:
     def _publish(self) -> None:
         leadership, now_s = self._leadership, lease_clock_s()
         if leadership.leads(now_s):
-            standing = Standing(leads=True, term=leadership.term, leader=self._url)
+            standing = Standing(leads=True, term=leadership.term, again=leadership.again, leader=self._url)
         else:
             other = leadership.other
             # An earlier run of this worker is waited for as a start is: there is nobody else to send a request to. One that renews its claim is another.
