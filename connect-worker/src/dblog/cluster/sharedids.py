@@ -6,17 +6,18 @@ for up to a minute, and a connector that is changed is such a replica itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from dblog.cluster.records import Target
-from dblog.cluster.state import ConnectorView
+from collections.abc import Callable, Mapping
 
 
-def shared_server_id(name: str, config: Mapping[str, str | None], others: Mapping[str, ConnectorView]) -> str | None:
-    """A sentence for the first other connector, not stopped, with the same server and id; None when there is none."""
+def shared_server_id(
+    name: str, config: Mapping[str, str | None], others: Mapping[str, Mapping[str, str]], *, is_stopped: Callable[[str], bool]
+) -> str | None:
+    """A sentence for the first other connector, not stopped, with the same server and id; None when there is none. ``others``: by name."""
     reader = _reader(config)
-    for other, view in others.items():
-        if other != name and reader is not None and view.target is not Target.STOPPED and _reader(view.config) == reader:
+    if reader is None:
+        return None
+    for other, other_config in others.items():
+        if other != name and _reader(other_config) == reader and not is_stopped(other):
             return (
                 f"database.server.id: {reader[2]} is also that of connector {other} on the same server, which ends the log connection of one whenever the "
                 f"other connects; give each its own"

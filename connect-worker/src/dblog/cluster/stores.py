@@ -75,6 +75,16 @@ class ConfigStore:
         with self._lock:
             return self._state.view(name)
 
+    def connector_configs(self) -> dict[str, Mapping[str, str]]:
+        """All connectors' configurations, without their tasks: quick, however many there are."""
+        with self._lock:
+            return dict(self._state.configs)
+
+    def is_stopped(self, name: str) -> bool:
+        """Whether nothing of a connector is wanted to run: it is stopped, or none."""
+        with self._lock:
+            return self._state.targets.get(name, Target.STOPPED) is Target.STOPPED
+
     def views(self) -> dict[str, ConnectorView]:
         """All connectors with their configurations, targets and tasks, as of now."""
         with self._lock:

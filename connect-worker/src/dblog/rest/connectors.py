@@ -180,9 +180,14 @@ async def _view(request: HttpRequest) -> ConnectorView:
 
 
 async def _require_valid(request: HttpRequest, found: Services, config: Properties) -> tuple[str, ...]:
-    warnings = await check(request, lambda: found.validator.require_valid(config))
-    shared = shared_server_id(config["name"] or "", config, found.herder.configs.views())
-    return warnings if shared is None else (*warnings, shared)
+    configs = found.herder.configs
+
+    def work() -> tuple[str, ...]:
+        warnings = found.validator.require_valid(config)
+        shared = shared_server_id(config["name"] or "", config, configs.connector_configs(), is_stopped=configs.is_stopped)
+        return warnings if shared is None else (*warnings, shared)
+
+    return await check(request, work)
 
 
 def _warn(name: str, warnings: Sequence[str]) -> dict[str, str]:

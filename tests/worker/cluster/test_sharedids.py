@@ -1,0 +1,79 @@
+"""Two connectors with one server id at one server are found, wherever else the worker is busy and however many connectors it has."""
+
+import asyncio
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from dblog.cluster.records import Target, TaskId, commit_record, connector_record, target_record, task_record
+from dblog.cluster.stores import ConfigStore
+from dblog.cluster.validation import Validator
+from dblog.kafka.log import LogRecord
+from dblog.rest.api import Checks
+from dblog.rest.connectors import _require_valid
+from starlette.requests import Request
+from support.worker import connector_config
+
+
+class Watched(ConfigStore):
+    """Notes which threads ask for all connectors at once."""
+
+    asking: set[int]
+
+    def __getattribute__(self, name):
+        if name in ("views", "connector_configs"):
+            self.asking.add(threading.get_ident())
+        return super().__getattribute__(name)
+
+
+@pytest.fixture
+def store():
+    """Of a worker with a thousand connectors of ten tasks, each with an id of its own."""
+    taken = []
+    store = Watched("t", lambda _topic, take: taken.append(take), on_change=lambda _record: None)
+    store.asking = set()
+
+    def give(*records):
+        for key, value in records:
+            taken[0](LogRecord(partition=0, offset=0, key=key, value=value, timestamp_ms=0, live=False))
+
+    for number in range(1000):
+        config = connector_config(name=f"c{number}", database_server_id=str(10_000 + number))
+        tasks = [task_record(TaskId(f"c{number}", task), config) for task in range(10)]
+        give(connector_record(f"c{number}", config), *tasks, commit_record(f"c{number}", 10))
+    store.give = give
+    return store
+
+
+def checked(store, **config):
+    """The warnings of a request that posts this configuration."""
+    services = SimpleNamespace(
+        validator=Validator(providers={}, check_database=None), herder=SimpleNamespace(configs=store), checks=Checks()
+    )
+    request = Request({"type": "http", "app": SimpleNamespace(state=SimpleNamespace(services=services))})
+    return asyncio.run(_require_valid(request, services, connector_config(**config)))
+
+
+def test_all_connectors_are_looked_through_in_the_thread_of_the_check(store):
+    (warning,) = checked(store, name="new", database_server_id="10700")
+
+    assert warning.startswith("database.server.id: 10700 is also that of connector c700 on the same server")
+    assert store.asking
+    assert threading.get_ident() not in store.asking
+
+
+def test_neither_the_connector_itself_nor_one_that_is_stopped_nor_another_server_is_meant(store):
+    store.give(target_record("c701", Target.STOPPED))
+
+    assert checked(store, name="c700", database_server_id="10700") == ()
+    assert checked(store, name="new", database_server_id="10701") == ()
+    assert checked(store, name="new", database_server_id="10702", database_hostname="elsewhere") == ()
+
+
+def test_the_store_is_held_for_a_moment_only_while_all_configurations_are_taken_from_it(store):
+    started_s = time.process_time()
+    for _ in range(100):
+        assert len(store.connector_configs()) == 1000
+
+    assert time.process_time() - started_s < 0.1
