@@ -33,6 +33,9 @@ _log = structlog.get_logger("dblog.rest.connectors")
 _PATCH_TRIES = 3
 _WARNINGS_SENT_MAX = 10
 _WARNING_CHARS_MAX = 500
+_WARNING_HEADER_CHARS_MAX = 2048
+"""Proxies take a head of 4 to 8 KB and answer with an error of their own to a longer one."""
+_WARNINGS_LOGGED_MAX = 20
 _CREATE_FIELDS = {"name", "config", "initial_state"}
 
 
@@ -192,12 +195,20 @@ async def _require_valid(request: HttpRequest, found: Services, config: Properti
 
 def _warn(name: str, warnings: Sequence[str]) -> dict[str, str]:
     """Log what is accepted and probably not meant, and the answer's header with it: its body is Connect's, which has no place for it."""
-    for warning in warnings:
+    for warning in warnings[:_WARNINGS_LOGGED_MAX]:
         _log.warning("connector accepted with a doubt", connector=name, reason=warning)
+    if len(warnings) > _WARNINGS_LOGGED_MAX:
+        _log.warning("connector accepted with more doubts", connector=name, more=len(warnings) - _WARNINGS_LOGGED_MAX)
     # ASCII without controls: a header must not be more than one, whatever the configuration's keys are.
     texts = [warning.encode("ascii", "replace").decode()[:_WARNING_CHARS_MAX] for warning in warnings[:_WARNINGS_SENT_MAX]]
     quoted = ["".join(c if c.isprintable() and c not in '"\\' else "'" for c in text) for text in texts]
-    return {"Warning": ", ".join(f'299 dblog "{text}"' for text in quoted)} if quoted else {}
+    header = ""
+    for text in quoted:
+        longer = f'{header}{", " if header else ""}299 dblog "{text}"'
+        if len(longer) > _WARNING_HEADER_CHARS_MAX:
+            break
+        header = longer
+    return {"Warning": header} if header else {}
 
 
 def _named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
