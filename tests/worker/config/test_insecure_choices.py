@@ -66,7 +66,7 @@ def test_the_validate_answer_recommends_the_safer_value_first_and_counts_no_erro
     algorithm = "schema.history.internal.producer.ssl.endpoint.identification.algorithm"
     config = {"database.hostname": "db.example", "driver.allowPublicKeyRetrieval": "true", algorithm: ""}
 
-    answer = config_infos("x", MYSQL_OPTIONS, config, {})
+    answer = config_infos("x", MYSQL_OPTIONS, config, {}, unknown={})
 
     shown = {entry["value"]["name"]: entry["value"] for entry in answer["configs"]}
     assert answer["error_count"] == 0

@@ -1,5 +1,7 @@
 """Keys that nothing reads are named with the key that was meant, and families of keys are left alone."""
 
+import time
+
 import pytest
 from dblog.config.connector import MYSQL_OPTIONS
 from dblog.config.unknown_keys import describe_unknown, misspelt_worker_keys, unknown_keys
@@ -35,6 +37,17 @@ def test_known_keys_aliases_and_the_keys_of_clients_converters_and_transforms_ar
     ]
 
     assert unknown_keys(MYSQL_OPTIONS, [*names, *families, "name", "connector.class", "tasks.max"]) == {}
+
+
+def test_many_unknown_keys_are_named_in_a_moment_the_first_of_them_with_what_is_meant():
+    names = ["databse.include.list", *(f"database.history.producer_key_{number}" for number in range(3000))]
+
+    started_s = time.process_time()
+    unknown = unknown_keys(MYSQL_OPTIONS, names)
+
+    assert time.process_time() - started_s < 0.5
+    assert list(unknown) == names
+    assert unknown["databse.include.list"] == "database.include.list"
 
 
 def test_what_the_worker_adds_for_a_task_is_not_unknown():

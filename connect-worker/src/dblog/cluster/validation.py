@@ -104,13 +104,14 @@ class Validator:
         ):
             for name, texts in refused.items():
                 errors.setdefault(name, []).extend(texts)
-        warnings = [f"{shown_name(name)}: {text}" for name, text in describe_unknown(unknown_keys(plugin.options, properties)).items()]
+        unknown = unknown_keys(plugin.options, properties)
+        warnings = [f"{shown_name(name)}: {text}" for name, text in describe_unknown(unknown).items()]
         if not errors:
             errors, found = self._asked_outside(plugin, Settings(checked.values, resolution.values))
             warnings += found
         hide = hider(resolution, properties, plugin, of_worker=self._hidden)
         errors = {name: [_shortened(hide(text), hide(properties.get(name) or "")) for text in texts] for name, texts in errors.items()}
-        infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, properties, errors)
+        infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, properties, errors, unknown=unknown)
         return Validation(infos, errors, tuple(hide(text) for text in warnings))
 
     def require_valid(self, properties: Properties) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from dblog.config.insecure_choices import InsecureChoice, insecure_choices
 from dblog.config.options import HIDDEN, Kind, Option, Properties, raw_text
 from dblog.config.plugins import CONNECTORS, CONVERTERS, HEADER_CONVERTERS
 from dblog.config.secret_values import secret_keys, shown_name, shown_value
-from dblog.config.unknown_keys import unknown_keys
 
 _CLIENT_OVERRIDES = ("producer.override.", "consumer.override.", "admin.override.")
 
@@ -45,8 +44,15 @@ def definitions(options: tuple[Option, ...]) -> list[dict[str, Any]]:
     return [definition(option, orders[option.name]) for option in options if option.listed]
 
 
-def config_infos(class_name: str, options: tuple[Option, ...], properties: Properties, errors: Mapping[str, list[str]]) -> dict[str, Any]:
-    """The whole answer; ``properties`` are the unresolved ones."""
+def config_infos(
+    class_name: str,
+    options: tuple[Option, ...],
+    properties: Properties,
+    errors: Mapping[str, list[str]],
+    *,
+    unknown: Mapping[str, str | None],
+) -> dict[str, Any]:
+    """The whole answer; ``properties`` are the unresolved ones, ``unknown`` the keys that nobody declares, with the nearest that is."""
     everything = (*FRAMEWORK_OPTIONS, *options)
     orders = orders_in_groups(everything)
     insecure = insecure_choices(options, properties)
@@ -65,7 +71,7 @@ def config_infos(class_name: str, options: tuple[Option, ...], properties: Prope
     # A key that resembles a known one is shown with it; its value is not, for it may be a misspelt password's.
     configs.extend(
         {"definition": None, "value": _value_info(name, HIDDEN, [nearest], [])}
-        for name, nearest in unknown_keys(options, properties).items()
+        for name, nearest in unknown.items()
         if nearest is not None and name not in errors and properties[name] is not None
     )
     configs.extend(

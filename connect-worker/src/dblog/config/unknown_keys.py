@@ -57,11 +57,17 @@ _ADDED_FOR_TASKS = frozenset({"task.class"})
 """What the worker itself adds to the configuration of a task, as Connect does."""
 
 
+_LOOKED_UP_MAX = 100
+
+
 def unknown_keys(options: Iterable[Option], names: Iterable[str]) -> dict[str, str | None]:
-    """Each of the names that neither Connect nor the connector's ``options`` declare, with the nearest known one or None, in order."""
+    """Each of the names that neither Connect nor the connector's ``options`` declare, in order, with the nearest known one, or None.
+
+    It is looked for while there are few: a comparison with all known keys takes more than a millisecond.
+    """
     known = {name for option in (*FRAMEWORK_OPTIONS, *options) for name in (option.name, *option.aliases)}
     unknown = [name for name in names if name not in known and name not in _ADDED_FOR_TASKS and not name.startswith(_FAMILIES)]
-    return {name: nearest_of(name, known) for name in unknown}
+    return {name: nearest_of(name, known) if at < _LOOKED_UP_MAX else None for at, name in enumerate(unknown)}
 
 
 def misspelt_worker_keys(names: Iterable[str]) -> dict[str, str]:
