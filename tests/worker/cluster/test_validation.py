@@ -79,7 +79,11 @@ def test_hosts_that_are_not_allowed_are_refused_before_they_are_asked():  # numb
     assert not asked
 
 
-WORKER_SECRETS = {"sunshine7": "[hidden]", 'quo"ted-sings': "[hidden]", "sings-by-provider": "${file:/s:k}"}
+WORKER_SECRETS = {
+    "sunshine7": "[hidden]",
+    'quo"ted-sings': "[hidden]",
+    "sings-by-provider": "${file:/s:k}",
+}
 
 
 @pytest.mark.parametrize("secret", WORKER_SECRETS)
@@ -95,6 +99,16 @@ def test_an_echo_of_the_request_does_not_show_which_of_its_words_is_a_secret_of_
         return [text.replace(word, "WORD").replace(json.dumps(word)[1:-1], "WORD") for texts in outcome.errors.values() for text in texts]
 
     assert validated(form(secret)) == validated("any-other-word")
+
+
+def test_an_echo_in_which_the_request_is_read_does_not_show_a_secret_of_the_worker_either():
+    validator = Validator(providers={}, hidden={"sings,with,commas": "[hidden]"}, check_database=None)
+
+    (text,) = validator.validate(connector_config(name="a") | {"database.include.list": r"(sings\,with\,commas"}).errors[
+        "database.include.list"
+    ]
+
+    assert "'(sings,with,commas'" in text
 
 
 def test_what_a_database_says_of_the_request_does_not_show_which_of_its_words_is_a_secret_of_the_worker():

@@ -104,15 +104,17 @@ class Validator:
         ):
             for name, texts in refused.items():
                 errors.setdefault(name, []).extend(texts)
+        hide_own = hide = hider(resolution, properties, plugin)
         unknown = unknown_keys(plugin.options, properties)
-        warnings = [f"{shown_name(name)}: {text}" for name, text in describe_unknown(unknown).items()]
+        warnings = [hide_own(f"{shown_name(name)}: {text}") for name, text in describe_unknown(unknown).items()]
         if not errors:
+            # What others answer may quote what the worker logs in with; what is said above quotes the request alone.
+            hide = hider(resolution, properties, plugin, of_worker=self._hidden)
             errors, found = self._asked_outside(plugin, Settings(checked.values, resolution.values))
-            warnings += found
-        hide = hider(resolution, properties, plugin, of_worker=self._hidden)
+            warnings += map(hide, found)
         errors = {name: [_shortened(hide(text), hide(properties.get(name) or "")) for text in texts] for name, texts in errors.items()}
         infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, properties, errors, unknown=unknown)
-        return Validation(infos, errors, tuple(hide(text) for text in warnings))
+        return Validation(infos, errors, tuple(warnings))
 
     def require_valid(self, properties: Properties) -> tuple[str, ...]:
         """Refuse (400) a configuration with errors, in Connect's words; the warnings of one without."""
