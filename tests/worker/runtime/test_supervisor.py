@@ -13,10 +13,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import Batch, Headers, OffsetMap, Segment
@@ -524,3 +525,12 @@ def test_a_level_that_is_set_at_the_worker_reaches_a_running_task(world: World) 
     world.say(type="level", logger="dblog.runtime.sender", level="DEBUG")
 
     until(lambda: TABLE.own().get("dblog.runtime.sender") == "DEBUG")
+
+
+def test_brokers_that_restart_are_away_and_not_said_to_want_a_login() -> None:
+    closed = "b:9092/1: Disconnected: connection closed by peer (after 3207ms in state UP)"
+    task = SimpleNamespace(_brokers_away=None)
+
+    Supervisor._on_kafka_error(cast("Supervisor", task), KafkaError(KafkaError._TRANSPORT, closed))
+
+    assert task._brokers_away == closed
