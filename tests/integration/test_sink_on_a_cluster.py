@@ -106,6 +106,8 @@ class Job:
                     "target.path": lake,
                     "trigger.once": True,
                     "rewrite.rows.max": 0,
+                    "storage.shared.mount": True,
+                    "storage.single.driver": True,
                 }
             )
         )
@@ -130,7 +132,7 @@ class Job:
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYSPARK_GATEWAY_PORT")}
         environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(self.folder / "local")}
         ended = subprocess.run(line, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=WAIT_S, check=False)
-        assert ended.returncode == 0, ended.stderr[-6000:]
+        assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-6000:]
         return ended.stderr
 
     def rows(self, lake: Path) -> list[tuple[int, str]]:
