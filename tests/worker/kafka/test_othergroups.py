@@ -22,7 +22,8 @@ def listed(name, *, topic=TOPIC, members=1, balances=False):
     found.id = name
     for _ in range(members):
         member = GroupMember()
-        member.assignment = b""
+        # Version, no topics, no user data: a standby's, told also while its group balances itself.
+        member.assignment = b"\0\1\0\0\0\0\0\0\0\0"
         # Version, one topic, no user data.
         member.metadata = b"" if balances else b"\0\1\0\0\0\1" + len(topic).to_bytes(2, "big") + topic.encode() + b"\0\0\0\0"
         found.members.append(member)

@@ -7,10 +7,14 @@ brokers allow by default.
 import json
 import os
 import signal
+import threading
 import time
 
 import httpx
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from dblog.kafka.group import Membership
+from dblog.kafka.othergroups import OtherGroups
 from stack import Kafka
 from support.servers import started
 from support.worker import Worker, alive, until
@@ -271,6 +275,38 @@ def test_a_rolling_restart_does_not_let_a_waiting_group_lead_and_locks_no_new_wo
                 assert "this worker runs the connectors" not in other.log.read_text()
                 assert health(two)[:2] == (200, "healthy")
                 assert len(starts(echo)) == 2
+
+
+@pytest.mark.filterwarnings("ignore:list_groups")  # what replaces it asks coordinators: see kafka/othergroups.py
+def test_in_no_moment_between_two_leaders_of_a_group_has_it_gone_for_a_worker_that_waits(kafka, group):
+    settings = {"bootstrap.servers": kafka.bootstrap}
+    admin = AdminClient(settings)
+    admin.create_topics([NewTopic(group, 1, 1)])[group].result(30)
+
+    def member(url):
+        return Membership(group=group, topic=group, url=url, consumer_settings=settings, silence_s=6.0, heartbeat_s=2.0, rebalance_s=60.0)
+
+    def start(made):
+        made.start(on_change=lambda: None, on_lease=lambda _until_s: None, on_revoked=lambda: None)
+
+    one, two = member("http://one"), member("http://two")
+    waits = OtherGroups(group=f"{group}-other", topic=group, admin_settings=settings, consumer_settings=settings)
+    ends = threading.Thread(target=one.close)
+    try:
+        start(one)
+        until(lambda: one.standing.leads)
+        start(two)
+        until(lambda: two.standing.leader == "http://one")
+
+        ends.start()
+        seen = []
+        until(lambda: seen.append(waits.before_joining()) or two.standing.leads, limit_s=15)
+    finally:
+        one.close()
+        two.close()
+
+    assert None not in seen
+    assert {found.url for found in seen} >= {""}, "it was looked at between the two"
 
 
 def test_a_leader_that_was_silent_for_longer_than_its_session_waits_for_the_group_that_leads_meanwhile(kafka, own_folder, group, echo):

@@ -115,11 +115,11 @@ class OtherGroups:
         return claim if claim is not None and claim.incarnation else None
 
     def _may_be_on_topic(self, found: GroupMetadata) -> bool:
-        """While a group balances itself, its members' topics are not told."""
-        told = [bytes(text or b"") for member in found.members for text in (member.metadata, member.assignment)]
+        """While a group balances itself, the topics that its members subscribe to are not told, and a standby's assignment has none."""
+        subscribed = [bytes(member.metadata or b"") for member in found.members]
         name = self.topic.encode()
-        # In both texts of a classic consumer a topic is a length and its name.
-        return bool(found.members) and (not any(told) or any(len(name).to_bytes(2, "big") + name in text for text in told))
+        # A classic consumer's subscription has a topic as its length and its name.
+        return any(not topics or len(name).to_bytes(2, "big") + name in topics for topics in subscribed)
 
     def _committed(self, group: str) -> Claim | None:
         reader = Consumer({**self.consumer_settings, "group.id": group, "enable.auto.commit": "false", "log_level": "2"})
