@@ -44,7 +44,7 @@ def test_the_last_row_of_each_key_is_the_one_that_sorting_finds(spark: SparkSess
             settings={"merge.broadcast.rows.max": broadcast_max},
         )
 
-        found, cached = mirror._latest(frame, work)  # type: ignore[arg-type]
+        found, cached = mirror._of_each_key(frame, work)  # type: ignore[arg-type]
 
         names = sorted(frame.columns)
         assert sorted(map(repr, found.select(*names).collect())) == sorted(map(repr, latest(frame, KEYS).select(*names).collect()))

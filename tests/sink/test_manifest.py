@@ -449,6 +449,44 @@ def test_a_table_that_rested_for_long_is_read_in_every_cut_that_is_kept_once_it_
     ]
 
 
+def test_a_table_that_somebody_restored_while_the_job_was_away_is_not_complete_in_a_cut(sink: Sink, registry: RegistryServer) -> None:
+    source = Source(registry)
+    source.opened()
+    sink.settings |= source.settings
+    sink.land(*source.records)
+    assert cut(sink)
+    sink.restarted()
+    # To the version in which it was made, without any row.
+    sink.spark.sql(f"RESTORE TABLE delta.`{sink.path(source.left)}` TO VERSION AS OF 0")
+    assert not cut(sink), "nothing is new"
+    cutter = sink.merger.cut.__self__  # type: ignore[union-attr]
+    cutter._now_s = lambda: time.time() + 25 * 3600.0
+
+    assert cut(sink)
+
+    entries = published(sink)[0].tables
+    assert (entries["bank.left"].complete, entries["bank.right"].complete) == (False, True)
+    assert "restored" in (entries["bank.left"].reason or "")
+
+
+def test_what_a_table_that_rests_is_committed_to_is_looked_at(sink: Sink, registry: RegistryServer) -> None:
+    """Else its log would begin, one day, behind the version that was looked at last, and nobody could tell what was lost."""
+    source = Source(registry)
+    source.opened()
+    sink.settings |= source.settings
+    sink.land(*source.records)
+    assert cut(sink)
+    marks = sink.writer.marks
+    before = {topic: marks.state.versions[topic][1] for topic in (source.left.topic, source.right.topic)}
+    cutter = sink.merger.cut.__self__  # type: ignore[union-attr]
+    for days in (1, 2):
+        now_s = time.time() + days * 25 * 3600.0
+        cutter._now_s = lambda now_s=now_s: now_s
+        assert cut(sink)
+
+    assert all(marks.state.versions[topic][1] > version for topic, version in before.items())
+
+
 def test_a_cut_is_published_again_before_its_versions_are_too_old_where_the_source_rests(sink: Sink, registry: RegistryServer) -> None:
     source = Source(registry)
     source.opened()

@@ -568,6 +568,18 @@ class Applier:
         self._looked[topic] = (target.id, looked)
         return restored
 
+    def seen(self, topic: str, known: LogMarks) -> tuple[str, int] | None:
+        """As ``looked``; None where there is no table."""
+        with self._pool.borrow() as session:
+            opened = self.found(topic, session)
+            return None if opened is None else self.looked(topic, opened.target, known, session)
+
+    def looked(self, topic: str, target: Target, known: LogMarks, session: SparkSession) -> tuple[str, int]:
+        """The topic's table and up to which version its history was looked at, now; DefiniteError if a RESTORE took rows of the sink away."""
+        if self._restored(target, topic, known, session, replayed=False):
+            self._open.pop(topic, None)
+        return self._looked[topic]
+
     def _promised(self, target: Target, session: SparkSession) -> None:
         """What the manifest's newest cut names is about to be an old version: it can be read all the same."""
         if self._settings.cuts:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import reduce
 
 from pyspark import StorageLevel
@@ -119,6 +120,17 @@ class BatchWriter:
     def paths(self) -> dict[str, str]:
         """Every Delta table that the job writes, by its name (``config.Settings.paths``)."""
         return self._settings.paths(self._marks.state.targets)
+
+    def look(self) -> None:
+        """Note up to where every table's history was looked at; what is wrong with one is told in its turn."""
+        noted = {}
+        for topic in self._marks.state.targets:
+            with suppress(DefiniteError):
+                looked = self._applier.seen(topic, self._marks.log_marks(topic))
+                if looked is not None:
+                    noted[topic] = list(looked)
+        if noted:
+            self._marks.say({"versions": noted}, "marked", at_once=True)
 
     def close(self, *, wait_s: float = _STOP_WAIT_S) -> None:
         """End the threads, a merge that runs after ``wait_s`` at the latest; what has landed stays for the next start."""

@@ -475,6 +475,8 @@ class _Runner:
             merge_only=merge_only,
             history=partial(source.so_far, settings),
         )
+        if fence is not None and fence.claims:  # a commit in every table that is known, also in those that rest
+            self._writer.look()
         published = Manifest(another(session), settings.state_path, keep_h=settings["manifest.keep.h"])
         self._upkeep = Upkeep(
             another(session),

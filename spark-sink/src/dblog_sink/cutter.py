@@ -705,6 +705,15 @@ class Cutter:
                 if opened is None:
                     continue
                 target = opened.target
+                # Before a commit of ours, that of a table which rests among them: else the log ends one day between the last look and the next.
+                try:
+                    looked = self._applier.looked(topic, target, self._marks.log_marks(topic), self._session)
+                except DefiniteError as e:
+                    log.warning("%s", e)
+                    if known is not None and self._readable(topic, known):
+                        found[name] = replace(known, complete=False, reason="somebody restored an older version of the table")
+                    continue
+                self._marks.say({"versions": {topic: list(looked)}}, "marked", at_once=False)
                 keep_h: float = self._settings["manifest.keep.h"]
                 targets.kept(self._session, target.path, keep_h=keep_h, now_s=self._now_s(), refresh=True)
                 self._kept_tables.add(topic)

@@ -73,6 +73,11 @@ class Fence:
         """Why this sink may commit no more, None while it may."""
         return self._lost or self._unheld()
 
+    @property
+    def claims(self) -> bool:
+        """Whether a former sink may still be at work, so that each table gets this one's token."""
+        return self._claims
+
     def take(self, *, alone: bool) -> None:
         """Take the next token. ``alone``: nobody else can be at work, so no table needs to be claimed."""
         made(self._session, self._control)

@@ -21,40 +21,41 @@ _DELTA = "org.apache.spark.sql.delta"
 NEEDED: Mapping[str, tuple[str, ...]] = {
     f"{_DELTA}.DeltaLog": (
         "forTable(SparkSession,String)",
+        "startTransaction()",
+        "dataPath()",
+        "logPath()",
+        "store()",
+        "newDeltaHadoopConf()",
         "unsafeVolatileSnapshot()",
         "update(boolean,Option,Option)",
         "createDataFrame(SnapshotDescriptor,Seq,boolean,Option)",
     ),
-    f"{_DELTA}.Snapshot": ("version()", "transactions()", "metadata()", "filesForScan(Seq,boolean)"),
+    f"{_DELTA}.Snapshot": ("version()", "timestamp()", "transactions()", "metadata()", "filesForScan(Seq,boolean)"),
+    f"{_DELTA}.OptimisticTransaction": ("metadata()", "snapshot()", "deltaLog()", "commit(Seq,Operation)"),
+    f"{_DELTA}.DeltaHistoryManager": ("getCommitInfoOpt(LogStore,Path,Configuration)",),
     f"{_DELTA}.stats.DeltaScan": ("files()",),
-    f"{_DELTA}.actions.Metadata": ("id()",),
+    f"{_DELTA}.actions.Metadata": ("id()", "configuration()"),
     f"{_DELTA}.TransactionExecutionObserver$": (
         "threadObserver()",
         "org$apache$spark$sql$delta$ThreadStorageExecutionObserver$_setter_$threadObserver_$eq(ThreadLocal)",
     ),
     "org.apache.spark.sql.catalyst.optimizer.ConstantFolding": ("apply(LogicalPlan)",),
-    "org.apache.spark.api.python.PythonUtils": ("toSeq(List)",),
+    "org.apache.spark.api.python.PythonUtils": ("toSeq(List)", "toScalaMap(Map)"),
 }
 """What ``merge.written``, ``target``, ``skipping`` and ``fence`` call, by class."""
 
 UPSERT: Mapping[str, tuple[str, ...]] = {
-    f"{_DELTA}.DeltaLog": ("startTransaction()", "dataPath()"),
     f"{_DELTA}.Snapshot": ("checksumOpt()",),
     f"{_DELTA}.VersionChecksum": ("numFiles()",),
     f"{_DELTA}.OptimisticTransaction": (
         "txnVersion(String)",
         "protocol()",
-        "metadata()",
-        "snapshot()",
-        "deltaLog()",
         "filterFiles(Seq,boolean)",
         "writeFiles(Dataset)",
         "registerSQLMetrics(SparkSession,Map)",
-        "commit(Seq,Operation)",
     ),
     f"{_DELTA}.actions.Protocol": ("readerAndWriterFeatureNames()",),
-    f"{_DELTA}.actions.Metadata": ("configuration()",),
-    f"{_DELTA}.actions.AddFile": ("numPhysicalRecords()",),
+    f"{_DELTA}.actions.AddFile": ("numPhysicalRecords()", "stats()", "absolutePath(DeltaLog)"),
     f"{_DELTA}.actions.SetTransaction": ("SetTransaction(String,long,Option)",),
     f"{_DELTA}.DeltaOperations$Merge$": ("apply(Option,Seq,Seq,Seq)",),
     f"{_DELTA}.commands.DMLWithDeletionVectorsHelper": (
@@ -69,7 +70,6 @@ UPSERT: Mapping[str, tuple[str, ...]] = {
     "org.apache.spark.sql.catalyst.expressions.Literal": ("TrueLiteral()",),
     "org.apache.spark.sql.classic.SparkSession": ("getActiveSession()", "setActiveSession(SparkSession)", "clearActiveSession()"),
     "org.apache.spark.sql.execution.metric.SQLMetrics": ("createMetric(SparkContext,String)",),
-    "org.apache.spark.api.python.PythonUtils": ("toScalaMap(Map)",),
 }
 """What ``upsert`` calls besides."""
 

@@ -88,6 +88,8 @@ class Target:
     """Since the last compaction."""
     growing: bool = True
     """Whether its last batch held nothing but new rows: then the next one is written as it is decoded (``modes/straight.py``)."""
+    declined: int = 0
+    """Batches for which that is not tried, after one that was written so in vain."""
     repeats: bool = False
     """Whether the last large batch had a key more than once: of the next one it is not asked first whether it has none."""
 

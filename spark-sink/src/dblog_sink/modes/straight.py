@@ -18,6 +18,7 @@ from dblog_sink.tombstones import Tombstones
 from dblog_sink.types import quote
 from dblog_sink.upsert import added
 
+_PAUSE_BATCHES = 20
 _OTHERS, _NEWEST = "others", "newest"
 
 
@@ -26,6 +27,9 @@ def straight(work: Work, tombstones: Tombstones, applied: Applied) -> bool:
     target = work.target
     plain = target.soft is None and not work.decoding.keys_of_value and not work.merge_only and not work.nulls
     if work.records < MANY_ROWS or work.replayed or not plain or not target.growing:
+        return False
+    if target.declined:
+        target.declined -= 1
         return False
     rows = decoded(work.raw, work.decoding)
     keys = rows.select(*(quote(name) for name in target.key_names))
@@ -46,7 +50,8 @@ def straight(work: Work, tombstones: Tombstones, applied: Applied) -> bool:
         wanted=lambda first: seen.get[_OTHERS] == 0 and tombstones.none_behind(first),
         txn=work.txn.rows,
     )
-    if written is None:
+    if written is None:  # keys that lie among those of the table, such as random ones, will do so again
+        target.declined = _PAUSE_BATCHES
         return False
     work.reached("appended")
     applied.upserts = applied.appended = written
