@@ -52,6 +52,22 @@ def elsewhere(folder: Path, clock: Clock) -> Lease:
     return held
 
 
+def test_a_lease_that_is_absent_for_a_moment_does_not_mean_that_nobody_is_at_work(tmp_path: Path) -> None:
+    """As where a store's client deletes the file before it puts the new one there."""
+    clock = Clock()
+    elsewhere(tmp_path, clock)
+
+    def sleep(pause_s: float) -> None:
+        clock.sleep(pause_s)
+        (tmp_path / FILE).unlink(missing_ok=True)
+
+    taker = lease(tmp_path, clock)
+    try:
+        assert not taker.take(sleep=sleep)
+    finally:
+        taker.give_back()
+
+
 def test_the_second_sink_refuses_and_says_who_runs(tmp_path: Path) -> None:
     clock = Clock()
     first, second = lease(tmp_path, clock), lease(tmp_path, clock)

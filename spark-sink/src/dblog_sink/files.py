@@ -21,8 +21,9 @@ _IF_NONE_IS_THERE = "fs.option.create.conditional.overwrite"
 _DEFAULT_FS = frozenset({"spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name"})
 _CONFIGURED_BY = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR", "SPARK_HOME", "PYSPARK_GATEWAY_PORT")
 """Environment variables behind which there may be a default file system; the last one is spark-submit's."""
-_WHOLE_ON_CLOSE = frozenset({"s3", "s3a", "s3n", "gs"})
-"""Stores in which a file is there, or another, when it was written to its end; a rename is a copy there."""
+_RENAMED_WHOLE = frozenset({"hdfs", "viewfs", "file"})
+"""Where a rename puts one file in the place of another at once. Elsewhere Hadoop's clients delete the old one first, or copy (AbstractFileSystem, of which HDFS
+alone overrides it), and a file is there when it was written to its end."""
 
 
 class Folder(Protocol):
@@ -154,7 +155,7 @@ class HadoopFolder:
         return True
 
     def replace(self, name: str, text: str) -> None:
-        if self._scheme in _WHOLE_ON_CLOSE:
+        if self._scheme not in _RENAMED_WHOLE:
             self._write(name, text, overwrite=True)
             return
         # Created with overwrite, HDFS cuts the file to nothing first: a kill before the end would leave it so.

@@ -112,7 +112,7 @@ class Lease:
         return self._lost
 
     def take(self, *, wait_max_s: float = 20.0, sleep: Callable[[float], None] = time.sleep) -> bool:
-        """Take the lease; whether there was none, so that nobody else can be at work. DefiniteError if another sink runs.
+        """Take the lease; whether there was none from the first look on, so that nobody else can be at work. DefiniteError if another sink runs.
 
         One that is renewed meanwhile gets ``wait_max_s`` to end: a sink that was asked to stop takes a moment.
         """
@@ -120,11 +120,11 @@ class Lease:
         free = self._write(lambda text: self._folder.create(FILE, text))
         seen: str | None = None
         seen_s, renewals = began_s, -1
+        alone = free
         while not free:
             text = self._folder.read(FILE)
             if text is None and self._write(lambda text: self._folder.create(FILE, text)):
-                free = True
-                break
+                break  # given back, or absent for the moment in which a store replaces it: a sink may be at work
             if text != seen:
                 seen, seen_s, renewals = text, self._now_s(), renewals + 1
             holder = _holder(text)
@@ -146,7 +146,7 @@ class Lease:
                 sleep(0.5)
         self._thread = threading.Thread(target=self._renew, name="dblog-lease", daemon=True)
         self._thread.start()
-        return free and self._folder.exclusive
+        return alone and self._folder.exclusive
 
     def give_back(self) -> None:
         """The sink stops; it commits nothing any more."""
