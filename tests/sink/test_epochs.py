@@ -72,6 +72,18 @@ def test_a_transaction_that_was_never_seen_is_of_another_log_whatever_the_clocks
     assert line.runs[-1] == (20, 1)
 
 
+@pytest.mark.parametrize("gtids", [True, False])
+def test_a_snapshot_that_was_asked_for_while_the_log_was_read_is_no_log_of_its_own(gtids: bool) -> None:
+    """Its rows stand where the server is; then the log goes on where reading was paused, with changes that nobody has seen."""
+    line = Line()
+    one, two = (f"{A}:{number}" if gtids else None for number in (7, 8))
+    read, rest = sights((9, 10, 5, 1, one)), sights((9, 20, 6, 1, two), start=3)
+    rows = [Sight(offset=n, place=(9, 50 << 23), ts_ms=9000, dumped=True) for n in (1, 2)]
+
+    assert followed(line, [*read, *rows, *rest]) == []
+    assert (line.runs, line.logs[-1].last) == ([], (9, 20 << 23))
+
+
 def test_numbers_of_mariadb_tell_the_same() -> None:
     line = Line()
 

@@ -48,7 +48,8 @@ class Stretch:
     first_offset: int
     last_offset: int
     first: tuple[int, int]
-    last: tuple[int, int]
+    last: tuple[int, int] | None
+    """The highest place of a change; None: there are only rows of a first snapshot."""
     falls: int
     ts_min_ms: int | None
     """Of changes; None: there are only rows of a first snapshot."""
@@ -124,7 +125,7 @@ def went_on(line: Line, stretch: Stretch, *, epoch: int = 0) -> bool:
         return False
     followed(line, [Sight(offset=stretch.first_offset, place=stretch.first, ts_ms=0, dumped=True)], epoch=epoch)
     line.offset, now = stretch.last_offset, line.logs[-1]
-    now.last = stretch.last
+    now.last = stretch.last or now.last
     now.ts_ms = max(now.ts_ms, stretch.ts_max_ms or 0)
     now.servers += sorted(stretch.servers.difference(now.servers))
     now.gtid = stretch.gtid
@@ -160,13 +161,13 @@ def _met(line: Line, one: Sight, epoch: int) -> Begun | None:
         same_transaction = one.place >= now.last and one.gtid is not None and one.gtid == now.gtid
         if not same_transaction:
             log = next((log for log in line.logs[:-1] if one.ts_ms <= log.ts_ms), now)
-    if log is line.logs[-1]:
+    # A snapshot that was asked for while the log was read stands where the server is, and reading goes on where it was: it is no place of a change.
+    if log is line.logs[-1] and not one.dumped:
         log.last = max(log.last, one.place)
-        if not one.dumped:
-            log.ts_ms = max(log.ts_ms, one.ts_ms)
-            log.gtid = one.gtid
-            if one.server and one.server not in log.servers:
-                log.servers.append(one.server)
+        log.ts_ms = max(log.ts_ms, one.ts_ms)
+        log.gtid = one.gtid
+        if one.server and one.server not in log.servers:
+            log.servers.append(one.server)
     if number is not None:
         line.gtids[number[0]] = max(number[1], line.gtids.get(number[0], -1))
     if log.epoch != (line.runs[-1][1] if line.runs else 0):
