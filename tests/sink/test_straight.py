@@ -85,6 +85,10 @@ def test_rows_older_than_what_the_table_has_do_not_replace_it(sink: Sink, regist
     assert ways == [200, None]
     assert {row["id"]: row["v"] for row in sink.rows(table)} == dict.fromkeys(range(200), "new") | dict.fromkeys(range(200, 300), "old")
 
+    sink.batch(*rows(table, range(1000, 1100), op="c", at=5000))
+    assert ways == [200, None], "what was in vain is not tried again at once"
+    assert len(sink.rows(table)) == 400
+
 
 def test_rows_of_before_a_delete_stay_away(sink: Sink, registry: RegistryServer, ways: list[int | None]) -> None:
     table = items(registry)
