@@ -1,7 +1,8 @@
 """The property test with real kills: SIGKILL of Python and JVM at random steps between commits, again and again, then compared with the model.
 
-``make sink-campaign RUNS=20 SEED=7``, or one seed in CI (test_kills.py). Each run is a series of child processes over one folder: a child writes
-the batches that are left, as a query goes on from its checkpoint, until it kills itself at a step that the seed chose, or is done.
+``make sink-campaign RUNS=20 SEED=7``; the tests kill within one process (test_properties.py, test_chaos_sink.py), and every program of the whole flow (e2e).
+Each run is a series of child processes over one folder: a child writes the batches that are left, as a query goes on from its checkpoint, until it kills
+itself at a step that the seed chose, or is done.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from sink.feed import MODES, Feed, Trial
 from sink.harness import Record, Sink
 from support.registry_server import RegistryServer
 
-UNIVERSES = 80
-BATCHES = 3
+UNIVERSES = 60
+BATCHES = 2
 LAND_EVERYTHING = {"trigger.interval.s": "0", "merge.rows.min": "1000000"}
 MERGE_ALWAYS = {"rewrite.rows.max": "0"}
 KILLS = {
