@@ -243,8 +243,12 @@ class Run:
             self._strange(sink, course, what)
             return
         self._ended(sink)
+        assert self._fence is not None
+        self._fence.remove()
         if what == "lose marks":
             sink.lose("marks")
+        self._fence = self._new_fence(alone=True)
+        self._fence.install()
         self.done.append(what)
 
     def _strange(self, sink: Sink, course: Course, what: str) -> None:
