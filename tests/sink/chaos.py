@@ -156,30 +156,28 @@ class Run:
         return any(what in STRANGERS and not STRANGERS[what].healed for what in self.done)
 
     def _write(self, sink: Sink, number: int, batch: list[Record], *, drained: bool) -> None:
-        """Write a batch until it is written, as a query begins it again after whatever ended it."""
-        for _ in range(_ATTEMPTS_MAX):
-            try:
-                sink.writer(sink.frame(batch), number)
-                if drained:
-                    sink.merger.drain()
-            except Kill:
-                sink.killed()
-            except Exception as e:
-                if self._heir is None or "another sink has taken" not in str(e):
-                    raise
-            else:
-                if self._heir is None:
-                    return
-            self._succeeded(sink)
-        msg = f"batch {number} was not written in {_ATTEMPTS_MAX} attempts"
-        raise AssertionError(msg)
+        """Write a batch, as a query begins it again after whatever ended it."""
+
+        def attempt() -> None:
+            sink.writer(sink.frame(batch), number)
+            if drained:
+                sink.merger.drain()
+
+        self._surely(sink, attempt, f"batch {number} was not written")
 
     def _merge(self, sink: Sink) -> None:
+        def attempt() -> None:
+            self._ended(sink)
+            sink.writer  # noqa: B018
+            sink.merger.drain()
+
+        self._surely(sink, attempt, "what had landed was not merged")
+
+    def _surely(self, sink: Sink, attempt: Callable[[], None], otherwise: str) -> None:
+        """Again until nobody is killed, and by the other sink where one has taken over."""
         for _ in range(_ATTEMPTS_MAX):
             try:
-                self._ended(sink)
-                sink.writer  # noqa: B018
-                sink.merger.drain()
+                attempt()
             except Kill:
                 sink.killed()
             except Exception as e:
@@ -189,7 +187,8 @@ class Run:
                 if self._heir is None:
                     return
             self._succeeded(sink)
-        raise AssertionError("what had landed was not merged")
+        msg = f"seed {self.plan.seed}: {otherwise} in {_ATTEMPTS_MAX} attempts"
+        raise AssertionError(msg)
 
     def _new_fence(self, *, alone: bool) -> Fence:
         clock = itertools.count(step=10.0)  # each look at the control table is a real one
