@@ -35,7 +35,7 @@ UNAVAILABLE = "_dblog_unavailable"
 PARTITION, RESENT, OWN = "_dblog_partition", "_dblog_resent", "_dblog_own"
 """Of append mode and replays: where a record came from, that it was applied before, and that its position is no other record's."""
 NULL = "n"
-"""The operation of a null value that stands for a delete which may not be there any more."""
+"""The operation of a null value that stands for a delete which may not be there any more; its time is Kafka's."""
 OPS = ("c", "r", "u", "d", "t")
 """Operations that are applied; ``m`` (a logical message of PostgreSQL) never stands in a table's topic."""
 
@@ -94,6 +94,7 @@ def decoded(raw: DataFrame, decoding: Decoding) -> DataFrame:
     structs = raw.select(
         "partition",
         "offset",
+        *(["timestamp"] if decoding.nulls else []),
         "key_head",
         "value_head",
         *(
@@ -164,6 +165,8 @@ def _projection(decoding: Decoding, values: Mapping[bytes, str], keys: Mapping[b
         seq2 = by_head("value_head", [(frame, pair[1]) for frame, pair in positions], t.LongType())
     ages = [(frame, _age(v, envelope)) for frame, v, envelope in envelopes]
     age = by_head("value_head", [(frame, sql) for frame, sql in ages if sql is not None], t.LongType())
+    if decoding.nulls:
+        age = f"IF(value_head IS NULL, unix_millis(timestamp), {age})"
     bad = _bad(decoding, envelopes, op=op, position=(seq1, seq2), key_sql=key_sql)
     selected += [
         f"{seq1} AS {SEQ1}",
@@ -176,7 +179,7 @@ def _projection(decoding: Decoding, values: Mapping[bytes, str], keys: Mapping[b
                 f"{_resent(decoding, envelopes, op=op, position=(seq1, seq2))} AS {RESENT}",
                 f"coalesce({by_head('value_head', [(frame, _own(v, e)) for frame, v, e in envelopes], t.BooleanType())}, false) AS {OWN}",
             ]
-            if decoding.images or decoding.placed or decoding.unavailable
+            if decoding.images or decoding.placed or decoding.unavailable or decoding.nulls
             else []
         ),
         *([f"{_unavailable(decoding, envelopes, op)} AS {UNAVAILABLE}"] if decoding.unavailable else []),

@@ -20,13 +20,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
 from dblog_sink import evolve
-from dblog_sink.decode import SEQ1, SEQ2, TS_MS, Columns
+from dblog_sink.decode import OFFSET, PARTITION, SEQ1, SEQ2, TS_MS, Columns
 from dblog_sink.merge import Txn, append, not_older
 from dblog_sink.session import fitted
 from dblog_sink.skipping import unwritten
 from dblog_sink.types import quote
 
 AT = "_dblog_at"
+NULL_AT = "_dblog_null_at"
+"""Of a delete that only a null value told of: the null's partition and offset. With its time, which is Kafka's, it is known again."""
 Position = tuple[int, int]
 
 
@@ -50,8 +52,9 @@ class Tombstones:
         """Note the positions of deletes; ``last`` is the highest of them."""
         self._ensure(session)
         (now,) = unwritten([round(time.time() * 1e6)], F.col(SEQ1))
-        rows = deletes.select(*(quote(name) for name, _ in self.keys), SEQ1, SEQ2, TS_MS, F.timestamp_micros(now).alias(AT))
-        append(rows.coalesce(1), self.path, [*(name for name, _ in self.keys), SEQ1, SEQ2, TS_MS, AT], txn)
+        null_at = F.col(NULL_AT) if NULL_AT in deletes.columns else F.lit(None).cast("string").alias(NULL_AT)
+        rows = deletes.select(*(quote(name) for name, _ in self.keys), SEQ1, SEQ2, TS_MS, F.timestamp_micros(now).alias(AT), null_at)
+        append(rows.coalesce(1), self.path, [*(name for name, _ in self.keys), SEQ1, SEQ2, TS_MS, AT, NULL_AT], txn)
         self.last = last if self.last is None else max(self.last, last)
 
     def write_floor(self, session: SparkSession, position: Position, txn: Txn, *, ts_ms: int | None = None) -> None:
@@ -101,6 +104,16 @@ class Tombstones:
         found = found.where((F.col(SEQ1) > first[0]) | ((F.col(SEQ1) == first[0]) & (F.col(SEQ2) >= first[1])))
         return found.where(F.col(quote(self.keys[0][0])).isNotNull()).select(*(quote(name) for name, _ in self.keys), SEQ1, SEQ2, TS_MS)
 
+    def of_nulls(self, session: SparkSession, nulls: DataFrame) -> DataFrame:
+        """``nulls`` (key columns, ``OFFSET``, ``PARTITION``, ``TS_MS``) with the position that each was given when it was met before, NULL for news."""
+        names = [quote(name) for name, _ in self.keys]
+        null_at = F.concat_ws(":", PARTITION, OFFSET).alias(NULL_AT)
+        asked = nulls.select("*", null_at)
+        if not self.exists:
+            return asked.withColumns({SEQ1: F.lit(None).cast("long"), SEQ2: F.lit(None).cast("long")})
+        found = session.read.format("delta").load(self.path).where(F.col(NULL_AT).isNotNull()).select(*names, SEQ1, SEQ2, TS_MS, NULL_AT)
+        return asked.join(found.distinct(), [*(name for name, _ in self.keys), TS_MS, NULL_AT], "left")
+
     def evolved(self, session: SparkSession, table: str, keys: Columns) -> None:
         """Follow a key column whose type grew."""
         if self.exists:
@@ -127,7 +140,14 @@ class Tombstones:
     def _ensure(self, session: SparkSession) -> None:
         if self.exists:
             return
-        fields = [*self.keys, (SEQ1, t.LongType()), (SEQ2, t.LongType()), (TS_MS, t.LongType()), (AT, t.TimestampType())]
+        fields = [
+            *self.keys,
+            (SEQ1, t.LongType()),
+            (SEQ2, t.LongType()),
+            (TS_MS, t.LongType()),
+            (AT, t.TimestampType()),
+            (NULL_AT, t.StringType()),
+        ]
         builder = DeltaTable.createIfNotExists(session).location(self.path)
         builder = builder.addColumns(t.StructType([t.StructField(name, kind) for name, kind in fields])).property(
             "delta.checkpointInterval", "50"
@@ -142,8 +162,9 @@ def opened(session: SparkSession, *, path: str, keys: Columns) -> Tombstones:
     if not DeltaTable.isDeltaTable(session, path):
         return Tombstones(path=path, keys=keys, exists=False)
     table = session.read.format("delta").load(path)
-    if TS_MS not in table.columns:  # made by an earlier version of the sink
-        session.sql(f"ALTER TABLE delta.{quote(path)} ADD COLUMNS ({TS_MS} BIGINT)")
+    lacking = [f"{name} {kind}" for name, kind in ((TS_MS, "BIGINT"), (NULL_AT, "STRING")) if name not in table.columns]
+    if lacking:  # made by an earlier version of the sink
+        session.sql(f"ALTER TABLE delta.{quote(path)} ADD COLUMNS ({', '.join(lacking)})")
         table = session.read.format("delta").load(path)
     # As they are: an attempt may have been cut short between widening the table's key and the sidecar's (evolved).
     held = {field.name: field.dataType for field in table.schema.fields}

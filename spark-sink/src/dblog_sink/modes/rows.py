@@ -15,6 +15,7 @@ from dblog_sink.errors import ParkError
 from dblog_sink.merge import KeyRange, bounded
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.target import CURRENT, HISTORY
+from dblog_sink.tombstones import NULL_AT
 from dblog_sink.types import quote
 
 _BROADCAST_BYTES_MAX = 768 << 20
@@ -60,17 +61,18 @@ def deletes(rows: DataFrame, work: Work) -> DataFrame:
     A null says that everything of its key that stands before it in the topic is gone, and carries no position. Its delete lies behind all of that in the
     source's log, so it takes the position of the latest of it: the rows before it in the batch, and the row that the table has. In a mirror that is enough,
     for of one position the later one in the topic wins; and where a topic is read a second time, the record that brought the row back is not older. In a
-    history it is the position after, or the version would be replaced. Where the table's row is of a record behind the null, the null is past.
+    history it is the position after, or the version would be replaced. Where the table's row is of a record behind the null, the null is past: one that
+    was met before has the position that it was given then, whatever came since.
     """
-    if not work.nulls:
+    if not work.nulls or work.tombstones is None:
         return rows
     target = work.target
     names = [quote(name) for name in target.key_names]
     null = (F.col(OP) == NULL) & F.col(BAD).isNull()
     at = F.struct(SEQ1, SEQ2)
     events = rows.where(F.col(BAD).isNull() & (F.col(OP) != "t")).select(*names, OP, OFFSET, SEQ1, SEQ2)
-    asked = rows.where(null).groupBy(*names).agg(F.max(OFFSET).alias("_null"))
-    row, before, after = F.col(OP) != NULL, F.col(OFFSET) < F.col("_null"), F.col(OFFSET) > F.col("_null")
+    asked = rows.where(null).groupBy(*names).agg(F.max(F.struct(OFFSET, PARTITION, TS_MS)).alias("_null"))
+    row, before, after = F.col(OP) != NULL, F.col(OFFSET) < F.col("_null")[OFFSET], F.col(OFFSET) > F.col("_null")[OFFSET]
     lone = (
         events.join(asked, list(target.key_names), "inner")
         .groupBy(*names, "_null")
@@ -95,18 +97,25 @@ def deletes(rows: DataFrame, work: Work) -> DataFrame:
         there = there.where(CURRENT)
     there = there.select(*names, at.alias("_row")).join(sent(lone.select(*names)), list(target.key_names), "left_semi")
     # Held, for it reads the table that is written (as in ``undecided``).
+    later = 1 if target.mode == HISTORY else 0
+    latest = F.greatest("_before", "_row")
     placed = (
-        lone.join(there, list(target.key_names), "left")
-        .where("_after IS NULL OR _row IS NULL OR _row < _after")
-        .withColumn("_at", F.greatest("_before", "_row"))
-        .where("_at IS NOT NULL")
-        .select(*names, F.col("_null").alias(OFFSET), F.col("_at")[SEQ1].alias("_seq1"), F.col("_at")[SEQ2].alias("_seq2"))
+        work.tombstones.of_nulls(work.session, lone.select(*names, "_null.*", "_before", "_after"))
+        .join(there, list(target.key_names), "left")
+        .where(f"{SEQ1} IS NOT NULL OR _after IS NULL OR _row IS NULL OR _row < _after")
+        .select(
+            *names,
+            OFFSET,
+            NULL_AT,
+            F.coalesce(SEQ1, latest[SEQ1]).alias("_seq1"),
+            F.coalesce(SEQ2, latest[SEQ2] + later).alias("_seq2"),
+        )
+        .where("_seq1 IS NOT NULL")
         .localCheckpoint()
     )
-    later = 1 if target.mode == HISTORY else 0
     made = rows.where(null).join(sent(placed), [*target.key_names, OFFSET], "inner")
-    made = made.withColumns({OP: F.lit("d"), SEQ1: F.col("_seq1"), SEQ2: F.col("_seq2") + later}).drop("_seq1", "_seq2")
-    return others.unionByName(made)
+    made = made.withColumns({OP: F.lit("d"), SEQ1: F.col("_seq1"), SEQ2: F.col("_seq2")}).drop("_seq1", "_seq2")
+    return others.unionByName(made, allowMissingColumns=True)
 
 
 def undecided(rows: DataFrame, work: Work) -> DataFrame:
