@@ -291,3 +291,22 @@ def test_many_records_are_followed_without_looking_at_each(sink: Sink, items: Ta
     sink.batch(*(of_b(items, "u", key, "d", 10 + key) for key in (3, 4, 5, 1)))
 
     assert [row["v"] for row in sink.rows(items)] == ["d", "c", "d", "d", "d"]
+
+
+def test_the_view_shows_landed_rows_of_a_new_log_as_they_will_be_merged(sink: Sink, items: TableSchema) -> None:
+    sink.batch(of_a(items, "c", 1, "a", 1), of_a(items, "c", 2, "a", 2))
+    sink.restarted()
+    sink.settings |= {"trigger.interval.s": "0", "merge.rows.min": "1000000"}
+    sink.land(of_b(items, "u", 1, "b", 1))
+
+    assert sink.fresh(items) == [{"id": 1, "v": "b"}, {"id": 2, "v": "a"}]
+
+
+def test_deletes_tell_the_log_too_where_the_notes_are_lost_and_no_row_is_left(sink: Sink, items: TableSchema) -> None:
+    sink.batch(of_a(items, "c", 1, "a", 1))
+    sink.batch(of_b(items, "d", 1, "a", 1))
+    sink.restarted().lose("marks")
+
+    sink.batch(of_b(items, "c", 1, "again", 2))
+
+    assert sink.rows(items) == [{"id": 1, "v": "again"}]

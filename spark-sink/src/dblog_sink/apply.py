@@ -219,10 +219,32 @@ class Applier:
     def _followed(self, share: Share, spec: TableSpec, read: _Read, session: SparkSession) -> list[str]:
         """Note of which of the source's logs the records are, before anything is written by it; what is to be told. ParkError where a person must judge."""
         topic = share.topic
+        followed = self._lines(share, read, session)
+        if followed is None:
+            return []
+        lines, begun = followed
+        told = [epochs.sentence(spec.name, topic, partition, one) for partition, one in begun]
+        if begun and self._settings.cuts:
+            msg = f"{told[0]}. A manifest is of one log: give the job a new state.path and target.path, or set manifest.interval.s=0"
+            raise DefiniteError(msg)
+        note: dict[str, Any] = {"logs": {topic: {str(partition): epochs.note_of(line) for partition, line in lines.items()}}}
+        unsure = [text for text, (_, one) in zip(told, begun, strict=True) if not one.sure]
+        if unsure:
+            note["parked"] = {topic: unsure[0]}
+        self._note(note, bool(begun))
+        if unsure:
+            raise ParkError(unsure[0])
+        for text in told:
+            log.warning("%s", text)
+        return told
+
+    def _lines(self, share: Share, read: _Read, session: SparkSession) -> tuple[dict[int, Line], list[tuple[int, epochs.Begun]]] | None:
+        """The lines of the topic's partitions with these records taken in, and which logs begin in them; None where no record tells."""
+        topic = share.topic
         if read.unwrapped or self._settings["position"] == "topic" or not any(one.derived for one in read.known.envelopes.values()):
-            return []
+            return None
         if topic in self._sequenced and not share.maybe_derived:
-            return []
+            return None
         found = sighted(read.records, read.known.envelopes)
         lines: dict[int, Line] = {partition: deepcopy(line) for partition, line in self._logs.get(topic, {}).items()}
         seed = max((line.epoch for line in lines.values()), default=None)
@@ -230,7 +252,7 @@ class Applier:
         def line_of(partition: int) -> Line:
             nonlocal seed
             if seed is None:  # should the notes be lost: a later log than the table's newest row is not older than that
-                seed = 0 if read.opened is None else _epoch_of(session, read.opened.target)
+                seed = 0 if read.opened is None else _epoch_of(session, read.opened)
             return lines.setdefault(partition, Line())
 
         one_by_one: dict[int, list[epochs.Sight]] = {}
@@ -252,27 +274,14 @@ class Applier:
             # Every record has its own position: others of the topic are taken to have one until one seems to have none.
             if found.isEmpty():
                 self._sequenced.add(topic)
-            return []
+            return None
         self._sequenced.discard(topic)
         begun = [
             (partition, one)
             for partition, some in sorted(one_by_one.items())
             for one in epochs.followed(line_of(partition), some, epoch=seed or 0)
         ]
-        told = [epochs.sentence(spec.name, topic, partition, one) for partition, one in begun]
-        if begun and self._settings.cuts:
-            msg = f"{told[0]}. A manifest is of one log: give the job a new state.path and target.path, or set manifest.interval.s=0"
-            raise DefiniteError(msg)
-        note: dict[str, Any] = {"logs": {topic: {str(partition): epochs.note_of(line) for partition, line in lines.items()}}}
-        unsure = [text for text, (_, one) in zip(told, begun, strict=True) if not one.sure]
-        if unsure:
-            note["parked"] = {topic: unsure[0]}
-        self._note(note, bool(begun))
-        if unsure:
-            raise ParkError(unsure[0])
-        for text in told:
-            log.warning("%s", text)
-        return told
+        return lines, begun
 
     def _order(self, share: Share, spec: TableSpec, read: _Read) -> dict[str, Any]:
         """Whether a truncate, which comes in one partition, has a place among the rows of all."""
@@ -347,7 +356,9 @@ class Applier:
             return None
         spec, target = self._spec(share.topic), read.opened.target
         plan = self._planned(spec, target, read.known)
-        return read.opened, decoded(read.records, self._decoding(spec, target, read, plan, {}))
+        # A new log among them is noted when they are merged; the rows are shown as they will be.
+        lines, _ = self._lines(share, read, session) or (None, [])
+        return read.opened, decoded(read.records, self._decoding(spec, target, read, plan, {}, lines))
 
     def _read(self, share: Share, raw: DataFrame, session: SparkSession) -> _Read:
         """What the records are, by the table that is there, if it is, and by their schemas."""
@@ -382,13 +393,22 @@ class Applier:
                 self._compacted[spec.topic] = True
         return self._compacted[spec.topic]
 
-    def _decoding(self, spec: TableSpec, target: Target, read: _Read, plan: Plan, log_marks: Mapping[int, LogMark]) -> Decoding:
+    def _decoding(
+        self,
+        spec: TableSpec,
+        target: Target,
+        read: _Read,
+        plan: Plan,
+        log_marks: Mapping[int, LogMark],
+        lines: Mapping[int, Line] | None = None,
+    ) -> Decoding:
         known = read.known
+        epoch = epochs.epoch_sql(self._logs.get(spec.topic, {}) if lines is None else lines)
         return Decoding(
             keys=target.keys,
             columns=target.others,
             envelopes={
-                frame: replace(envelope, fields=plan.fields[number], epoch=epochs.epoch_sql(self._logs.get(spec.topic, {})))
+                frame: replace(envelope, fields=plan.fields[number], epoch=epoch)
                 for (frame, envelope), number in zip(known.envelopes.items(), _numbers(known), strict=True)
             },
             key_schemas=_of_columns(known.key_schemas, target) if target.key_names and not spec.keys else {},
@@ -635,10 +655,12 @@ def _unavailable(spec: TableSpec, target: Target, known: Known) -> str:
     return "" if whole or target.mode == targets.CHANGELOG else spec.unavailable_value_placeholder
 
 
-def _epoch_of(session: SparkSession, target: Target) -> int:
-    """The epoch of the newest row in a table."""
-    newest = session.read.format("delta").load(target.path).agg(F.max(SEQ1)).collect()[0][0]
-    return int(newest or 0) >> epochs.EPOCH_SHIFT
+def _epoch_of(session: SparkSession, opened: Open) -> int:
+    """The epoch of the newest row in a table, or of the newest delete or truncate."""
+    newest = session.read.format("delta").load(opened.target.path).agg(F.max(SEQ1)).collect()[0][0] or 0
+    if opened.tombstones is not None:
+        newest = max(newest, *(at[0] for at in (opened.tombstones.last, opened.tombstones.floor) if at is not None), 0)
+    return int(newest) >> epochs.EPOCH_SHIFT
 
 
 def _keys(spec: TableSpec, known: Known) -> tuple[tuple[str, ...], list[Field]]:
