@@ -173,4 +173,25 @@ def replayed(sink: Sink) -> Replayed:
         topics=None,
         version=version,
         txn=Txn("t/replay/1", version),
+        logs=writer.marks.state.logs,
     )
+
+
+def test_a_record_of_a_topic_that_was_made_anew_stays_where_its_log_is_told_by_its_offset(sink: Sink, registry: RegistryServer) -> None:
+    narrow, wide = (TableSchema(topic="p.shop.t", columns=[("id", "long"), ("v", kind)], registry=registry) for kind in ("int", "long"))
+    sink.settings |= {"table.all.match": ".*", "table.all.evolution": "ignore"}
+    now_ms = 1_700_000_000_000
+    sink.batch(change(narrow, "c", {"id": 1, "v": 1}, at=1, file=9, ts_ms=now_ms))
+    sink.batch(change(wide, "u", {"id": 1, "v": 2**40}, at=20, file=9, ts_ms=now_ms + 1))
+    sink.batch(change(narrow, "u", {"id": 1, "v": 2}, at=1, file=3, server=2, ts_ms=now_ms + 2))  # after a failover
+    sink.restarted()
+    sink.generation, sink.topic_id = "second", "t2"
+    sink._offsets.clear()
+    sink.repeat(0, [change(narrow, "u", {"id": 1, "v": 3}, at=2, file=3, server=2, ts_ms=now_ms + 3)])
+    sink.restarted()
+    sink.settings["table.all.evolution"] = "evolve"
+
+    outcome = replayed(sink)
+
+    assert sink.rows(narrow) == [{"id": 1, "v": 3}]
+    assert (outcome.records, outcome.still_bad, len(sink.quarantined())) == (1, 1, 1)

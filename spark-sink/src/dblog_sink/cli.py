@@ -708,6 +708,7 @@ class _Runner:
             topics=topics,
             version=version,
             txn=Txn(f"{self._settings['name']}/replay/{name}", version),
+            logs=self._writer.marks.state.logs,
         )
         return {"records": outcome.records, "still_bad": outcome.still_bad}
 

@@ -93,6 +93,8 @@ class Line:
     gtids: dict[str, int] = field(default_factory=dict)
     """The highest number seen, by what stands before it."""
     runs: list[tuple[int, int]] = field(default_factory=list)
+    anew_ms: int = 0
+    """When the topic was found to be made anew, by the sink's clock; 0: never. Records that Kafka had before are of other offsets."""
 
     @property
     def epoch(self) -> int:
@@ -193,18 +195,19 @@ def epoch_sql(lines: Mapping[int, Line]) -> str:
 def note_of(line: Line) -> dict[str, Any]:
     """The line as JSON."""
     logs = [[log.epoch, *log.last, log.ts_ms, log.servers, log.gtid] for log in line.logs]
-    return {"offset": line.offset, "logs": logs, "gtids": line.gtids, "runs": line.runs}
+    return {"offset": line.offset, "logs": logs, "gtids": line.gtids, "runs": line.runs, "anew_ms": line.anew_ms}
 
 
 def line_of(note: Mapping[str, Any]) -> Line:
     """The line of a note."""
     logs = [Log(epoch, (file, low), ts_ms, list(servers), gtid) for epoch, file, low, ts_ms, servers, gtid in note["logs"]]
-    return Line(note["offset"], logs, dict(note["gtids"]), [(offset, epoch) for offset, epoch in note["runs"]])
+    runs = [(offset, epoch) for offset, epoch in note["runs"]]
+    return Line(note["offset"], logs, dict(note["gtids"]), runs, note.get("anew_ms", 0))
 
 
-def made_anew(line: Line) -> Line:
+def made_anew(line: Line, *, now_ms: int) -> Line:
     """The line of a topic of the same name that was made anew: its offsets count from 0, its source goes on."""
-    return Line(-1, line.logs, line.gtids, [(0, line.epoch)] if line.epoch else [])
+    return Line(-1, line.logs, line.gtids, [(0, line.epoch)] if line.epoch else [], now_ms)
 
 
 def sentence(table: str, topic: str, partition: int, begun: Begun) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -196,7 +197,9 @@ class Marks:
         with self._turn:
             lines = self.state.logs.get(topic)
             if lines:
-                self.say({"logs": {topic: {str(at): note_of(made_anew(line)) for at, line in lines.items()}}}, "marked", at_once=True)
+                now_ms = round(time.time() * 1000)
+                anew = {str(at): note_of(made_anew(line, now_ms=now_ms)) for at, line in lines.items()}
+                self.say({"logs": {topic: anew}}, "marked", at_once=True)
 
     def say(self, note: dict[str, Any], step: str, *, at_once: bool) -> None:
         """Note something, in memory now, and in the table now or with what follows."""
