@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dblog_sink.session import MANY_ROWS, SessionPool, another, fit, fitted, is_one_machine
+from dblog_sink.session import MANY_ROWS, REQUIRED, SessionPool, another, fit, fitted, is_one_machine, spark_session
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -81,3 +81,12 @@ def test_what_the_configuration_says_of_compilation_is_left_alone(spark: SparkSe
     fit(session, 1)
 
     assert session.conf.get(WHOLE_STAGE) == "true"
+
+
+def test_what_correctness_needs_is_not_changed_by_a_configuration(spark: SparkSession) -> None:
+    needed = {name: value for name, value in REQUIRED.items() if value in ("true", "CORRECTED")}
+
+    session = spark_session("t", {**dict.fromkeys(needed, "false"), "spark.databricks.delta.stats.collect": "false"})
+
+    assert session.conf.get("spark.databricks.delta.stats.collect") == "true", "an upsert goes by the statistics of the files that it wrote"
+    assert {name: session.conf.get(name) for name in needed} == needed

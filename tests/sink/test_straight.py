@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dblog_sink.tombstones import Tombstones
 from sink.harness import Record, Sink, change
 from support.envelopes import TableSchema, decimal
 from support.registry_server import RegistryServer
@@ -113,3 +114,19 @@ def test_keys_that_are_decimals_lie_between_others_as_numbers_do(sink: Sink, reg
 
     assert ways == [200, None], "a text of 10.00 comes before one of 9.50"
     assert len(sink.rows(table)) == 400
+
+
+def test_a_fault_between_writing_and_commit_leaves_no_files(sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = items(registry)
+    sink.batch(*rows(table, range(200)))
+    before = files(sink, table)
+
+    def fault(*_: object) -> bool:
+        msg = "no answer"
+        raise OSError(msg)
+
+    monkeypatch.setattr(Tombstones, "none_behind", fault)
+    with pytest.raises(OSError, match="no answer"):
+        sink.batch(*rows(table, range(200, 400), op="c", at=1000))
+
+    assert files(sink, table) == before

@@ -31,6 +31,8 @@ REQUIRED: Mapping[str, str] = {
     "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
     # INT96, the default, ends at the year 2262 for readers that use nanoseconds, and has no statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # How many rows a file has, and where its keys lie, is what an upsert goes by.
+    "spark.databricks.delta.stats.collect": "true",
 }
 """What correctness needs; a configuration cannot change these."""
 

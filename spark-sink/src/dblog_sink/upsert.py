@@ -118,11 +118,15 @@ def added(
         if not own.writable or own.mapped:
             return None
         actions = own.write.writeFiles(_laid(rows, columns, one_file=False)._jdf)  # noqa: SLF001
-        found = [json.loads(actions.apply(n).stats() or "{}", parse_float=Decimal) for n in range(actions.size())]
-        first = _least(found, (SEQ1, SEQ2))
-        alone = _rows(actions) == count and first is not None and wanted((first[SEQ1], first[SEQ2])) and _apart(own, found, keys)
+        alone = False
+        try:
+            found = [json.loads(actions.apply(n).stats() or "{}", parse_float=Decimal) for n in range(actions.size())]
+            first = _least(found, (SEQ1, SEQ2))
+            alone = _rows(actions) == count and first is not None and wanted((first[SEQ1], first[SEQ2])) and _apart(own, found, keys)
+        finally:
+            if not alone:
+                own.thrown_away(actions)
         if not alone:
-            own.thrown_away(actions)
             return None
         _committed(own, actions, Merged(count, 0, 0), count=count, predicate=None, txn=txn)
         return count
