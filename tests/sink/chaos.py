@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import random
+import re
 import secrets
 import shutil
 import sys
@@ -34,6 +35,7 @@ UNIVERSES = 60
 BATCHES = 4
 _STEPS_A_BATCH = 5
 _ATTEMPTS_MAX = 12
+_UNDO = re.compile(r"is a RESTORE.* undo that \((RESTORE TABLE .* TO VERSION AS OF \d+)\)", re.DOTALL)
 
 
 class Kill(DefiniteError):  # noqa: N818  the process is gone: not an error that anything may try again
@@ -75,7 +77,8 @@ def plan_of(seed: int) -> Plan:
     if dice.random() < 0.3:
         at[dice.choice(steps)] = "takeover"
     at |= {dice.choice(steps): dice.choice(strangers) for _ in range(dice.randint(0, 2))}
-    between = {dice.randrange(1, BATCHES): dice.choice([*strangers, "restart", "restart", "lose marks"]) for _ in range(dice.randint(0, 2))}
+    pauses = [*strangers, "restart", "lose marks", "lose checkpoint", "restore"]
+    between = {dice.randrange(1, BATCHES): dice.choice(pauses) for _ in range(dice.randint(0, 2))}
     if mode == "append":  # without its marks a list of changes knows no record again
         between = {batch: what for batch, what in between.items() if what != "lose marks"}
     return Plan(seed=seed, kind=kind, mode=mode, settings=settings, at=at, between=between)
@@ -139,10 +142,13 @@ class Run:
             sink.reached = lambda step: self._reached(sink, course, step)
             batches = list(course.batches)
             dice = random.Random(f"run {self.plan.seed}")
+            between = dict(self.plan.between)
             number = 0
             while number < len(batches):
-                if (what := self.plan.between.get(number)) is not None:
+                if (what := between.pop(number, None)) is not None:
                     self._between(sink, course, what)
+                    if what == "lose checkpoint":
+                        sink.generation, number = f"behind batch {number}", 0
                 self._write(sink, number, batches[number], drained=dice.random() < 0.6)
                 number += 1
                 if number == len(batches) and self._robbed and number == BATCHES:
@@ -181,6 +187,10 @@ class Run:
             except Kill:
                 sink.killed()
             except Exception as e:
+                if (told := _UNDO.search(str(e))) is not None:
+                    self.session.newSession().sql(told[1]).collect()
+                    self._ended(sink)
+                    continue
                 if self._heir is None or "another sink has taken" not in str(e):
                     raise
             else:
@@ -246,9 +256,19 @@ class Run:
         self._fence.remove()
         if what == "lose marks":
             sink.lose("marks")
+        if what == "restore":
+            self._restored(sink.path(course.topic.table))
         self._fence = self._new_fence(alone=True)
         self._fence.install()
         self.done.append(what)
+
+    def _restored(self, path: str) -> None:
+        """Somebody brings an earlier version of the table back. The sink says how to undo that, where it takes rows away."""
+        if (Path(path) / "_delta_log").exists():
+            session = self.session.newSession()
+            newest = session.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()[0]["version"]
+            to = random.Random(f"restore {self.plan.seed}").randrange(max(0, newest - 4), newest + 1)
+            session.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF {to}").collect()
 
     def _strange(self, sink: Sink, course: Course, what: str) -> None:
         path = sink.path(course.topic.table)

@@ -34,6 +34,8 @@ class Event:
     extra: str | None = None
     altered: bool = False
     """Written with the schema of the second phase."""
+    unavailable: bool = False
+    """The value is the one before, and the source's log does not repeat it."""
 
     @property
     def partition(self) -> int:
@@ -136,6 +138,25 @@ def windowed(made: Universe, *, truncated: bool) -> Universe:
         return event.op != "r" or not (within or (truncated and event.at < TRUNCATE_AT <= event.step))
 
     return Universe(made.number, made.rows, [event for event in made.events if stays(event)])
+
+
+def unchanged(made: Universe, dice: random.Random) -> Universe:
+    """The universe where some updates leave the value as it was and do not tell it; the log itself has told it before."""
+    now: dict[Key, str | None] = {}
+    told: set[Key] = set()
+    events = []
+    for event in made.events:
+        unavailable = event.op == "u" and event.key in told and dice.random() < 0.4
+        value = event.value if event.op in ("c", "u") and not unavailable else now.get(event.key, event.value)
+        events.append(replace(event, value=value, unavailable=unavailable))
+        now[event.key] = value
+        if event.op == "d":
+            del now[event.key]
+            told.discard(event.key)
+        elif event.op != "r":
+            told.add(event.key)
+    rows = {key: (now.get((made.number, key), value) or value, extra) for key, (value, extra) in made.rows.items()}
+    return Universe(made.number, rows, events)
 
 
 # -- delivery -----------------------------------------------------------------------------------------------------------------------------

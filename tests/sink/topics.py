@@ -1,4 +1,5 @@
-"""Random histories as the topics that users have: dblog's, Debezium's without ``sequence``, also after a failover, PostgreSQL's, unwrapped, compacted.
+"""Random histories as the topics that users have: dblog's, Debezium's without ``sequence``, also after a failover, PostgreSQL's, also with values that it
+leaves out, unwrapped, compacted.
 
 What a kind promises decides in what order its records may come: rows with a position in any order at all, rows that follow their topic in its order, with
 stretches that are sent again. What must come out is the same model for all (histories.py).
@@ -12,6 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import fastavro
@@ -28,6 +30,7 @@ from sink.histories import (
     mirrored,
     resent,
     shuffled,
+    unchanged,
     versions,
     windowed,
 )
@@ -38,6 +41,7 @@ TOPIC = "p.shop.universes"
 _COLUMNS: list[tuple[str, Any]] = [("universe", "int"), ("id", "int"), ("v", ["null", "string"])]
 _EXTRA: tuple[str, Any] = ("extra", ["null", "string"])
 _TS_MS = 1_700_000_000_000
+_UNAVAILABLE = "__debezium_unavailable_value"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,7 @@ KINDS = (
     Kind(name="dblog", modes=("mirror", "history", "append"), once=True),
     Kind(name="debezium", modes=("mirror", "history", "append")),
     Kind(name="postgres", modes=("mirror", "history", "append")),
+    Kind(name="toast", modes=("mirror", "history"), ordered=True, truncates=False),
     Kind(name="unwrapped", modes=("mirror",), ordered=True, truncates=False),
     Kind(name="compacted", modes=("mirror",), ordered=True, truncates=False, compacted=True),
     Kind(name="failover", modes=("mirror",), ordered=True, truncates=False),
@@ -70,7 +75,7 @@ class Topic:
     def __init__(self, kind: Kind, registry: RegistryServer, *, keyed: bool, gtids: bool) -> None:
         key = ("universe", "id") if keyed else ()
         self.kind = kind
-        connector = "postgresql" if kind.name == "postgres" else "mysql"
+        connector = "postgresql" if kind.name in ("postgres", "toast") else "mysql"
         self._feed = Feed(registry, key=key)
         self._old, self.table = (
             TableSchema(topic=TOPIC, columns=columns, key=key, connector=connector, registry=registry)
@@ -81,7 +86,7 @@ class Topic:
 
     def records(self, event: Event, dice: random.Random) -> list[Record]:
         """What the connector writes for an event."""
-        if self.kind.name == "postgres":
+        if self.kind.name in ("postgres", "toast"):
             return [self._postgres(event)]
         if self.kind.name == "unwrapped":
             return [self._unwrapped(event)]
@@ -107,9 +112,9 @@ class Topic:
         return row | {"extra": event.extra} if event.altered else row
 
     def _postgres(self, event: Event) -> Record:
-        """Each row has an LSN of its own; those of an incremental snapshot have none."""
+        """Each row has an LSN of its own; those of an incremental snapshot have none. A large value that did not change is not in the log."""
         table = self.table if event.altered else self._old
-        row = self._row(event)
+        row = self._row(event) | ({"v": _UNAVAILABLE} if event.unavailable else {})
         value = table.value_bytes(
             event.op,
             before=row if event.op == "d" else None,
@@ -159,11 +164,14 @@ class Course:
         dice = random.Random(f"course {seed}")
         self.mode, self.kind = mode, kind
         self.topic = Topic(kind, registry, keyed=mode != "append", gtids=dice.random() < 0.5)
+        self._clock = dice.choice([None, random.Random(f"clock {seed}")])
         self.truncated = mode != "append" and kind.truncates and dice.random() < 0.5
         made = universes(dice, truncated=self.truncated, count=count)
-        if mode == "history" or kind.name in ("postgres", "failover"):
+        if mode == "history" or kind.name in ("postgres", "toast", "failover"):
             made = [windowed(one, truncated=self.truncated) for one in made]
-        if mode == "history" and kind.name == "postgres":  # dump rows without a place tell nothing of when
+        if kind.name == "toast":
+            made = [unchanged(one, dice) for one in made]
+        if mode == "history" and kind.name in ("postgres", "toast"):  # dump rows without a place tell nothing of when
             made = [Universe(one.number, one.rows, [event for event in one.events if event.op != "r"]) for one in made]
         in_order = kind.ordered or mode == "append"
         self.universes = made
@@ -201,9 +209,13 @@ class Course:
         offsets = self._offsets if behind else Counter[int]()
         found = []
         for record in records:
-            found.append(replace(record, offset=offsets[record.partition]))
+            found.append(replace(record, offset=offsets[record.partition], at=self._when() or record.at))
             offsets[record.partition] += 1
         return found
+
+    def _when(self) -> datetime | None:
+        """When Kafka got a record: in half the seeds any time at all, for the clocks of producers are not the sink's, nor each other's."""
+        return None if self._clock is None else datetime.fromtimestamp(self._clock.randrange(1, 4_000_000_000), UTC)
 
     def _divided(self, dice: random.Random, batches: int) -> list[list[Record]]:
         records = [record for event in self._events for record in self.topic.records(event, dice)]
