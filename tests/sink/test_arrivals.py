@@ -77,6 +77,24 @@ def test_everything_sent_again_to_a_new_checkpoint_changes_no_count(sink: Sink, 
     assert outcome(sink) == [("short", "short", 1)]
 
 
+def test_dumped_rows_of_postgresql_are_applied_whatever_their_sequence_lacks(sink: Sink, items: TableSchema) -> None:
+    table = replace(items, connector="postgresql")
+    sequences = ((None, 1), (1, None), (None, None))
+    records = [
+        Record(
+            topic=table.topic,
+            key=table.key_bytes({"id": key}),
+            value=table.value_bytes("r", after={"id": key, "v": "dumped"}, sequence=sequence),
+        )
+        for key, sequence in enumerate(sequences)
+    ]
+
+    sink.batch(*records)
+
+    assert [row["id"] for row in sink.rows(table)] == [0, 1, 2]
+    assert sink.quarantined() == []
+
+
 def test_rows_in_quarantine_have_arrived(sink: Sink, items: TableSchema) -> None:
     good, broken, foreign = dumped(items, 1, 2, 3, at=100)
     broken = replace(broken, key=b"junk!")  # tells its position nevertheless

@@ -166,7 +166,7 @@ class TableSchema:
         file: str = "binlog.000001",
         pos: int = 4,
         row: int = 0,
-        sequence: tuple[int, int] | None = None,
+        sequence: tuple[int | None, int | None] | None = None,
         ts_ms: int = 1_700_000_000_000,
         lsn: int | None = None,
         transaction: tuple[str, int, int] | None = None,
@@ -183,7 +183,9 @@ class TableSchema:
             "ts_ms": ts_ms,
             "snapshot": snapshot or ("incremental" if op == "r" else "false"),
             "db": database,
-            "sequence": None if sequence is None else json.dumps([str(part) for part in sequence], separators=(",", ":")),
+            "sequence": None
+            if sequence is None
+            else json.dumps([None if part is None else str(part) for part in sequence], separators=(",", ":")),
             "table": table,
             "server_id": server,
             "gtid": gtid,

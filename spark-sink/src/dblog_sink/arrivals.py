@@ -139,7 +139,7 @@ class Arrivals:
         heads: dict[bytes, Envelope] = {}
         for share in shares:
             heads |= self._applier.envelopes(share)
-        placed = {head: one for head, one in heads.items() if "sequence" in one.source_fields}
+        placed = {head: one for head, one in heads.items() if one.derived and "sequence" in one.source_fields}
         rows = raw.where(F.col("topic").isin([share.topic for share in shares]) & maybe_dumped())
         # No filter above the two projections: it would be pushed through, and decode twice (decode.py).
         found = rows.select("topic", "value_head", _told_of(placed).alias("told")).select(
@@ -382,7 +382,8 @@ def _position_of_dump() -> list[Column]:
     """Both numbers of a dumped row's position, NULL for all else."""
     numbers = ((1, "seq1"), (3, "seq2"))
     return [
-        F.expr(f"IF(told.op = 'r', try_cast(split(told.source.sequence, '\"')[{at}] AS BIGINT), NULL)").alias(name) for at, name in numbers
+        F.expr(f"IF(told.op = 'r', try_cast(get(split(told.source.sequence, '\"'), {at}) AS BIGINT), NULL)").alias(name)
+        for at, name in numbers
     ]
 
 
