@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dblog_sink.errors import DefiniteError
+import pytest
+from dblog_sink.errors import DefiniteError, TransientError
 from sink.harness import Record, Sink
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
@@ -50,3 +51,24 @@ def test_a_list_of_changes_that_fails_after_its_commit_and_is_parked_gets_nothin
     sink.merger.drain()
 
     assert sorted(row["v"] for row in sink.read(table).collect()) == ["a", "b", "c"]
+
+
+def test_what_may_pass_does_not_park_a_list_of_changes_whose_landed_rows_come_first(
+    sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = TableSchema(topic="p.shop.log", columns=[("v", ["null", "string"])], key=(), registry=registry)
+    sink.settings |= {"table.all.match": ".*", "table.all.failure": "park", "table.all.failure.retries": "1"}
+    sink.settings |= {"trigger.interval.s": "0", "merge.rows.min": "1000000"}
+    sink.land(event(table, "c", 1, after={"v": "a"}))
+    assert sink.merger.waiting()[table.topic] != []
+
+    def away(*_: object, **__: object) -> None:
+        msg = "the store is away"
+        raise TransientError(msg)
+
+    monkeypatch.setattr(sink.writer.applier, "apply", away)
+    with pytest.raises(TransientError, match="away"):
+        sink.merger.settle([table.topic])
+    assert sink.merger.parked() == {}
+    sink.merger.settle([table.topic])
+    assert sink.merger.parked() == {table.topic: "the store is away"}

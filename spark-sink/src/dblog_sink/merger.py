@@ -158,9 +158,8 @@ class Merger:
                         self._one(Due(topic, to, rows))
                     except Exception as e:
                         self._looked.discard(topic)
-                        with self._turn:
-                            if not self._parked_by_policy(table, e):
-                                raise
+                        if not self.failed(topic, e):
+                            raise
                     else:
                         with self._turn:
                             table.waiting = [one for one in table.waiting if one.number > to]
@@ -259,7 +258,7 @@ class Merger:
         table.waiting = kept
 
     def failed(self, topic: str, error: Exception) -> bool:
-        """Whether a table that failed in a cut is parked for it now, and the cut goes on without it."""
+        """Whether a table that failed in a cut, or before the batch that would overtake it, is parked for it now: then these go on without it."""
         with self._turn:
             table = self._table(topic)
             attempt = self._attempts[topic] = self._attempts.get(topic, 0) + 1
