@@ -122,3 +122,15 @@ def test_a_table_is_compacted_and_vacuumed_when_asked(spark: SparkSession, kafka
         assert len(list(folder.glob("*.parquet"))) == 1
         job.send(change(table, "c", {"id": 3, "v": "a"}, at=3))
         job.wait("the row after it", lambda: len(job.rows(table)) == 4)
+
+
+def test_what_ended_is_noted_among_what_is_written_together(spark: SparkSession, tmp_path: Path) -> None:
+    def marks() -> Marks:
+        return Marks(another(spark), str(tmp_path / "marks"), interval_s=1000.0, now_s=lambda: 0.0, reached=nothing)
+
+    first = marks()
+    first.say({"appending": {"p.shop.t": True}, "late": {"p.shop.t": "counted from the middle"}}, "marked", at_once=True)
+    first.say({"appending": {"p.shop.t": False}, "late": {"p.shop.t": None}}, "marked", at_once=False)
+    first.flush()
+
+    assert (marks().state.appending, marks().state.late) == (set(), {})

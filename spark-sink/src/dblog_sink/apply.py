@@ -99,6 +99,7 @@ class Applier:
         quarantine: Quarantine,
         renames: Mapping[str, Mapping[str, str]],
         logs: Mapping[str, Mapping[int, Line]],
+        tidied: Mapping[str, int],
         note: Callable[[dict[str, Any], bool], None] = lambda _note, _at_once: None,
         partitions: Callable[[str], Collection[int]] = lambda _topic: (),
         history: History = lambda _session, _topic: None,
@@ -122,6 +123,7 @@ class Applier:
         """By topic, the Delta table's id, and the version up to which its history was looked at."""
         self._renames = renames
         self._logs = logs
+        self._tidied_at = tidied
         self._note = note
         self._partitions = partitions
         self._history = history
@@ -496,7 +498,16 @@ class Applier:
             if opened.tombstones.keys != target.keys and not self._reading:
                 opened.tombstones.evolved(session, spec.name, target.keys)
         self._open[spec.topic] = opened
+        if not self._reading:
+            version, _ = targets.version_of(session, target.path)
+            target.commits = version - self._tidied_at.get(spec.topic, version + 1)
+            if target.commits < 0:  # it is met for the first time, or was made anew
+                self._noted_tidy(spec.topic, target, version)
         return opened
+
+    def _noted_tidy(self, topic: str, target: Target, version: int) -> None:
+        target.commits = 0
+        self._note({"tidied": {topic: version}}, False)
 
     def _opened(self, spec: TableSpec, opened: Open | None, known: Known, session: SparkSession) -> tuple[Open, Plan, list[str]]:
         """The topic's table, made or altered so that it can take what the records hold."""
@@ -610,7 +621,7 @@ class Applier:
         every: int = self._settings["compact.commits"]
         if every == 0 or opened.target.commits < every:
             return
-        opened.target.commits = 0
+        opened.target.commits = 0  # postponed, it is tried again after as many
         try:
             self._tidied(spec, opened, session)
         except Exception as e:  # noqa: BLE001  whatever is wrong with the table, the next write tells
@@ -624,6 +635,7 @@ class Applier:
         if opened.tombstones is not None:
             oldest_ms = self._quarantine.oldest_ms(session, spec.topic)
             opened.tombstones.tidied(session, self._settings["tombstones.keep.h"], oldest_ms=oldest_ms)
+        self._noted_tidy(spec.topic, opened.target, targets.version_of(session, opened.target.path)[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,8 @@ class State:
     """Topics whose tables were not in the last cut, for they are parked, and the line up to which they are merged (``cuts.Line``)."""
     versions: dict[str, tuple[str, int]] = field(default_factory=dict)
     """By topic, the Delta table's id, and the version up to which its history was looked at (``restored.py``)."""
+    tidied: dict[str, int] = field(default_factory=dict)
+    """By topic, the version of its Delta table when it was last compacted, or first met."""
     uncut: bool = False
     """The tables were merged otherwise after the last cut: for a while there was no manifest."""
 
@@ -100,6 +102,7 @@ class State:
                 known[int(partition)] = max((seq1, seq2, insert), known.get(int(partition), (-1, -1, 0)))
         self.vacuumed.update(note.get("vacuumed", {}))
         self.versions.update({topic: (table_id, version) for topic, (table_id, version) in note.get("versions", {}).items()})
+        self.tidied.update(note.get("tidied", {}))
         self.counting |= note.get("counting", False)
         cut = note.get("cut")
         if cut is not None and (self.cut is None or cut["number"] >= self.cut["number"]):
@@ -140,6 +143,7 @@ class State:
             "logs": {topic: {str(partition): note_of(line) for partition, line in lines.items()} for topic, lines in self.logs.items()},
             "vacuumed": self.vacuumed,
             "versions": self.versions,
+            "tidied": self.tidied,
             "counting": self.counting,
             "cut": self.cut,
             "cut_done": self.cut_done,
@@ -218,8 +222,8 @@ class Marks:
             for note, _ in self._unwritten:
                 together.fold(note)
             whole = together.note()
-            # A parked table that was resumed in between must be said, not left out; so must a topic that is not late any more.
-            for name in ("parked", "late"):
+            # What ended in between must be said, not left out: a table that was resumed, that is not late, or not in append mode any more.
+            for name in ("parked", "late", "appending"):
                 whole[name] = {topic: said for note, _ in self._unwritten for topic, said in note.get(name, {}).items()}
             whole |= {name: note[name] for note, _ in self._unwritten for name in ("uncut", "held") if name in note}
             self._notes += 1

@@ -85,7 +85,7 @@ class Target:
     clusters: tuple[str, ...] = ()
     """Columns that it is clustered by."""
     commits: int = 0
-    """Since the last compaction."""
+    """Since the last compaction, by whomever."""
     growing: bool = True
     """Whether its last batch held nothing but new rows: then the next one is written as it is decoded (``modes/straight.py``)."""
     declined: int = 0

@@ -147,6 +147,7 @@ def _rewrite(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], appl
     target.rows = work.session.read.format("delta").load(target.path).count()  # from file statistics, no scan
     applied.merged = sum(group["n"] for group in groups.values())
     applied.path = "rewrite"
+    target.commits += 1
 
 
 def _merge(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
