@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
+from dblog_sink import config
+from dblog_sink.errors import DefiniteError
+from dblog_sink.view import fresh
 from delta.tables import DeltaTable
 from sink.harness import Record, Sink, change, tombstone
 from support.envelopes import TableSchema
@@ -251,3 +254,35 @@ def test_compaction_changes_no_row(sink: Sink, items: TableSchema) -> None:
 
     assert sink.rows(items) == [row(1, "a"), row(2, "a")]
     assert "OPTIMIZE" in {entry["operation"] for entry in DeltaTable.forPath(sink.spark, sink.path(items)).history().collect()}
+
+
+def test_a_small_mirror_is_tidied_too_and_its_commits_are_counted_over_starts(sink: Sink, items: TableSchema) -> None:
+    sink.settings |= {"compact.commits": "4", "tombstones.keep.h": "0"}
+    tombstones = str(sink.folder / "lake/_dblog/tombstones/shop/items")
+    left = []
+    for n in range(6):  # each rewrites the table and notes a delete
+        sink.batch(change(items, "c", row(n, "a"), at=100 + n), change(items, "d", row(n - 1, "a"), at=150 + n))
+        left.append(sink.spark.read.format("delta").load(tombstones).count())
+        sink.restarted()
+
+    assert 0 in left, left
+    assert sink.rows(items) == [row(5, "a")]
+
+
+def test_the_freshest_state_is_asked_for_by_table_or_topic_and_only_of_a_mirror(
+    sink: Sink, items: TableSchema, registry: RegistryServer
+) -> None:
+    sink.settings |= {"table.h.match": "shop.h", "table.h.mode": "history"}
+    history = TableSchema(topic="p.shop.h", columns=[("id", "long")], registry=registry)
+    sink.batch(change(items, "c", row(1, "a"), at=100), change(history, "c", {"id": 1}, at=101))
+    sink.restarted()
+    sink.settings |= {"trigger.interval.s": "0", "merge.rows.min": "1000000"}
+    sink.land(change(items, "u", row(1, "b"), at=200))
+    settings = config.parse(sink.given)
+
+    for name in ("shop.items", items.topic):
+        assert [one["name"] for one in fresh(sink.spark, settings, name).collect()] == ["b"]
+    with pytest.raises(DefiniteError, match=r"shop\.h is kept in mode history"):
+        fresh(sink.spark, settings, "shop.h")
+    with pytest.raises(DefiniteError, match="no Delta table of shop.nothing"):
+        fresh(sink.spark, settings, "shop.nothing")

@@ -65,6 +65,7 @@ def test_a_table_that_fails_is_parked_and_resumed_and_none_of_its_records_is_los
     with job.running():
         job.wait("the first row", lambda: job.rows(text) == [(1, "a")])
         job.wait("word of a wish that nobody understands", lambda: job.lines("command") != [])
+        job.ask("park", "shop.old")
         job.send(change(number, "c", {"id": 2, "v": 7}, at=2), change(fine, "c", {"id": 1, "v": "x"}, at=1))
         job.wait("the other table", lambda: job.rows(fine) == [(1, "x")])
         job.send(change(number, "u", {"id": 1, "v": 8}, at=3))
@@ -82,6 +83,7 @@ def test_a_table_that_fails_is_parked_and_resumed_and_none_of_its_records_is_los
 
     assert job.status == 0
     assert job.lines("command")[0]["failed"] == "it is none that the sink knows"
+    assert "no table shop.old; it has shop.odd" in job.lines("command")[1]["failed"]
 
 
 def test_a_replay_takes_records_out_of_quarantine_and_keeps_those_that_are_still_bad(job: Job) -> None:

@@ -128,6 +128,7 @@ def _submitted(words: Sequence[str]) -> int:
     properties: dict[str, str] = {}
     for file in parsed.config:
         properties.update(config.read_file(file))
+    properties.update(pair.split("=", 1) for pair in parsed.set if "=" in pair)
     program, code = submit.archive(Path(sys.prefix) / "share" / "dblog-sink")
     line = submit.line(
         spark=spark,
@@ -136,7 +137,7 @@ def _submitted(words: Sequence[str]) -> int:
         jars=submit.jars(os.environ),
         program=program,
         code=code,
-        master=properties.get("spark.master"),
+        properties=properties,
     )
     if not parsed.print:
         os.execve(line[0], line, {"PYSPARK_PYTHON": sys.executable, **os.environ})  # noqa: S606  signals go to it, and its exit status is ours
@@ -367,6 +368,7 @@ def built(
         quarantine=quarantine,
         renames=marks.state.renames,
         logs=marks.state.logs,
+        tidied=marks.state.tidied,
         partitions=marks.partitions,
         history=history,
         note=lambda note, at_once: marks.say(note, "marked", at_once=at_once),
@@ -657,6 +659,10 @@ class _Runner:
             topics = frozenset(topic for topic in self._merger.topics() if command.table in (None, topic, self._table_name(topic)))
             facts: dict[str, Any] = {"verb": command.verb, "table": command.table, "topics": sorted(topics)}
             try:
+                if (
+                    command.table is not None and not topics and command.verb != "replay"
+                ):  # of a topic there may be records in quarantine alone
+                    source.topic_of(self._settings, self._writer.marks.state, command.table)
                 facts |= self._carried_out(name, command, topics)
             except Exception as e:  # noqa: BLE001  a wish that cannot be met stops nothing
                 if self._lost() is not None:

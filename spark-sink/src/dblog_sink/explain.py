@@ -31,7 +31,7 @@ from dblog_sink.decode import BAD, OFFSET, OP, SEQ1, SEQ2, TS_MS, Columns
 from dblog_sink.errors import DefiniteError
 from dblog_sink.frames import headed, is_json, schema_id_of
 from dblog_sink.landing import Landing
-from dblog_sink.marks import State, read_state
+from dblog_sink.marks import read_state
 from dblog_sink.registry import Registry
 from dblog_sink.steps import nothing
 from dblog_sink.target import FROM, HISTORY, MIRROR, TO
@@ -63,18 +63,6 @@ class Explained:
     """Kafka's records of the key, newest position first."""
 
 
-def topic_of(settings: Settings, state: State, table: str) -> str:
-    """The topic of ``db.table`` (or the topic itself), of those that the job has met; DefiniteError if there is none."""
-    topics = sorted({*state.targets, *(topic for topic, _ in state.partitions)})
-    for topic in topics:
-        spec = settings.table(topic)
-        if spec is not None and table in (topic, spec.name):
-            return topic
-    met = ", ".join(sorted({spec.name for topic in topics if (spec := settings.table(topic)) is not None})[:20])
-    msg = f"the sink has no table {table}; it has {met or 'none yet'}"
-    raise DefiniteError(msg)
-
-
 def key_of(text: str, keys: Columns, table: str) -> dict[str, str]:
     """The key columns' values as text, of ``4711`` or ``order_id=4711,line=2``; DefiniteError names the columns if it is none."""
     names = [name for name, _ in keys]
@@ -90,7 +78,7 @@ def key_of(text: str, keys: Columns, table: str) -> dict[str, str]:
 def explain(session: SparkSession, settings: Settings, applier: Applier, registry: Registry, *, table: str, key: str) -> Explained:
     """Look one key up everywhere. DefiniteError when there is no such table, or the key does not fit it."""
     state = read_state(session, f"{settings.state_path}/marks")
-    topic = topic_of(settings, state, table)
+    topic = source.topic_of(settings, state, table)
     spec = settings.table(topic)
     assert spec is not None
     opened = applier.found(topic, session)

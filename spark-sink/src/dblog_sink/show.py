@@ -13,8 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from dblog_sink.config import Settings
 from dblog_sink.decode import SEQ1, SEQ2
 from dblog_sink.errors import DefiniteError
-from dblog_sink.explain import topic_of
 from dblog_sink.marks import read_state
+from dblog_sink.source import topic_of
 from dblog_sink.target import identity, version_of
 
 

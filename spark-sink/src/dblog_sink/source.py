@@ -14,6 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dblog_sink import brokers
 from dblog_sink.config import Settings
+from dblog_sink.errors import DefiniteError
+from dblog_sink.marks import State
 
 _FIXED = {"failOnDataLoss": "true", "includeHeaders": "false"}
 _DEFAULTS = {
@@ -28,6 +30,18 @@ _DEFAULTS = {
     # nothing comes any more, each partition's read took the default of half a second, so a hundred small tables took half a minute.
     "kafka.fetch.max.wait.ms": "5",
 }
+
+
+def topic_of(settings: Settings, state: State, table: str) -> str:
+    """The topic of ``db.table`` (or the topic itself), of those that the job has met; DefiniteError if there is none."""
+    topics = sorted({*state.targets, *(topic for topic, _ in state.partitions)})
+    for topic in topics:
+        spec = settings.table(topic)
+        if spec is not None and table in (topic, spec.name):
+            return topic
+    met = ", ".join(sorted({spec.name for topic in topics if (spec := settings.table(topic)) is not None})[:20])
+    msg = f"the sink has no table {table}; it has {met or 'none yet'}"
+    raise DefiniteError(msg)
 
 
 def stream(session: SparkSession, settings: Settings) -> DataFrame:

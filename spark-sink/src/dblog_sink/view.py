@@ -28,23 +28,29 @@ from dblog_sink.quarantine import Quarantine
 from dblog_sink.registry import Registry
 from dblog_sink.session import SessionPool
 from dblog_sink.steps import nothing
-from dblog_sink.target import MIRROR
+from dblog_sink.target import MIRROR, said_of
 
 _ALL_LOTS = (1 << 62) - 1
 
 
-def fresh(session: SparkSession, settings: Settings, topic: str) -> DataFrame:
-    """The rows of the topic's mirror with everything that has landed; DefiniteError if the topic has no mirror."""
-    spec = settings.table(topic)
-    if spec is None:
-        msg = f"topic {topic} is no table's: its name does not match topics.name"
+def fresh(session: SparkSession, settings: Settings, table: str) -> DataFrame:
+    """The rows of the mirror of a table (``db.table``, or its topic) with everything that has landed; DefiniteError if it has no mirror."""
+    named = settings.table(table)
+    topic = None if named is None else said_of(session, named.path)[0]
+    spec = None if topic is None else settings.table(topic)
+    state = read_state(session, f"{settings.state_path}/marks")
+    applier, _ = reader(session, settings, state)
+    found = None if topic is None else applier.found(topic, session)
+    if topic is None or spec is None or found is None:
+        msg = f"the sink has no Delta table of {table}, or not yet: name it as db.table or as its topic"
+        raise DefiniteError(msg)
+    if found.target.mode != MIRROR or found.tombstones is None:
+        msg = f"{spec.name} is kept in mode {found.target.mode}; only a mirror has a freshest state"
         raise DefiniteError(msg)
     landing = Landing(session, f"{settings.state_path}/landing", keep_h=0.0, reached=nothing)
-    state = read_state(session, f"{settings.state_path}/marks")
     if landing.id is None:
         return session.read.format("delta").load(spec.path)
     raw = landing.records(topic, after=state.settled.get(topic, -1), to=_ALL_LOTS)
-    applier, _ = reader(session, settings, state)
     tail = None
     for share in inventory(raw):
         tail = applier.rows(share, raw, session)
@@ -53,9 +59,7 @@ def fresh(session: SparkSession, settings: Settings, topic: str) -> DataFrame:
         return mirror
     opened, rows = tail
     target = opened.target
-    if target.mode != MIRROR or opened.tombstones is None:
-        msg = f"{spec.name} is kept in mode {target.mode}; only a mirror has a freshest state"
-        raise DefiniteError(msg)
+    assert opened.tombstones is not None
     rows, held = completed(rows, target, session, opened.tombstones)
     for frame in held:
         frame.unpersist()
@@ -72,9 +76,9 @@ def fresh(session: SparkSession, settings: Settings, topic: str) -> DataFrame:
     return overlaid(mirror, kept, keys=target.keys, columns=target.column_names, soft=target.soft)
 
 
-def register(session: SparkSession, settings: Settings, topic: str, name: str) -> None:
+def register(session: SparkSession, settings: Settings, table: str, name: str) -> None:
     """The same as a temporary view of the session."""
-    fresh(session, settings, topic).createOrReplaceTempView(name)
+    fresh(session, settings, table).createOrReplaceTempView(name)
 
 
 def reader(session: SparkSession, settings: Settings, state: State) -> tuple[Applier, Registry]:
@@ -94,6 +98,7 @@ def reader(session: SparkSession, settings: Settings, state: State) -> tuple[App
         quarantine=Quarantine(f"{settings.state_path}/quarantine", rows_max=0, fraction_max=0.0),
         renames=state.renames,
         logs=state.logs,
+        tidied=state.tidied,
         reading=True,
     )
     return applier, registry
