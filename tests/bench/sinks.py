@@ -17,6 +17,7 @@ from typing import Any
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
+from dblog_sink.submit import JAVA_OPTIONS
 from demo.pipeline import ROOT
 from rich.console import Console
 from sinkengines import Naive, Ours
@@ -28,8 +29,6 @@ from support.registry_server import RegistryServer
 
 BUILD = ROOT / "build" / "bench"
 FOLDER = BUILD / "sink"
-JAVA_OPTIONS = "-XX:+UseParallelGC -Xss4m"
-"""As the sink's README says."""
 
 
 def ask(field: Field, work: Work, *, scale: float, rounds: int, half: bool) -> dict[str, Any]:

@@ -20,9 +20,12 @@ def words(line: list[str], name: str) -> list[str]:
     return [line[at + 1] for at, word in enumerate(line) if word == name]
 
 
-def line(*spark: str, files: list[Path], master: str | None = None) -> list[str]:
+def line(*spark: str, files: list[Path], **properties: str) -> list[str]:
+    given = {f"spark.{name.replace('_', '.')}": value for name, value in properties.items()}
     program, code = Path("/share/run.py"), Path("/share/code.zip")
-    return submit.line(spark=spark, sink=["--set", "a=b"], files=files, jars=[Path("/j/a.jar")], program=program, code=code, master=master)
+    return submit.line(
+        spark=spark, sink=["--set", "a=b"], files=files, jars=[Path("/j/a.jar")], program=program, code=code, properties=given
+    )
 
 
 def test_the_printed_line_is_the_whole_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,6 +63,20 @@ def test_what_is_given_wins_over_what_the_line_would_have() -> None:
     assert words(made, "--config") == ["/etc/sink.yaml"]
     assert words(made, "--files") == []
     assert "--master" not in line(files=[], master="spark://m:7077")
+
+
+def test_a_configuration_says_what_the_driver_is_made_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "sink.yaml"
+    config.write_text(LEAST + "spark.driver.memory: 7g\nspark.driver.cores: 2\n")
+
+    options = ["--set", "spark.driver.extraJavaOptions=-Xss9m -Da=b", "--set", "spark.master=local[3]", "--print"]
+    assert cli.main(["submit", "--config", str(config), *options]) == 0
+
+    printed = shlex.split(capsys.readouterr().out)
+    assert words(printed, "--driver-memory") == ["7g"]
+    assert words(printed, "--driver-java-options") == ["-Xss9m -Da=b"]
+    assert words(printed, "--conf") == ["spark.driver.cores=2"]
+    assert "--master" not in printed
 
 
 @pytest.mark.parametrize("how", [["--deploy-mode", "cluster"], ["--deploy-mode=cluster"]])

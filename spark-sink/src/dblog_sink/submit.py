@@ -29,11 +29,17 @@ PACKAGES = (
 """The same for ``--packages``, where Spark may fetch them from Maven by itself."""
 _ARCHIVED = ("dblog_sink", "delta", "yaml", "prometheus_client")
 _OPTIONAL = frozenset({"prometheus_client"})
-_DEFAULTS: Mapping[str, str] = {
-    "--driver-memory": "3g",
-    # A collector for throughput, and room on the stack for long schemas.
-    "--driver-java-options": "-XX:+UseParallelGC -Xss4m",
+JAVA_OPTIONS = "-XX:+UseParallelGC -Xss4m -XX:+IgnoreUnrecognizedVMOptions -XX:MaxNodeLimit=10000 -XX:NodeLimitFudgeFactor=500"
+"""Of the driver: a collector for throughput; room on the stack for long schemas; and no optimising compiler for the largest methods that Spark generates, on
+which it spends most of a young job's time (tests/bench/README.md). They stay compiled by the quick one.
+"""
+_DEFAULTS: Mapping[str, tuple[str, str]] = {
+    "--driver-memory": ("spark.driver.memory", "3g"),
+    "--driver-java-options": ("spark.driver.extraJavaOptions", JAVA_OPTIONS),
 }
+"""By option: the property of a configuration that answers it, and what it is otherwise."""
+_OF_THE_DRIVER = ("spark.driver.cores", "spark.driver.memoryOverhead", "spark.driver.extraClassPath", "spark.driver.extraLibraryPath")
+"""What else must be known before the driver runs."""
 
 RUN = '''"""Entry for spark-submit; the package is in the archive that is submitted with it."""
 
@@ -80,18 +86,28 @@ def archive(folder: Path) -> tuple[Path, Path]:
 
 
 def line(
-    *, spark: Sequence[str], sink: Sequence[str], files: Sequence[Path], jars: Sequence[Path], program: Path, code: Path, master: str | None
+    *,
+    spark: Sequence[str],
+    sink: Sequence[str],
+    files: Sequence[Path],
+    jars: Sequence[Path],
+    program: Path,
+    code: Path,
+    properties: Mapping[str, str],
 ) -> list[str]:
     """spark-submit with all its words. ``spark``: options of its own that were given, which win; ``sink``: the sink's, without the files of its
-    configuration, which are ``files``; ``master``: what the configuration says.
+    configuration, which are ``files``; ``properties``: what all of these say, for a driver's memory and JVM are made before it reads them.
     """
     given = {word.partition("=")[0] for word in spark}
     words = [spark_submit()]
-    if master is None and "--master" not in given:
+    if "spark.master" not in properties and "--master" not in given:
         words += ["--master", "local[*]"]
-    for name, value in _DEFAULTS.items():
+    for name, (key, value) in _DEFAULTS.items():
         if name not in given:
-            words += [name, value]
+            words += [name, properties.get(key, value)]
+    for key in _OF_THE_DRIVER:
+        if key in properties:
+            words += ["--conf", f"{key}={properties[key]}"]
     in_cluster = "--deploy-mode=cluster" in spark or ("--deploy-mode", "cluster") in pairwise(spark)
     words += [*spark, "--jars", ",".join(map(str, jars)), "--py-files", str(code)]
     if in_cluster and files:
