@@ -93,9 +93,9 @@ def test_every_cut_holds_whole_transactions_however_their_records_arrive_and_whe
     dice = random.Random(seed)
     source = Source(registry)
     source.opened()
-    for _ in range(24):
+    for _ in range(16):
         source.moved(dice)
-    batches = arrived(source.records, dice, batches=5, resent=2)
+    batches = arrived(source.records, dice, batches=4, resent=2)
     left, hits, noted = set(STEPS), [], None
     sink.settings |= source.settings | {"marks.interval.s": "0"}
     sink.reached = killing(left, hits)

@@ -1,8 +1,8 @@
 """One micro-batch of many topics: read once, sorted out by topic; each table is brought up to date in a thread of its own, or lands.
 
-What comes out is a function of the batch's Kafka offsets alone: nothing below depends on order of arrival or on who runs it, and a repeated
-batch takes the ways that the first attempt took, so a replay meets the same rows under the same transaction ids (I8). A table that fails
-does not stop the others of the batch; then the batch fails as a whole, its offsets are not committed, and the next attempt finds the
+What comes out is a function of the batch's Kafka offsets alone: nothing below depends on order of arrival or on who runs it. A repeated batch meets the
+same rows under the same transaction ids (I8); a mirror may land in one attempt and be applied in the other, a list of changes takes the way that it took.
+A table that fails does not stop the others of the batch; then the batch fails as a whole, its offsets are not committed, and the next attempt finds the
 finished tables done.
 
 Records at or below the high-water mark of their topic partition were applied before, by another checkpoint: they are left out (the third guard).

@@ -230,7 +230,7 @@ OPTIONS: tuple[Option, ...] = (
         name="quarantine.rows.max",
         read=whole(0),
         default="100",
-        doc="A batch with more bad records than this, and more than quarantine.fraction.max of it, stops the job.",
+        doc="More bad records of one table in a batch or merge, and more than quarantine.fraction.max of it, stop the job, or park the table (its failure).",
     ),
     Option(name="quarantine.fraction.max", read=number, default="0.001", doc="See quarantine.rows.max."),
     Option(

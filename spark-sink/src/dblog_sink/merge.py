@@ -1,6 +1,6 @@
-"""Writing into Delta: an idempotent append, and an idempotent MERGE with literal bounds. No rule of any mode lives here.
+"""Writing into Delta by its own words: append, MERGE with literal bounds, overwrite, UPDATE and DELETE, each idempotent.
 
-Both carry a transaction id (application id and batch number): a batch that was committed before a crash is skipped when it is replayed,
+All carry a transaction id (application id and batch number): a batch that was committed before a crash is skipped when it is replayed,
 and two drivers with one id exclude each other (delta-sink.md 2.2). MERGE prunes files only by conditions on the target alone, hence the literal
 key ranges (2.3).
 """

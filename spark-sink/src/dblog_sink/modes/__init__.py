@@ -1,1 +1,1 @@
-"""One file per way of keeping a table: mirror (SCD1) and changelog (tables without a key)."""
+"""One file per way of keeping a table: mirror (SCD1), history (SCD2) and changelog (a list of changes)."""
