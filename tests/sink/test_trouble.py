@@ -65,7 +65,8 @@ def test_a_table_that_fails_is_parked_and_resumed_and_none_of_its_records_is_los
     with job.running():
         job.wait("the first row", lambda: job.rows(text) == [(1, "a")])
         job.wait("word of a wish that nobody understands", lambda: job.lines("command") != [])
-        job.ask("park", "shop.old")
+        LocalFolder(job.folder / "lake" / "_dblog" / "commands").replace("1.json", '{"verb":"park","table":"shop.old"}')
+        job.wait("word of a table that is not there", lambda: len(job.lines("command")) == 2)
         job.send(change(number, "c", {"id": 2, "v": 7}, at=2), change(fine, "c", {"id": 1, "v": "x"}, at=1))
         job.wait("the other table", lambda: job.rows(fine) == [(1, "x")])
         job.send(change(number, "u", {"id": 1, "v": 8}, at=3))
