@@ -127,7 +127,7 @@ class Job:
             jars=[*submit.jars(os.environ), *jars],
             program=self.program,
             code=self._code,
-            master=None,
+            properties={},
         )
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYSPARK_GATEWAY_PORT")}
         environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(self.folder / "local")}
