@@ -257,16 +257,16 @@ def test_compaction_changes_no_row(sink: Sink, items: TableSchema) -> None:
 
 
 def test_a_small_mirror_is_tidied_too_and_its_commits_are_counted_over_starts(sink: Sink, items: TableSchema) -> None:
-    sink.settings |= {"compact.commits": "4", "tombstones.keep.h": "0"}
+    sink.settings |= {"compact.commits": "3", "tombstones.keep.h": "0"}
     tombstones = str(sink.folder / "lake/_dblog/tombstones/shop/items")
     left = []
-    for n in range(6):  # each rewrites the table and notes a delete
+    for n in range(4):  # each rewrites the table and notes a delete
         sink.batch(change(items, "c", row(n, "a"), at=100 + n), change(items, "d", row(n - 1, "a"), at=150 + n))
         left.append(sink.spark.read.format("delta").load(tombstones).count())
         sink.restarted()
 
     assert 0 in left, left
-    assert sink.rows(items) == [row(5, "a")]
+    assert sink.rows(items) == [row(3, "a")]
 
 
 def test_the_freshest_state_is_asked_for_by_table_or_topic_and_only_of_a_mirror(

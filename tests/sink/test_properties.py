@@ -19,7 +19,7 @@ LAND_EVERYTHING = {"trigger.interval.s": "0", "merge.rows.min": "1000000"}
 MERGE_ALWAYS = {"rewrite.rows.max": "0"}
 KILLS = {
     "mirror": {step for step in STEPS if step not in ("versioned", "expired", "chosen", "published")},
-    "history": {"floored", "truncated", "buried", "appended", "versioned", "settled"},
+    "history": {"truncated", "buried", "versioned", "settled"},
     "append": {"appended", "marked", "settled"},
 }
 """After which steps a mode is killed: all of one mode, and of the others those that are theirs. Those of cuts: test_manifest.py."""
