@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as t
 
 from dblog_sink.decode import OP, SEQ1, SEQ2, Columns
+from dblog_sink.transaction import active
 from dblog_sink.types import quote
 
 _TXN_APP = "spark.databricks.delta.write.txnAppId"
@@ -51,7 +52,8 @@ def written(session: SparkSession, path: str, txn: Txn) -> int:
     """
     jvm: Any = session._jvm  # noqa: SLF001
     snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path).unsafeVolatileSnapshot()  # noqa: SLF001
-    found = snapshot.transactions().get(txn.rows.app_id)
+    with active(session):  # where the log was read no further yet, this reads it
+        found = snapshot.transactions().get(txn.rows.app_id)
     return int(found.get()) if found.isDefined() else -1
 
 

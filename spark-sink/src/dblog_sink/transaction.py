@@ -111,7 +111,7 @@ class Transaction:
 def begun(session: SparkSession, path: str) -> Iterator[Transaction]:
     """A transaction on the table's newest version; nothing is committed unless ``commit`` is called. The session is ours alone meanwhile."""
     delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
-    with _active(session):
+    with active(session):
         log = delta.DeltaLog.forTable(session._jsparkSession, path)  # noqa: SLF001
         with _questions(session, log):
             write = log.startTransaction()
@@ -126,7 +126,7 @@ def _questions(session: SparkSession, log: Any) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _active(session: SparkSession) -> Iterator[None]:
+def active(session: SparkSession) -> Iterator[None]:
     """Delta asks for the session of the thread, which is the one that was made first unless it is told."""
     sessions: Any = session._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]  # noqa: SLF001
     before = sessions.getActiveSession()
