@@ -55,6 +55,15 @@ def test_jars_that_are_not_there_are_a_sentence(tmp_path: Path, monkeypatch: pyt
     assert "make setup" in caplog.text
 
 
+def test_a_driver_is_made_with_what_a_placeholder_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_OF_THE_JOB", "5g")
+    monkeypatch.delenv("NO_SUCH_MEMORY", raising=False)
+
+    assert words(line(files=[], driver_memory="${env:MEMORY_OF_THE_JOB}"), "--driver-memory") == ["5g"]
+    with pytest.raises(DefiniteError, match=r"spark\.driver\.memory: the environment variable NO_SUCH_MEMORY is not set"):
+        line(files=[], driver_memory="${env:NO_SUCH_MEMORY}")
+
+
 def test_what_is_given_wins_over_what_the_line_would_have() -> None:
     made = line("--driver-memory=8g", "--master", "yarn", files=[Path("/etc/sink.yaml")])
 

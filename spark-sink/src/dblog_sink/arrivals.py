@@ -28,6 +28,7 @@ from pyspark.sql.avro.functions import from_avro
 from dblog_sink.apply import Applier, Share
 from dblog_sink.chunks import COMPLETE, LATE, SHORT, Book, Group, Marker, Position, ReadTo, Verdict
 from dblog_sink.config import Settings
+from dblog_sink.decode import quoted_part
 from dblog_sink.frames import maybe_dumped
 from dblog_sink.merge import Txn
 from dblog_sink.progress import Progress
@@ -381,10 +382,7 @@ def _among(heads: Collection[bytes]) -> Column:
 def _position_of_dump() -> list[Column]:
     """Both numbers of a dumped row's position, NULL for all else."""
     numbers = ((1, "seq1"), (3, "seq2"))
-    return [
-        F.expr(f"IF(told.op = 'r', try_cast(get(split(told.source.sequence, '\"'), {at}) AS BIGINT), NULL)").alias(name)
-        for at, name in numbers
-    ]
+    return [F.expr(f"IF(told.op = 'r', {quoted_part('told.source.sequence', at)}, NULL)").alias(name) for at, name in numbers]
 
 
 def _take(book: Book, entries: Iterable[Entry], now_s: float) -> None:

@@ -355,7 +355,7 @@ def parse(properties: Mapping[str, str]) -> Settings:
     resolved: dict[str, str] = {}
     for key, given in properties.items():
         try:
-            resolved[key] = _resolve(given)
+            resolved[key] = resolve(given)
         except ValueError as e:
             errors[key] = str(e)
     for key in resolved:
@@ -468,7 +468,9 @@ def _read_properties(content_text: str) -> dict[str, str]:
     return flat
 
 
-def _resolve(given: str) -> str:
+def resolve(given: str) -> str:
+    """A value with its ``${env:NAME}`` and ``${file:PATH}`` put in; ValueError if there is none of the name."""
+
     def value(match: re.Match[str]) -> str:
         kind, name = match.group(1), match.group(2)
         if kind == "env":

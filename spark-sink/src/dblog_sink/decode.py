@@ -288,8 +288,8 @@ def position_sql(v: str, envelope: Envelope) -> tuple[str, str]:
         if "sequence" in envelope.source_fields:
             given = f"{source}.sequence"
             # The parts come first, where they are computed for every row, so that Spark splits a row's text once for all that needs them.
-            seq1 = f"coalesce({_quoted_part(given, 1)}, IF({given} IS NULL, {seq1}, NULL))"
-            seq2 = f"coalesce({_quoted_part(given, 3)}, IF({given} IS NULL, {seq2}, NULL))"
+            seq1 = f"coalesce({quoted_part(given, 1)}, IF({given} IS NULL, {seq1}, NULL))"
+            seq2 = f"coalesce({quoted_part(given, 3)}, IF({given} IS NULL, {seq2}, NULL))"
         return seq1, seq2
     if "lsn" in envelope.source_fields:
         return "0L", f"IF({v}.op IS NULL, NULL, coalesce({source}.lsn, 0L))"
@@ -334,8 +334,8 @@ def _up_to(op: str, mark: LogMark) -> str:
     return "" if mark[2] else f" AND {op} <> 'c'"
 
 
-def _quoted_part(path: str, quotes: int) -> str:
-    """The number between the nth quote and the next: ``["<high>","<low>"]`` without a JSON parser a row."""
+def quoted_part(path: str, quotes: int) -> str:
+    """SQL of the number between the nth quote and the next: ``["<high>","<low>"]`` without a JSON parser a row."""
     return f"try_cast(get(split({path}, '\"'), {quotes}) AS BIGINT)"
 
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from dblog_sink import config
 from dblog_sink.errors import DefiniteError
 
 JARS_VARIABLE = "DBLOG_SINK_JARS"
@@ -104,10 +105,10 @@ def line(
         words += ["--master", "local[*]"]
     for name, (key, value) in _DEFAULTS.items():
         if name not in given:
-            words += [name, properties.get(key, value)]
+            words += [name, _said(properties, key) if key in properties else value]
     for key in _OF_THE_DRIVER:
         if key in properties:
-            words += ["--conf", f"{key}={properties[key]}"]
+            words += ["--conf", f"{key}={_said(properties, key)}"]
     in_cluster = "--deploy-mode=cluster" in spark or ("--deploy-mode", "cluster") in pairwise(spark)
     words += [*spark, "--jars", ",".join(map(str, jars)), "--py-files", str(code)]
     if in_cluster and files:
@@ -117,6 +118,15 @@ def line(
     for file in files:
         words += ["--config", file.name if in_cluster else str(file.absolute())]
     return [*words, *sink]
+
+
+def _said(properties: Mapping[str, str], key: str) -> str:
+    # The driver that would resolve it is not there yet.
+    try:
+        return config.resolve(properties[key])
+    except ValueError as e:
+        msg = f"{key}: {e}"
+        raise DefiniteError(msg) from None
 
 
 def spark_submit() -> str:
