@@ -6,7 +6,7 @@ import json
 
 import pytest
 from dblog_sink.decode import SEQ1, SEQ2
-from dblog_sink.epochs import Line, Sight, Stretch, epoch_sql, followed, line_of, note_of, went_on
+from dblog_sink.epochs import Line, Sight, Stretch, epoch_sql, followed, line_of, may_tell, note_of, went_on
 from dblog_sink.errors import DefiniteError
 from sink.harness import Record, Sink, change
 from support.envelopes import TableSchema
@@ -112,6 +112,57 @@ def test_rows_of_a_first_snapshot_tell_by_their_time() -> None:
 
     assert followed(line, [*rows, *sights((9, 20, 2, 1, None), start=5)]) == []
     assert [one.offset for one in followed(line, anew)] == [10]
+
+
+def dumped_by_signal(offset: int, file: int, low: int, server: int) -> Sight:
+    """Its time is that of reading, which tells nothing."""
+    return Sight(offset=offset, place=(file, low << 23), ts_ms=99_000, server=server, dumped=True, selected=True)
+
+
+def test_rows_of_an_incremental_snapshot_tell_by_a_server_that_nobody_has_met() -> None:
+    line = Line()
+    followed(line, sights((9, 10, 1, 1, None)))
+
+    assert followed(line, [dumped_by_signal(1, 9, 5, 1), dumped_by_signal(2, 9, 30, 2), dumped_by_signal(3, 3, 5, 0)]) == []
+    (begun,) = followed(line, [dumped_by_signal(4, 3, 50, 2), dumped_by_signal(5, 3, 60, 2)])
+    assert (begun.offset, begun.sure, line.runs) == (4, True, [(4, 1)])
+    assert followed(line, sights((3, 20, 4, 2, None), (3, 70, 5, 2, None), start=6)) == [], "reading began again before the rows"
+
+
+def test_rows_of_an_incremental_snapshot_tell_where_no_change_was_met_but_none_tells_alone() -> None:
+    line = Line()
+    assert followed(line, [dumped_by_signal(0, 9, 50, 2)]) == []
+    assert line.logs == []
+
+    followed(line, [Sight(offset=1, place=(9, 10 << 23), ts_ms=500, dumped=True)])
+
+    assert [one.sure for one in followed(line, [dumped_by_signal(2, 3, 5, 2)])] == [True]
+
+
+def test_rows_of_an_incremental_snapshot_of_a_former_server_keep_its_epoch() -> None:
+    line = Line()
+    followed(line, sights((9, 10, 1, 1, None), (9, 90, 2, 1, None), (3, 4, 3, 2, None)))
+
+    assert followed(line, [dumped_by_signal(3, 9, 20, 1), *sights((9, 90, 2, 1, None), (3, 8, 4, 2, None), start=4)]) == []
+    assert line.runs == [(2, 1), (3, 0), (5, 1)]
+    followed(line, [dumped_by_signal(6, 10, 20, 1)])
+    assert line.runs[-1] == (5, 1), "further than it ever was: the files of the log that is read have higher numbers now"
+    followed(line, [*sights((9, 90, 2, 1, None), start=7), dumped_by_signal(8, 9, 99, 1)])
+    assert line.runs[-1] == (7, 0), "but not amid what is sent late"
+
+
+def test_many_rows_of_an_incremental_snapshot_are_looked_at_where_they_may_tell() -> None:
+    line = Line()
+    followed(line, sights((9, 10, 1, 1, None), (3, 4, 3, 2, None), (3, 5, 4, 3, None)))
+    later = Stretch(first_offset=9, last_offset=9, first=(3, 9 << 23), last=(3, 9 << 23), falls=0, ts_min_ms=9_000, ts_max_ms=9_000,
+                    servers=frozenset({4}), gtids={}, gtid=None)  # fmt: skip
+
+    assert not may_tell(line, {}, later)
+    assert not may_tell(line, {0: (1, 1), 2: (3, 1), 3: (1, 1), 4: (1, 1), 5: (3, 10 << 23)}, later)
+    assert may_tell(line, {4: (3, 1)}, None)
+    assert may_tell(line, {5: (3, 8 << 23)}, later)
+    assert may_tell(line, {1: (12, 1)}, later)
+    assert not may_tell(Line(), {1: (12, 1)}, None)
 
 
 def test_what_was_looked_at_before_changes_nothing() -> None:
@@ -310,3 +361,18 @@ def test_deletes_tell_the_log_too_where_the_notes_are_lost_and_no_row_is_left(si
     sink.batch(of_b(items, "c", 1, "again", 2))
 
     assert sink.rows(items) == [{"id": 1, "v": "again"}]
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_another_dump_mends_a_table_that_rests_since_the_failover(
+    sink: Sink, items: TableSchema, monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    if many:
+        monkeypatch.setattr("dblog_sink.apply.MANY_ROWS", 2)
+    sink.batch(of_a(items, "c", 1, "missed a change", 50), of_a(items, "c", 2, "as it was", 51))
+
+    sink.batch(of_b(items, "r", 1, "incremental", 4), of_b(items, "r", 2, "incremental", 4))
+
+    assert [row["v"] for row in sink.rows(items)] == ["incremental", "incremental"]
+    sink.batch(of_b(items, "u", 1, "b", 5), of_b(items, "d", 2, "as it was", 6))
+    assert sink.rows(items) == [{"id": 1, "v": "b"}]

@@ -31,7 +31,7 @@ from dblog_sink.frames import headed, is_json, maybe_derived, maybe_dumped, sche
 from dblog_sink.merge import Txn, is_conflict, written
 from dblog_sink.modes import changelog, history, mirror
 from dblog_sink.modes.work import Applied, Work
-from dblog_sink.places import sighted, sights, stretches
+from dblog_sink.places import selected, sighted, sights, stretches
 from dblog_sink.quarantine import Quarantine
 from dblog_sink.registry import Registry
 from dblog_sink.renames import renamed
@@ -261,13 +261,17 @@ class Applier:
         if share.records >= MANY_ROWS:
             looked_at = []
             counted = stretches(found)
-            for partition, stretch in counted.items():
-                if not epochs.went_on(line_of(partition), stretch, epoch=seed or 0):
+            rows = selected(found) if share.maybe_dumped else {}
+            for partition in counted.keys() | (rows.keys() & lines.keys()):
+                line, stretch = line_of(partition), counted.get(partition)
+                if epochs.may_tell(line, rows.get(partition, {}), stretch) or (
+                    stretch is not None and not epochs.went_on(line, stretch, epoch=seed or 0)
+                ):
                     looked_at.append(partition)
             if looked_at:
                 for partition, one in sights(found.where(F.col("partition").isin(looked_at))):
                     one_by_one.setdefault(partition, []).append(one)
-            met = bool(counted)
+            met = bool(counted or rows)
         else:
             for partition, one in sights(found):
                 one_by_one.setdefault(partition, []).append(one)
@@ -281,6 +285,7 @@ class Applier:
         begun = [
             (partition, one)
             for partition, some in sorted(one_by_one.items())
+            if partition in lines or not all(one.selected for one in some)  # those alone begin nothing
             for one in epochs.followed(line_of(partition), some, epoch=seed or 0)
         ]
         return lines, begun

@@ -9,8 +9,8 @@ positions rise in one log, and fall only where the source sends a stretch again,
 - the time: what is sent again is not later than what was seen.
 
 Time alone is no proof, so the table is parked: a connector that reads replicas in turn or a log that was reset look like that, and what was missed meanwhile
-nobody knows. Rows of Debezium's first snapshot (server id 0) tell by their time; those of an incremental one tell nothing, for they are read anew after a
-restart and stand where the log is being read. What the former log's server sends late is known in the same way and keeps the former epoch.
+nobody knows. Rows of Debezium's first snapshot (server id 0) tell by their time; those of an incremental one by their server alone, for they are read anew
+after a restart and stand where the log is being read. What the former log's server sends late is known in the same way and keeps the former epoch.
 
 Pure. The outcome is noted by Kafka offset (``Line.runs``) before anything is written, so a repeated batch, a merge and a replay find the same epochs.
 """
@@ -39,6 +39,8 @@ class Sight:
     server: int = 0
     gtid: str | None = None
     dumped: bool = False
+    selected: bool = False
+    """Of an incremental snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +140,20 @@ def went_on(line: Line, stretch: Stretch, *, epoch: int = 0) -> bool:
     return True
 
 
+def may_tell(line: Line, selected: Mapping[int, tuple[int, int]], stretch: Stretch | None) -> bool:
+    """Whether rows of an incremental snapshot, of which the lowest place by server is given, must be looked at one by one: they may be of another log than
+    what is read, ``stretch`` included.
+    """
+    own = {0, *(line.logs[-1].servers if line.logs else ()), *(stretch.servers if stretch else ())}
+    known = {server for log in line.logs for server in log.servers}
+    last = max(line.logs[-1].last if line.logs else (0, 0), (stretch and stretch.last) or (0, 0))
+    return any(server not in own and (place < last or server in known) for server, place in selected.items())
+
+
 def _met(line: Line, one: Sight, epoch: int) -> Begun | None:
     line.offset = one.offset
+    if one.selected:
+        return _selected(line, one)
     if not line.logs:
         line.logs.append(Log(epoch, one.place))
         if epoch:
@@ -175,6 +189,23 @@ def _met(line: Line, one: Sight, epoch: int) -> Begun | None:
     if log.epoch != (line.runs[-1][1] if line.runs else 0):
         line.runs.append((one.offset, log.epoch))
     return begun
+
+
+def _selected(line: Line, one: Sight) -> Begun | None:
+    """A row of an incremental snapshot, which has the server id of the event that was read before it."""
+    if not line.logs or not one.server or one.server in line.logs[-1].servers:
+        return None
+    now = line.logs[-1]
+    if one.place < now.last and not any(one.server in log.servers for log in line.logs):
+        # No change was met in it, and reading may begin again before this place: whatever comes goes on in it.
+        begun = Log(max(log.epoch for log in line.logs) + 1, (0, 0), servers=[one.server])
+        line.logs.append(begun)
+        line.runs.append((one.offset, begun.epoch))
+        return Begun(one.offset, begun.epoch, now.last, one.place, sure=True)
+    former = next((log for log in line.logs[:-1] if one.server in log.servers and now.last < one.place <= log.last), None)
+    if former is not None and former.epoch != (line.runs[-1][1] if line.runs else 0):
+        line.runs.append((one.offset, former.epoch))
+    return None
 
 
 def _numbered(gtid: str | None) -> tuple[str, int] | None:

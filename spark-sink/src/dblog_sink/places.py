@@ -77,6 +77,7 @@ def sights(found: DataFrame) -> Iterator[tuple[int, Sight]]:
                 server=row["server"] or 0,
                 gtid=row["gtid"],
                 dumped=row["dumped"],
+                selected=row["selected"],
             ),
         )
 
@@ -89,7 +90,7 @@ def stretches(found: DataFrame) -> dict[int, Stretch]:
     numbered = F.when(number != "", number.cast("long"))
     changed = F.when(~F.col("s.dumped"), F.col("s.ts_ms"))
     rows = (
-        found.where("s.file IS NOT NULL")
+        found.where("s.file IS NOT NULL AND NOT s.selected")
         .withColumn("_before", before)
         .groupBy(
             "partition", F.when(~F.col("s.dumped"), F.col("s.server")).alias("server"), F.regexp_extract("s.gtid", _GTID, 1).alias("source")
@@ -110,6 +111,19 @@ def stretches(found: DataFrame) -> dict[int, Stretch]:
     return {
         partition: _together([row for row in rows if row["partition"] == partition]) for partition in {row["partition"] for row in rows}
     }
+
+
+def selected(found: DataFrame) -> dict[int, dict[int, tuple[int, int]]]:
+    """Rows of incremental snapshots among many records of ``sighted``: by partition and server the lowest place."""
+    rows = (
+        found.where("s.file IS NOT NULL AND s.selected")
+        .groupBy("partition", "s.server")
+        .agg(F.min(F.struct("s.file", "s.low")).alias("place"))
+    )
+    places: dict[int, dict[int, tuple[int, int]]] = {}
+    for row in rows.collect():
+        places.setdefault(row["partition"], {})[row["server"] or 0] = tuple(row["place"])
+    return places
 
 
 def _together(rows: Sequence[Row]) -> Stretch:
@@ -143,19 +157,20 @@ _SIGHT = t.StructType(
         t.StructField("server", t.LongType()),
         t.StructField("gtid", t.StringType()),
         t.StructField("dumped", t.BooleanType()),
+        t.StructField("selected", t.BooleanType()),
     ]
 )
 
 
 def _sight(v: str, envelope: Envelope) -> str:
-    """SQL of an array of the record's sight; without a file where it tells nothing: rows of an incremental snapshot stand where the log is being read.
+    """SQL of an array of the record's sight; without a file where it tells nothing.
 
     Without the row's number, which begins anew with each event of a compressed transaction.
     """
     source, has = f"{v}.source", envelope.source_fields
     file, _ = derived_sql(v, envelope)
     snapshot = f"coalesce(CAST({source}.snapshot AS STRING), '')" if "snapshot" in envelope.place_fields else "'incremental'"
-    tells = f"({v}.op IN ('c', 'u', 'd', 't') OR ({v}.op = 'r' AND {snapshot} <> 'incremental')) AND {source}.pos IS NOT NULL"
+    tells = f"{v}.op IN ('c', 'u', 'd', 't', 'r') AND {source}.pos IS NOT NULL"
     derived = f"{source}.sequence IS NULL" if "sequence" in has else "true"
     parts = {
         "file": f"IF({tells}, {file}, NULL)",
@@ -164,6 +179,7 @@ def _sight(v: str, envelope: Envelope) -> str:
         "server": f"CAST({source}.server_id AS BIGINT)" if "server_id" in envelope.place_fields else "0L",
         "gtid": f"{source}.gtid" if "gtid" in envelope.place_fields else "CAST(NULL AS STRING)",
         "dumped": f"{v}.op = 'r'",
+        "selected": f"{v}.op = 'r' AND {snapshot} = 'incremental'",
     }
     struct = ", ".join(f"'{name}', {sql}" for name, sql in parts.items())
     return f"IF({v}.op IS NOT NULL AND {derived}, array(named_struct({struct})), NULL)"
