@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from dblog_sink import apply
 from dblog_sink.decode import SEQ1, SEQ2
 from dblog_sink.epochs import Line, Sight, Stretch, epoch_sql, followed, line_of, may_tell, note_of, went_on
 from dblog_sink.errors import DefiniteError
@@ -376,3 +377,24 @@ def test_another_dump_mends_a_table_that_rests_since_the_failover(
     assert [row["v"] for row in sink.rows(items)] == ["incremental", "incremental"]
     sink.batch(of_b(items, "u", 1, "b", 5), of_b(items, "d", 2, "as it was", 6))
     assert sink.rows(items) == [{"id": 1, "v": "b"}]
+
+
+def test_many_records_with_a_position_of_their_own_are_told_by_some_of_them(
+    sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text that begins as a position does is none: Debezium's topic of such rows is followed all the same."""
+    monkeypatch.setattr("dblog_sink.apply.MANY_ROWS", 2)
+    looked = []
+    whole = apply.stretches
+    monkeypatch.setattr(apply, "stretches", lambda found: looked.append(found) or whole(found))
+    ours, theirs = (
+        TableSchema(topic=f"p.shop.{name}", columns=[("id", "long"), ("v", "string")], registry=registry) for name in ("a", "b")
+    )
+    row = {"id": 1, "v": '["1","2"]'}
+
+    sink.batch(*(change(ours, "c", row | {"id": key}, at=key, sequenced=True) for key in range(4)))
+    assert looked == []
+    sink.batch(*(change(theirs, "c", row | {"id": key}, at=key, file=9) for key in range(4)))
+    sink.batch(*(change(theirs, "u", row, at=1, file=3, server=2, ts_ms=SECOND + 9_000 + n) for n in range(2)))
+    assert len(looked) == 2
+    assert [at[SEQ1] >> 32 for at in sink.read(theirs).where("id = 1").collect()] == [1]

@@ -45,6 +45,7 @@ from dblog_sink.tombstones import Tombstones
 
 log = logging.getLogger(__name__)
 
+_SAMPLE_ROWS = 64
 
 History = Callable[[SparkSession, str], DataFrame | None]
 """All records that a topic holds now, as Kafka's source has them; None if it is none of the job's."""
@@ -245,7 +246,8 @@ class Applier:
         topic = share.topic
         if read.unwrapped or self._settings["position"] == "topic" or not any(one.derived for one in read.known.envelopes.values()):
             return None
-        if topic in self._sequenced and not share.maybe_derived:
+        if not share.maybe_derived and (topic in self._sequenced or self._begins_sequenced(share, read)):
+            self._sequenced.add(topic)
             return None
         found = sighted(read.records, read.known.envelopes)
         lines: dict[int, Line] = {partition: deepcopy(line) for partition, line in self._logs.get(topic, {}).items()}
@@ -289,6 +291,14 @@ class Applier:
             for one in epochs.followed(line_of(partition), some, epoch=seed or 0)
         ]
         return lines, begun
+
+    def _begins_sequenced(self, share: Share, read: _Read) -> bool:
+        """Whether some of many records, all of one schema and none of which seems to lack its own position, have one: then all are taken to."""
+        if share.records < MANY_ROWS or len(read.known.envelopes) > 1:
+            return False
+        (head,) = read.known.envelopes
+        some = read.records.where(F.col("value_head") == F.lit(bytearray(head))).limit(_SAMPLE_ROWS)
+        return sighted(some, read.known.envelopes).isEmpty()
 
     def _order(self, share: Share, spec: TableSpec, read: _Read) -> dict[str, Any]:
         """Whether a truncate, which comes in one partition, has a place among the rows of all."""
