@@ -22,7 +22,7 @@ from dblog_sink.decode import OP, SEQ1, SEQ2, Columns
 from dblog_sink.errors import DefiniteError
 from dblog_sink.restored import Commit, first_of, loss
 from dblog_sink.session import fitted
-from dblog_sink.skipping import newest
+from dblog_sink.skipping import newest, row_count
 from dblog_sink.tables import TableSpec
 from dblog_sink.types import quote
 
@@ -151,7 +151,7 @@ def opened(session: SparkSession, *, spec: TableSpec, reading: bool = False) -> 
         mode=mode,
         key_names=tuple(json.loads(properties[_KEYS])),
         columns=tuple((field.name, field.dataType) for field in frame.schema.fields if field.name not in guards),
-        rows=frame.count(),
+        rows=row_count(session, path),
         kind=properties.get(_RECORDS, "envelope"),
         newest=int(properties.get(_NEWEST, "-1")),
         id=detail["id"],
@@ -445,7 +445,7 @@ def forgotten(session: SparkSession, target: Target, *, keep_h: float) -> None:
     """Delete a history's versions that ended so long ago."""
     ended_before = F.current_timestamp() - F.make_interval(secs=F.lit(keep_h * 3600.0))
     DeltaTable.forPath(session, target.path).delete(F.col(TO) < ended_before)
-    target.rows = session.read.format("delta").load(target.path).count()  # from file statistics, no scan
+    target.rows = row_count(session, target.path)
 
 
 def compacted(session: SparkSession, target: Target) -> None:

@@ -17,6 +17,7 @@ from dblog_sink.decode import BAD, BAD_AT, OFFSET, OP, OWN, PARTITION, RESENT, S
 from dblog_sink.merge import append
 from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.work import Applied, Work
+from dblog_sink.skipping import row_count
 
 _SMALL_ROWS = 20_000
 """Fewer rows are written as one file."""
@@ -54,7 +55,7 @@ def apply(work: Work) -> Applied:
             fresh = _once(rows.where(F.col(BAD).isNull() & ~F.col(RESENT) & shown))
             append(fresh.coalesce(1) if count < _SMALL_ROWS else fresh, target.path, target.column_names, work.txn.rows)
             work.reached("appended")
-            before, target.rows = target.rows, work.session.read.format("delta").load(target.path).count()  # from file statistics, no scan
+            before, target.rows = target.rows, row_count(work.session, target.path)
             applied.appended = target.rows - before
             target.commits += 1
     finally:

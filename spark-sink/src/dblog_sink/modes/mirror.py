@@ -23,6 +23,7 @@ from dblog_sink.modes import rows as rows_of
 from dblog_sink.modes.straight import straight
 from dblog_sink.modes.work import Applied, Work
 from dblog_sink.session import MANY_ROWS
+from dblog_sink.skipping import row_count
 from dblog_sink.tombstones import Tombstones
 from dblog_sink.upsert import upsert
 
@@ -110,7 +111,7 @@ def _truncate(work: Work, tombstones: Tombstones, truncate: rows_of.Group) -> No
             values = {work.target.soft: F.lit(True), SEQ1: F.lit(position[0]), SEQ2: F.lit(position[1])}
             update(work.session, path=work.target.path, condition=older, values=values, txn=work.txn.of("truncate"))
         work.reached("truncated")
-        work.target.rows = work.session.read.format("delta").load(work.target.path).count()
+        work.target.rows = row_count(work.session, work.target.path)
 
 
 def _write(work: Work, tombstones: Tombstones, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
@@ -144,7 +145,7 @@ def _rewrite(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], appl
         soft=target.soft,
     )
     work.reached("rewritten")
-    target.rows = work.session.read.format("delta").load(target.path).count()  # from file statistics, no scan
+    target.rows = row_count(work.session, target.path)
     applied.merged = sum(group["n"] for group in groups.values())
     applied.path = "rewrite"
     target.commits += 1
