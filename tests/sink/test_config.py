@@ -98,3 +98,15 @@ def test_a_full_disk_is_told_in_words() -> None:
     assert "no space is left where the job writes" in _sentence(
         RuntimeError(f"Job aborted\n\tat x: java.io.IOException: {caught.value.strerror}")
     )
+
+
+@pytest.mark.parametrize("option", ["target.path", "state.path", "checkpoint.path", "target.template", "table.gold.target.path"])
+def test_a_path_that_is_relative_to_nobody_knows_what_is_refused(option: str) -> None:
+    given = LEAST | {"table.gold.match": ".*", option: "lake/a"}
+
+    with pytest.raises(ConfigError) as refused:
+        config.parse(given)
+
+    assert refused.value.errors == {option: "must be a whole path (/...) or a URL"}
+    for whole in ("/lake/a", "s3a://lake/a", "file:/lake/a"):
+        config.parse(given | {option: whole})

@@ -10,10 +10,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from dblog_sink import binding, config
+from dblog_sink import binding, cli, config
 from dblog_sink.errors import DefiniteError
 from dblog_sink.files import LocalFolder
 from dblog_sink.lease import EXPIRES_AFTER_S, FILE, LOST_AFTER_S, RENEW_EVERY_S, Holder, Lease, gone, started_at, this_process
+from pyspark.sql import SparkSession
 
 LEAST = {"kafka.bootstrap.servers": "b:9092", "topics": "p.a.b,p.a.c", "registry.url": "http://r", "target.path": "/lake/"}
 
@@ -217,3 +218,12 @@ def test_a_checkpoint_goes_with_its_lake_and_takes_topics_on(tmp_path: Path) -> 
 
     with pytest.raises(DefiniteError, match="Kafka cluster cluster-1"):
         binding.check(folder, config.parse(LEAST | {"topics": "p.a.b,p.a.c,p.a.d"}), "cluster-2")
+
+
+def test_a_state_that_cannot_be_written_is_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = str(tmp_path / "file" / "lake")
+    settings = config.parse(LEAST | {"target.path": path})
+
+    with pytest.raises(DefiniteError, match=rf"^{path}/_dblog \(state.path.*\) cannot be written: NotADirectoryError"):
+        cli._fenced(spark, settings, Lease(LocalFolder(Path(settings.state_path)), name="shop", where=path))

@@ -59,6 +59,17 @@ def test_a_registry_that_stays_away_stops_the_job_and_nothing_is_skipped(registr
     assert 60 <= clock.now_s < 90
 
 
+def test_a_registry_that_is_away_for_long_is_told_of_again(registry: RegistryServer, caplog: pytest.LogCaptureFixture) -> None:
+    registry.away = True
+
+    with pytest.raises(TransientError):
+        client(registry, Clock(), wait_max_s=150).schema(1)
+
+    waits = [record.getMessage() for record in caplog.records if "waiting for the schema registry at" in record.getMessage()]
+    assert len(waits) == 3
+    assert "since 0 s" in waits[0]
+
+
 def test_a_stop_ends_the_wait(registry: RegistryServer) -> None:
     registry.away = True
 

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import logging
+import re
+import threading
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from dblog_sink.config import Settings
+from dblog_sink.errors import DefiniteError
+
+log = logging.getLogger(__name__)
+
+_ASKED_MS = 10_000
+_TELL_EVERY_S = 60.0
+_SOME = 5
+_REFUSED = re.compile("Authentication|Authorization|SslHandshake")
+_UNRESOLVED = "No resolvable bootstrap urls"
 
 Ends = dict[str, dict[int, int]]
 """Offsets by topic and partition."""
@@ -29,8 +43,62 @@ def _admin(session: SparkSession, settings: Settings) -> Iterator[tuple[Any, Any
 
 def cluster_id(session: SparkSession, settings: Settings) -> str:
     """The id of the Kafka cluster; empty if it has none."""
-    with _admin(session, settings) as (_, admin):
-        return str(admin.describeCluster().clusterId().get() or "")
+    with _admin(session, settings) as (jvm, admin):
+        asked = jvm.org.apache.kafka.clients.admin.DescribeClusterOptions().timeoutMs(_ASKED_MS)
+        return str(admin.describeCluster(asked).clusterId().get() or "")
+
+
+def awaited(session: SparkSession, settings: Settings, stopping: threading.Event) -> str | None:
+    """The id of the Kafka cluster once a broker answers, None if the job is stopped before; told is what of the configured topics is not there.
+    DefiniteError if they do not let us in.
+    """
+    servers = settings.kafka["kafka.bootstrap.servers"]
+    began_s = tell_again_s = time.monotonic()
+    while not stopping.is_set():
+        try:
+            found = cluster_id(session, settings)
+            if (unmet := _unmet(session, settings)) is not None:
+                log.warning("there is %s yet", unmet)
+        except Py4JError as e:
+            name, reason = _trouble(e)
+            if _REFUSED.search(name):
+                msg = f"the brokers at {servers} refuse the sink, see kafka.* in its configuration: {reason}"
+                raise DefiniteError(msg) from e
+            if name != "TimeoutException" and _UNRESOLVED not in reason:
+                log.warning("the brokers at %s do not say which cluster they are: %s", servers, reason)
+                return ""
+            now_s = time.monotonic()
+            if now_s >= tell_again_s:
+                log.warning("waiting for a broker of kafka.bootstrap.servers %s since %.0f s: %s", servers, now_s - began_s, reason)
+                tell_again_s = now_s + _TELL_EVERY_S
+            stopping.wait(1.0)
+        else:
+            return found
+    return None
+
+
+def _unmet(session: SparkSession, settings: Settings) -> str | None:
+    """Which topics of the configuration are not there; None if those are that it names, or one that its pattern matches."""
+    with _admin(session, settings) as (jvm, admin):
+        names = admin.listTopics().names().get()
+        if settings["topics"] is not None:
+            absent = [name for name in map(str.strip, settings["topics"].split(",")) if not names.contains(name)]
+            return f"no topic {', '.join(absent)}" if absent else None
+        if names.stream().anyMatch(jvm.java.util.regex.Pattern.compile(settings["topics.pattern"]).asMatchPredicate()):
+            return None
+        some = ", ".join(str(name) for name in names.stream().sorted().limit(_SOME).toList())
+        return f"no topic that matches topics.pattern {settings['topics.pattern']} (of {names.size()}, among them {some or 'none'})"
+
+
+def _trouble(error: Exception) -> tuple[str, str]:
+    """The class of what went wrong at last, and its message."""
+    if not isinstance(error, Py4JJavaError):
+        return type(error).__name__, str(error).splitlines()[0]
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    name = str(cause.getClass().getSimpleName())
+    return name, f"{name}: {cause.getMessage()}"
 
 
 def compacted(session: SparkSession, settings: Settings, topic: str) -> bool:

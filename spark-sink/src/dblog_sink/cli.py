@@ -29,7 +29,7 @@ from types import FrameType
 from typing import Any
 from urllib.parse import urlparse
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -98,6 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the sink until it is stopped, or do what the verb says; returns the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # what a batch failed of; the job tells it itself
     words = sys.argv[1:] if arguments is None else arguments
     try:
         if words[:1] == ["jars"]:
@@ -170,7 +171,10 @@ def _obeyed(words: Sequence[str]) -> int:
         _check_places(session, settings)
         lease = Lease(files.folder(session, settings.state_path), name=settings["name"], where=settings.state_path)
         fence = _fenced(session, settings, lease)
-        binding.check(files.folder(session, settings.checkpoint_path), settings, _cluster_id(session, settings))
+        cluster_id = brokers.awaited(session, settings, stopping)
+        if cluster_id is None:
+            return 0
+        binding.check(files.folder(session, settings.checkpoint_path), settings, cluster_id)
         return _Runner(session, settings, progress, stopping, lease, fence, merge_only=merge_only).run()
     except DefiniteError as e:
         progress.say("failed", reason=str(e))
@@ -214,7 +218,11 @@ def _check_places(session: SparkSession, settings: config.Settings) -> None:
 
 def _fenced(session: SparkSession, settings: config.Settings, lease: Lease) -> Fence:
     """Take the lease and a fencing token; nobody else commits from now on to what this sink is going to read."""
-    alone = lease.take()
+    try:
+        alone = lease.take()
+    except (OSError, Py4JJavaError) as e:
+        msg = f"{settings.state_path} (state.path, in target.path if it is not given) cannot be written: {_sentence(e)}"
+        raise DefiniteError(msg) from e
     control = f"{settings.state_path}/marks"
     fence = Fence(another(session), control, unheld=lambda: lease.lost)
     fence.take(alone=alone)
@@ -235,14 +243,6 @@ def _progress(settings: config.Settings) -> Progress:
     metrics = Metrics(version=__version__)
     log.info("metrics are at port %d under /metrics", metrics.serve(settings["metrics.listen"]))
     return Progress(file, listener=metrics.take)
-
-
-def _cluster_id(session: SparkSession, settings: config.Settings) -> str:
-    try:
-        return brokers.cluster_id(session, settings)
-    except Py4JError as e:
-        log.warning("the brokers do not say which cluster they are: %s", _sentence(e))
-        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -534,11 +534,11 @@ class _Runner:
             if isinstance(failure, DefiniteError) or attempt > self._settings["restart.attempts.max"]:
                 reason = _sentence(failure)
                 self._progress.say("failed", reason=reason)
-                log.error("the sink stops: %s", reason)
+                log.error("the sink stops: %s", reason, exc_info=_unforeseen(failure))
                 return 1
             pause_s = min(0.5 * 2**attempt, _RESTART_PAUSE_MAX_S)
             self._progress.say("restarting", reason=_sentence(failure), attempt=attempt, pause_s=pause_s)
-            log.warning("restart %d in %.0f s: %s", attempt, pause_s, _sentence(failure))
+            log.warning("restart %d in %.0f s: %s", attempt, pause_s, _sentence(failure), exc_info=_unforeseen(failure))
             self._stopping.wait(pause_s)
 
     def _lost(self) -> str | None:
@@ -859,6 +859,11 @@ def _point(given: str | None) -> dict[str, Any]:
 
 class _Again(TransientError):  # noqa: N818  it is no error
     """The query is to be started once more; nothing is wrong with it."""
+
+
+def _unforeseen(error: Exception) -> Exception | None:
+    """The error, where its trace tells more than its sentence."""
+    return None if isinstance(error, SinkError) or _DISK_FULL in str(error) else error
 
 
 def _sentence(error: Exception) -> str:

@@ -21,6 +21,8 @@ from dblog_sink.options import Option, address, number, one_of, pattern, text, t
 from dblog_sink.plan import Policy
 from dblog_sink.tables import PREFIX, TABLE_OPTIONS, TableRule, TableSpec, rules, spec
 
+_WHOLE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+
 
 def _name_pattern(given: str) -> re.Pattern[str]:
     found = pattern(given)
@@ -385,12 +387,17 @@ def parse(properties: Mapping[str, str]) -> Settings:
             errors["target.template"] = "may use only {base}, {prefix}, {db} and {table}"
     if errors:
         raise ConfigError(errors)
-    return Settings(
+    settings = Settings(
         values=values,
         rules=table_rules,
         kafka={k: v for k, v in resolved.items() if k.startswith("kafka.")},
         spark={k: v for k, v in resolved.items() if k.startswith("spark.")},
     )
+    # Spark, Delta and the job would not take a relative one from the same folder.
+    relative = [option for option, path in settings.places.items() if option in resolved and not _WHOLE.match(path)]
+    if relative:
+        raise ConfigError(dict.fromkeys(relative, "must be a whole path (/...) or a URL"))
+    return settings
 
 
 def _check_manifest(values: Mapping[str, Any], errors: dict[str, str]) -> None:

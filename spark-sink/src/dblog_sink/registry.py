@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 _PAUSE_FIRST_S = 0.2
 _PAUSE_MAX_S = 10.0
 _UNKNOWN_PAUSE_MAX_S = 600.0
+_TELL_EVERY_S = 60.0
 _ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
 
 
@@ -85,7 +86,7 @@ class Registry:
         started_s = self._now_s()
         pause_s = _PAUSE_FIRST_S
         unknown_since_s: float | None = None
-        warned = False
+        tell_again_s = started_s
         while True:
             reason, text, unknown = self._ask(schema_id)
             if text is not None:
@@ -106,9 +107,9 @@ class Registry:
             if self._stopping():
                 msg = "stopped while waiting for the schema registry"
                 raise AwayError(msg)
-            if not warned and not unknown:
-                log.warning("waiting for the schema registry at %s: %s", ", ".join(self._urls), reason)
-                warned = True
+            if not unknown and now_s >= tell_again_s:
+                log.warning("waiting for the schema registry at %s since %.0f s: %s", ", ".join(self._urls), now_s - started_s, reason)
+                tell_again_s = now_s + _TELL_EVERY_S
             self._sleep(pause_s)
             pause_s = min(pause_s * 2, _PAUSE_MAX_S, max(self._unknown_wait_s / 4, _PAUSE_FIRST_S))
 

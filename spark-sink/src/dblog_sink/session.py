@@ -156,11 +156,16 @@ _TALKATIVE = (
 )
 
 
+_ENDED = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
+"""Tells in a hundred lines why a query ended, also one that is being stopped; the job tells it itself."""
+
+
 def _quieten(session: SparkSession) -> None:
     """Keep warnings that tell nothing out of the log, so that those that do are seen."""
     logging = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001  PySpark sets one level for all
     for name in _TALKATIVE:
         logging.core.config.Configurator.setLevel(name, logging.Level.ERROR)
+    logging.core.config.Configurator.setLevel(_ENDED, logging.Level.OFF)
 
 
 def another(session: SparkSession) -> SparkSession:
