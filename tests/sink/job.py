@@ -105,11 +105,11 @@ class Job:
 
         wait_until(met, timeout_s=LIMIT_S, what=what, pause_s=0.3)
 
-    def ask(self, verb: str, table: str | None = None) -> None:
+    def ask(self, verb: str, table: str | None = None, *, refused: bool = False) -> None:
         before = len(self.lines("command"))
         commands.ask(LocalFolder(self.folder / "lake" / "_dblog" / "commands"), Command(verb=verb, table=table))
         self.wait(f"{verb} to be done", lambda: len(self.lines("command")) > before)
-        assert "failed" not in self.lines("command")[-1]
+        assert ("failed" in self.lines("command")[-1]) == refused
 
     def quarantined(self) -> list[str]:
         return [row["reason"] for row in in_order(self._content("_dblog", "quarantine"), "offset")]

@@ -7,10 +7,12 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from dblog_sink import config
 from dblog_sink.commands import Command
 from dblog_sink.errors import DefiniteError
 from dblog_sink.merge import Txn
 from dblog_sink.replay import Replayed, replay, version_of
+from dblog_sink.show import show
 from sink.harness import Record, Sink, change
 from support.envelopes import TableSchema, decimal, logical
 from support.registry_server import RegistryServer
@@ -55,6 +57,26 @@ def test_each_kind_of_bad_record_is_kept_with_its_reason_and_the_others_arrive(
     for words, record in bad.items():
         assert words in reasons[record.value], reasons[record.value]
     assert all(one["batch_id"] == 0 for one in kept)
+
+
+def test_what_went_to_quarantine_is_told_and_listed_without_its_content(
+    sink: Sink, items: TableSchema, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert show(sink.spark, config.parse(sink.given), table="quarantine", rows_max=2).rows == 0
+    good = change(items, "c", {"id": 1, "seen": None, "big": None}, at=1)
+
+    sink.batch(good, *(Record(topic=items.topic, key=good.key, value=b"junk") for _ in range(3)))
+
+    (told,) = (record.getMessage() for record in caplog.records if record.name == "dblog_sink.quarantine")
+    assert told.startswith("3 of 4 records of topic p.shop.items cannot be applied and are kept in quarantine (the value is not framed")
+    found = show(sink.spark, config.parse(sink.given), table="quarantine", rows_max=2)
+    assert (found.rows, len(found.newest)) == (3, 2)
+    assert {key: json.loads(found.newest[0])[key] for key in ("topic", "partition", "offset")} == {
+        "topic": items.topic,
+        "partition": 0,
+        "offset": 1,
+    }
+    assert "junk" not in "".join((told, *found.newest))
 
 
 def test_a_batch_full_of_bad_records_stops_the_job_after_keeping_them(sink: Sink, items: TableSchema) -> None:

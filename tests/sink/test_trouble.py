@@ -105,9 +105,15 @@ def test_a_replay_takes_records_out_of_quarantine_and_keeps_those_that_are_still
         # The value 2**41 of row 1 is older than what the row has by now.
         assert job.rows(first) == [(1, 5), (2, 2**40)]
         job.ask("replay", "shop.t")
+        job.send(Record(topic=f"{job.prefix}.shop.never", key=good.key, value=b"junk"))
+        job.wait("junk of a topic that has nothing else", lambda: len(job.quarantined()) == 2)
+        job.ask("replay", "shop.never")
+        job.ask("replay", "shop.absent", refused=True)
 
-    assert [reason.split(";")[0] for reason in job.quarantined()] == ["the value is not framed by a schema id"]
-    assert [(line["records"], line["still_bad"]) for line in job.lines("command")] == [(3, 1), (1, 1)]
+    assert {reason.split(";")[0] for reason in job.quarantined()} == {"the value is not framed by a schema id"}
+    *done, absent = job.lines("command")
+    assert [(line["records"], line["still_bad"]) for line in done] == [(3, 1), (1, 1), (1, 1)]
+    assert "the sink has no table shop.absent; it has shop.never, shop.t" in absent["failed"]
     assert job.status == 0
 
 

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 _ASKED_MS = 10_000
 _TELL_EVERY_S = 60.0
 _SOME = 5
+_CONNECTING = "org.apache.kafka.clients.NetworkClient"
+"""Tells of each attempt, one a second, which would bury the sentence."""
 _REFUSED = re.compile("Authentication|Authorization|SslHandshake")
 _UNRESOLVED = "No resolvable bootstrap urls"
 
@@ -53,6 +55,16 @@ def awaited(session: SparkSession, settings: Settings, stopping: threading.Event
     DefiniteError if they do not let us in.
     """
     servers = settings.kafka["kafka.bootstrap.servers"]
+    log4j: Any = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001
+    level_of = log4j.core.config.Configurator.setLevel
+    level_of(_CONNECTING, log4j.Level.ERROR)
+    try:
+        return _awaited(session, settings, servers, stopping)
+    finally:
+        level_of(_CONNECTING, log4j.Level.WARN)
+
+
+def _awaited(session: SparkSession, settings: Settings, servers: str, stopping: threading.Event) -> str | None:
     began_s = tell_again_s = time.monotonic()
     while not stopping.is_set():
         try:

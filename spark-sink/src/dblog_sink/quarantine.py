@@ -7,6 +7,7 @@ format): past the limit the job stops, after having kept them.
 
 from __future__ import annotations
 
+import logging
 import threading
 
 from delta.tables import DeltaTable
@@ -16,6 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from dblog_sink.errors import DefiniteError
 from dblog_sink.frames import RECORD
 from dblog_sink.merge import Txn, append
+
+log = logging.getLogger(__name__)
 
 COLUMNS = (*RECORD, "reason", "batch_id", "at")
 
@@ -60,11 +63,26 @@ class Quarantine:
         found = kept.agg(F.min(F.unix_millis(F.least("timestamp", "at")))).collect()[0][0]
         return None if found is None else int(found)
 
+    def topics(self, session: SparkSession) -> set[str]:
+        """Of which there are records here."""
+        if not DeltaTable.isDeltaTable(session, self.path):
+            return set()
+        return {row[0] for row in session.read.format("delta").load(self.path).select("topic").distinct().collect()}
+
     def check(self, *, topic: str, bad: int, records: int, reasons: list[str]) -> None:
-        """Raise DefiniteError when too much of a batch is bad."""
-        if not self.replaying and bad > self._rows_max and bad > self._fraction_max * records:
+        """Tell what was kept; raise DefiniteError when too much of a batch is bad."""
+        if self.replaying:
+            return
+        if bad > self._rows_max and bad > self._fraction_max * records:
             msg = (
                 f"{bad} of {records} records of topic {topic} cannot be applied ({'; '.join(reasons)}); they are kept in {self.path}. "
                 "Repair the cause and start the sink again, or raise quarantine.rows.max to go on without them"
             )
             raise DefiniteError(msg)
+        log.warning(
+            "%d of %d records of topic %s cannot be applied and are kept in quarantine (%s); `dblog-sink show quarantine` lists them, `replay` tries again",
+            bad,
+            records,
+            topic,
+            "; ".join(reasons),
+        )

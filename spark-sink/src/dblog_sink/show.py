@@ -1,6 +1,8 @@
-"""A table's newest rows, for ``dblog-sink show``: by Spark, which reads deletion vectors and renamed columns, as not every reader of Delta does.
+"""A table's newest rows, or what is in quarantine, for ``dblog-sink show``: by Spark, which reads deletion vectors and renamed columns, as not every
+reader of Delta does.
 
-The newest are those of the highest positions in the source's log, whatever mode the table is kept in. Row values are shown because they are asked for.
+The newest are those of the highest positions in the source's log, whatever mode the table is kept in. Row values are shown because they are asked for; of
+records in quarantine only where they stand and why.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from dblog_sink.marks import read_state
 from dblog_sink.source import topic_of
 from dblog_sink.target import identity, version_of
 
+QUARANTINE = "quarantine"
+"""In the place of a table's name, which has a dot."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
@@ -31,6 +36,8 @@ class Shown:
 
 def show(session: SparkSession, settings: Settings, *, table: str, rows_max: int) -> Shown:
     """The table's newest version. DefiniteError if the sink has no such table."""
+    if table == QUARANTINE:
+        return _quarantined(session, f"{settings.state_path}/quarantine", rows_max)
     spec = settings.table(topic_of(settings, read_state(session, f"{settings.state_path}/marks"), table))
     assert spec is not None
     if identity(session, spec.path) is None:
@@ -40,3 +47,14 @@ def show(session: SparkSession, settings: Settings, *, table: str, rows_max: int
     frame = session.read.format("delta").option("versionAsOf", version).load(spec.path)
     newest = frame.orderBy(F.desc(SEQ1), F.desc(SEQ2)).limit(rows_max).select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}))
     return Shown(table=spec.name, path=spec.path, version=version, rows=frame.count(), newest=[row[0] for row in newest.collect()])
+
+
+def _quarantined(session: SparkSession, path: str, rows_max: int) -> Shown:
+    """Where the records stand in Kafka and why they are here; not what is in them."""
+    if identity(session, path) is None:
+        return Shown(table=QUARANTINE, path=path, version=0, rows=0, newest=[])
+    version, _ = version_of(session, path)
+    frame = session.read.format("delta").option("versionAsOf", version).load(path)
+    place = F.to_json(F.struct("topic", "partition", "offset", "timestamp", "reason", "at"))
+    newest = frame.orderBy(F.desc("at"), "topic", "partition", "offset").limit(rows_max).select(place)
+    return Shown(table=QUARANTINE, path=path, version=version, rows=frame.count(), newest=[row[0] for row in newest.collect()])
