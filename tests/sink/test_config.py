@@ -110,3 +110,12 @@ def test_a_path_that_is_relative_to_nobody_knows_what_is_refused(option: str) ->
     assert refused.value.errors == {option: "must be a whole path (/...) or a URL"}
     for whole in ("/lake/a", "s3a://lake/a", "file:/lake/a"):
         config.parse(given | {option: whole})
+
+
+def test_a_required_option_whose_placeholder_stands_for_nothing_is_told_of_the_placeholder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_SUCH_URL", raising=False)
+
+    with pytest.raises(ConfigError) as refused:
+        config.parse(LEAST | {"registry.url": "${env:NO_SUCH_URL}"})
+
+    assert refused.value.errors == {"registry.url": "the environment variable NO_SUCH_URL is not set"}

@@ -125,7 +125,9 @@ def test_the_checkpoint_alone_suffices(sink: Sink, items: TableSchema, tmp_path:
     assert sink.rows(items) == [*RIGHT, row(4, "later")]
 
 
-def test_a_topic_made_anew_is_read_and_a_table_that_was_moved_away_is_filled_from_the_beginning(sink: Sink, items: TableSchema) -> None:
+def test_a_topic_made_anew_is_read_and_a_table_that_was_moved_away_is_filled_from_the_beginning(
+    sink: Sink, items: TableSchema, caplog: pytest.LogCaptureFixture
+) -> None:
     made = written(sink, items, {})
     sink.restarted()
     sink.generation, sink.topic_id = "second", "t2"
@@ -133,6 +135,7 @@ def test_a_topic_made_anew_is_read_and_a_table_that_was_moved_away_is_filled_fro
     # It counts from 0 again.
     sink.repeat(0, [replace(change(items, "c", row(4, "new topic"), at=400), offset=0)])
     assert sink.rows(items) == [*RIGHT, row(4, "new topic")]
+    assert "dump the table again" not in caplog.text
 
     sink.restarted()
     sink.remove(sink.path(items))
@@ -141,6 +144,11 @@ def test_a_topic_made_anew_is_read_and_a_table_that_was_moved_away_is_filled_fro
     sink.repeat(0, [record for batch in made for record in batch])
 
     assert sink.rows(items) == RIGHT
+    path = sink.path(items)
+    assert (
+        f"its Delta table {path} was there and is not any more; a new one holds only what comes from here on: dump the table again"
+        in caplog.text
+    )
 
 
 def query(sink: Sink, folder: Path, made: Sequence[Sequence[Record]]) -> None:

@@ -534,7 +534,14 @@ class Applier:
             )
             target = targets.created(session, spec=spec, keys=keys, columns=plan.columns, kind=known.kind or spec.records, newest=newest)
             self._reached("altered")
-            return self._keep(spec, target, session), plan, []
+            gone = spec.topic in self._tidied_at
+            if gone:
+                log.warning(
+                    "%s: its Delta table %s was there and is not any more; a new one holds only what comes from here on: dump the table again",
+                    spec.name,
+                    spec.path,
+                )
+            return self._keep(spec, target, session), plan, ["made anew"] if gone else []
         target = opened.target
         plan = self._planned(spec, target, known)
         if swapped(target.columns, _versions(known), plan) and self._overtaken(spec, session):

@@ -371,12 +371,10 @@ def parse(properties: Mapping[str, str]) -> Settings:
             values[option.name] = None if text_or_none is None else option.read(text_or_none)
         except ValueError as e:
             errors[option.name] = str(e)
-    if "kafka.bootstrap.servers" not in resolved:
-        errors["kafka.bootstrap.servers"] = "is required"
-    for name in ("registry.url", "target.path"):
-        if name not in resolved:
+    for name in ("kafka.bootstrap.servers", "registry.url", "target.path"):
+        if name not in properties:
             errors[name] = "is required"
-    if ("topics" in resolved) == ("topics.pattern" in resolved):
+    if ("topics" in properties) == ("topics.pattern" in properties):
         errors["topics"] = "give either topics or topics.pattern"
     _check_manifest(values, errors)
     template = values.get("target.template")
