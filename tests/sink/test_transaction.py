@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from dblog_sink import session as sessions
+from dblog_sink.merge import Txn, written
 from pyspark.sql import SparkSession
 from pyspark.sql.classic.dataframe import DataFrame
 from sink.harness import Sink, change
@@ -86,3 +89,28 @@ def test_versions_that_another_run_wrote_meanwhile_are_not_written_twice(
     sink.batch(*changes)
 
     assert [one["name"] for one in sink.rows(items)] == ["a", "a", "b"]
+
+
+def test_what_a_table_has_by_its_own_word_is_asked_by_a_thread_that_has_no_session(sink: Sink, items: TableSchema) -> None:
+    """As a merge's after a takeover, where Delta had not read so far yet, and the session that was made first is gone."""
+    sink.batch(change(items, "c", row(1, "a"), at=100))
+    session, path = sink.spark, sink.path(items)
+    for checksum in Path(path).glob("_delta_log/*.crc"):
+        checksum.unlink()
+    jvm: Any = session._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    sessions_of_spark = jvm.org.apache.spark.sql.classic.SparkSession
+    found: list[int] = []
+
+    def ask() -> None:
+        sessions_of_spark.clearActiveSession()
+        found.append(written(session, path, Txn(f"dblog-sink/{sink.generation}", 0)))
+
+    sessions_of_spark.clearDefaultSession()
+    try:
+        thread = Thread(target=ask)
+        thread.start()
+        thread.join(60)
+    finally:
+        sessions_of_spark.setDefaultSession(session._jsparkSession)
+    assert found == [0]
