@@ -39,7 +39,7 @@ def test_brokers_that_do_not_answer_are_waited_for_and_named(
     watching.start()
     settings = config.parse(LEAST | {"kafka.bootstrap.servers": servers})
 
-    assert brokers.awaited(spark, settings, stopping) is None
+    assert brokers.first_answer(spark, settings, stopping) is None
 
     watching.join(60)
     assert all(text.startswith(f"waiting for a broker of kafka.bootstrap.servers {servers} since ") for text in told(caplog))
@@ -53,7 +53,7 @@ def test_brokers_that_refuse_the_sink_stop_it_with_their_reason(spark: SparkSess
     monkeypatch.setattr(brokers, "cluster_id", lambda *_: failed.get())
 
     with pytest.raises(DefiniteError, match=rf"^the brokers at 127.0.0.1:1 refuse the sink, .*: {name}: bad login$"):
-        brokers.awaited(spark, config.parse(LEAST), threading.Event())
+        brokers.first_answer(spark, config.parse(LEAST), threading.Event())
 
 
 def test_topics_that_are_not_there_are_named(
@@ -65,7 +65,7 @@ def test_topics_that_are_not_there_are_named(
     def asked(**topics: str) -> list[str]:
         caplog.clear()
         given = {key: value for key, value in job.settings.items() if key != "topics.pattern"}
-        assert brokers.awaited(
+        assert brokers.first_answer(
             spark, config.parse(given | {key.replace("_", "."): value for key, value in topics.items()}), threading.Event()
         )
         return told(caplog)

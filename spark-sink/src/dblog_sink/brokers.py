@@ -50,7 +50,7 @@ def cluster_id(session: SparkSession, settings: Settings) -> str:
         return str(admin.describeCluster(asked).clusterId().get() or "")
 
 
-def awaited(session: SparkSession, settings: Settings, stopping: threading.Event) -> str | None:
+def first_answer(session: SparkSession, settings: Settings, stopping: threading.Event) -> str | None:
     """The id of the Kafka cluster once a broker answers, None if the job is stopped before; told is what of the configured topics is not there.
     DefiniteError if they do not let us in.
     """
@@ -59,12 +59,12 @@ def awaited(session: SparkSession, settings: Settings, stopping: threading.Event
     level_of = log4j.core.config.Configurator.setLevel
     level_of(_CONNECTING, log4j.Level.ERROR)
     try:
-        return _awaited(session, settings, servers, stopping)
+        return _first_answer(session, settings, servers, stopping)
     finally:
         level_of(_CONNECTING, log4j.Level.WARN)
 
 
-def _awaited(session: SparkSession, settings: Settings, servers: str, stopping: threading.Event) -> str | None:
+def _first_answer(session: SparkSession, settings: Settings, servers: str, stopping: threading.Event) -> str | None:
     began_s = tell_again_s = time.monotonic()
     while not stopping.is_set():
         try:

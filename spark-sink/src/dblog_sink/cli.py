@@ -171,7 +171,7 @@ def _obeyed(words: Sequence[str]) -> int:
         _check_places(session, settings)
         lease = Lease(files.folder(session, settings.state_path), name=settings["name"], where=settings.state_path)
         fence = _fenced(session, settings, lease)
-        cluster_id = brokers.awaited(session, settings, stopping)
+        cluster_id = brokers.first_answer(session, settings, stopping)
         if cluster_id is None:
             return 0
         binding.check(files.folder(session, settings.checkpoint_path), settings, cluster_id)
