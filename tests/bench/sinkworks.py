@@ -58,9 +58,9 @@ Work = Throughput | Paced | Memory
 
 M = 1_000_000
 WORKS: tuple[Work, ...] = (
-    Throughput("first_dump", Records("dump", 5 * M), goal=4),
+    Throughput("first_dump", Records("dump", 5 * M), goal=3.5),
     Throughput("inserts", Records("insert", 5 * M), goal=3),
-    Throughput("updates_uniform", Records("change", 5 * M, base=10 * M), goal=3, half_rate_p99_s=60),
+    Throughput("updates_uniform", Records("change", 5 * M, base=10 * M), goal=5, half_rate_p99_s=60),
     Throughput("updates_hot", Records("change", 5 * M, base=10 * M, hot=20), goal=5),
     Paced("small_tables", per_s=2_000, seconds=180, tables=100, goal_p99_s=20),
     Paced("freshness", per_s=2_000, seconds=120, tables=1, goal_p99_s=10),
