@@ -51,8 +51,8 @@ def written(session: SparkSession, path: str, txn: Txn) -> int:
     Exact, where a note may lag: Delta commits it with the rows. There is no public word for it (Snapshot.transactions).
     """
     jvm: Any = session._jvm  # noqa: SLF001
-    snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path).unsafeVolatileSnapshot()  # noqa: SLF001
-    with active(session):  # where the log was read no further yet, this reads it
+    with active(session):  # where the log was not read so far yet, this reads it
+        snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path).unsafeVolatileSnapshot()  # noqa: SLF001
         found = snapshot.transactions().get(txn.rows.app_id)
     return int(found.get()) if found.isDefined() else -1
 
