@@ -75,7 +75,7 @@ def test_topics_that_are_not_there_are_named(
     pattern = rf"{job.prefix}\..*"
     (text,) = asked(topics_pattern=pattern)
     assert text.startswith(f"there is no topic that matches topics.pattern {pattern} (of ")
-    assert asked(topics=f"{there}, {absent}") == [f"there is no topic {there}, {absent} yet"]
+    assert asked(topics=f"{there}, {absent}") == [f"there is no topic {absent}, {there} yet"]
     job.create(table)
     assert asked(topics_pattern=pattern) == []
     assert asked(topics=f"{there}, {absent}") == [f"there is no topic {absent} yet"]

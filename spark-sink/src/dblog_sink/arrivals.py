@@ -27,13 +27,13 @@ from pyspark.sql.avro.functions import from_avro
 
 from dblog_sink.apply import Applier, Share
 from dblog_sink.chunks import COMPLETE, LATE, SHORT, Book, Group, Marker, Position, ReadTo, Verdict
-from dblog_sink.config import Settings
+from dblog_sink.config import Settings, listed
 from dblog_sink.decode import quoted_part
 from dblog_sink.frames import maybe_dumped
 from dblog_sink.merge import Txn
 from dblog_sink.progress import Progress
 from dblog_sink.schemas import UNWRAPPED, Envelope
-from dblog_sink.source import listed, reads
+from dblog_sink.source import reads
 from dblog_sink.steps import Reached
 
 log = logging.getLogger(__name__)

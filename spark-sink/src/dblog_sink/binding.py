@@ -11,10 +11,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dblog_sink.config import Settings
+from dblog_sink.config import Settings, listed
 from dblog_sink.errors import DefiniteError
 from dblog_sink.files import Folder
-from dblog_sink.source import listed
 
 FILE = "dblog.json"
 

@@ -13,7 +13,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
-from dblog_sink.config import Settings
+from dblog_sink.config import Settings, listed
 from dblog_sink.errors import DefiniteError
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ _TELL_EVERY_S = 60.0
 _SOME = 5
 _CONNECTING = "org.apache.kafka.clients.NetworkClient"
 """Tells of each attempt, one a second, which would bury the sentence."""
-_REFUSED = re.compile("Authentication|Authorization|SslHandshake")
+_REFUSED = re.compile("Authentication|SslHandshake")
 _UNRESOLVED = "No resolvable bootstrap urls"
 
 Ends = dict[str, dict[int, int]]
@@ -94,7 +94,7 @@ def _unmet(session: SparkSession, settings: Settings) -> str | None:
     with _admin(session, settings) as (jvm, admin):
         names = admin.listTopics().names().get()
         if settings["topics"] is not None:
-            absent = [name for name in map(str.strip, settings["topics"].split(",")) if not names.contains(name)]
+            absent = sorted(name for name in listed(settings["topics"]) if not names.contains(name))
             return f"no topic {', '.join(absent)}" if absent else None
         if names.stream().anyMatch(jvm.java.util.regex.Pattern.compile(settings["topics.pattern"]).asMatchPredicate()):
             return None

@@ -656,15 +656,10 @@ class _Runner:
                 self._progress.say("command", file=name, failed="it is none that the sink knows")
                 log.error("the command %s is none that the sink knows; it was removed", name)
                 continue
-            known = set(self._merger.topics())
-            if command.verb == "replay" and command.table is not None:  # records in quarantine may be all that there is of a topic
-                known |= self._writer.quarantine.topics(self._session)
-            topics = frozenset(topic for topic in known if command.table in (None, topic, self._table_name(topic)))
-            facts: dict[str, Any] = {"verb": command.verb, "table": command.table, "topics": sorted(topics)}
+            facts: dict[str, Any] = {"verb": command.verb, "table": command.table, "topics": []}
             try:
-                if command.table is not None and not topics:
-                    source.topic_of(self._settings, self._writer.marks.state, command.table)
-                facts |= self._carried_out(name, command, topics)
+                topics = self._topics(command)
+                facts |= {"topics": sorted(topics)} | self._carried_out(name, command, topics)
             except Exception as e:  # noqa: BLE001  a wish that cannot be met stops nothing
                 if self._lost() is not None:
                     return  # it is for the sink that has taken over
@@ -673,6 +668,16 @@ class _Runner:
             self._progress.say("command", **facts)
             told = ", ".join(f"{key} {value}" for key, value in facts.items() if key not in ("verb", "table", "topics"))
             log.log(logging.ERROR if "failed" in facts else logging.INFO, "%s %s: %s", command.verb, command.table or "all", told or "done")
+
+    def _topics(self, command: Command) -> frozenset[str]:
+        """Of which a command speaks; DefiniteError if there are none of the name."""
+        known = set(self._merger.topics())
+        if command.verb == "replay" and command.table is not None:  # records in quarantine may be all that there is of a topic
+            known |= self._writer.quarantine.topics(self._session, command.version)
+        topics = frozenset(topic for topic in known if command.table in (None, topic, self._table_name(topic)))
+        if command.table is not None and not topics:
+            source.topic_of(self._settings, self._writer.marks.state, command.table)
+        return topics
 
     def _carried_out(self, name: str, command: Command, topics: frozenset[str]) -> dict[str, Any]:
         if command.verb == "replay":

@@ -473,6 +473,11 @@ def _read_properties(content_text: str) -> dict[str, str]:
     return flat
 
 
+def listed(topics: str) -> frozenset[str]:
+    """The names in the option ``topics``."""
+    return frozenset(part.strip() for part in topics.split(","))
+
+
 def resolve(given: str) -> str:
     """A value with its ``${env:NAME}`` and ``${file:PATH}`` put in; ValueError if there is none of the name."""
 

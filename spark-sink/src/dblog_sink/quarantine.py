@@ -63,11 +63,13 @@ class Quarantine:
         found = kept.agg(F.min(F.unix_millis(F.least("timestamp", "at")))).collect()[0][0]
         return None if found is None else int(found)
 
-    def topics(self, session: SparkSession) -> set[str]:
-        """Of which there are records here."""
+    def topics(self, session: SparkSession, version: int | None) -> set[str]:
+        """Of which there are records here, or were at that version."""
         if not DeltaTable.isDeltaTable(session, self.path):
             return set()
-        return {row[0] for row in session.read.format("delta").load(self.path).select("topic").distinct().collect()}
+        reader = session.read.format("delta")
+        kept = (reader if version is None else reader.option("versionAsOf", version)).load(self.path)
+        return {row[0] for row in kept.select("topic").distinct().collect()}
 
     def check(self, *, topic: str, bad: int, records: int, reasons: list[str]) -> None:
         """Tell what was kept; raise DefiniteError when too much of a batch is bad."""

@@ -7,9 +7,10 @@ records in quarantine only where they stand and why.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from dblog_sink.config import Settings
@@ -37,24 +38,21 @@ class Shown:
 def show(session: SparkSession, settings: Settings, *, table: str, rows_max: int) -> Shown:
     """The table's newest version. DefiniteError if the sink has no such table."""
     if table == QUARANTINE:
-        return _quarantined(session, f"{settings.state_path}/quarantine", rows_max)
+        path = f"{settings.state_path}/quarantine"
+        if identity(session, path) is None:
+            return Shown(table=QUARANTINE, path=path, version=0, rows=0, newest=[])
+        columns = ("topic", "partition", "offset", "timestamp", "reason", "at")
+        return _shown(session, QUARANTINE, path, rows_max, order=[F.desc("at"), *columns[:3]], columns=columns)
     spec = settings.table(topic_of(settings, read_state(session, f"{settings.state_path}/marks"), table))
     assert spec is not None
     if identity(session, spec.path) is None:
         msg = f"{spec.name} has no Delta table yet; its records may have landed and wait for their merge"
         raise DefiniteError(msg)
-    version, _ = version_of(session, spec.path)
-    frame = session.read.format("delta").option("versionAsOf", version).load(spec.path)
-    newest = frame.orderBy(F.desc(SEQ1), F.desc(SEQ2)).limit(rows_max).select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}))
-    return Shown(table=spec.name, path=spec.path, version=version, rows=frame.count(), newest=[row[0] for row in newest.collect()])
+    return _shown(session, spec.name, spec.path, rows_max, order=[F.desc(SEQ1), F.desc(SEQ2)], columns=("*",))
 
 
-def _quarantined(session: SparkSession, path: str, rows_max: int) -> Shown:
-    """Where the records stand in Kafka and why they are here; not what is in them."""
-    if identity(session, path) is None:
-        return Shown(table=QUARANTINE, path=path, version=0, rows=0, newest=[])
+def _shown(session: SparkSession, table: str, path: str, rows_max: int, *, order: Sequence[Column | str], columns: Sequence[str]) -> Shown:
     version, _ = version_of(session, path)
     frame = session.read.format("delta").option("versionAsOf", version).load(path)
-    place = F.to_json(F.struct("topic", "partition", "offset", "timestamp", "reason", "at"))
-    newest = frame.orderBy(F.desc("at"), "topic", "partition", "offset").limit(rows_max).select(place)
-    return Shown(table=QUARANTINE, path=path, version=version, rows=frame.count(), newest=[row[0] for row in newest.collect()])
+    newest = frame.orderBy(*order).limit(rows_max).select(F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}))
+    return Shown(table=table, path=path, version=version, rows=frame.count(), newest=[row[0] for row in newest.collect()])

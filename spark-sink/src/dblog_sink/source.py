@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from dblog_sink import brokers
-from dblog_sink.config import Settings
+from dblog_sink.config import Settings, listed
 from dblog_sink.errors import DefiniteError
 from dblog_sink.marks import State
 
@@ -70,11 +70,6 @@ def so_far(settings: Settings, session: SparkSession, topic: str) -> DataFrame |
     if all(first[topic][partition] >= offset for partition, offset in end.get(topic, {}).items()):
         return None
     return batch(session, settings, topic)
-
-
-def listed(topics: str) -> frozenset[str]:
-    """The names in the option ``topics``."""
-    return frozenset(part.strip() for part in topics.split(","))
 
 
 def reads(session: SparkSession, settings: Settings, topic: str) -> bool:
