@@ -62,7 +62,8 @@ servers: setup
 servers-stop:
 	@$(PYTHON) -m stack stop
 
-# Tests run even when lint fails, and their summary is the last thing to be seen. A file of tests stays in one process, which has servers of its own.
+# Tests run even when lint fails, and their summary is the last thing to be seen. A file of tests stays in one process, which has
+# servers of its own; tests/support/file_order.py decides which process takes which file next.
 test: setup
 	@failed=; $(MAKE) --no-print-directory lint || failed='lint '; \
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) || failed+='tests'; \
@@ -72,7 +73,7 @@ lint: setup
 	@status=0; \
 	echo 'ruff check'; $(BIN)/ruff check --quiet . || status=1; \
 	echo 'ruff format'; $(BIN)/ruff format --check --output-format concise . || status=1; \
-	for package in dblog dblog_sink stack demo; do echo "mypy $$package"; $(BIN)/mypy --package $$package || status=1; done; \
+	echo mypy; $(BIN)/mypy $(addprefix --package ,dblog dblog_sink stack demo) || status=1; \
 	echo 'import contracts'; $(BIN)/lint-imports --no-logo --config .importlinter || status=1; \
 	exit $$status
 
@@ -129,4 +130,5 @@ bench-transaction: setup
 clean:
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache connect-worker/build spark-sink/build
 	find . -path ./.git -prune -o \( -name '__pycache__' -o -name '*.egg-info' \) -print0 | xargs -0 rm -rf
-	rm -f connect-worker/src/dblog/*/_*.so connect-worker/src/dblog/codecs/_fast.c connect-worker/src/dblog/kafka/_librdkafka.c
+	find connect-worker/src -name '_*.so' -delete
+	rm -f connect-worker/src/dblog/dialects/mysql/binlog/_fast.c connect-worker/src/dblog/kafka/_librdkafka.c

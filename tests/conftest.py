@@ -11,13 +11,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from stack import BRIEF_JVM, Kafka, MariaDb, MySql
 from stack.database import Database
+from support.file_order import LongFilesFirst
 from support.servers import started
 
 _BUILD = Path(__file__).parents[1] / "build"
 
 settings.register_profile(
     "dblog",
-    # Two busy cores and real servers beside: how long one example takes says nothing.
+    # Two busy cores and real servers beside: how long one example takes means nothing.
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
@@ -31,6 +32,11 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", BRIEF_JVM)  # of every JVM that tests 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # Run as a background job of a script. What is ignored stays ignored in the children, and some tests send them Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Files of tests in the order of ``support.file_order``."""
+    return LongFilesFirst(config, log) if config.option.dist == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

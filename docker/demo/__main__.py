@@ -1,4 +1,4 @@
-"""``python -m demo [mariadb|mysql]``: the whole pipeline on this machine, and an exit status that says whether both ends are identical."""
+"""``python -m demo [mariadb|mysql]``: the whole pipeline on this machine, exit status 0 when both ends are identical."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def main() -> int:
         return 1
     except (StackError, RunFailedError, ConnectorFailedError) as e:
         console.print(f"The demo has failed: {e}", markup=False, soft_wrap=True)
-        say_logs(console, folder)
+        list_logs(console, folder)
     except KeyboardInterrupt:
         console.print("Interrupted; everything has been stopped.")
         return 130
     except Exception:  # noqa: BLE001 - the edge of the program: shown, with where to look
         console.print_exception()
-        say_logs(console, folder)
+        list_logs(console, folder)
     console.print("identical: no")
     return 1
 
@@ -104,7 +104,7 @@ def show(console: Console, outcome: Outcome, *, elapsed_s: float) -> None:
     console.print(f"identical: {'yes' if outcome.identical else 'no'}")
 
 
-def say_logs(console: Console, folder: Path) -> None:
+def list_logs(console: Console, folder: Path) -> None:
     """Where to look when something failed."""
     for log in sorted(folder.rglob("*.log")):
         if log.stat().st_size and "data" not in log.parts:

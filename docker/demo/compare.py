@@ -38,7 +38,6 @@ class TableResult:
     rows_missing: int = 0
     rows_extra: int = 0
     rows_doubled: int = 0
-    cells_differing: int = 0
     columns_differing: list[str] = field(default_factory=list)
     examples: list[Difference] = field(default_factory=list)
 
@@ -107,7 +106,6 @@ def compare_table(
             result.rows_changed += 1
             for column, there, here in zip(shared, found, row, strict=True):
                 if there != here:
-                    result.cells_differing += 1
                     result.note(row_key, f"{column.name} is {_shown(here)} in the source and {_shown(there)} in the lake")
     for row_key in lake:
         result.rows_extra += 1

@@ -1,6 +1,6 @@
 """Where the changes end up: the run only asks whether everything has arrived and whether a table is the same there.
 
-The lake, behind the Spark job, is the demo's; tests of the worker alone put the topics themselves in its place.
+The lake, behind the Spark job, is the demo's; tests of the worker alone use the topics themselves instead.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from stack import Kafka
 
 from demo import source
 from demo.compare import TableResult, compare_table
+from demo.connection import Connect
 from demo.lake import Lake
 from demo.load import SENTINELS
 from demo.pipeline import Sink, Worker
 from demo.progress import Numbers
-from demo.shop import DATABASE, TABLES, Connect
+from demo.shop import DATABASE, TABLES
 
 SAMPLE_INTERVAL_S = 4.0
 OPEN_MAX = dt.timedelta(hours=2)
@@ -29,7 +30,7 @@ SINK_COLUMNS_PREFIX = "_dblog_"
 
 
 class RunFailedError(Exception):
-    """The run could not come to its comparison; the text says at which step and where to look."""
+    """The run could not come to its comparison; the text names the step and the log to look into."""
 
 
 class Destination(Protocol):
@@ -69,13 +70,13 @@ class DeltaLake:
     def start(self, ending: contextlib.ExitStack, worker: Worker) -> None:
         """Submit the Spark job."""
         sink = Sink(self._kafka, self._folder, registry_url=worker.url, prefix=self._prefix, database=DATABASE, name=self._prefix)
-        ending.enter_context(sink.process)
+        ending.enter_context(sink)
         self._sink, self._lake = sink, Lake(sink.lake, sink.jars)
 
     def check(self) -> None:
         """The job must not have ended."""
-        if self._sink is None or not self._sink.process.running:
-            raise RunFailedError(f"the Spark job has ended by itself\n{self._sink.process.log_end() if self._sink else ''}")
+        if self._sink is None or not self._sink.running:
+            raise RunFailedError(f"the Spark job has ended by itself\n{self._sink.log_end() if self._sink else ''}")
 
     def arrived(self) -> bool:
         """Look for the sentinels."""
@@ -86,11 +87,11 @@ class DeltaLake:
         return sum(self._lake.version(DATABASE, table) for table in TABLES)
 
     def kill(self) -> int | None:
-        """The job with its JVM; submitted again with the same configuration."""
+        """Kill the job with its JVM, and submit it again with the same configuration."""
         assert self._sink is not None, "killed after its start"
-        pid = self._sink.process.pid
-        self._sink.process.kill()
-        self._sink.process.start()
+        pid = self._sink.pid
+        self._sink.kill()
+        self._sink.start()
         return pid
 
     def compare(self, connect: Connect, table: str) -> TableResult:
@@ -108,7 +109,7 @@ class DeltaLake:
         )
 
     def sample(self, numbers: Numbers) -> None:
-        """Rows in all tables, and how much newer the source's newest order is than the lake's: they are placed all the time."""
+        """Rows in all tables, and how much newer the source's newest order is than the lake's: orders are placed all the time."""
         if time.monotonic() - self._sampled_at_s < SAMPLE_INTERVAL_S:
             return
         numbers.rows_lake = sum(self._lake.count_rows(DATABASE, table) for table in TABLES)

@@ -14,10 +14,8 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from demo.shop import Connect
+from demo.connection import Connect
 
 Make = Callable[[random.Random], object]
 TABLE = "everything"
@@ -92,7 +90,7 @@ def _bytes(name: str, type_text: str, length_max: int, *ends: bytes) -> Kind:
 
 
 def _round_us(microseconds: int, digits: int) -> int:
-    """Cut to the column's precision, so that what is written is what is stored."""
+    """Round down to the column's precision, so that what is written is what is stored."""
     step = int(10 ** (6 - digits))
     return microseconds // step * step
 
@@ -268,7 +266,7 @@ def random_row(dice: random.Random, *, flavor: str) -> dict[str, object]:
 
 
 def extreme_rows(*, flavor: str) -> list[dict[str, object]]:
-    """Rows that show every end of every type, one with all NULLs that can be NULL, and one with nothing but defaults."""
+    """Rows that show every end of every type, one with NULL in every column that can have it, and one with nothing but defaults."""
     all_kinds = kinds(flavor)
     depth = max(len(kind.ends) for kind in all_kinds)
     rows: list[dict[str, object]] = [{kind.name: kind.ends[at % len(kind.ends)] for kind in all_kinds} for at in range(depth)]

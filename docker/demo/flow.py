@@ -34,8 +34,8 @@ COMMITS_LOOK_S = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """SIGKILL: of the source's side either when this share of the rows has been dumped, or so many seconds after the end of the dump; of the sink when
-    its tables have so many commits together: between two of them, then.
+    """SIGKILL: of task or worker either when this share of the rows has been dumped, or so many seconds after the end of the dump; of the sink when
+    its tables together have so many commits, so between two commits.
     """
 
     target: Literal["task", "worker", "sink"]
@@ -75,7 +75,6 @@ class Outcome:
 
     results: list[TableResult] = field(default_factory=list)
     kills: list[str] = field(default_factory=list)
-    kills_in_dump: int = 0
     changes: int = 0
     key_changes: int = 0
     elapsed_s: float = 0.0
@@ -107,9 +106,9 @@ class Run:
 
     def run(self) -> Outcome:
         """All steps; raises RunFailedError, or what a program of the run failed with."""
-        scenario, say = self.scenario, self.progress
-        say.numbers.rows_to_dump = scenario.sizes.total
-        say.phase(f"filling the shop: {scenario.sizes.total:,} rows")
+        scenario = self.scenario
+        self.progress.numbers.rows_to_dump = scenario.sizes.total
+        self.progress.phase(f"filling the shop: {scenario.sizes.total:,} rows")
         create_shop(self.connect, sizes=scenario.sizes, flavor=self.source.flavor)
         create_connector_user(self.source)
         load = Load(
@@ -123,12 +122,12 @@ class Run:
         worker = Worker(self.kafka, self.folder, name=scenario.name)
         topics = Topics(self.kafka.bootstrap, [f"{scenario.name}.{DATABASE}.{table}" for table in TABLES])
         with contextlib.ExitStack() as ending:
-            say.phase("starting the worker")
-            ending.enter_context(worker.process)
+            self.progress.phase("starting the worker")
+            ending.enter_context(worker)
             ending.callback(load.stop)
-            say.sample = self._sampler(load, topics, worker)
+            self.progress.sample = self._sampler(load, topics, worker)
             ending.callback(self._stop_sampling)
-            say.phase("the shop is open: writing, dumping and following the log")
+            self.progress.phase("the shop is open: writing, dumping and following the log")
             load.start()
             connector = Connector(
                 name=scenario.name,
@@ -144,7 +143,7 @@ class Run:
             self._dump(load, topics, worker)
             self._follow(load, worker)
             load.stop()
-            say.event(f"the shop has closed after {load.changes:,} changes, {load.key_changes} of them to primary keys")
+            self.progress.event(f"the shop has closed after {load.changes:,} changes, {load.key_changes} of them to primary keys")
             if load.key_changes == 0:
                 raise RunFailedError("the load changed no primary key: it has not tested what it is for")
             load.write_sentinels()
@@ -186,17 +185,16 @@ class Run:
         self._wait(lambda: load.ended or time.monotonic() >= until_s, worker, load, what="the end of the writes")
 
     def _kill(self, kill: Kill, worker: Worker) -> None:
-        """SIGKILL now; a worker is started again by its supervisor, which is us, a task by the worker."""
+        """SIGKILL now. We start a killed worker again, as its supervisor would; the worker starts its task again."""
         dump = worker.rest.dump(self.scenario.name)
         if kill.target == "worker":
-            worker.process.kill()
-            pid: int | None = worker.process.pid
-            worker.process.start()
+            worker.kill()
+            pid: int | None = worker.pid
+            worker.start()
         else:
             self._wait(lambda: worker.task_pid() is not None, worker, None, what="the task's process")
             pid = worker.kill_task()
         during = "log" if dump.done else "dump"
-        self.outcome.kills_in_dump += during == "dump"
         self._killed(kill, pid, f"during the {during}", f"{kill.target} ({during})")
 
     def _killed(self, kill: Kill, pid: int | None, when: str, short: str) -> None:
@@ -241,9 +239,9 @@ class Run:
     def _compare(self, worker: Worker) -> None:
         """Compare all tables; those that differ once more, until they agree or time is up."""
         self.progress.phase("comparing every row and column")
-        give_up_at_s = time.monotonic() + 45.0
+        deadline_s = time.monotonic() + 45.0
         found = {table: self.destination.compare(self.connect, table) for table in TABLES}
-        while time.monotonic() < give_up_at_s and (late := [table for table, result in found.items() if not result.identical]):
+        while time.monotonic() < deadline_s and (late := [table for table, result in found.items() if not result.identical]):
             self._check(worker, None)
             self.destination.check()
             self.progress.event(f"not the same yet: {', '.join(late)}; comparing again")
@@ -262,8 +260,8 @@ class Run:
 
     def _check(self, worker: Worker, load: Load | None) -> None:
         """Raise as soon as something has failed for good, instead of waiting for the limit."""
-        if not worker.process.running:
-            raise RunFailedError(f"the worker has ended by itself\n{worker.process.log_end()}")
+        if not worker.running:
+            raise RunFailedError(f"the worker has ended by itself\n{worker.log_end()}")
         worker.rest.state(self.scenario.name)
         self._kill_sink()
         if load is not None and load.error is not None:

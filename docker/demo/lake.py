@@ -7,7 +7,6 @@ the comparison are the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,15 +90,6 @@ class Lake:
         view = f"compared_{table}"
         spark.read.format("delta").load(str(self.path(database, table))).createOrReplaceTempView(view)
         yield from spark.sql(sql.replace(" FROM t", f" FROM {view}").replace('"', "`")).toLocalIterator(prefetchPartitions=True)
-
-
-def stop_spark() -> None:
-    """End the comparison's own Spark session, if there is one."""
-    with suppress(ImportError):
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
-
-        if (spark := SparkSession.getActiveSession()) is not None:
-            spark.stop()
 
 
 def _quoted(name: str) -> str:

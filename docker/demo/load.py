@@ -1,6 +1,6 @@
-"""The shop's customers: steady inserts, updates and deletes while the shop is copied, until told to stop or a count is reached.
+"""The shop's customers: steady inserts, updates and deletes while the shop is copied, until it is stopped or a count is reached.
 
-The mix is made of what goes wrong in change capture: primary keys that change (also in letter case only, and to beyond the dumped range), a
+The mix is made of what change capture gets wrong easily: primary keys that change (also in letter case only, and to beyond the dumped range), a
 row deleted and inserted again in one transaction, many-row statements, updates that change nothing, transactions that are rolled back.
 """
 
@@ -14,16 +14,14 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pymysql
 
+from demo.connection import Connect
 from demo.everything import TABLE as EVERYTHING
 from demo.everything import coin, insert_text, random_row
-from demo.shop import DATABASE
-
-if TYPE_CHECKING:
-    from demo.shop import Connect, Sizes
+from demo.shop import DATABASE, Sizes
 
 Cursor = Any
 """PyMySQL has no types of its own."""
@@ -71,7 +69,7 @@ class Load:
         """Rows inserted, updated or deleted and committed so far."""
         self.key_changes = 0
         self.newest_order_at: dt.datetime | None = None
-        """When the newest order was placed: what the lake is compared with to tell how far it is behind."""
+        """When the newest order was placed: the lake's lag is measured from it."""
         self.error: BaseException | None = None
 
     @property
@@ -93,7 +91,7 @@ class Load:
             raise self.error
 
     def add_column(self) -> None:
-        """ALTER TABLE under the writer's and the dump's feet; rows written from now on fill the new column."""
+        """ALTER TABLE while the writer and the dump use the table; rows written from now on fill the new column."""
         with self._connect() as connection, connection.cursor() as cursor:
             cursor.execute(ADD_COLUMN.format(db=self._db))
         self._column_added = True

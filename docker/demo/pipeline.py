@@ -1,7 +1,7 @@
 """The programs between a source and the lake, started the way a user starts them: a broker, the worker, the Spark job.
 
-The worker gets a properties file and is talked to by REST; its task process is found among its children, to be killed. All files lie in
-one folder. Whoever holds these objects is the operator's supervisor: a killed worker is started again by it, with the same file.
+The worker gets a properties file and takes requests by REST; its task process, which is to be killed, is found among its children. All files lie in
+one folder. The caller plays the operator's supervisor: it starts a killed worker again, with the same file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stack import BRIEF_JVM, GuardedProcess, Kafka, spark_jars
+from stack import BRIEF_JVM, Kafka, Server, spark_jars
 from stack.database import Database
 from stack.process import free_port
 
@@ -23,21 +23,21 @@ from demo.rest import Rest
 ROOT = Path(__file__).resolve().parents[2]
 CONNECTOR_CLASSES = {"mariadb": "io.debezium.connector.mariadb.MariaDbConnector", "mysql": "io.debezium.connector.mysql.MySqlConnector"}
 CONNECTOR_USER = "dblog"
-CONNECTOR_PASSWORD = "dblog-demo"  # noqa: S105 - of a server that lives for minutes on the loopback interface
+CONNECTOR_PASSWORD = "dblog-demo"  # noqa: S105 - of a server that runs for minutes on the loopback interface
 AVRO_CONVERTER = "io.confluent.connect.avro.AvroConverter"
 
 
-class Worker:
+class Worker(Server):
     """A dblog worker on a free port; ``checkout``: another one, with a virtual environment of its own."""
 
     def __init__(
         self, kafka: Kafka, folder: Path, *, name: str = "demo", options: dict[str, str] | None = None, checkout: Path = ROOT
     ) -> None:
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
+        super().__init__("dblog worker", folder, log="worker.log", env={"PYTHONPATH": str(checkout / "connect-worker" / "src")})
+        self.url = f"http://127.0.0.1:{free_port()}"
         self.rest = Rest(self.url)
-        folder.mkdir(parents=True, exist_ok=True)
-        properties = {
+        self._python = sys.executable if checkout == ROOT else str(checkout / "build/venv/bin/python")
+        self._properties = {
             "bootstrap.servers": kafka.bootstrap,
             "group.id": f"dblog-{name}",
             "listeners": self.url,
@@ -50,24 +50,18 @@ class Worker:
             "offset.flush.interval.ms": "2000",
             **(options or {}),
         }
-        file = folder / "worker.properties"
-        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        self.process = GuardedProcess(
-            "dblog worker",
-            [sys.executable if checkout == ROOT else str(checkout / "build/venv/bin/python"), "-m", "dblog", "worker", str(file)],
-            log=folder / "worker.log",
-            env={"PYTHONPATH": str(checkout / "connect-worker" / "src")},
-            ready=self.rest.healthy,
-        )
 
-    @property
-    def log(self) -> Path:
-        """What the worker and its tasks wrote."""
-        return self.process.log
+    def prepare(self) -> list[str]:
+        file = self.folder / "worker.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in self._properties.items()))
+        return [self._python, "-m", "dblog", "worker", str(file)]
+
+    def answers(self) -> bool:
+        return self.rest.healthy()
 
     def task_pid(self) -> int | None:
         """The process of the (only) task, if it runs now."""
-        return next(iter(task_pids(self.process.pid)), None)
+        return next(iter(task_pids(self.pid)), None)
 
     def kill_task(self) -> int | None:
         """SIGKILL the task's process; its number, or None when there was none."""
@@ -96,10 +90,23 @@ def _children(pid: int | None) -> list[int]:
     return found
 
 
-class Sink:
+class Sink(Server):
     """The Spark job, submitted with a YAML file; two cores of this machine are its cluster."""
 
     def __init__(self, kafka: Kafka, folder: Path, *, registry_url: str, prefix: str, database: str, name: str = "demo") -> None:
+        super().__init__(
+            "Spark sink",
+            folder,
+            log="sink.log",
+            env={
+                "PYSPARK_PYTHON": sys.executable,
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "PYTHONPATH": "",
+                "SPARK_LOCAL_DIRS": str(folder / "spark-local"),
+            },
+            grace_s=20.0,
+        )
+        self.cwd = self.folder
         self.lake = folder / "lake"
         folder.mkdir(parents=True, exist_ok=True)
         self.jars = tuple(spark_jars())
@@ -116,41 +123,29 @@ class Sink:
             "trigger.interval.s": 1,
             "progress.file": str(self.progress_file),
         }
-        file = folder / "sink.yaml"
-        file.write_text(json.dumps(config, indent=2))  # JSON is YAML
-        submit = Path(sys.executable).with_name("spark-submit")
+        self.config_file = folder / "sink.yaml"
+        self.config_file.write_text(json.dumps(config, indent=2))  # JSON is YAML
+
+    def prepare(self) -> list[str]:
         conf = {
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
             # A run of minutes is over before the optimising compiler has earned what it costs (150 000 rows: 87 CPU-s with it, 58 without).
-            "spark.driver.extraJavaOptions": f"{BRIEF_JVM} -Dderby.system.home={folder}",
-            "spark.sql.warehouse.dir": str(folder / "spark-warehouse"),
+            "spark.driver.extraJavaOptions": f"{BRIEF_JVM} -Dderby.system.home={self.folder}",
+            "spark.sql.warehouse.dir": str(self.folder / "spark-warehouse"),
         }
-        self.process = GuardedProcess(
-            "Spark sink",
-            [
-                str(submit),
-                *("--master", "local[2]", "--driver-memory", "3g"),
-                *(word for key, value in conf.items() for word in ("--conf", f"{key}={value}")),
-                *("--jars", ",".join(map(str, self.jars))),
-                str(ROOT / "spark-sink" / "run.py"),
-                *("--config", str(file)),
-            ],
-            log=folder / "sink.log",
-            env={
-                "PYSPARK_PYTHON": sys.executable,
-                "SPARK_LOCAL_IP": "127.0.0.1",
-                "PYTHONPATH": "",
-                "SPARK_LOCAL_DIRS": str(folder / "spark-local"),
-            },
-            cwd=folder,
-            grace_s=20.0,
-        )
+        return [
+            str(Path(sys.executable).with_name("spark-submit")),
+            *("--master", "local[2]", "--driver-memory", "3g"),
+            *(part for key, value in conf.items() for part in ("--conf", f"{key}={value}")),
+            *("--jars", ",".join(map(str, self.jars))),
+            str(ROOT / "spark-sink" / "run.py"),
+            *("--config", str(self.config_file)),
+        ]
 
-    @property
-    def log(self) -> Path:
-        """What Spark wrote."""
-        return self.process.log
+    def answers(self) -> bool:
+        """Ready as soon as its process runs: the waits of the destination look at what it writes."""
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,7 @@ class _Rate:
 
 
 class Progress:
-    """``phase`` and ``event`` say what the run does; the numbers come from ``sample`` about once a second."""
+    """``phase`` and ``event`` show what the run does; the numbers come from ``sample`` about once a second."""
 
     def __init__(self, title: str, *, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False)

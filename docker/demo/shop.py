@@ -8,10 +8,9 @@ numbers table lives in a database that is not captured. ``everything`` is in ``e
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from demo.connection import Connect
 from demo.everything import create_everything, fill_everything
 
 DATABASE = "shop"
@@ -20,9 +19,6 @@ TABLES = ("countries", "customers", "everything", "order_items", "orders", "prod
 """All tables of the shop; each becomes a topic and a Delta table."""
 
 ITEMS_PER_ORDER = 2
-
-Connect = Callable[[], Any]
-"""Opens a PyMySQL connection; PyMySQL has no types of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +38,6 @@ class Sizes:
 
 DEMO = Sizes()
 """More than half a million rows."""
-
-SMALL = Sizes(customers=6_000, orders=8_000, products=1_000, everything=600)
-"""For tests that go through Spark."""
 
 COUNTRIES = tuple(f"{chr(65 + n // 26)}{chr(65 + n % 26)}" for n in range(0, 26 * 26, 3))
 
@@ -107,7 +100,7 @@ _FILL = {
 
 
 def create_shop(connect: Connect, *, sizes: Sizes, flavor: str, database: str = DATABASE) -> None:
-    """Make the database anew and fill it; a few seconds for half a million rows, as the rows never leave the server."""
+    """Drop and make the database and fill it; a few seconds for half a million rows, as the rows never leave the server."""
     with connect() as connection, connection.cursor() as cursor:
         cursor.execute("SET SESSION time_zone = '+00:00'")
         for name in (database, NUMBERS_DATABASE):

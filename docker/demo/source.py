@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pymysql.cursors
 
 from demo.canonical import SourceColumn
-
-if TYPE_CHECKING:
-    from demo.shop import Connect
+from demo.connection import Connect
 
 FETCH_ROWS = 2_000
 
@@ -43,14 +40,6 @@ def describe(connect: Connect, database: str, table: str) -> SourceTable:
             (database, table),
         )
         return SourceTable(columns, tuple(name for (name,) in cursor.fetchall()))
-
-
-def count_rows(connect: Connect, database: str, table: str) -> int:
-    """Rows of the table now."""
-    with connect() as connection, connection.cursor() as cursor:
-        cursor.execute(f"SELECT COUNT(*) FROM {database}.{table}")
-        row = cursor.fetchone()
-        return int(row[0]) if row is not None else 0
 
 
 def read_rows(connect: Connect, database: str, table: str, columns: tuple[SourceColumn, ...]) -> Iterator[tuple[object, ...]]:

@@ -13,7 +13,7 @@ TIMEOUT_S = 5.0
 
 
 class Topics:
-    """Counts records of one connector's table topics (one partition each or more); any thread may ask."""
+    """Counts records of one connector's table topics (each of one partition or more); any thread may ask."""
 
     def __init__(self, bootstrap: str, names: Sequence[str]) -> None:
         self._names = list(names)

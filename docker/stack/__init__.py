@@ -1,4 +1,4 @@
-"""Real servers for the demo, the tests and the benchmarks, without a container engine and without root.
+"""Servers for the demo, the tests and the benchmarks, without a container engine and without root.
 
 A server here is a context manager: entering it installs what is missing (once per machine, see `cache`), starts the
 real program on a free loopback port and waits until it answers; leaving it stops the program. Whatever ends the
@@ -16,6 +16,19 @@ from stack.kafka import Kafka
 from stack.mariadb import MariaDb
 from stack.mysql import MySql
 from stack.process import GuardedProcess
+from stack.server import Server
 from stack.spark import BRIEF_JVM, s3a_jars, spark_jars
 
-__all__ = ["BRIEF_JVM", "Debezium", "GuardedProcess", "Kafka", "MariaDb", "MySql", "StackError", "Unavailable", "s3a_jars", "spark_jars"]
+__all__ = [
+    "BRIEF_JVM",
+    "Debezium",
+    "GuardedProcess",
+    "Kafka",
+    "MariaDb",
+    "MySql",
+    "Server",
+    "StackError",
+    "Unavailable",
+    "s3a_jars",
+    "spark_jars",
+]

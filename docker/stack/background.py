@@ -1,7 +1,7 @@
 """Servers that go on when the shell that started them ends, until they are stopped by name: `make servers`, `make servers-stop`.
 
 One process runs `up` in a session of its own, prints the addresses into `build/servers.json` and holds a lock on `build/servers.lock` for as long as it
-lives. The lock is the truth about what runs: it goes with the process however that ends, and no other process can be taken for it.
+runs. Whoever finds the lock taken knows that the servers run: the kernel frees it when the process ends, in whatever way.
 """
 
 import fcntl
@@ -31,7 +31,7 @@ class BackgroundServers:
 
     @property
     def running(self) -> bool:
-        """Whether a process started here lives."""
+        """Whether a process started here runs."""
         if not self._lock_file.exists():
             return False
         with self._lock_file.open("a+") as lock:
@@ -48,11 +48,11 @@ class BackgroundServers:
         """
         if self.running:
             addresses = self.addresses()
-            if lacking := sorted(set(names) - set(addresses)):
-                raise StackError(f"other servers are running, without {', '.join(lacking)}; stop them first: make servers-stop")
+            if missing := sorted(set(names) - set(addresses)):
+                raise StackError(f"other servers are running, without {', '.join(missing)}; stop them first: make servers-stop")
             return addresses
         self.addresses_file.parent.mkdir(parents=True, exist_ok=True)
-        # Opened without truncating: until the lock is ours, what the file says is another start's.
+        # Opened without truncating: until the lock is ours, the file belongs to another start.
         with self._lock_file.open("a+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -71,7 +71,7 @@ class BackgroundServers:
                 stdout=addresses_out,
                 stderr=log,
                 start_new_session=True,
-                pass_fds=[lock.fileno()],  # the process inherits the lock, and with it this end of it
+                pass_fds=[lock.fileno()],  # the process inherits the lock and holds it until it ends
             )
             lock.write(str(process.pid))
             lock.flush()

@@ -27,12 +27,12 @@ def run(
     if done.returncode != 0:
         lines = (done.stdout + done.stderr).decode(errors="replace").splitlines()
         shown = "\n  ".join(lines[-_SHOWN_LINES:])
-        raise StackError(f"{what} failed (exit status {done.returncode}): {argv[0]} said:\n  {shown}")
+        raise StackError(f"{what} failed (exit status {done.returncode}): output of {argv[0]}:\n  {shown}")
     return done.stdout.decode(errors="replace")
 
 
 def program(name: str, *, install: str) -> str:
-    """The path of a program that must be on this machine already; `install` says how to get it."""
+    """The path of a program that must be on this machine already; `install` is the command that gets it."""
     if found := shutil.which(name):
         return found
     raise Unavailable(f"{name} is not on this machine. Install it: {install}")

@@ -1,4 +1,4 @@
-"""What MariaDB and MySQL servers have in common here: a data folder, a port, an administrator, options, an end.
+"""What MariaDB and MySQL servers have in common here: a data folder, a port, an administrator, options.
 
 The administrator `root` may log in from the loopback interface with a password made for this data folder: other users of
 the machine can reach the port too, and the server runs as the user who started it.
@@ -9,15 +9,15 @@ import pwd
 import secrets
 import shutil
 import socket
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from stack.errors import StackError
-from stack.process import GuardedProcess, free_port
+from stack.process import free_port
+from stack.server import Server
 
 HOST = "127.0.0.1"
 SYSTEM_FOLDERS = "/usr/sbin:/usr/local/sbin"
@@ -29,13 +29,13 @@ _GREETING_PROTOCOL = 10
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A server program on this machine: the words that start it, and the folder its messages and plugins are under."""
+    """A server program on this machine: the command that starts it, and the folder its messages and plugins are under."""
 
     command: list[str]
     basedir: Path
 
 
-class Database(ABC):
+class Database(Server):
     """`with MariaDb(folder) as db: db.host, db.port, db.user, db.password`; a folder that holds a server's data is continued."""
 
     flavor: str
@@ -44,27 +44,19 @@ class Database(ABC):
     def __init__(self, folder: Path, *, options: Mapping[str, object] | None = None, durable: bool = True) -> None:
         """`options` are server options by their names in a defaults file, added to or replacing those of this class; None removes one.
 
-        `durable=False` gives up flushes to the disk, a statement of DDL alone has fifteen: a commit survives `kill` but not a power cut.
+        `durable=False` does without flushes to the disk (one DDL statement has fifteen): a commit survives `kill` but not a power cut.
         """
-        self.folder = folder.absolute()
+        super().__init__(type(self).__name__, folder)
         self.host = HOST
         self.port = free_port()
         self.user = "root"
         self.options: dict[str, object] = dict(options or {})
         self.durable = durable
-        self.process: GuardedProcess | None = None
         self._password: str | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
 
     @property
     def password(self) -> str:
-        """The administrator's password, the same for the life of the data folder."""
+        """The administrator's password, the same as long as there is the data folder."""
         if self._password is None:
             kept = self.folder / "password"
             if not kept.exists():
@@ -89,9 +81,7 @@ class Database(ABC):
         """The server's temporary files: a MariaDB that starts deletes those of others that it finds in a shared folder."""
         return self.folder / "tmp"
 
-    def start(self) -> None:
-        """Initialise the folder if it is new, start the server and wait until it takes logins."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    def prepare(self) -> list[str]:
         self.scratch.mkdir(exist_ok=True)
         program = self.program()
         self._write_files(program)
@@ -100,26 +90,12 @@ class Database(ABC):
             shutil.rmtree(partial, ignore_errors=True)
             self.initialise(program, partial)
             partial.rename(self.data)
-        self.process = GuardedProcess(
-            type(self).__name__, [*program.command, f"--defaults-file={self.defaults}"], log=self.folder / "server.log", ready=self._greets
-        )
-        self.process.start()
-
-    def stop(self) -> None:
-        """Orderly shutdown; `start` continues with the same data on the same port."""
-        if self.process is not None:
-            self.process.stop()
-
-    def kill(self) -> None:
-        """SIGKILL; `start` recovers on the same port."""
-        if self.process is not None:
-            self.process.kill()
+        return [*program.command, f"--defaults-file={self.defaults}"]
 
     def restart(self, *, options: Mapping[str, object] | None = None) -> None:
         """Stop and start, with `options` added to the present ones."""
-        self.stop()
         self.options.update(options or {})
-        self.start()
+        super().restart()
 
     @abstractmethod
     def program(self) -> Program:
@@ -131,11 +107,11 @@ class Database(ABC):
 
     @abstractmethod
     def default_options(self) -> dict[str, object]:
-        """Options of this flavor beside those of both."""
+        """Options of this flavor besides those that both have."""
 
     @property
     def owner(self) -> str:
-        """The server runs as the user who starts it. As root it insists on being told so."""
+        """The user who starts the server, who also owns its process. As root the server insists on this option."""
         return pwd.getpwuid(os.geteuid()).pw_name
 
     @property
@@ -185,7 +161,8 @@ class Database(ABC):
             f"GRANT ALL ON *.* TO '{self.user}'@'{HOST}' WITH GRANT OPTION;\n"
         )
 
-    def _greets(self) -> bool:
+    def answers(self) -> bool:
+        """It greets a new connection."""
         try:
             with socket.create_connection((self.host, self.port), timeout=1) as connection:
                 header_and_protocol = connection.recv(5, socket.MSG_WAITALL)

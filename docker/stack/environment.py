@@ -28,10 +28,13 @@ from stack.spark import spark_jars
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
 PYTHON = BUILD / "venv" / "bin" / "python"
-_STAMPS = BUILD / "stamps"
+STAMPS = BUILD / "stamps"
+"""Where a step notes what it was made from."""
 _WORKER = ROOT / "connect-worker"
 _SINK = ROOT / "spark-sink"
-_EXTENSIONS = {"codecs": "_fast", "kafka": "_librdkafka"}
+_EXTENSIONS = {"dialects/mysql/binlog": "_fast", "kafka": "_librdkafka"}
+_INCLUDED = ("codecs",)
+"""Folders whose .pxi files an extension includes."""
 _EXTENSION_SOURCES = ("*.pyx", "*.pxi", "*.pxd", "*.h")
 
 SILENT_S = 1.0
@@ -41,23 +44,23 @@ REPORT_INTERVAL_S = 15.0
 
 
 def set_up() -> None:
-    """Everything, one run at a time per clone. Raises StackError naming the step that failed and what to do."""
-    _STAMPS.mkdir(parents=True, exist_ok=True)
-    with (_STAMPS / "lock").open("w") as lock, ThreadPoolExecutor() as pool:
+    """Do every step; one run at a time per clone. Raises StackError naming the step that failed and what to do."""
+    STAMPS.mkdir(parents=True, exist_ok=True)
+    with (STAMPS / "lock").open("w") as lock, ThreadPoolExecutor() as pool:
         fcntl.flock(lock, fcntl.LOCK_EX)
         downloads = {what: pool.submit(_download, what, get) for what, get in _DOWNLOADS.items()}
         pins = [_WORKER / "pyproject.toml", _SINK / "pyproject.toml", *(ROOT / "tests").glob("*.txt")]
         compiled_from = [_WORKER / "pyproject.toml", *_extension_sources()]
-        _step("virtual environment", [], make=_make_environment, there=PYTHON.exists)
-        if _step("Python packages", pins, make=_install_packages):
+        step("virtual environment", [], make=_make_environment, there=PYTHON.exists)
+        if step("Python packages", pins, make=_install_packages):
             _note("extensions", compiled_from)  # installing the worker has compiled it
-        _step("extensions", compiled_from, make=_build_extension, there=_extension_is_there)
+        step("extensions", compiled_from, make=_build_extension, there=_extension_is_there)
         got = {what: download.result() for what, download in downloads.items()}
         if isinstance(found := got["jars for Spark"], list):
             _link_jars(found[0].parent)
 
 
-def _step(name: str, sources: Sequence[Path], *, make: Callable[[], None], there: Callable[[], bool] = lambda: True) -> bool:
+def step(name: str, sources: Sequence[Path], *, make: Callable[[], None], there: Callable[[], bool] = lambda: True) -> bool:
     """Call `make` unless it was done from the same content of `sources` and its result is still there; whether it was called."""
     stamp = _stamp(name)
     if there() and stamp.exists() and stamp.read_text() == _digest(sources):
@@ -98,7 +101,7 @@ def _note(name: str, sources: Sequence[Path]) -> None:
 
 
 def _stamp(name: str) -> Path:
-    return _STAMPS / name.replace(" ", "-")
+    return STAMPS / name.replace(" ", "-")
 
 
 def _digest(sources: Sequence[Path]) -> str:
@@ -132,7 +135,7 @@ def _install_packages() -> None:
         f"--constraint={ROOT / 'tests' / 'constraints.txt'}",
     ]
     run([*pip, f"--requirement={ROOT / 'tests' / 'requirements.txt'}"], what="Installing tests/requirements.txt")
-    _need_compiler()
+    need_compiler()
     # The build tools are the ones just installed: the extension is the same whether pip or the next step builds it.
     run(
         [*pip, "--no-build-isolation", "--editable", str(_WORKER), "--editable", str(_SINK)],
@@ -141,7 +144,7 @@ def _install_packages() -> None:
 
 
 def _build_extension() -> None:
-    _need_compiler()
+    need_compiler()
     run(
         [
             str(PYTHON),
@@ -159,7 +162,7 @@ def _build_extension() -> None:
 
 
 def _extension_sources() -> list[Path]:
-    return [path for package in _EXTENSIONS for pattern in _EXTENSION_SOURCES for path in _package(package).glob(pattern)]
+    return [path for package in (*_EXTENSIONS, *_INCLUDED) for pattern in _EXTENSION_SOURCES for path in _package(package).glob(pattern)]
 
 
 def _extension_is_there() -> bool:
@@ -170,7 +173,8 @@ def _package(name: str) -> Path:
     return _WORKER / "src" / "dblog" / name
 
 
-def _need_compiler() -> None:
+def need_compiler() -> None:
+    """Install the C compiler and Python's headers where they are missing; Unavailable names the packages where that needs root."""
     if shutil.which("gcc") is None and shutil.which("cc") is None:
         _install_with_apt("gcc", "libc6-dev", why="there is no C compiler")
     if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
@@ -193,7 +197,7 @@ def _has_module(name: str) -> bool:
 
 
 def _download(what: str, get: Callable[[], object]) -> object:
-    """Get one download; what it is, None without it. A machine that cannot have one server can still use the others: tests skip or say so again, CI refuses."""
+    """Get one download; None if it cannot be had here. A machine without one server can still use the others: tests skip with the reason, CI refuses."""
     try:
         with _progress(what):
             return get()
@@ -205,7 +209,7 @@ def _download(what: str, get: Callable[[], object]) -> object:
 
 
 def _link_jars(target: Path) -> None:
-    """Where ``dblog-sink jars`` looks: one link in the virtual environment, to the entry of the cache that is this checkout's."""
+    """Link the folder where ``dblog-sink jars`` looks, in the virtual environment, to this checkout's entry of the cache."""
     link = PYTHON.parents[1] / "share" / "dblog-sink" / "jars"
     link.parent.mkdir(parents=True, exist_ok=True)
     if not link.is_symlink() or link.readlink() != target:

@@ -4,12 +4,11 @@ import base64
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from stack.commands import run
 from stack.maven import jars, java
-from stack.process import GuardedProcess, free_port
+from stack.process import free_port
+from stack.server import Server
 
 LOG4J = """\
 appender.out.type=Console
@@ -23,35 +22,25 @@ _STARTED = "Kafka Server started"  # kafka.server.KafkaRaftServer, after the lis
 _SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
-class Kafka:
+class Kafka(Server):
     """`with Kafka(folder) as kafka: kafka.bootstrap`. A folder that holds a stopped broker's data is continued."""
 
     def __init__(self, folder: Path, *, options: Mapping[str, object] | None = None, heap: str = "1g") -> None:
         """`options` are added to, or replace, lines of server.properties."""
-        self.folder = folder.absolute()
+        super().__init__("Kafka", folder, log="kafka.log")
         self.port = free_port()
         self._controller_port = free_port()
         self._options = dict(options or {})
         self._heap = heap
-        self.process: GuardedProcess | None = None
+        self._earlier_log_bytes = 0
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
-
-    def start(self) -> None:
-        """Format the folder if it is new, start the broker and wait until it serves clients."""
+    def prepare(self) -> list[str]:
         class_path = f"{jars('kafka')}/*"
         properties = self.folder / "server.properties"
-        log = self.folder / "kafka.log"
-        self.folder.mkdir(parents=True, exist_ok=True)
         properties.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
         (self.folder / "log4j2.properties").write_text(LOG4J)
         if not (self.folder / "data" / "meta.properties").exists():
@@ -71,45 +60,25 @@ class Kafka:
                 ],
                 what="Formatting the broker's data folder",
             )
-        read_from = log.stat().st_size if log.exists() else 0
+        self._earlier_log_bytes = self.log.stat().st_size if self.log.exists() else 0
+        return [
+            java(),
+            f"-Xmx{self._heap}",
+            "-XX:+UseG1GC",
+            "-XX:+ExitOnOutOfMemoryError",
+            "-Djava.awt.headless=true",
+            f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
+            "-cp",
+            class_path,
+            "kafka.Kafka",
+            str(properties),
+        ]
 
-        def started() -> bool:
-            with log.open("rb") as text:
-                text.seek(read_from)
-                return _STARTED.encode() in text.read()
-
-        self.process = GuardedProcess(
-            "Kafka",
-            [
-                java(),
-                f"-Xmx{self._heap}",
-                "-XX:+UseG1GC",
-                "-XX:+ExitOnOutOfMemoryError",
-                "-Djava.awt.headless=true",
-                f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
-                "-cp",
-                class_path,
-                "kafka.Kafka",
-                str(properties),
-            ],
-            log=log,
-            ready=started,
-        )
-        self.process.start()
-
-    def stop(self) -> None:
-        """Orderly shutdown; `start` continues on the same port."""
-        if self.process is not None:
-            self.process.stop()
-
-    def kill(self) -> None:
-        """SIGKILL; `start` recovers on the same port."""
-        if self.process is not None:
-            self.process.kill()
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
+    def answers(self) -> bool:
+        """Its log has the line of a started server, after the lines of earlier runs."""
+        with self.log.open("rb") as text:
+            text.seek(self._earlier_log_bytes)
+            return _STARTED.encode() in text.read()
 
     def _properties(self) -> dict[str, object]:
         return {

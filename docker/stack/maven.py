@@ -23,7 +23,7 @@ def jars(name: str, *, only: tuple[str, ...] = ()) -> Path:
     digest = hashlib.sha256(pom.read_bytes() + ",".join(only).encode()).hexdigest()[:12]
 
     def fill(folder: Path) -> None:
-        java()  # Maven's own words without a JDK are hard to read
+        java()  # Maven's own message without a JDK is hard to read
         maven = program("mvn", install=_INSTALL_MAVEN)
         goal = [f"{_DEPENDENCY_PLUGIN}:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
         with locked("maven"):  # two Mavens at once can spoil the local repository that they share

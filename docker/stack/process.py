@@ -33,7 +33,7 @@ class GuardedProcess:
         ready_timeout_s: float = 300.0,
         grace_s: float = 30.0,
     ) -> None:
-        """`ready` is asked again and again after the start until it says yes; `env` is added to this process's environment."""
+        """`ready` is asked after the start until it is true; `env` is added to this process's environment."""
         self.name = name
         self.argv = list(argv)
         self.log = log
@@ -41,7 +41,8 @@ class GuardedProcess:
         self.cwd = cwd
         self.pid: int | None = None
         """The program's own process id (not the guard's), also after its end."""
-        self._ready = ready
+        self.ready = ready
+        """Asked after each start; a test may set another condition."""
         self._ready_timeout_s = ready_timeout_s
         self._grace_s = grace_s
         self._guard: subprocess.Popen[str] | None = None
@@ -74,11 +75,11 @@ class GuardedProcess:
         self._guard = guard
         assert guard.stdout is not None
         with guard.stdout as out:
-            said = out.readline().strip()
-        if not said.isdigit():
+            first_line = out.readline().strip()
+        if not first_line.isdigit():
             guard.wait()
-            raise StackError(f"{self.name} could not be started: {said or 'its guard ended'}")
-        self.pid = int(said)
+            raise StackError(f"{self.name} could not be started: {first_line or 'its guard ended'}")
+        self.pid = int(first_line)
         try:
             wait_until(self._ready_or_ended, timeout_s=self._ready_timeout_s, what=f"{self.name} to be ready")
         except BaseException as error:
@@ -129,14 +130,14 @@ class GuardedProcess:
     def _ready_or_ended(self) -> bool:
         if not self.running:
             raise StackError(f"{self.name} ended while starting (exit status {self._guard.returncode if self._guard else None})")
-        return self._ready()
+        return self.ready()
 
 
 def wait_until(condition: Callable[[], bool], *, timeout_s: float, what: str, pause_s: float = 0.05) -> None:
     """Ask `condition` until it holds. Raises StackError naming `what` after the limit."""
-    give_up_at = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + timeout_s
     while not condition():
-        if time.monotonic() > give_up_at:
+        if time.monotonic() > deadline_s:
             raise StackError(f"waited {timeout_s:g} s for {what}")
         time.sleep(pause_s)
 

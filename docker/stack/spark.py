@@ -5,8 +5,8 @@ from pathlib import Path
 from stack.maven import jars
 
 BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-"""For JVMs that live for minutes: what the optimising compiler costs does not come back. Without it code would have 48 MB, which Spark's generated
-classes fill; throwing code out of it and compiling it again takes up to half of a core."""
+"""For JVMs that run for minutes only: in that time the optimising compiler does not earn what it costs. Without it the code cache would have 48 MB, which
+Spark's generated classes fill; evicting code and compiling it again takes up to half of a core."""
 
 _ADDED = (
     # Everything else that these depend on is in PySpark already, some of it in other versions: adding it twice breaks Spark.
@@ -26,7 +26,7 @@ _ADDED = (
 
 
 _IN_SPARK = ("commons-", "httpclient-", "httpcore-", "netty-", "slf4j-")
-"""Of what Amazon's parts bring along: PySpark has it, in other versions."""
+"""Of the jars that Amazon's bring along, those that PySpark has already, in other versions."""
 
 
 def s3a_jars() -> list[Path]:

@@ -32,7 +32,7 @@ def run(works: list[CatchUp | Dump], before: Path, *, scale: float, rounds: int,
         source.prepare()
         theirs = Worker(kafka, FOLDER / "worker_before", name="before", checkout=before)
         ours = Worker(kafka, FOLDER / "worker_now", name="now")
-        with theirs.process, ours.process:
+        with theirs, ours:
             field = Field(source, kafka.bootstrap, lambda text: console.print(text, markup=False))
             variants = [Variant("before", Ours(theirs, kafka, server)), Variant("now", Ours(ours, kafka, server))]
             console.print(machine(server))

@@ -23,7 +23,7 @@ def peak_mib(pid: int) -> float:
 
 
 def forget_peak(pid: int) -> None:
-    """The peak begins anew at what is resident now."""
+    """The peak begin again at what is resident now."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 

@@ -74,7 +74,7 @@ class Engine:
         wait_until(lambda: self.rest.state(name) == "RUNNING", timeout_s=LIMIT_S, what=f"{name} to run")
 
     def stop(self, name: str) -> None:
-        """STOPPED, and its tasks gone; the offset is stored."""
+        """STOPPED, and its tasks ended; the offset is stored."""
         self._put(name, "stop")
         wait_until(lambda: self.rest.state(name) == "-", timeout_s=LIMIT_S, what=f"the task of {name} to stop")
 
@@ -101,8 +101,8 @@ class Ours(Engine):
         self.worker = worker
 
     def pids(self) -> list[int]:
-        assert self.worker.process.pid is not None
-        return [self.worker.process.pid, *task_pids(self.worker.process.pid)]
+        assert self.worker.pid is not None
+        return [self.worker.pid, *task_pids(self.worker.pid)]
 
     def forget_peak(self) -> None:
         """Each measurement has a task process of its own."""
@@ -117,10 +117,10 @@ class Ours(Engine):
 
     def kill(self) -> None:
         """The herder; the kernel kills the task processes with it."""
-        self.worker.process.kill()
+        self.worker.kill()
 
     def start(self) -> None:
-        self.worker.process.start()
+        self.worker.start()
 
 
 class Peer(Engine):

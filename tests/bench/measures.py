@@ -33,10 +33,10 @@ class Measured:
 
 
 class Field:
-    """Where the contest takes place: the source, the broker and who takes part."""
+    """Where the engines are compared: the source, the broker and the engines."""
 
-    def __init__(self, source: Source, bootstrap: str, say: Callable[[str], None]) -> None:
-        self.source, self.bootstrap, self.say = source, bootstrap, say
+    def __init__(self, source: Source, bootstrap: str, report: Callable[[str], None]) -> None:
+        self.source, self.bootstrap, self.report = source, bootstrap, report
         source.create(POKE, NARROW)
 
     def topic(self, name: str, table: str) -> Topics:
@@ -90,13 +90,13 @@ def catch_up(field: Field, work: CatchUp, variants: Sequence[Variant], *, units:
     began_s = time.monotonic()
     work.write(source, table, units)
     records = units * work.records_per_unit
-    field.say(f"{work.name}: {records:,} records lie in the binlog after {time.monotonic() - began_s:.0f} s")
+    field.report(f"{work.name}: {records:,} records lie in the binlog after {time.monotonic() - began_s:.0f} s")
     results: dict[str, list[Measured]] = {variant.key: [] for variant in variants}
     for variant, name in entrants:
         engine = variant.engine
         begin = lambda engine=engine, name=name: engine.resume(name)  # noqa: E731
         results[variant.key].append(field.between_first_and_last(engine, name, table, records, begin))
-        field.say(f"  {name}: {told(results[variant.key][-1])}")
+        field.report(f"  {name}: {reported(results[variant.key][-1])}")
         field.end(variant, name)
     source.execute(f"DROP TABLE {DATABASE}.{table}")
     return results
@@ -108,7 +108,7 @@ def dump(field: Field, work: Dump, variants: Sequence[Variant], *, units: int, r
     source.create(table, work.shape)
     source.write_many(table, work.shape, units, log=False)
     source.execute(f"ANALYZE TABLE {DATABASE}.{table}")
-    field.say(f"{work.name}: {units:,} rows lie in the table")
+    field.report(f"{work.name}: {units:,} rows lie in the table")
     results: dict[str, list[Measured]] = {variant.key: [] for variant in variants}
     for at in range(rounds):
         for variant in variants:
@@ -117,7 +117,7 @@ def dump(field: Field, work: Dump, variants: Sequence[Variant], *, units: int, r
                 name, [table], mode="initial", options=variant.options
             )
             results[variant.key].append(field.between_first_and_last(engine, name, table, units, begin))
-            field.say(f"  {name}: {told(results[variant.key][-1])}")
+            field.report(f"  {name}: {reported(results[variant.key][-1])}")
             field.end(variant, name)
     source.execute(f"DROP TABLE {DATABASE}.{table}")
     return results
@@ -136,7 +136,7 @@ def latency(field: Field, work: Latency, variants: Sequence[Variant], *, seconds
             topics = field.topic(name, table)
             wait_until(lambda topics=topics: topics.records() == 1, timeout_s=LIMIT_S, what=f"the first row of {name}")
             results[variant.key].append(_delays(field, engine, name, table, per_s=work.per_s, seconds=seconds))
-            field.say(f"  {name}: {told(results[variant.key][-1])}")
+            field.report(f"  {name}: {reported(results[variant.key][-1])}")
             field.end(variant, name)
             source.execute(f"DROP TABLE {DATABASE}.{table}")
     return results
@@ -193,12 +193,12 @@ def restart(field: Field, work: Restart, variants: Sequence[Variant], *, stateme
     began_s = time.monotonic()
     source.execute(*(f"ALTER TABLE {DATABASE}.{changing} ALTER COLUMN amount SET DEFAULT {n}" for n in range(statements)))
     source.execute(NARROW.insert(table, "1"))
-    field.say(f"{work.name}: {statements:,} DDLs lie in the binlog after {time.monotonic() - began_s:.0f} s")
+    field.report(f"{work.name}: {statements:,} DDLs lie in the binlog after {time.monotonic() - began_s:.0f} s")
     for variant, name in entrants:
         topics = field.topic(name, table)
         wait_until(lambda topics=topics: topics.records() >= 1, timeout_s=LIMIT_S, what=f"{name} to pass the DDLs")
         before = variant.engine.offsets(name)
-        while variant.engine.offsets(name) == before:  # each row is a new place in the log; the worker stores it in its own time
+        while variant.engine.offsets(name) == before:  # each row is a new position in the log; the worker stores it in its own time
             source.execute(NARROW.insert(table, "1"))
             time.sleep(0.5)
     results: dict[str, list[Measured]] = {variant.key: [] for variant in variants}
@@ -206,7 +206,7 @@ def restart(field: Field, work: Restart, variants: Sequence[Variant], *, stateme
         for variant, name in entrants:
             measured = _killed(field, variant.engine, name, table)
             results[variant.key].append(measured)
-            field.say(f"  {name}: {measured.wall_s * 1000:,.0f} ms")
+            field.report(f"  {name}: {measured.wall_s * 1000:,.0f} ms")
     for variant, name in entrants:
         field.end(variant, name)
     source.execute(f"DROP TABLE {DATABASE}.{table}", f"DROP TABLE {DATABASE}.{changing}")
@@ -251,7 +251,7 @@ def _seen(consumer: Consumer, topic: TopicPartition, key: int) -> bool:
     return message is not None and message.error() is None and _long(message.key()) >= key
 
 
-def told(m: Measured) -> str:
+def reported(m: Measured) -> str:
     """One line for the person who waits."""
     parts = [f"{m.records / m.wall_s / 1000:,.1f} k/s"]
     if m.cpu_s:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 
 
-def say(job: dict[str, Any], kind: str, **facts: Any) -> None:
+def emit(job: dict[str, Any], kind: str, **facts: Any) -> None:
     with Path(job["progress"]).open("a") as out:
         out.write(json.dumps({"at": time.time(), "kind": kind, **facts}) + "\n")
 
@@ -80,9 +80,9 @@ def main() -> int:
                 one = topics[found["topic"]]
                 merge(frame.sparkSession, frame.where(F.col("topic") == found["topic"]), one["schema"], one["path"])
             frame.unpersist()
-        say(job, "batch", batch_id=batch_id)
+        emit(job, "batch", batch_id=batch_id)
 
-    say(job, "started")
+    emit(job, "started")
     source = (
         session.readStream.format("kafka").options(**options, startingOffsets="earliest", maxOffsetsPerTrigger=job["batch_rows"]).load()
     )
@@ -91,7 +91,7 @@ def main() -> int:
         writer.trigger(processingTime=f"{job['trigger_s']} seconds") if job["trigger_s"] else writer.trigger(availableNow=True)
     ).start()
     query.awaitTermination()
-    say(job, "stopped")
+    emit(job, "stopped")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""dblog against Debezium 3.6.1 in Kafka Connect 4.3.1: same database, same tables, same broker, same binlog, in turn. README.md says what is asked.
+"""dblog against Debezium 3.6.1 in Kafka Connect 4.3.1: same database, same tables, same broker, same binlog, in turn. README.md lists what is asked.
 
 python tests/bench/peer.py [WORK ...] [--scale 0.1] [--rounds 3]
 """
@@ -78,7 +78,7 @@ def run(works: list[Work], *, scale: float, rounds: int, console: Console) -> li
         source.prepare()
         worker = Worker(kafka, FOLDER / "worker", name="bench", options=FLUSH)
         debezium = Debezium(FOLDER / "debezium", kafka, registry_url=worker.url, flavor="mysql", options=FLUSH)
-        with worker.process, debezium:
+        with worker, debezium:
             field = Field(source, kafka.bootstrap, lambda text: console.print(text, markup=False))
             ours, peer = Ours(worker, kafka, server), Peer(debezium, kafka, server)
             warm_up(field, [Variant("ours", ours), Variant("peer", peer)], max(40_000, int(WARM_ROWS * min(1, scale))))

@@ -1,6 +1,6 @@
 """How fast rows become records, without network and Kafka: rows per CPU-second of the compiled path, and of the slow one beside it.
 
-The table of local-servers.md (ten columns, about 90 bytes a row in the log, 280 in Avro). Questions: multi-row inserts, single-row transactions, updates,
+One table (ten columns, about 90 bytes a row in the log, 280 in Avro). Questions: multi-row inserts, single-row transactions, updates,
 chunk rows. Run: ``build/venv/bin/python tests/bench/rowpath.py [rows]``. Prints the minimum and the median of five runs.
 """
 
@@ -16,14 +16,14 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "connect-worker/src")]
 
-from dblog.codecs import tableplan  # noqa: E402
-from dblog.codecs._fast import FastPlan, LogDecoder  # noqa: E402
-from dblog.codecs.logdecoder import SlowLogDecoder  # noqa: E402
-from dblog.codecs.logitems import LogRows  # noqa: E402
+from dblog.codecs import tableplan, topic_naming  # noqa: E402
 from dblog.codecs.plan import RowContext, TablePlan  # noqa: E402
-from dblog.codecs.rowplan import RowEncoder, SlowPlan  # noqa: E402
-from dblog.dialects.mysql import image as mysql_image  # noqa: E402
-from dblog.dialects.mysql import types  # noqa: E402
+from dblog.codecs.rowplan import ReferencePlan, RowEncoder  # noqa: E402
+from dblog.dialects.mysql.binlog import row_image as mysql_image  # noqa: E402
+from dblog.dialects.mysql.binlog._fast import FastPlan, LogDecoder  # noqa: E402
+from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder  # noqa: E402
+from dblog.dialects.mysql.binlog.items import LogRows  # noqa: E402
+from dblog.dialects.mysql.values import types  # noqa: E402
 from dblog.model import Column, Table, TableId  # noqa: E402
 from support.mysql_log import UPDATE, WRITE, Stream, image, lenenc, result_row  # noqa: E402 - the path comes first
 
@@ -63,7 +63,7 @@ def plan() -> TablePlan:
     return tableplan.build_table_plan(
         table,
         [types.column_plan(c, types.TypeModes(), table.id) for c in table.columns],
-        settings=tableplan.PlanSettings(connector="mysql", version="3.6.1.Final", naming=tableplan.TopicNaming(prefix="p")),
+        settings=tableplan.PlanSettings(connector="mysql", version="3.6.1.Final", naming=topic_naming.TopicNaming(prefix="p")),
         key_columns=("id",),
         key_prefix=lambda _topic, _schema: b"\0\0\0\0\1",
         value_prefix=lambda _topic, _schema: b"\0\0\0\0\2",
@@ -110,8 +110,8 @@ def single(rows: int, *, update: bool = False) -> bytes:
     return stream.bytes()
 
 
-def through_decoder(made: type[LogDecoder | SlowLogDecoder], encoder: RowEncoder, data: bytes) -> Callable[[], int]:
-    decoder = made(flavor="mysql", resolve=lambda _body, _place: encoder)
+def through_decoder(made: type[LogDecoder | ReferenceLogDecoder], encoder: RowEncoder, data: bytes) -> Callable[[], int]:
+    decoder = made(flavor="mysql", resolve=lambda _body, _position: encoder)
 
     def run() -> int:
         decoder.start("binlog.000007", 4, now_us=lambda: 1)
@@ -143,16 +143,16 @@ def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
     slow_rows = max(rows // 100, 1000)
     made = plan()
-    fast, slow = FastPlan(made, mysql_image), SlowPlan(made, mysql_image)
+    fast, slow = FastPlan(made, mysql_image), ReferencePlan(made, mysql_image)
     print(f"{platform.machine()}, Python {platform.python_version()}, {rows} rows, best and median of {RUNS}")
     for label, make in (("multi-row inserts", bulk), ("single-row transactions", single)):
         data = make(rows)
         measure(f"log, {label}, compiled", rows, len(data), through_decoder(LogDecoder, fast, data))
         data = make(slow_rows)
-        measure(f"log, {label}, slow twin", slow_rows, len(data), through_decoder(SlowLogDecoder, slow, data))
+        measure(f"log, {label}, reference implementation", slow_rows, len(data), through_decoder(ReferenceLogDecoder, slow, data))
     data = single(rows, update=True)
     measure("log, single-row updates, compiled", rows, len(data), through_decoder(LogDecoder, fast, data))
-    for label, encoder, count in (("compiled", fast, rows), ("slow twin", slow, slow_rows)):
+    for label, encoder, count in (("compiled", fast, rows), ("reference implementation", slow, slow_rows)):
         chunks = [b"".join(chunk_row(i) for i in range(at, min(at + CHUNK_ROWS, count))) for at in range(0, count, CHUNK_ROWS)]
         measure(f"chunks of {CHUNK_ROWS} rows, {label}", count, sum(map(len, chunks)), through_chunks(encoder, chunks))
 

@@ -55,7 +55,7 @@ class Job:
 
 
 class Run:
-    """One run of one sink; CPU time is read from /proc while it lives."""
+    """One run of one sink; CPU time is read from /proc while it runs."""
 
     def __init__(self, process: GuardedProcess, progress: Path, checkpoint: Path) -> None:
         self.process, self.progress, self.checkpoint = process, progress, checkpoint
@@ -63,7 +63,7 @@ class Run:
         self._began_s = 0.0
 
     def lines(self, kind: str) -> list[dict[str, Any]]:
-        """What it has said of itself so far."""
+        """What it has reported so far."""
         if not self.progress.exists():
             return []
         return [line for line in map(json.loads, self.progress.read_text().splitlines()) if line["kind"] == kind]
@@ -78,7 +78,7 @@ class Run:
         return found
 
     def started(self) -> None:
-        """Wait until it has said that it has started; time and CPU count from here."""
+        """Wait until it has reported that it has started; time and CPU count from here."""
         wait_until(lambda: bool(self.lines("started")) or not self.process.running, timeout_s=300, what=f"{self.process.name} to start")
         if not self.lines("started"):
             raise RuntimeError(f"{self.process.name} ended\n{self.process.log_end()}")
@@ -87,8 +87,8 @@ class Run:
     def to_the_end(self) -> float:
         """Wait until it has read everything and ended; seconds from its start."""
         self.started()
-        give_up_at = time.monotonic() + LIMIT_S
-        while self.process.running and time.monotonic() < give_up_at:
+        deadline = time.monotonic() + LIMIT_S
+        while self.process.running and time.monotonic() < deadline:
             with contextlib.suppress(OSError, IndexError):
                 self.cpu_s = max(self.cpu_s, self._now_cpu_s() - self._began_s)
             time.sleep(0.1)
@@ -176,7 +176,7 @@ class Naive(Engine):
 
 
 class Ours(Engine):
-    """spark-sink/run.py under spark-submit, as its README says."""
+    """spark-sink/run.py under spark-submit, as its README shows."""
 
     key = "ours"
 
@@ -205,7 +205,7 @@ class Ours(Engine):
         submit = Path(sys.executable).with_name("spark-submit")
         argv = [
             *(str(submit), "--master", "local[2]", "--driver-memory", DRIVER_MEMORY, "--driver-java-options", self._java_options),
-            *(word for key, value in conf.items() for word in ("--conf", f"{key}={value}")),
+            *(argument for key, value in conf.items() for argument in ("--conf", f"{key}={value}")),
             *("--jars", ",".join(map(str, spark_jars())), str(ROOT / "spark-sink" / "run.py"), "--config", str(folder / "sink.yaml")),
         ]
         env = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": ""}

@@ -1,4 +1,4 @@
-"""Fills topics with the records of a dblog worker, fast: rows are made and encoded by Spark, no database takes part.
+"""Fills topics with the records of a dblog worker, fast: rows are made and encoded by Spark, without a database.
 
     python sinkfill.py <job.json>
 

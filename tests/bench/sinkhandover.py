@@ -1,4 +1,4 @@
-"""Says that a table of our sink carries on with another topic, as the sink's own error message tells people to.
+"""Has a table of our sink carry on with another topic, by the way out that the sink's own error message names.
 
 python sinkhandover.py <job.json>      {"path": ..., "topic": ..., "spark": {...}}
 """

@@ -53,10 +53,12 @@ class Measured:
 
 
 class Field:
-    """Where the contest takes place: broker, registry, folders, who takes part."""
+    """Where the engines are compared: broker, registry, folders, the engines."""
 
-    def __init__(self, bootstrap: str, registry: RegistryServer, folder: Path, engines: list[Engine], say: Callable[[str], None]) -> None:
-        self.bootstrap, self.registry, self.folder, self.engines, self.say = bootstrap, registry, folder, engines, say
+    def __init__(
+        self, bootstrap: str, registry: RegistryServer, folder: Path, engines: list[Engine], report: Callable[[str], None]
+    ) -> None:
+        self.bootstrap, self.registry, self.folder, self.engines, self.report = bootstrap, registry, folder, engines, report
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._bases: dict[int, dict[str, Path]] = {}
 
@@ -87,8 +89,8 @@ class Field:
                     "topic": one.topic,
                     "key": one.key_schema,
                     "value": one.value_schema,
-                    "key_id": one._key_encoder[0],
-                    "value_id": one._value_encoder[0],
+                    "key_id": one.key_schema_id,
+                    "value_id": one.value_schema_id,
                 }
                 for one in schemas
             ],
@@ -98,7 +100,7 @@ class Field:
         self.program("sinkfill.py", job, folder)
         written = Topics(self.bootstrap, [topic]).records()
         assert written >= records.count, f"{topic} holds {written} records"
-        self.say(f"  {topic}: {records.count:,} records in {time.monotonic() - began_s:.0f} s")
+        self.report(f"  {topic}: {records.count:,} records in {time.monotonic() - began_s:.0f} s")
 
     def program(self, name: str, job: dict[str, Any], folder: Path) -> None:
         (folder / "job.json").write_text(json.dumps(job))
@@ -135,7 +137,7 @@ class Field:
                         run.to_the_end()
             self._bases[rows] = {engine.key: engine.folder / f"lake-{name}" for engine in self.engines}
             delete_topics(self.bootstrap, topic)
-            self.say(f"  base of {rows:,} rows is there")
+            self.report(f"  base of {rows:,} rows is there")
         return self._bases[rows]
 
     def lake(self, engine: Engine, name: str, base: int, topic: str) -> Path:
@@ -170,7 +172,7 @@ class Field:
         found = json.loads(answer.read_text())
         if found[0] != found[1]:
             raise RuntimeError(f"the two sinks made different tables: {dict(zip([e.key for e in self.engines], found, strict=True))}")
-        self.say(f"  both tables hold the same {found[0]['rows']:,} rows")
+        self.report(f"  both tables hold the same {found[0]['rows']:,} rows")
 
 
 def throughput(field: Field, work: Throughput, records: Records, *, rounds: int) -> dict[str, list[Measured]]:
@@ -187,7 +189,7 @@ def throughput(field: Field, work: Throughput, records: Records, *, rounds: int)
             with engine.running(field.job(engine, work.name, [topic], lake=lakes[engine.key])) as run:
                 wall_s = run.to_the_end()
                 results[engine.key].append(Measured(records.count, wall_s, run.cpu_s))
-            field.say(f"  {engine.key}: {records.count / wall_s:,.0f} rows/s, {run.cpu_s:.0f} CPU-s")
+            field.report(f"  {engine.key}: {records.count / wall_s:,.0f} rows/s, {run.cpu_s:.0f} CPU-s")
         if at == 0:
             field.same(lakes)
         for lake in lakes.values():
@@ -224,7 +226,9 @@ def freshness(field: Field, work: Paced, records: Records, *, engines: list[Engi
         delays = delays[len(delays) // 5 :]  # the first fifth warms the JVM
         quantiles = statistics.quantiles([delay for _, delay in delays], n=100)
         results[engine.key] = [Measured(records.count, pump.seconds, None, quantiles[49], quantiles[98])]
-        field.say(f"  {engine.key}: p50 {quantiles[49]:.1f} s, p99 {quantiles[98]:.1f} s at {records.count / pump.seconds:,.0f} records/s")
+        field.report(
+            f"  {engine.key}: p50 {quantiles[49]:.1f} s, p99 {quantiles[98]:.1f} s at {records.count / pump.seconds:,.0f} records/s"
+        )
         for topic in (*topics, f"{reserve}.{engine.key}"):
             delete_topics(field.bootstrap, topic)
         shutil.rmtree(lake)
@@ -239,19 +243,21 @@ def memory(field: Field, work: Memory, batches: int) -> dict[str, list[Measured]
     engine = next(e for e in field.engines if isinstance(e, Ours))
     heap: list[float] = []
     resident: list[float] = []
-    marks = [max(5, batches * part // 6) for part in range(1, 7)]
+    watermarks = [max(5, batches * part // 6) for part in range(1, 7)]
     options = {"batch.records.max": str(work.records_per_batch)}
     with engine.running(field.job(engine, work.name, [topic], **options)) as run:
         run.started()
-        for mark in marks:
+        for watermark in watermarks:
             wait_until(
-                lambda mark=mark: len(run.lines("batch")) >= mark - 1 or not run.process.running, timeout_s=LIMIT_S, what=f"batch {mark}"
+                lambda watermark=watermark: len(run.lines("batch")) >= watermark - 1 or not run.process.running,
+                timeout_s=LIMIT_S,
+                what=f"batch {watermark}",
             )
             if not run.process.running:
-                raise RuntimeError(f"the sink ended before batch {mark}\n{run.process.log_end()}")
+                raise RuntimeError(f"the sink ended before batch {watermark}\n{run.process.log_end()}")
             heap.append(_heap_mib(run))
             resident.append(sum(_resident_mib(pid) for pid in run.pids()))
-            field.say(f"  batch {len(run.lines('batch'))}: heap {heap[-1]:.0f} MiB, resident {resident[-1]:.0f} MiB")
+            field.report(f"  batch {len(run.lines('batch'))}: heap {heap[-1]:.0f} MiB, resident {resident[-1]:.0f} MiB")
     delete_topics(field.bootstrap, topic)
     return {engine.key: [Measured(records.count, heap_mib=tuple(heap), rss_mib=tuple(resident))]}
 
@@ -264,7 +270,7 @@ def _heap_mib(run: Run) -> float:
 
 
 def _resident_mib(pid: int) -> float:
-    """0 of a process that is gone."""
+    """0 of a process that has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text().splitlines()
     except FileNotFoundError:
@@ -311,7 +317,7 @@ def committed(checkpoint: Path) -> dict[str, int]:
 
 
 def _batches(checkpoint: Path) -> list[tuple[float, dict[str, int]]]:
-    """(moment of the commit, end offsets) of each committed batch, in order; Spark's checkpoint says both."""
+    """(moment of the commit, end offsets) of each committed batch, in order; Spark's checkpoint has both."""
     found = []
     folder = checkpoint / "commits"
     numbers = sorted(int(file.name) for file in folder.iterdir() if file.name.isdigit()) if folder.exists() else []

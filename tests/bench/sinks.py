@@ -1,4 +1,4 @@
-"""Our sink against the one that everybody writes by hand: same topics, same records, same machine, in turn. README.md says what is asked.
+"""Our sink against the one that everybody writes by hand: same topics, same records, same machine, in turn. README.md lists what is asked.
 
 python tests/bench/sinks.py [--works first_dump inserts] [--scale 0.1] [--rounds 2]
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
-from dblog_sink.submit import JAVA_OPTIONS
+from dblog_sink.job.submit import JAVA_OPTIONS
 from demo.pipeline import ROOT
 from rich.console import Console
 from sinkengines import Naive, Ours
@@ -33,7 +33,7 @@ FOLDER = BUILD / "sink"
 
 def ask(field: Field, work: Work, *, scale: float, rounds: int, half: bool) -> dict[str, Any]:
     """One work, all rounds."""
-    field.say(work.name)
+    field.report(work.name)
     match work:
         case Throughput():
             records = replace(work.records, count=_whole(work.records.count * scale), base=_whole(work.records.base * scale))

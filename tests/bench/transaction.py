@@ -45,7 +45,7 @@ def measure(source: Database, registry: str, *, rows: int, compressed: bool) -> 
         database=database,
     )
     logged = log_bytes(source) - before
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     pid = os.getpid()
     forget_peak(pid)
     began_s, began_cpu_s, seen, size = time.monotonic(), cpu_s(pid), 0, 0

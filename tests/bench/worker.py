@@ -1,6 +1,6 @@
-"""How fast the worker is, and with how little: two catch-ups and one dump through a real broker. README.md says what each question is.
+"""How fast the worker is, and with how little: two catch-ups and one dump through a real broker. README.md explains each question.
 
-A connector is started through REST and then stopped (catch-up) or made anew (dump); time and CPU are taken between the first record in its topic
+A connector is started through REST and then stopped (catch-up) or made again (dump); time and CPU are taken between the first record in its topic
 and the last, so that neither the start of Python nor that of the server counts, as the peer's figures are of a warm JVM.
 """
 
@@ -126,7 +126,7 @@ def run(source: Database, kafka: Kafka, *, bulk_rows: int, single_rows: int, con
         kafka, FOLDER / "worker", name="bench", options={"producer.compression.type": "lz4", "offset.flush.interval.ms": "60000"}
     )
     results: dict[str, list[Measured]] = {}
-    with worker.process:
+    with worker:
         bench = Bench(source, kafka, worker)
         bench.tables.prepare()
         create_connector_user(source)

@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def one_seed(seed: int, planned, mask: frozenset[str], up: Servers, source: Database, *, shrinks: int) -> str:
-    """Run a seed, shrink it when it fails, and say what came of it in a line or more."""
+    """Run a seed, shrink it when it fails, and report what came of it in a line or more."""
     attempts = 0
 
     def attempt(under: frozenset[str]) -> Result:
@@ -76,12 +76,12 @@ def one_seed(seed: int, planned, mask: frozenset[str], up: Servers, source: Data
         print(f"seed {seed} ({plan.flavor}), try {attempts}, mask {','.join(sorted(under)) or 'none'}", flush=True)
         began_s = time.monotonic()
 
-        def say(text: str) -> None:
+        def report(text: str) -> None:
             print(f"  {time.monotonic() - began_s:6.1f} s  {text}"[:1000], flush=True)
 
         folder = FOLDER / f"{plan.flavor}-{seed}" / f"try-{attempts}"
         shutil.rmtree(folder, ignore_errors=True)
-        return Run(plan, up, source, attempt=attempts, folder=folder, say=say).run()
+        return Run(plan, up, source, attempt=attempts, folder=folder, report=report).run()
 
     result = attempt(mask)
     if not result.problems:

@@ -24,9 +24,10 @@ import httpx
 import pymysql
 from chaos.tables import ChaosTable
 from dblog.core.timeline import Timeline
-from dblog.dialects.mysql.types import TypeModes
+from dblog.dialects.mysql.values.types import TypeModes
 from dblog.readers.history import SchemaHistory
 from demo.lake import Lake
+from demo.rest import NO_TLS
 from stack.database import Database
 from support.history import FakeHistoryLog
 from support.topicfold import WIRE_HEADER, records
@@ -40,7 +41,7 @@ UNKNOWN = (
     _UNKNOWN, _UNKNOWN.decode(), json.dumps(_UNKNOWN.decode()), b64encode(_UNKNOWN).decode(), urlsafe_b64encode(_UNKNOWN).decode(), _UNKNOWN.hex(),
     b64encode(b64encode(_UNKNOWN)).decode(),
 )  # fmt: skip
-"""What a column has that the log does not tell (binlog_row_image=NOBLOB), in each form."""
+"""What a column has that the log does not show (binlog_row_image=NOBLOB), in each form."""
 Key = tuple[Any, ...]
 Row = dict[str, Any]
 
@@ -70,7 +71,7 @@ Forms = dict[str, Form]
 
 
 class Decoder:
-    """Record bytes to values, by the registry's schemas or as JSON. Dates and times stay numbers: Python's cannot say all of them."""
+    """Record bytes to values, by the registry's schemas or as JSON. Dates and times stay numbers: Python's cannot hold all of them."""
 
     def __init__(self, registry_url: str) -> None:
         self._url = registry_url
@@ -83,7 +84,7 @@ class Decoder:
             return value["payload"] if isinstance(value, dict) and value.keys() == {"schema", "payload"} else value
         _, schema_id = WIRE_HEADER.unpack_from(data)
         if schema_id not in self._schemas:
-            answer = httpx.get(f"{self._url}/schemas/ids/{schema_id}", timeout=30).raise_for_status().json()
+            answer = httpx.get(f"{self._url}/schemas/ids/{schema_id}", timeout=30, verify=NO_TLS).raise_for_status().json()
             plain = re.sub(r'"logicalType": ?"(date|time-millis|timestamp-millis)",?', "", answer["schema"]).replace(",}", "}")
             self._schemas[schema_id] = fastavro.parse_schema(json.loads(plain))
             self._forms[schema_id] = _avro_forms(json.loads(answer["schema"]))
@@ -177,18 +178,18 @@ def fold(bootstrap: str, topic: str, decode: Decoder) -> Folded:
         if op == "d":
             folded.rows.pop(key, None)
         else:
-            folded.rows[key] = _whole(envelope["after"], folded.rows.get(key))
+            folded.rows[key] = with_unchanged(envelope["after"], folded.rows.get(key))
             folded.forms[key] = decode.forms(value_bytes)
         if not late:
             newest[key] = position
             if op == "d":
                 folded.by_sequence.pop(key, None)
             else:
-                folded.by_sequence[key] = _whole(envelope["after"], folded.by_sequence.get(key))
+                folded.by_sequence[key] = with_unchanged(envelope["after"], folded.by_sequence.get(key))
     return folded
 
 
-def _whole(row: Row, before: Row | None) -> Row:
+def with_unchanged(row: Row, before: Row | None) -> Row:
     """A row in which a column that the log left out is as it was before."""
     if before is None or not any(value in UNKNOWN for value in row.values()):
         return row
@@ -199,7 +200,7 @@ def compare_folded(table: str, old: Folded, fresh: Folded, *, reread: bool = Fal
     """What the connector of the run left, and a fresh dump.
 
     ``reread``: rows that the log has not whole are read from the table, where an event that comes a second time finds other rows, and other numbers
-    of rows. So records that repeat cannot be told by their place; the two ways to fold must come to the same all the same.
+    of rows. So records that repeat cannot be recognized by their position; the two ways to fold must come to the same all the same.
     """
     problems = [] if reread else [Problem("order", table, text) for text in old.steps_back]
     if fresh.unkeyed or old.unkeyed:
@@ -274,7 +275,7 @@ def json_value(value: Any) -> Any:
 
 
 def _equal(expected: Any, found: Any) -> bool:
-    """Alike, where a float of 32 bits may be written with the fewest digits that tell it, and Delta may have a wider type or text for a number."""
+    """Alike, where a float of 32 bits may be written with the fewest digits that identify it, and Delta may have a wider type or text for a number."""
     if isinstance(expected, float) and isinstance(found, float):
         return expected == found or expected == _float32(found)
     if isinstance(expected, tuple) and isinstance(found, float):
@@ -320,7 +321,7 @@ def compare_delta(lake: Lake, database: str, table: str, fresh: Folded, rows: in
     found: list[str] = []
     left: dict[Key, list[Row]] = {}
     for cells in lake.read_rows(database, table, names):
-        row = dict(zip(names, map(_delta_value, cells), strict=True))
+        row = dict(zip(names, map(canonical_delta_value, cells), strict=True))
         left.setdefault(tuple(_hashable(row[name]) for name in fresh.key_names), []).append(row)
     for key, row in fresh.rows.items():
         expected = {name: delta_form(value, fresh.forms[key].get(name)) for name, value in row.items()}
@@ -360,10 +361,11 @@ def delta_form(value: Any, form: Form | None) -> Any:
             value = value | {"wkb": b64decode(value["wkb"])}
     if form.kind == "float":
         value = [_float32(item) for item in value] if isinstance(value, list) else _float32(value)
-    return _delta_value(value)
+    return canonical_delta_value(value)
 
 
-def _delta_value(value: Any) -> Any:
+def canonical_delta_value(value: Any) -> Any:
+    """A value that was read from Delta, in the form that is compared: dates as days, moments as microseconds."""
     if isinstance(value, dt.datetime):
         value = (value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)) - EPOCH
         return _canonical(value // dt.timedelta(microseconds=1))

@@ -87,7 +87,7 @@ def plan_of(
     begun = copy.deepcopy(model)
     settings = settings_of(flavor, dice["settings"], mask).for_keys([t.key_type for t in model.values()])
     fill = [
-        Statement(f"REPLACE INTO `{t.name}` ({statements._names(t, mask)}) VALUES {t.row(dice['fill'], n, mask)}", "fill", (t.born,))
+        Statement(f"REPLACE INTO `{t.name}` ({statements.column_names(t, mask)}) VALUES {t.row(dice['fill'], n, mask)}", "fill", (t.born,))
         for t in model.values()
         for n in range(dice["fill"].choice([0, FILL_ROWS, FILL_ROWS]))
     ]

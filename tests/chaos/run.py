@@ -27,7 +27,7 @@ from chaos.statements import Statement
 from confluent_kafka import KafkaException
 from demo.lake import Lake
 from demo.pipeline import Connector, Sink, Worker, create_connector_user
-from demo.rest import ConnectorFailedError
+from demo.rest import NO_TLS, ConnectorFailedError
 from stack import Kafka, MariaDb, MySql
 from stack.database import Database
 from stack.errors import StackError
@@ -44,7 +44,7 @@ AWAY_S = 120.0
 LOST_RACES = {1205, 1213, 1412}
 SWAP_TRIES = 10
 SENTINEL = "zz_end"
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 def cases_of(flavor: str) -> list[Any]:
@@ -67,8 +67,7 @@ class Servers:
         """The sink, running; None when it is not wanted."""
         if self.with_sink and self.sink is None:
             self.sink = Sink(self.kafka, self.folder / "sink", registry_url=self.worker.url, prefix="chaos", database="chaos", name="chaos")
-            file = self.folder / "sink" / "sink.yaml"
-            options = json.loads(file.read_text())
+            options = json.loads(self.sink.config_file.read_text())
             options |= {
                 "topics.pattern": r"chaos\d+[a-z]+x\d+[ab]\.chaos_.*",
                 "topics.name": r"(?P<prefix>[^.]+)\.(?P<db>[^.]+)\.(?P<table>[^.]+)",
@@ -80,8 +79,8 @@ class Servers:
                 "table.all.decimal.overflow": "string",
                 "kafka.metadata.max.age.ms": 2000,
             }
-            file.write_text(json.dumps(options, indent=2))
-            self.ending.enter_context(self.sink.process)
+            self.sink.config_file.write_text(json.dumps(options, indent=2))
+            self.ending.enter_context(self.sink)
         return self.sink
 
 
@@ -96,7 +95,7 @@ def servers(folder: Path, *, kafka: Kafka | None = None, with_sink: bool = True)
             name=f"chaos{int(time.time())}",
             options={"offset.flush.interval.ms": "1000", "dblog.registry.topic": "chaos-schemas"},
         )
-        ending.enter_context(worker.process)
+        ending.enter_context(worker)
         yield Servers(folder, broker, worker, with_sink=with_sink, ending=ending)
 
 
@@ -119,7 +118,7 @@ class Result:
 class Run:
     """One plan on servers that are up."""
 
-    def __init__(self, plan: Plan, servers: Servers, source: Database, *, attempt: int, folder: Path, say: Say) -> None:
+    def __init__(self, plan: Plan, servers: Servers, source: Database, *, attempt: int, folder: Path, report: Report) -> None:
         self.plan, self.servers, self.folder = plan, servers, folder
         self.source = source
         self.replica: Database | None = None
@@ -136,7 +135,7 @@ class Run:
         self._swap_at = 0
         self.sentinels = 0
         self.began_s = time.monotonic()
-        self._say, self._log_lock = say, threading.Lock()
+        self._report, self._log_lock = report, threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "plan.txt").write_text("\n".join(plan.lines()) + "\n", encoding="utf-8")
         self._log = (folder / "log.txt").open("w", encoding="utf-8")
@@ -169,7 +168,7 @@ class Run:
             self._log.write(f"{time.monotonic() - self.began_s:8.2f} {text}\n")
             self._log.flush()
         if aloud:
-            self._say(text)
+            self._report(text)
 
     # -- the steps ---------------------------------------------------------------------------------------------------------------
 
@@ -310,8 +309,8 @@ class Run:
         deadline_s = time.monotonic() + SINK_S
         found = [Problem("delta", "", f"the sink has not come to an end in {SINK_S:g} s")]
         while found and time.monotonic() < deadline_s:
-            if not sink.process.running:
-                text = sink.process.log_end()
+            if not sink.running:
+                text = sink.log_end()
                 self.servers.sink = None
                 return [Problem("sink", "", f"the sink has ended by itself\n{text}")]
             if self._sink_idle(sink):
@@ -367,7 +366,7 @@ class Run:
             connection.close()
 
     def _go_on(self, step: Step) -> Any:
-        """A new connection, which does what is left of a swap: without its last copy the table would have lost rows, of which the log says nothing."""
+        """A new connection, which does what is left of a swap: without its last copy the table would have lost rows, of which the log shows nothing."""
         for _ in range(SWAP_TRIES):
             connection = None
             try:
@@ -388,7 +387,7 @@ class Run:
             session.join(AWAY_S)
 
     def _do(self, connection: Any, step: Step, *, begin: int = 0) -> None:
-        """A step's statements. What the server refuses is passed over, as long as the transaction lives; a swap is done whole, or not begun."""
+        """A step's statements. What the server refuses is passed over, as long as the transaction is open; a swap is done whole, or not begun."""
         with connection.cursor() as cursor:
             swap = step.kind == "ghost"
             for at, statement in enumerate(step.statements[begin:], begin):
@@ -465,7 +464,7 @@ class Run:
     def _globals(self, values: dict[str, str]) -> None:
         """The log's settings, for sessions that begin from now on; on the replica too."""
         for server in (self.source, self.replica):
-            if server is None or server.process is None or not server.process.running:
+            if server is None or not server.running:
                 continue
             with contextlib.closing(pymysql.connect(**server.login, autocommit=True)) as connection, connection.cursor() as cursor:
                 for name, text in values.items():
@@ -477,13 +476,13 @@ class Run:
         self.servers.worker.kill_task()
 
     def _fault_kill_worker(self) -> None:
-        self.servers.worker.process.kill()
-        self.servers.worker.process.start()
+        self.servers.worker.kill()
+        self.servers.worker.start()
 
     def _fault_kill_sink(self) -> None:
         if self.servers.sink is not None:
-            self.servers.sink.process.kill()
-            self.servers.sink.process.start()
+            self.servers.sink.kill()
+            self.servers.sink.start()
 
     def _fault_restart_broker(self) -> None:
         self.servers.kafka.restart()
@@ -587,7 +586,7 @@ class Run:
         deadline_s = time.monotonic() + REST_S
         while True:
             try:
-                answer = httpx.request(method, f"{self.servers.worker.url}{path}", timeout=60, **more)
+                answer = httpx.request(method, f"{self.servers.worker.url}{path}", timeout=60, verify=NO_TLS, **more)
                 if answer.is_success or answer.status_code in fine:
                     return
                 text = f"{answer.status_code} {answer.text[:300]}"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dblog.dialects.mysql.types import TypeModes
+from dblog.dialects.mysql.values.types import TypeModes
 from support.generated_tables import modes
 
 LOG = {
@@ -62,7 +62,7 @@ CONVERTERS = {
         for name, text in (("", JSON_CONVERTER), (".schemas.enable", "false"), (".replace.null.with.default", "false"))
     },
 }
-"""What a connector is given for each. The sink reads the first two. By Kafka's rule JSON has a column's default for its NULL unless told otherwise, and could
+"""What a connector is given for each. The sink reads the first two. By Kafka's rule JSON has a column's default for its NULL unless reported otherwise, and could
 not be compared."""
 
 

@@ -26,7 +26,8 @@ class Statement:
     effect: Effect | None = None
 
 
-def _names(table: ChaosTable, masked: frozenset[str]) -> str:
+def column_names(table: ChaosTable, masked: frozenset[str]) -> str:
+    """The columns that a statement writes, as SQL lists them."""
     return ", ".join(f"`{name}`" for name in table.without(masked).named)
 
 
@@ -46,26 +47,24 @@ def _assignments(chance: random.Random, table: ChaosTable, masked: frozenset[str
 
 
 def insert(chance: random.Random, table: ChaosTable, masked: frozenset[str]) -> str:
-    return f"INSERT IGNORE INTO `{table.name}` ({_names(table, masked)}) VALUES {_rows(chance, table, masked, chance.randint(1, 4))}"
+    return f"INSERT IGNORE INTO `{table.name}` ({column_names(table, masked)}) VALUES {_rows(chance, table, masked, chance.randint(1, 4))}"
 
 
 def insert_strict(chance: random.Random, table: ChaosTable, masked: frozenset[str]) -> str:
-    return f"INSERT INTO `{table.name}` ({_names(table, masked)}) VALUES {_rows(chance, table, masked, 1)}"
+    return f"INSERT INTO `{table.name}` ({column_names(table, masked)}) VALUES {_rows(chance, table, masked, 1)}"
 
 
 def replace(chance: random.Random, table: ChaosTable, masked: frozenset[str]) -> str:
-    return f"REPLACE INTO `{table.name}` ({_names(table, masked)}) VALUES {_rows(chance, table, masked, chance.randint(1, 3))}"
+    return f"REPLACE INTO `{table.name}` ({column_names(table, masked)}) VALUES {_rows(chance, table, masked, chance.randint(1, 3))}"
 
 
 def large(chance: random.Random, table: ChaosTable, masked: frozenset[str]) -> str:
-    return f"REPLACE INTO `{table.name}` ({_names(table, masked)}) VALUES {_rows(chance, table, masked, 150)}"
+    return f"REPLACE INTO `{table.name}` ({column_names(table, masked)}) VALUES {_rows(chance, table, masked, 150)}"
 
 
 def upsert(chance: random.Random, table: ChaosTable, masked: frozenset[str]) -> str:
     rows = _rows(chance, table, masked, 2)
-    return (
-        f"INSERT INTO `{table.name}` ({_names(table, masked)}) VALUES {rows} ON DUPLICATE KEY UPDATE {_assignments(chance, table, masked)}"
-    )
+    return f"INSERT INTO `{table.name}` ({column_names(table, masked)}) VALUES {rows} ON DUPLICATE KEY UPDATE {_assignments(chance, table, masked)}"
 
 
 def update(chance: random.Random, table: ChaosTable, masked: frozenset[str]) -> str:
@@ -199,7 +198,7 @@ def ddl(flavor: str, chance: random.Random, model: dict[str, ChaosTable], *, num
     chosen = chance.choice(free) if free else None
     alter = f"ALTER TABLE `{table.name}`"
     extra = chance.choice(["", "", "", ", ALGORITHM=COPY", ", ALGORITHM=INPLACE"])
-    place = chance.choice(["", "", " FIRST", " AFTER `id`"])
+    position = chance.choice(["", "", " FIRST", " AFTER `id`"])
     column = new_column(flavor, chance, f"n{number}")
 
     def of(*steps: tuple[str, Effect | None]) -> list[Statement]:
@@ -210,10 +209,10 @@ def ddl(flavor: str, chance: random.Random, model: dict[str, ChaosTable], *, num
             return kind, [Statement(str(chance.randrange(cases)), kind)]
         case "add_column":
             # A NOT NULL column fills the rows that are there with its type's zero, which some types do not have.
-            return kind, of((f"{alter} ADD COLUMN {definition(column)}{place}{extra}", Effect("add", table.name, column=column)))
+            return kind, of((f"{alter} ADD COLUMN {definition(column)}{position}{extra}", Effect("add", table.name, column=column)))
         case "default":
             column = _number(chance, column.name)
-            return kind, of((f"{alter} ADD COLUMN {definition(column)}{place}{extra}", Effect("add", table.name, column=column)))
+            return kind, of((f"{alter} ADD COLUMN {definition(column)}{position}{extra}", Effect("add", table.name, column=column)))
         case "truncate":
             return kind, of((f"TRUNCATE TABLE `{table.name}`", Effect("empty", table.name)))
         case "convert":
@@ -261,7 +260,7 @@ def ddl(flavor: str, chance: random.Random, model: dict[str, ChaosTable], *, num
         case "loosen":
             loose = type(chosen)(name=chosen.name, kind=chosen.kind, nullable=True)
             return kind, of((f"{alter} MODIFY COLUMN {definition(loose)}{extra}", Effect("modify", table.name, chosen.name, column=loose)))
-    return kind, of((f"{alter} MODIFY COLUMN {definition(chosen)}{place or ' FIRST'}", None))
+    return kind, of((f"{alter} MODIFY COLUMN {definition(chosen)}{position or ' FIRST'}", None))
 
 
 def _number(chance: random.Random, name: str):

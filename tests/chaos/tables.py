@@ -1,7 +1,7 @@
-"""Random tables of a chaos plan: every column type of both servers, every shape of key; what an INSERT, an UPDATE and a SELECT of them say.
+"""Random tables of a chaos plan: every column type of both servers, every shape of key; what an INSERT, an UPDATE and a SELECT of them contain.
 
-Columns and their values come from ``support.generated_tables``, which also knows what a record says for the server's text of a value. A table
-here lives: DDL adds, drops, moves and renames its columns (``Effect``). The same effects are applied twice: when the plan is made, so that
+Columns and their values come from ``support.generated_tables``, which also knows what a record has for the server's text of a value. A table
+here changes: DDL adds, drops, moves and renames its columns (``Effect``). The same effects are applied twice: when the plan is made, so that
 later statements fit; and when it is run, for the statements that the server took.
 """
 
@@ -101,10 +101,10 @@ class ChaosTable:
         if self.shape == "binary":
             return f"x'{(number % 65536).to_bytes(2, 'big').hex()}{dice.randbytes(dice.randint(0, 6)).hex()}'"
         charset = self.key_charset[0]
-        alphabet = "aB0 " + (made._ANYTHING if charset.startswith("utf") else made._ALPHABETS.get(charset, "xyz"))
+        alphabet = "aB0 " + (made.ANYTHING if charset.startswith("utf") else made.ALPHABETS.get(charset, "xyz"))
         if charset in ("ucs2", "utf8mb3"):
             alphabet = alphabet.replace("😀", "")
-        return made._quoted("".join(dice.choice(alphabet) for _ in range(dice.randint(0, 5))) + str(number))
+        return made.quoted("".join(dice.choice(alphabet) for _ in range(dice.randint(0, 5))) + str(number))
 
     def row(self, chance: random.Random, number: int, masked: frozenset[str]) -> str:
         """The literals of a row in the order of ``named``. A masked column's are drawn all the same: the others must not change."""
@@ -134,7 +134,7 @@ def value(chance: random.Random, c: Made) -> str:
 
 def new_column(flavor: str, chance: random.Random, name: str) -> Made:
     """A column of any type."""
-    makers, weights = zip(*made._COMMON, *made._OWN[flavor], strict=True)
+    makers, weights = made.makers_of(flavor)
     maker = chance.choices(makers, weights)[0]
     kind = maker(chance, collations(chance)) if maker is made.text else maker(chance)
     nullable = chance.random() < 0.7 or "NULL" in kind.ddl or kind.beyond
@@ -147,7 +147,7 @@ def tables(flavor: str, chance: random.Random, *, count: int) -> list[ChaosTable
     for number in range(count):
         columns = [new_column(flavor, chance, f"c{at}") for at in range(chance.choice([1, 3, 5, 8]))]
         if chance.random() < 0.5:
-            columns.insert(chance.randint(0, len(columns)), made._extra(chance, flavor))
+            columns.insert(chance.randint(0, len(columns)), made.special_column(chance, flavor))
         shape = chance.choice(SHAPES)
         able = [c.name for c in columns if c.kind.keyable and not c.nullable]
         if shape == "composite" and not able:
@@ -156,7 +156,7 @@ def tables(flavor: str, chance: random.Random, *, count: int) -> list[ChaosTable
             shape = "single"  # the first table always has a key: a plan of keyless tables proves little
         charset = chance.choice(collations(chance))
         partition = ""
-        shapes = any(c.kind.ddl.split(" ")[0] in made._SHAPES for c in columns)  # MySQL has no geometry in partitions
+        shapes = any(c.kind.ddl.split(" ")[0] in made.GEOMETRIES for c in columns)  # MySQL has no geometry in partitions
         if shape in ("single", "composite", "unique") and chance.random() < 0.3 and not shapes:
             partition = chance.choice(
                 [

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from chaos import faults, statements, tables
-from chaos.check import Folded, Form, _delta_value, _whole, compare_delta, compare_folded, delta_form, json_value
+from chaos.check import Folded, Form, canonical_delta_value, compare_delta, compare_folded, delta_form, json_value, with_unchanged
 from chaos.plan import Plan, plan_of
 from chaos.run import Run, cases_of, servers
 from chaos.settings import Settings
 from chaos.shrink import shrink
 from chaos.tables import Effect
-from dblog.dialects.mysql.types import TypeModes
+from dblog.dialects.mysql.values.types import TypeModes
 
 SEED = 5
 SECONDS = 8.0
@@ -26,12 +26,12 @@ FLAVORS = ("mariadb", "mysql")
 
 def test_a_seed_of_chaos_ends_without_a_difference(kafka, source, own_folder):
     plan = plan_of(source.flavor, SEED, seconds=SECONDS, fault_kinds=FAULTS, cases=len(cases_of(source.flavor)))
-    said: list[str] = []
+    reported: list[str] = []
 
     with servers(own_folder, kafka=kafka, with_sink=False) as up:
-        result = Run(plan, up, source, attempt=1, folder=own_folder / "run", say=said.append).run()
+        result = Run(plan, up, source, attempt=1, folder=own_folder / "run", report=reported.append).run()
 
-    assert not result.problems, "\n".join([f"seed {SEED}", *map(str, result.problems), *said])
+    assert not result.problems, "\n".join([f"seed {SEED}", *map(str, result.problems), *reported])
     assert result.rows > 20
     assert result.counts["fault kill_task"] + result.counts["fault pause"] + result.counts["fault flush_logs"] > 0
 
@@ -137,8 +137,8 @@ def test_folded_topics_differ_from_a_dump_by_missing_changed_and_excess_rows():
 def test_a_column_that_the_log_left_out_is_as_it_was_before():
     away = "__debezium_unavailable_value"
 
-    assert _whole({"id": 1, "n": 2, "c": away}, {"id": 1, "n": 1, "c": "text"}) == {"id": 1, "n": 2, "c": "text"}
-    assert _whole({"id": 1, "c": away}, None) == {"id": 1, "c": away}
+    assert with_unchanged({"id": 1, "n": 2, "c": away}, {"id": 1, "n": 1, "c": "text"}) == {"id": 1, "n": 2, "c": "text"}
+    assert with_unchanged({"id": 1, "c": away}, None) == {"id": 1, "c": away}
     rows, fresh = {(1,): {"id": 1, "n": 1, "c": away}}, {(1,): {"id": 1, "n": 2, "c": "text"}}
     assert [p.text for p in compare_folded("t", Folded(rows=rows, by_sequence=fresh), Folded(rows=fresh))] == [
         "key (1,) column n is 1 in the topic, 2 in a fresh dump"
@@ -184,7 +184,7 @@ def test_what_json_has_for_a_value(value, written):
     ],
 )
 def test_what_delta_has_for_a_value(form, value, there):
-    assert delta_form(value, form) == _delta_value(there)
+    assert delta_form(value, form) == canonical_delta_value(there)
 
 
 class OneTable:

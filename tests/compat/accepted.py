@@ -161,7 +161,7 @@ RULES = (
         topic="^P$|l_json_",
     ),
     Rule(
-        "the peer's snapshot tells of every database that it finds, so also of ours with the watermark table",
+        "the peer's snapshot reports every database that it finds, so also of ours with the watermark table",
         DUMP,
         r"^record$",
         lambda ours, peer: ours == "(absent)" and peer.endswith('{"databaseName": "dblog"}'),
@@ -259,7 +259,7 @@ RULES = (
         topic="^P$",
     ),
     Rule(
-        "a statement that stands alone (DDL) is no transaction, as the peer has it since 3.6; MariaDB's 3.5.0 tells of a BEGIN that never ends",
+        "a statement that stands alone (DDL) is no transaction, as the peer has it since 3.6; MariaDB's 3.5.0 reports a BEGIN that never ends",
         "^mariadb transactions",
         r"^record$",
         lambda ours, peer: ours == "(absent)" and isinstance(peer, str) and peer.startswith("BEGIN "),

@@ -114,7 +114,7 @@ def run(server: Database, kafka: Kafka, modes: dict[str, dict[str, str]], consol
 
     worker = Worker(kafka, FOLDER / "worker", name="compat")
     debezium = Debezium(FOLDER / "debezium", kafka, registry_url=worker.url, flavor=flavor)
-    with worker.process, debezium:
+    with worker, debezium:
         # With bigint.unsigned.handling.mode=precise a column that becomes unsigned becomes a decimal, which no level but this lets pass.
         httpx.put(f"{worker.url}/config", json={"compatibility": "NONE"}, timeout=60).raise_for_status()
         rest = {"ours": worker.rest, "peer": Rest(debezium.url)}
@@ -223,8 +223,8 @@ def report(found: list[Any], console: Console) -> int:
         if d.accepted is None:
             opened.setdefault((d.where, repr(d.ours), repr(d.peer)), []).append(d)
     for (where, ours, peer), same in opened.items():
-        places = list(dict.fromkeys(f"{d.phase} {d.topic}" for d in same))
-        shown = ", ".join(places[:4]) + (f" and {len(places) - 4} more" if len(places) > 4 else "")
+        phases = list(dict.fromkeys(f"{d.phase} {d.topic}" for d in same))
+        shown = ", ".join(phases[:4]) + (f" and {len(phases) - 4} more" if len(phases) > 4 else "")
         console.print(f"{where}: {sum(d.count for d in same)}x in {shown}; first in {same[0].record[:80]}", markup=False)
         console.print(f"    ours {ours[:300]}\n    peer {peer[:300]}", markup=False)
     kinds: dict[str, int] = {}

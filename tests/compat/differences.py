@@ -1,6 +1,6 @@
 """What two connectors made of the same statements, record by record and field by field; what lies in the nature of two runs is left out.
 
-Left out: the moments (`ts_*`, in `source` too), the connector's version, our `source.sequence`, in dumped rows the place in the log, which each took at another time,
+Left out: the moments (`ts_*`, in `source` too), the connector's version, our `source.sequence`, in dumped rows the position in the log, which each took at another time,
 the order in which a transaction's END names its tables (the peer's is that of a hash map), and transactions of before one of the two began to read the log.
 """
 
@@ -20,7 +20,7 @@ PLACE = frozenset({"file", "pos", "row", "gtid", "server_id", "thread", "snapsho
 ABSENT = "(absent)"
 TRANSACTIONS = f"{PREFIX}.transaction"
 NULL_ROW = 999
-"""The id of the row of a typed table that is NULL in its first column; its logged twin has the number that is added to the others."""
+"""The id of the row of a typed table that is NULL in its first column; its logged counterpart has the number that is added to the others."""
 
 
 @dataclass(slots=True)
@@ -58,12 +58,14 @@ class Differences:
         for topic in sorted({*ours, *peer}):
             mine, theirs = ours.get(topic, []), peer.get(topic, [])
             pairs = _aligned([_signature(r) for r in mine], [_signature(r) for r in theirs])
-            if topic == TRANSACTIONS:  # two that stand at the same place say nothing of each other
+            if topic == TRANSACTIONS:  # two at the same index have nothing to do with each other
                 pairs = _apart_unless(pairs, lambda left, right, a=mine, b=theirs: _signature(a[left]) == _signature(b[right]))
             for left, right in pairs:
                 if left is None or right is None:
                     record = theirs[right] if left is None else mine[left]
-                    self.note(topic, "record", ABSENT if left is None else _told(record), ABSENT if right is None else _told(record), "")
+                    self.note(
+                        topic, "record", ABSENT if left is None else _described(record), ABSENT if right is None else _described(record), ""
+                    )
                 else:
                     self._pair(topic, mine[left], theirs[right], OWN)
 
@@ -74,7 +76,11 @@ class Differences:
             for row in sorted({*mine, *theirs}):
                 if row not in mine or row not in theirs:
                     self.note(
-                        topic, "record", _told(mine[row]) if row in mine else ABSENT, _told(theirs[row]) if row in theirs else ABSENT, row
+                        topic,
+                        "record",
+                        _described(mine[row]) if row in mine else ABSENT,
+                        _described(theirs[row]) if row in theirs else ABSENT,
+                        row,
                     )
                 else:
                     self._pair(topic, mine[row], theirs[row], OWN | PLACE)
@@ -94,11 +100,11 @@ class Differences:
                 self.compared += 1
                 left, right = ({name: item for name, item in r.value["after"].items() if name != "id"} for r in (mine, theirs))
                 for where, a, b in _unlike(left, right, "value.after"):
-                    self.note(topic, where, a, b, _told(mine))
+                    self.note(topic, where, a, b, _described(mine))
 
     def _pair(self, topic: str, mine: Decoded, theirs: Decoded, not_in_source: frozenset[str]) -> None:
         self.compared += 1
-        record = _told(theirs)
+        record = _described(theirs)
         for name, left, right in (
             ("key schema", mine.key_schema, theirs.key_schema),
             ("value schema", mine.value_schema, theirs.value_schema),
@@ -136,9 +142,9 @@ def keep_common_transactions(ours: dict[str, list[Decoded]], peer: dict[str, lis
     mine, theirs = ours.get(TRANSACTIONS, []), peer.get(TRANSACTIONS, [])
     common = {r.key["id"] for r in mine if r.value["status"] == "END"} & {r.key["id"] for r in theirs if r.value["status"] == "END"}
     for topics, records in ((ours, mine), (peer, theirs)):
-        places = [at for at, r in enumerate(records) if r.key["id"] in common]
+        indexes = [at for at, r in enumerate(records) if r.key["id"] in common]
         if records:
-            topics[TRANSACTIONS] = records[places[0] : places[-1] + 1] if places else []
+            topics[TRANSACTIONS] = records[indexes[0] : indexes[-1] + 1] if indexes else []
 
 
 def is_dumped(r: Decoded) -> bool:
@@ -195,7 +201,7 @@ def _named(headers: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
     return named
 
 
-def _told(r: Decoded) -> str:
+def _described(r: Decoded) -> str:
     value = r.value if isinstance(r.value, dict) else {}
     return f"{value.get('op') or value.get('status') or value.get('ddl') or ('tombstone' if r.value is None else '')} {json.dumps(r.key, default=repr)}"
 

@@ -11,6 +11,7 @@ from typing import Any
 import fastavro
 import httpx
 from confluent_kafka import Consumer, TopicPartition
+from demo.rest import NO_TLS
 
 PREFIX = "P"
 
@@ -56,7 +57,7 @@ class Decoder:
 
     def _schema(self, number: int) -> tuple[str, Any]:
         if number not in self._schemas:
-            answer = httpx.get(f"{self._url}/schemas/ids/{number}", timeout=30).raise_for_status().json()["schema"]
+            answer = httpx.get(f"{self._url}/schemas/ids/{number}", timeout=30, verify=NO_TLS).raise_for_status().json()["schema"]
             bare = json.loads(answer)
             self._schemas[number] = (json.dumps(self.neutral(bare)), fastavro.parse_schema(_without_logical_types(bare)))
         return self._schemas[number]

@@ -1,4 +1,4 @@
-"""What every ``ports.DumpConnection`` with its statements must do; ``tests/worker/dialects`` runs it on the fake, ``tests/integration`` on servers.
+"""What every ``ports.DumpConnection`` with its statements must do: servers, the fake session, and the database in memory run this same suite.
 
 A subclass has the fixture ``given``: a ``Given`` whose table has the columns (a BIGINT, b VARCHAR, v VARCHAR), key (a, b).
 """
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from dblog.dialects.mysql import protocol
 from dblog.errors import TransientError
 from dblog.model import Table
 from dblog.ports import ChunkRows, DumpConnection
@@ -21,24 +20,20 @@ from dblog.ports import ChunkRows, DumpConnection
 
 @dataclass(frozen=True)
 class Given:
-    """A database with one table; ``connect`` opens connections, ``insert`` commits rows, ``sql`` makes the statements."""
+    """A database with one table; ``connect`` opens connections, ``insert`` commits rows, ``sql`` makes the statements.
+
+    ``row_count`` walks the bytes of ``ChunkRows.rows``, and fails where they do not end with a row.
+    """
 
     table: Table
     sql: Any
     connect: Callable[[], DumpConnection]
     insert: Callable[[Sequence[tuple[int, str, str | None]]], None]
+    row_count: Callable[[bytes], int]
 
 
 def token() -> str:
     return uuid.uuid4().hex
-
-
-def counted(rows: bytes) -> int:
-    """Rows by walking the packets; a walk that ends elsewhere than at their end is a broken answer."""
-    complete, count, _, end = protocol.walk_rows(rows)
-    assert not complete
-    assert end == len(rows)
-    return count
 
 
 class DumpConnectionContract:
@@ -57,31 +52,31 @@ class DumpConnectionContract:
         out, after = [], None
         for _ in range(1000):
             found = self.chunk(given, connection, after, upto, rows_max)
-            assert counted(found.rows) == found.row_count <= rows_max
+            assert given.row_count(found.rows) == found.row_count <= rows_max
             if found.last_key is None:
                 return out
             out.append(found.last_key)
             after = found.last_key
         raise AssertionError("the chunks do not end")
 
-    def test_a_mark_is_seen_by_a_snapshot_that_begins_after_it_and_not_by_one_that_began_before(self, given, connection):
+    def test_a_watermark_is_seen_by_a_snapshot_that_begins_after_it_and_not_by_one_that_began_before(self, given, connection):
         name, first, second = f"slot {token()}", token(), token()
 
-        connection.write_mark(name, first)
+        connection.write_watermark(name, first)
         connection.begin_snapshot()
-        connection.write_mark(name, second)
-        seen_within = connection.read_mark(name)
+        connection.write_watermark(name, second)
+        seen_within = connection.read_watermark(name)
         connection.end_snapshot()
         connection.begin_snapshot()
-        seen_afterwards = connection.read_mark(name)
+        seen_afterwards = connection.read_watermark(name)
         connection.end_snapshot()
 
         assert (seen_within, seen_afterwards) == (first, second)
 
-    def test_a_mark_that_nobody_wrote_is_none(self, connection):
+    def test_a_watermark_that_nobody_wrote_is_none(self, connection):
         connection.begin_snapshot()
 
-        assert connection.read_mark(f"nobody {token()}") is None
+        assert connection.read_watermark(f"nobody {token()}") is None
 
     def test_rows_committed_after_the_snapshot_began_are_not_in_it(self, given, connection):
         given.insert([(1, "a", "x")])
@@ -141,7 +136,7 @@ class DumpConnectionContract:
         assert found.row_count <= half.row_count < 2000
         assert everything.row_count == 2000
         for chunk in (found, half, everything):
-            assert counted(chunk.rows) == chunk.row_count
+            assert given.row_count(chunk.rows) == chunk.row_count
             assert chunk.last_key == (chunk.row_count - 1, "k")
 
     def test_the_connection_goes_on_after_a_chunk_that_was_cut(self, given, connection):
@@ -166,7 +161,7 @@ class DumpConnectionContract:
         with pytest.raises(TransientError):
             connection.begin_snapshot()
         with pytest.raises(TransientError):
-            connection.write_mark("m", token())
+            connection.write_watermark("m", token())
 
     def test_closing_twice_or_from_another_thread_is_harmless(self, given):
         connection = given.connect()

@@ -5,8 +5,10 @@ import io
 from demo.destination import DeltaLake
 from demo.flow import Kill, Run, Scenario
 from demo.progress import Progress
-from demo.shop import SMALL
+from demo.shop import Sizes
 from rich.console import Console
+
+SMALL = Sizes(customers=6_000, orders=8_000, products=1_000, everything=600)
 
 
 def test_the_lake_is_identical_to_the_source_after_kills_of_every_program(kafka, source, own_folder):
@@ -22,11 +24,11 @@ def test_the_lake_is_identical_to_the_source_after_kills_of_every_program(kafka,
         log_s=3.0,
         chunk_rows=500,
     )
-    said = io.StringIO()
+    output = io.StringIO()
 
-    with Progress("e2e", console=Console(file=said, width=200)) as progress:
+    with Progress("e2e", console=Console(file=output, width=200)) as progress:
         outcome = Run(scenario, source, kafka, DeltaLake(kafka, own_folder, prefix=scenario.name), own_folder, progress).run()
 
     differences = [str(text) for result in outcome.results for text in (*result.columns_differing, *result.examples)]
-    assert not differences, said.getvalue()
-    assert outcome.identical, said.getvalue()
+    assert not differences, output.getvalue()
+    assert outcome.identical, output.getvalue()

@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from backports import zstd
-from dblog.codecs import tableplan
-from dblog.codecs._fast import FastPlan, LogDecoder
-from dblog.codecs.logdecoder import SlowLogDecoder
-from dblog.codecs.logitems import LogRows
+from dblog.codecs import tableplan, topic_naming
 from dblog.codecs.plan import RowContext, TablePlan
-from dblog.codecs.rowplan import SlowPlan
+from dblog.codecs.rowplan import ReferencePlan
 from dblog.config.plugins import CONNECTORS  # noqa: F401 - the dialects' registration comes with it
-from dblog.dialects.mysql import events, image
-from dblog.dialects.mysql.seen import Charsets, seen_of
-from dblog.dialects.mysql.types import TypeModes
+from dblog.dialects.mysql.binlog import events, row_image
+from dblog.dialects.mysql.binlog._fast import FastPlan, LogDecoder
+from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
+from dblog.dialects.mysql.binlog.items import LogRows
+from dblog.dialects.mysql.binlog.table_map_schema import Charsets, seen_of
+from dblog.dialects.mysql.values.types import TypeModes
 from dblog.errors import DblogError
 from dblog.model import Table
-from dblog.readers.binlog_dialect import DIALECTS
+from support.dialects import dialect_of
 
 SEEDS = Path(__file__).with_name("seeds.json.zst")
 HEADER, CHECKSUM, FORMAT, TABLE_MAP = 19, 4, 15, 19
@@ -127,8 +127,8 @@ def learn(out: Corpus, flavor: str, table_map: bytes, charsets: Charsets) -> Non
     out.plans[flavor, name_of(table_map)] = [
         tableplan.build_table_plan(
             table,
-            [DIALECTS[flavor].column_plan(c, modes, table.id) for c in table.columns],
-            settings=tableplan.PlanSettings(connector=flavor, version="3", naming=tableplan.TopicNaming(prefix="p")),
+            [dialect_of(flavor).column_plan(c, modes, table.id) for c in table.columns],
+            settings=tableplan.PlanSettings(connector=flavor, version="3", naming=topic_naming.TopicNaming(prefix="p")),
             key_columns=table.key,
             key_prefix=lambda _topic, _schema: b"\0\0\0\0\1",
             value_prefix=lambda _topic, _schema: b"\0\0\0\0\2",
@@ -175,7 +175,7 @@ def packets(all_events: list[bytes]) -> bytes:
 
 
 def sized(event: bytes) -> bytes:
-    """The header says how long the event is."""
+    """The header shows how long the event is."""
     return event[:9] + struct.pack("<I", len(event)) + event[13:]
 
 
@@ -186,10 +186,10 @@ class Fuzzer:
         self.corpus = corpus()
         self.seed = seed
         self._keep = keep
-        self._fast = {name: [FastPlan(plan, image) for plan in plans] for name, plans in self.corpus.plans.items()}
-        self._slow = {name: [SlowPlan(plan, image) for plan in plans] for name, plans in self.corpus.plans.items()}
-        self._fast_chunks = [FastPlan(plan, image) for plan, _ in self.corpus.chunks]
-        self._slow_chunks = [SlowPlan(plan, image) for plan, _ in self.corpus.chunks]
+        self._fast = {name: [FastPlan(plan, row_image) for plan in plans] for name, plans in self.corpus.plans.items()}
+        self._slow = {name: [ReferencePlan(plan, row_image) for plan in plans] for name, plans in self.corpus.plans.items()}
+        self._fast_chunks = [FastPlan(plan, row_image) for plan, _ in self.corpus.chunks]
+        self._slow_chunks = [ReferencePlan(plan, row_image) for plan, _ in self.corpus.chunks]
         self._decoders: dict[tuple[str, int], Any] = {}
         self._used = 0
 
@@ -222,12 +222,12 @@ class Fuzzer:
         mode = int(chance.random() * len(MODES))
         cut = int(chance.random() * len(raw)) if chance.random() < 0.2 else len(raw)
         self._keep(raw)
-        if compare:  # one that knows as little as its twin
+        if compare:  # one that knows as little as its reference
             self._decoders.clear()
         found = outcome(lambda: self._drained(self._decoder(seed.flavor, mode), raw, cut))
         if compare:
             resolve = self._resolver(self._slow, seed.flavor, mode)
-            slow = SlowLogDecoder(flavor=seed.flavor, resolve=resolve, checksum=False, records_max=3, transactions=mode % 2 == 1)
+            slow = ReferenceLogDecoder(flavor=seed.flavor, resolve=resolve, checksum=False, records_max=3, transactions=mode % 2 == 1)
             agree(found, outcome(lambda: self._drained(slow, raw, cut)))
 
     def _decoder(self, flavor: str, mode: int) -> Any:
@@ -242,7 +242,7 @@ class Fuzzer:
         return made
 
     def _resolver(self, encoders: Any, flavor: str, mode: int) -> Callable[..., Any]:
-        def resolve(table_map: bytes, _place: Any) -> Any:
+        def resolve(table_map: bytes, _position: Any) -> Any:
             known = encoders.get((flavor, name_of(table_map)))
             return None if known is None else known[mode]
 

@@ -18,13 +18,14 @@ TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "integration"), str(TESTS.parent / "docker")]
 
 from backports import zstd  # noqa: E402 - the path comes first
-from dblog.dialects.mysql import sql  # noqa: E402
-from dblog.dialects.mysql.connect import ConnectSettings  # noqa: E402
+from dblog.dialects.mysql.catalog import sql  # noqa: E402
+from dblog.dialects.mysql.wire.connect import ConnectSettings  # noqa: E402
 from dblog.model import TableId  # noqa: E402
-from dblog.readers.binlog_dialect import DIALECTS  # noqa: E402
 from stack import MariaDb, MySql  # noqa: E402
 from stack.database import Database  # noqa: E402
+from support.dialects import dialect_of  # noqa: E402
 from support.servers import connected  # noqa: E402
+from support.sessions import open_dump  # noqa: E402
 from test_rowpath_real import CASES  # noqa: E402
 
 SEEDS = Path(__file__).with_name("seeds.json.zst")
@@ -94,7 +95,7 @@ def main() -> None:
 
 def record(server: Database) -> dict[str, Any]:
     """One flavor's seeds."""
-    dialect = DIALECTS[server.flavor]
+    dialect = dialect_of(server.flavor)
     cases = [case for case in CASES if server.flavor in case.flavors]
     parts = [cases[at : at + COLUMNS] for at in range(0, len(cases), COLUMNS)]
     with server, connected(server) as connection, connection.cursor() as cursor:
@@ -123,7 +124,7 @@ def record(server: Database) -> dict[str, Any]:
             chunks = []
             for name in ("small", *(f"every_{number}" for number in range(len(parts)))):
                 table = session.read_catalog(lambda t, name=name: t == TableId(DATABASE, name))[0]
-                with contextlib.closing(session.open_dump(TableId(DATABASE, "marks"))) as dump:
+                with contextlib.closing(open_dump(session, TableId(DATABASE, "watermarks"))) as dump:
                     dump.begin_snapshot()
                     statement, parameters = sql.chunk_select(table, None, None, 2)
                     chunks.append({"table": name, "rows": text(dump.select(statement, parameters, key=()).rows)})

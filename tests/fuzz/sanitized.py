@@ -1,7 +1,7 @@
 """Feeds mutated packets and rows to the decoder and the row encoders, in an extension built with AddressSanitizer and UndefinedBehaviorSanitizer.
 
 ``make fuzz ARGS="--cases 10000000 --seed 1"``. The build is kept in build/fuzz. Findings go to build/fuzz/findings; a crash leaves its input in
-build/fuzz/last_case_SEED and ends the run. Every 1000th case is compared with the slow twin.
+build/fuzz/last_case_SEED and ends the run. Every 1000th case is compared with the reference implementation.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / "build" / "fuzz"
 SOURCE = ROOT / "connect-worker" / "src"
+BINLOG = "dialects/mysql/binlog"
 FLAGS = [
     "-g",
     "-O1",
@@ -50,10 +51,12 @@ def main() -> int:
 
 
 def build() -> None:
-    """The package with a sanitized extension, made anew when the sources are newer."""
+    """The package with a sanitized extension, made again when the sources are newer."""
     package = HOME / "src" / "dblog"
-    extension = package / "codecs" / f"_fast{sysconfig.get_config_var('EXT_SUFFIX')}"
-    sources = [path for pattern in ("*.pyx", "*.pxi", "*.h") for path in (SOURCE / "dblog" / "codecs").glob(pattern)]
+    extension = package / BINLOG / f"_fast{sysconfig.get_config_var('EXT_SUFFIX')}"
+    sources = [
+        path for pattern in ("*.pyx", "*.pxi", "*.h") for folder in (BINLOG, "codecs") for path in (SOURCE / "dblog" / folder).glob(pattern)
+    ]
     fresh = extension.exists() and extension.stat().st_mtime > max(path.stat().st_mtime for path in sources)
     kept = extension.read_bytes() if fresh else None
     shutil.rmtree(HOME / "src", ignore_errors=True)
@@ -62,8 +65,10 @@ def build() -> None:
         extension.write_bytes(kept)
         return
     code = HOME / "_fast.c"
-    subprocess.run([sys.executable, "-m", "cython", "-3", str(SOURCE / "dblog/codecs/_fast.pyx"), "-o", str(code)], check=True, cwd=SOURCE)
-    include = [f"-I{sysconfig.get_path('include')}", f"-I{SOURCE / 'dblog' / 'codecs'}"]
+    subprocess.run(
+        [sys.executable, "-m", "cython", "-3", str(SOURCE / "dblog" / BINLOG / "_fast.pyx"), "-o", str(code)], check=True, cwd=SOURCE
+    )
+    include = [f"-I{sysconfig.get_path('include')}", f"-I{SOURCE / 'dblog' / BINLOG}"]
     command = ["gcc", "-shared", "-fPIC", "-w", "-fwrapv", *FLAGS, *include, str(code), "-o", str(extension)]
     subprocess.run(command, check=True)
 
@@ -81,7 +86,7 @@ def environment() -> dict[str, str]:
 
 def run(cases: int, seed: int, first: int) -> int:
     """The cases, in this process."""
-    from dblog.codecs import _fast
+    from dblog.dialects.mysql.binlog import _fast
     from fuzz.cases import Fuzzer
 
     assert str(HOME) in str(_fast.__file__), f"the sanitized extension is not the one in use: {_fast.__file__}"
@@ -96,7 +101,7 @@ def run(cases: int, seed: int, first: int) -> int:
             last[4 : 4 + len(raw)] = raw[: LAST_CASE_BYTES - 4]
 
         fuzzer = Fuzzer(seed, keep=keep)
-        started = told = time.monotonic()
+        started = logged_s = time.monotonic()
         found = 0
         for number in range(first, first + cases):
             try:
@@ -107,9 +112,9 @@ def run(cases: int, seed: int, first: int) -> int:
                 print(f"finding: case {number}: {traceback.format_exc(limit=-2)}", flush=True)
                 if found >= FINDINGS_MAX:
                     break
-            if time.monotonic() - told > 30:
-                told = time.monotonic()
-                print(f"{number + 1 - first} cases, {found} findings, {told - started:.0f} s", flush=True)
+            if time.monotonic() - logged_s > 30:
+                logged_s = time.monotonic()
+                print(f"{number + 1 - first} cases, {found} findings, {logged_s - started:.0f} s", flush=True)
     print(f"{number + 1 - first} cases, seed {seed}, {found} findings, {time.monotonic() - started:.0f} s")
     return 1 if found else 0
 

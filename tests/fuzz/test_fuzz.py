@@ -1,4 +1,4 @@
-"""The fuzzer's cases without sanitizers, a few thousand of them: nothing but an error that says so, and never another answer than the slow twin's."""
+"""The fuzzer's cases without sanitizers, a few thousand of them: nothing but an error that states it, and never another answer than the reference implementation's."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ CASES = 4000
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_damaged_packets_and_rows_are_met_alike_by_both_twins(seed: int) -> None:
+def test_damaged_packets_and_rows_are_met_alike_by_decoder_and_reference(seed: int) -> None:
     fuzzer = Fuzzer(seed)
 
     for number in range(CASES):

@@ -6,8 +6,8 @@ The task runs without Kafka: batches are polled and folded here, the schema hist
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,7 @@ from typing import Any
 import pymysql
 import pytest
 from dblog.core.timeline import Timeline
-from dblog.dialects.mysql.session import PositionLostError
-from dblog.errors import DefiniteError, TransientError
+from dblog.errors import DefiniteError, PositionLostError, TransientError
 from dblog.model import TableId
 from dblog.readers.history import SchemaHistory
 from stack import MariaDb, MySql
@@ -24,7 +23,7 @@ from stack.database import Database
 from stack.process import wait_until
 from support.follower import TIMEOUT_S, Follower, Row
 from support.history import FakeHistoryLog
-from support.servers import connected, execute, new_database, started
+from support.servers import connected, execute, new_database, purge_log, started
 
 
 @pytest.fixture
@@ -126,7 +125,7 @@ def test_a_restart_goes_on_at_the_chunk_and_loses_nothing(shop: Any) -> None:
         follower.until(lambda done=done: len(follower.rows.get("customers", {})) >= done)
         follower.sql(f"INSERT INTO customers (name) VALUES ('between {done}')", f"DELETE FROM customers WHERE id = {done // 3}")
         follower.restart()
-        dump = follower.task._interleaver.dump
+        dump = follower.task.running.interleaver.dump
         table = dump.tables[0]
         assert table.after is not None or table.done
     follower.until_dumped()
@@ -161,6 +160,39 @@ def test_a_killed_log_connection_neither_loses_nor_repeats_a_row_of_the_transact
     assert len(follower.values) == 8001
 
 
+def test_rows_that_move_between_tables_of_one_topic_are_sent_in_the_order_of_the_log(source: Database, followers: list[Follower]) -> None:
+    shards = []
+    for _ in range(2):
+        shards.append(new_database(source, "shard"))
+        execute(source, "CREATE TABLE orders (id INT PRIMARY KEY, moves INT)", database=shards[-1])
+    strategy = "io.debezium.schema.SchemaTopicNamingStrategy"
+    follower = Follower(source, shards[0], **{"database.include.list": ",".join(shards), "topic.naming.strategy": strategy})
+    followers.append(follower)
+    follower.sql("INSERT INTO orders VALUES " + ",".join(f"({key}, 0)" for key in range(10)))
+    follower.start()
+    follower.until_dumped()
+    follower.task.stop()  # so that the next run finds many transactions at once
+
+    with connected(source) as connection, connection.cursor() as cursor:
+        for move in range(95):  # half of the rows come to rest in each of the two
+            key, before, after = move % 10, shards[move // 10 % 2], shards[(move // 10 + 1) % 2]
+            connection.begin()
+            cursor.execute(f"DELETE FROM {before}.orders WHERE id = {key}")
+            cursor.execute(f"INSERT INTO {after}.orders VALUES ({key}, {move // 10 + 1})")
+            connection.commit()
+        cursor.execute(f"INSERT INTO {shards[1]}.orders VALUES (99, 0)")
+    follower.restart()
+    follower.until(lambda: any(record is not None and record["op"] == "c" and record["after"]["id"] == 99 for _, record in follower.values))
+
+    expected = [{"id": key, "moves": 10 if key < 5 else 9} for key in range(10)] + [{"id": 99, "moves": 0}]
+    assert sorted(follower.rows["orders"].values(), key=lambda row: row["id"]) == expected
+    logged = [record for _, record in follower.values if record is not None and record["op"] != "r"]
+    positions = [tuple(map(int, json.loads(record["source"]["sequence"]))) for record in logged]
+    assert len(positions) == 2 * 95 + 1
+    assert positions == sorted(positions)
+    assert {record["source"]["db"] for record in logged} == set(shards)
+
+
 def test_rows_before_and_after_a_restart_are_decoded_with_the_columns_of_their_time(shop: Any) -> None:
     follower = shop(**{"snapshot.mode": "no_data"})
     follower.start()
@@ -173,7 +205,7 @@ def test_rows_before_and_after_a_restart_are_decoded_with_the_columns_of_their_t
         "ALTER TABLE customers CHANGE name title VARCHAR(60), ADD COLUMN born DATE FIRST",
         "INSERT INTO customers (born, id, title) VALUES ('2001-02-03', 3, 'after')",
     )
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     follower.task.start(follower.offset)
     follower.until(lambda: len(follower.rows["customers"]) == 3)
 
@@ -196,10 +228,10 @@ def test_a_table_created_later_is_followed_and_a_dropped_one_ends(shop: Any) -> 
 
 @pytest.fixture
 def customers_alone(shop: Any) -> Follower:
-    """A follower that has dumped one of the two tables, and is told of the other for its next life."""
+    """A follower that has dumped one of the two tables, and is configured with the other for its next run."""
     follower: Follower = shop()
     follower.config["table.include.list"] = rf"{follower.database}\.customers"
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     fill(follower, 50)
     follower.start()
     follower.until_dumped()
@@ -217,10 +249,10 @@ def test_a_table_that_joins_at_a_restart_is_dumped(customers_alone: Follower) ->
     follower.until_equal("customers")
 
 
-def test_a_table_that_joins_is_dumped_though_its_first_life_was_killed_before_its_offset_was_stored(customers_alone: Follower) -> None:
+def test_a_table_that_joins_is_dumped_though_its_first_run_was_killed_before_its_offset_was_stored(customers_alone: Follower) -> None:
     follower = customers_alone
     follower.task.stop()
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     follower.task.start(follower.offset)  # the history knows of the table now, the stored offset does not
 
     follower.restart()
@@ -229,25 +261,25 @@ def test_a_table_that_joins_is_dumped_though_its_first_life_was_killed_before_it
     follower.until_equal("customers")
 
 
-def test_the_first_schemas_are_told_once_though_a_life_was_killed_before_it_told_them(shop: Any) -> None:
+def test_the_first_schemas_are_reported_once_though_a_run_was_killed_before_it_reported_them(shop: Any) -> None:
     follower = shop(**{"snapshot.mode": "no_data"})
 
     def created() -> int:
-        own = (record["ddl"] for record in follower.told if record["databaseName"] == follower.database)
+        own = (record["ddl"] for record in follower.reported if record["databaseName"] == follower.database)
         return sum("CREATE TABLE" in ddl and "customers" in ddl for ddl in own)
 
     follower.start()
-    follower.restart()  # of the first life nothing was taken but where it begins
+    follower.restart()  # of the first run nothing was taken but where it begins
     follower.until(lambda: created() == 1)
     follower.sql("INSERT INTO customers (name) VALUES ('a')")
     follower.until_equal("customers")
-    told = len(follower.told)
+    reported = len(follower.reported)
 
     follower.restart()
     follower.sql("INSERT INTO customers (name) VALUES ('b')")
 
     follower.until_equal("customers")
-    assert len(follower.told) == told
+    assert len(follower.reported) == reported
 
 
 def test_a_table_that_was_left_out_for_a_while_is_dumped_again(shop: Any) -> None:
@@ -269,7 +301,7 @@ def test_a_table_that_was_left_out_for_a_while_is_dumped_again(shop: Any) -> Non
     follower.until(missed_rows)
 
 
-def test_rows_deleted_between_two_starts_are_told_of_by_always(shop: Any) -> None:
+def test_a_dump_at_every_start_reports_rows_deleted_between_two_starts(shop: Any) -> None:
     follower = shop(**{"snapshot.mode": "always"})
     fill(follower, 50)
     follower.start()
@@ -311,13 +343,13 @@ def test_a_prepared_transaction_that_nobody_ends_holds_up_its_own_table_and_no_o
             cursor.execute(statement)
 
         follower.until_equal("items")
-        held = follower.task._interleaver
+        held = follower.task.running.interleaver
         assert not held.table_dump(TableId(follower.database, "customers")).done
         assert held.resets(TableId(follower.database, "customers")) <= 2
         follower.restart()
         follower.sql("INSERT INTO items VALUES (999, 9, 'a later one')")
         follower.until_equal("items")
-        assert not follower.task._interleaver.table_dump(TableId(follower.database, "customers")).done
+        assert not follower.task.running.interleaver.table_dump(TableId(follower.database, "customers")).done
         cursor.execute("XA COMMIT 'held'")
 
     follower.until_dumped()
@@ -342,26 +374,15 @@ def test_a_purged_position_is_refused_with_the_way_out_and_when_needed_takes_it(
     follower.start()
     follower.until_dumped()
     follower.task.stop()
-    follower.sql("INSERT INTO customers (name) VALUES ('never read from the log')", "FLUSH BINARY LOGS")
-    newest = execute(follower.source, "SHOW BINARY LOGS")[-1][0]
+    follower.sql("INSERT INTO customers (name) VALUES ('never read from the log')")
+    purge_log(follower.source)
 
-    def purged() -> bool:
-        # A file that a reader still has open is not purged, and the server notices a closed connection late.
-        for (process,) in execute(follower.source, "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"):
-            kill(follower.source, process)
-        follower.sql(f"PURGE BINARY LOGS TO '{newest}'")
-        return execute(follower.source, "SHOW BINARY LOGS")[0][0] == newest
-
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not purged():
-        assert time.monotonic() < deadline_s
-
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     with pytest.raises(PositionLostError, match="snapshot.mode=when_needed"):
         follower.task.start(follower.offset)
     follower.task.stop()
     follower.config["snapshot.mode"] = "when_needed"
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     follower.task.start(follower.offset)
 
     follower.until_equal("customers")

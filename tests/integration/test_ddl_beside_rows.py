@@ -11,14 +11,13 @@ import pymysql
 import pytest
 from dblog.core.changes import Change, Unknown, tables_of
 from dblog.core.timeline import Position, Timeline
-from dblog.dialects.mysql import events
-from dblog.dialects.mysql.session import ServerFacts
+from dblog.dialects.mysql.binlog import events
+from dblog.dialects.mysql.task.dialect import BinlogDialect
+from dblog.dialects.mysql.wire.session import ServerFacts
 from dblog.errors import DefiniteError
-from dblog.readers.binlog_dialect import BinlogDialect
 from stack.database import Database
-from stack.process import wait_until
 from support.follower import Follower
-from support.servers import execute, new_database
+from support.servers import execute, new_database, purge_log
 
 
 @pytest.fixture
@@ -145,7 +144,7 @@ class FromThePast(BinlogDialect):
 
 def in_the_past(follower: Follower) -> Follower:
     follower.dialect = FromThePast(**{f.name: getattr(follower.dialect, f.name) for f in fields(BinlogDialect)})
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     return follower
 
 
@@ -170,7 +169,7 @@ def test_a_table_altered_twice_before_it_could_be_read_is_parked_and_the_others_
         "ALTER TABLE t /* future */ ADD c INT",
         "INSERT INTO t (id, c) VALUES (4, 44)",
         "INSERT INTO other VALUES (1)",
-        # The same number of columns and the same types: only the position tells that c was not yet d.
+        # The same number of columns and the same types: only the position shows that c was not yet d.
         "ALTER TABLE t CHANGE c d INT, CHANGE a e INT",
         "INSERT INTO t (id, d) VALUES (5, 55)",
         "UPDATE t SET d = 66 WHERE id = 1",
@@ -178,7 +177,7 @@ def test_a_table_altered_twice_before_it_could_be_read_is_parked_and_the_others_
         "INSERT INTO other VALUES (2)",
     )
 
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     follower.task.start(follower.offset)
     follower.until_equal("other")
     wrong = [
@@ -197,8 +196,9 @@ def test_a_table_altered_twice_before_it_could_be_read_is_parked_and_the_others_
 
 @pytest.mark.usefixtures("without_names")
 @pytest.mark.parametrize("mode", ["fail", "skip"])
-def test_a_connector_that_dumps_nothing_goes_on_without_rows_it_cannot_tell_only_where_that_is_wanted(shop: Any, mode: str) -> None:
-    follower = in_the_past(shop(**{"snapshot.mode": "no_data", "inconsistent.schema.handling.mode": mode})).start()
+def test_a_connector_that_dumps_nothing_goes_on_without_rows_it_cannot_show_only_where_that_is_wanted(shop: Any, mode: str) -> None:
+    options = {"snapshot.mode": "no_data", "inconsistent.schema.handling.mode": mode, "provide.transaction.metadata": "true"}
+    follower = in_the_past(shop(**options)).start()
     follower.sql("INSERT INTO t (id) VALUES (4)", "INSERT INTO other VALUES (1)")
     follower.until(lambda: len(follower.values) == 2)
     follower.task.stop()
@@ -210,7 +210,7 @@ def test_a_connector_that_dumps_nothing_goes_on_without_rows_it_cannot_tell_only
         "UPDATE t SET d = 66 WHERE id = 1",
         "INSERT INTO other VALUES (3)",
     )
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     follower.task.start(follower.offset)
 
     if mode == "fail":
@@ -228,18 +228,18 @@ def test_a_connector_that_dumps_nothing_goes_on_without_rows_it_cannot_tell_only
 
 
 @pytest.mark.usefixtures("without_names")
-def test_a_parked_table_stays_parked_over_a_restart_until_its_place_is_reached(shop: Any) -> None:
+def test_a_parked_table_stays_parked_over_a_restart_until_its_position_is_reached(shop: Any) -> None:
     follower = in_the_past(shop()).start()
     follower.until_dumped()
     follower.task.stop()
     follower.sql("ALTER TABLE t /* future */ ADD c INT", "INSERT INTO t (id, c) VALUES (4, 44)", "ALTER TABLE t CHANGE c d INT")
     before = dict(follower.offset or {})
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     follower.task.start(before)
     follower.until(lambda: any(b'"parked"' in v for _, v in follower.history.records if v))
 
     follower.task.stop()  # killed before any offset was stored
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     follower.task.start(before)
 
     follower.until(lambda: {row["id"]: row.get("d") for row in follower.rows["t"].values()}.get(4) == 44)
@@ -284,12 +284,12 @@ def test_a_statement_is_read_in_its_clients_character_set(shop: Any, source: Dat
 
     for charset in ("latin1", "gbk", "utf8mb4"):
         follower.until_equal(f"grüüe_{charset}")
-    known = [str(id_.name) for id_ in follower.task._schemas.captured()]
+    known = [str(id_.name) for id_ in follower.task.running.schemas.captured()]
     assert [name for name in known if name.startswith("weg")] == []
     assert sum(name.startswith("grüüe") for name in known) == 3
 
 
-def test_the_first_start_tells_every_table_and_later_statements_tell_theirs(shop: Any, source: Database) -> None:
+def test_the_first_start_shows_every_table_and_later_statements_show_theirs(shop: Any, source: Database) -> None:
     elsewhere = new_database(source, "ddl_elsewhere")
     execute(source, "CREATE TABLE far (id INT PRIMARY KEY)", database=elsewhere)
     every = shop().start()
@@ -305,10 +305,10 @@ def test_the_first_start_tells_every_table_and_later_statements_tell_theirs(shop
         "ALTER TABLE t COMMENT 'quiet'", "ALTER TABLE t ADD c INT", "CREATE TABLE x(hidden INT)", f"CREATE TABLE {elsewhere}.g (id INT)"
     )
     for follower in (every, only):
-        follower.until(lambda f=follower: any("ADD c" in r["ddl"] for r in f.told))
-    every.until(lambda: any(r["databaseName"] == elsewhere and "g (id" in r["ddl"] for r in every.told))
+        follower.until(lambda f=follower: any("ADD c" in r["ddl"] for r in f.reported))
+    every.until(lambda: any(r["databaseName"] == elsewhere and "g (id" in r["ddl"] for r in every.reported))
 
-    first = [r for r in every.told if r["source"]["snapshot"] == "true"]
+    first = [r for r in every.reported if r["source"]["snapshot"] == "true"]
     ours = [r for r in first if r["databaseName"] == db]
     assert first[0]["ddl"].startswith("SET character_set_server=")
     assert [(r["ddl"].split(" (")[0], [c["type"] for c in r["tableChanges"]]) for r in ours] == [
@@ -323,25 +323,25 @@ def test_the_first_start_tells_every_table_and_later_statements_tell_theirs(shop
     assert ours[3]["ddl"].startswith(f"CREATE DATABASE `{db}` CHARSET utf8mb4 COLLATE ")
     assert [c["name"] for c in ours[6]["tableChanges"][0]["table"]["columns"]] == ["id", "a", "b"]
     assert any(r["databaseName"] == elsewhere for r in first)
-    assert {r["databaseName"] for r in only.told} == {"", db}
-    assert [r["ddl"] for r in only.told if r["source"]["snapshot"] == "false"] == ["ALTER TABLE t ADD c INT"]
-    assert [c["name"] for c in only.told[-1]["tableChanges"][0]["table"]["columns"]] == ["id", "a", "b", "c"]
+    assert {r["databaseName"] for r in only.reported} == {"", db}
+    assert [r["ddl"] for r in only.reported if r["source"]["snapshot"] == "false"] == ["ALTER TABLE t ADD c INT"]
+    assert [c["name"] for c in only.reported[-1]["tableChanges"][0]["table"]["columns"]] == ["id", "a", "b", "c"]
     assert not any("quiet" in (v or b"").decode() for _, v in only.history.records if b'"ddl":"ALTER TABLE t COMMENT' in (v or b""))
 
 
 def test_a_connector_of_debeziums_is_taken_over_at_its_offset_without_a_dump(shop: Any, source: Database) -> None:
     follower = shop()
     status = execute(source, "SHOW MASTER STATUS" if source.flavor == "mariadb" else "SHOW BINARY LOG STATUS")[0]
-    place = {"ts_sec": 1, "file": status[0], "pos": status[1]}
+    position = {"ts_sec": 1, "file": status[0], "pos": status[1]}
     texts = [str(execute(source, f"SHOW CREATE TABLE {name}", database=follower.database)[0][1]) for name in ("other", "t")]
     statements = [f"CREATE DATABASE `{follower.database}` CHARSET utf8mb4", *texts]
     follower.history.records += [
-        (None, json.dumps({"source": {"server": follower.name}, "position": {**place, "snapshot": "INITIAL"}, "databaseName": follower.database,
+        (None, json.dumps({"source": {"server": follower.name}, "position": {**position, "snapshot": "INITIAL"}, "databaseName": follower.database,
                            "ddl": text, "tableChanges": []}).encode())
         for text in statements
     ]  # fmt: skip
     follower.sql("INSERT INTO t VALUES (7, 70, 'seven')", "ALTER TABLE t CHANGE a aa INT", "INSERT INTO t VALUES (8, 80, 'eight')")
-    follower.offset = place
+    follower.offset = position
 
     follower.start()
     follower.until(lambda: len(follower.ops("t")) >= 2)
@@ -359,19 +359,11 @@ def test_a_connector_of_debeziums_is_taken_over_at_its_offset_without_a_dump(sho
 @pytest.mark.usefixtures("without_names")
 def test_who_begins_with_the_oldest_log_reads_rows_with_the_columns_of_their_time(shop: Any, mode: str) -> None:
     follower = shop(**{"snapshot.mode": "never", "inconsistent.schema.handling.mode": mode})
-    follower.sql("FLUSH BINARY LOGS")
-    newest = str(execute(follower.source, "SHOW BINARY LOGS")[-1][0])
-
-    def begins_here() -> bool:
-        """A file that a reader of another test has just left is not purged at once."""
-        execute(follower.source, f"PURGE BINARY LOGS TO '{newest}'")
-        return str(execute(follower.source, "SHOW BINARY LOGS")[0][0]) == newest
-
-    wait_until(begins_here, timeout_s=60, what="older logs to be purged")
+    purge_log(follower.source)
     follower.sql(
         "CREATE TABLE made (id INT PRIMARY KEY, v INT, w INT)",
         "INSERT INTO made VALUES (1, 1, 10)",
-        # The same number of columns and the same types: only the position tells that x was not yet x.
+        # The same number of columns and the same types: only the position shows that x was not yet x.
         "ALTER TABLE made RENAME COLUMN v TO x, RENAME COLUMN w TO v",
         "INSERT INTO made VALUES (2, 2, 20)",
         "INSERT INTO other VALUES (1)",  # its CREATE is purged, and nothing has altered it since
@@ -382,7 +374,7 @@ def test_who_begins_with_the_oldest_log_reads_rows_with_the_columns_of_their_tim
     follower.start()
     follower.until(lambda: len(follower.values) == 3)
     if mode == "warn":
-        follower.until(lambda: follower.task.metrics()["log_events_skipped_total"] == 1)  # of columns that nobody can tell
+        follower.until(lambda: follower.task.metrics()["log_events_skipped_total"] == 1)  # of columns that nobody knows
     follower.restart()
     follower.sql("INSERT INTO made VALUES (3, 3, 30)", "INSERT INTO t (id) VALUES (4)")
     follower.until(lambda: len(follower.values) == 5)

@@ -1,4 +1,4 @@
-"""``dblog ddl explain`` on a running worker: what it says is what comes, and asking runs and registers nothing."""
+"""``dblog ddl explain`` on a running worker: what it announces is what comes, and asking runs and registers nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shop(kafka: Kafka, source: Database, own_folder: Path) -> Iterator[tuple[Wor
         database=database,
     )
     worker = Worker(kafka, own_folder, name=f"explained-{own_folder.name}")
-    with worker.process:
+    with worker:
         config = {
             "connector.class": f"io.debezium.connector.{source.flavor}.{'MySql' if source.flavor == 'mysql' else 'MariaDb'}Connector",
             "database.hostname": source.host,
@@ -111,7 +111,7 @@ def effects(worker: Worker, statement: str, *more: str) -> dict[str, Any]:
     return found
 
 
-def test_what_a_statement_would_do_is_told_and_nothing_is_done(shop: tuple[Worker, str], source: Database) -> None:
+def test_what_a_statement_would_do_is_reported_and_nothing_is_done(shop: tuple[Worker, str], source: Database) -> None:
     worker, database = shop
     subjects = sorted(httpx.get(f"{worker.url}/subjects").json())
     before = {s: httpx.get(f"{worker.url}/subjects/{s}/versions").json() for s in subjects}
@@ -135,7 +135,7 @@ def test_what_a_statement_would_do_is_told_and_nothing_is_done(shop: tuple[Worke
     (value,) = [s for s in text["registry"] if s["subject"].endswith("t-value")]
     assert value["problems"]
     assert "cannot be widened" in text["delta"][0]["effect"]
-    assert {(c["column"], c["change"]) for c in renamed["columns"]} == {("bb", "added"), ("b", "gone")}
+    assert {(c["column"], c["change"]) for c in renamed["columns"]} == {("bb", "added"), ("b", "dropped")}
     assert renamed["rows"] == "column bb was b"
     assert gone["becomes"] is None
     assert quiet["tables"] == []
@@ -200,7 +200,7 @@ def test_database_and_registry_that_never_end_their_answer_are_left_in_time(shop
             gate.close()
 
 
-def test_a_worker_that_is_away_is_said_with_the_way_out() -> None:
+def test_a_worker_that_is_away_is_reported_with_the_way_out() -> None:
     done = CliRunner().invoke(app, ["ddl", "explain", "--url", f"http://127.0.0.1:{free_port()}", "--connector", "c", "DROP TABLE t"])
 
     assert done.exit_code == 1

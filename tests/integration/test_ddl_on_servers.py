@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from dblog.core.changes import Unknown
 from dblog.core.crosscheck import Agreed, cross_check
-from dblog.dialects.mysql.seen import WIDTHS_SQL, Charsets, collations_sql, merger, seen_of
+from dblog.dialects.mysql.binlog.table_map_schema import WIDTHS_SQL, Charsets, collations_sql, merger, seen_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymysql.err import MySQLError
@@ -84,9 +84,9 @@ def test_a_statement_from_the_future_spoils_only_its_own_table(follower_of) -> N
     follower.run("CREATE TABLE u (a INT)")
     t, u = sorted(follower.truth())
 
-    from dblog.dialects.mysql import ddl
+    from dblog.dialects.mysql.ddl import parser
 
-    changes = ddl.parse("ALTER TABLE t ADD COLUMN b QUANTUM(3) ENTANGLED WITH u", follower.context())
+    changes = parser.parse("ALTER TABLE t ADD COLUMN b QUANTUM(3) ENTANGLED WITH u", follower.context())
     follower.timeline.apply(changes, (1, 10_000))
 
     assert [type(change) for change in changes] == [Unknown]
@@ -101,13 +101,13 @@ COLUMN_TYPES = (
 )  # fmt: skip
 NAMES = tuple(string.ascii_lowercase[:6])
 column_types, names = st.sampled_from(COLUMN_TYPES), st.sampled_from(NAMES)
-places = st.one_of(st.just(""), st.just(" FIRST"), names.map(lambda name: f" AFTER {name}"))
+positions = st.one_of(st.just(""), st.just(" FIRST"), names.map(lambda name: f" AFTER {name}"))
 clauses = st.one_of(
-    st.builds("ADD {} {}{}".format, names, column_types, places),
+    st.builds("ADD {} {}{}".format, names, column_types, positions),
     st.builds("ADD COLUMN ({} {}, {} {})".format, names, column_types, names, column_types),
     st.builds("DROP COLUMN {}".format, names),
-    st.builds("MODIFY {} {}{}".format, names, column_types, places),
-    st.builds("CHANGE {} {} {}{}".format, names, names, column_types, places),
+    st.builds("MODIFY {} {}{}".format, names, column_types, positions),
+    st.builds("CHANGE {} {} {}{}".format, names, names, column_types, positions),
     st.builds("RENAME COLUMN {} TO {}".format, names, names),
     st.builds("ALTER {} DROP DEFAULT".format, names),
     st.builds("ALTER {} SET DEFAULT '1'".format, names),

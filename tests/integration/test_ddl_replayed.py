@@ -33,21 +33,21 @@ def test_after_every_statement_the_task_has_the_servers_schema_and_rows_have_the
     assert len({(case.sql_mode, statement) for case in cases for statement in case.statements}) >= STATEMENTS_MIN
     follower = Follower(source, r"replay_\d+(_b)?", **{"snapshot.mode": "no_data"}).start()
     try:
-        seen = watch(follower.task._schemas)
+        seen = watch(follower.task.running.schemas)
         written: dict[tuple[str, str], list[tuple[str, ...]]] = {}
         with connected(source) as connection, connection.cursor() as cursor:
-            replay = Replay(source, cursor, epoch=follower.task._stream._at.epoch)
+            replay = Replay(source, cursor, epoch=follower.task.running.stream.progress.epoch)
             for number, case in enumerate(cases):
                 replay.run(case, number)
                 follower.poll()
-            end = replay.place()
-        follower.until(lambda: follower.task._stream._at.sequence >= end)
-        follower.until(lambda: not follower.task._queue.records_total)
+            end = replay.log_end()
+        follower.until(lambda: follower.task.running.stream.progress.sequence >= end)
+        follower.until(lambda: not follower.task.running.queue.records_total)
 
         problems = [
             f"{case}: {text}: {line}"
-            for case, text, place, truth in replay.steps
-            for line in differences(truth, tables_at(seen, place, databases_of(truth, text)))
+            for case, text, end_of_step, truth in replay.steps
+            for line in differences(truth, tables_at(seen, end_of_step, databases_of(truth, text)))
         ]
         for _, record in follower.values:
             if record is not None and record["op"] == "c":

@@ -1,11 +1,11 @@
-"""Default values: the same text whether the catalog or a statement of the log tells of them, with the server as oracle, and none stops a connector."""
+"""Default values: the same text whether the catalog or a statement of the log shows them, with the server as oracle, and none stops a connector."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
 
-from dblog.dialects.mysql import ddl
+from dblog.dialects.mysql.ddl import parser
 from dblog.model import TableId
 from pymysql.cursors import Cursor
 from pymysql.err import MySQLError
@@ -39,7 +39,7 @@ def test_a_binary_default_anywhere_on_the_server_stops_no_connector(source: Data
     try:
         follower.until_dumped()
         follower.until_equal("t")
-        follower.until(lambda: any(told["source"]["db"] == other and "`b`" in told["ddl"] for told in follower.told))
+        follower.until(lambda: any(reported["source"]["db"] == other and "`b`" in reported["ddl"] for reported in follower.reported))
     finally:
         follower.task.stop()
         execute(source, f"DROP DATABASE {other}")
@@ -156,7 +156,7 @@ COLUMNS_A_TABLE = 120
 
 def _understood(definition: str, follower: Statements) -> bool:
     """False where the default is in doubt: such a table is read from the server."""
-    return is_understood(tuple(ddl.parse(f"CREATE TABLE probe (c {definition})", follower.context())))
+    return is_understood(tuple(parser.parse(f"CREATE TABLE probe (c {definition})", follower.context())))
 
 
 def _accepted(cursor: Cursor) -> Iterator[str]:
@@ -239,8 +239,10 @@ def test_the_bytes_of_a_statement_in_any_character_set_are_those_of_its_default(
                 )
                 cursor.execute(f"INSERT INTO {name} (id) VALUES (1)")
         follower.until(lambda: all(name in follower.rows for name in clients))
-        followed = {table.id: table for table in follower.task._schemas.timeline.captured_tables()}
-        read = follower.task._catalog_session().read_catalog(lambda table: table.database == database and table.name in clients)
+        followed = {table.id: table for table in follower.task.running.schemas.timeline.captured_tables()}
+        read = follower.task.running.server.connections.live_session().read_catalog(
+            lambda table: table.database == database and table.name in clients
+        )
     finally:
         follower.task.stop()
 

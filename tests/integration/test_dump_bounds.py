@@ -1,4 +1,4 @@
-"""Chunks of tables whose keys are texts of every character set of the server: each row once, whatever the text has no place for in Unicode. # I2"""
+"""Chunks of tables whose keys are texts of every character set of the server: each row once, whatever of the text Unicode does not have. # I2"""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from collections.abc import Iterator
 
 import pymysql
 import pytest
-from dblog.dialects.mysql import sql
-from dblog.dialects.mysql.catalog import read_table
-from dblog.dialects.mysql.charsets import BYTES_MAX
-from dblog.dialects.mysql.connect import ConnectSettings
-from dblog.dialects.mysql.dump import DumpConnection
+from dblog.dialects.mysql.catalog import sql
+from dblog.dialects.mysql.catalog.information_schema import read_table
+from dblog.dialects.mysql.values.charsets import BYTES_MAX
+from dblog.dialects.mysql.wire.connect import ConnectSettings
+from dblog.dialects.mysql.wire.dump import DumpConnection
 from dblog.model import Table, TableId
 from stack.database import Database
 from support.follower import Follower
 from support.servers import connected, execute, new_database
 
-LATIN = "aAb ~"
 WIDTHS = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
 NO_PLACE_IN_UNICODE = {
     "greek": [b"\xff" + bytes([c, d]) for c in b"abcdef" for d in b"xy"],
@@ -95,12 +94,12 @@ def chunks(dump: DumpConnection, table: Table, rows_max: int) -> list[tuple[obje
     while after != upto:
         chunk = dump.select(*sql.chunk_select(table, after, upto, rows_max), key=key)
         for n in range(1, chunk.row_count + 1):
-            said = dump.select(*sql.last_key(table, after, upto, n), key=bounds).last_key
+            selected = dump.select(*sql.last_key(table, after, upto, n), key=bounds).last_key
             shown = dump.select(*sql.chunk_select(table, after, upto, n), key=key).last_key
-            assert said is not None
+            assert selected is not None
             assert shown is not None
-            assert sql.exact_key(table, shown) in (None, said)
-            out.append(said)
+            assert sql.exact_key(table, shown) in (None, selected)
+            out.append(selected)
         assert chunk.row_count
         assert dump.select(*sql.key_lookup(table, out[-1], after)).row_count == 1
         after = out[-1]
@@ -147,7 +146,7 @@ def execute_of(cursor: pymysql.cursors.Cursor) -> object:
     return run
 
 
-def test_tables_whose_keys_have_no_place_in_unicode_are_dumped_whole_and_once(source: Database, database: str) -> None:
+def test_tables_with_keys_that_unicode_does_not_have_are_dumped_whole_and_once(source: Database, database: str) -> None:
     tables = {
         "g1": ("greek", "greek_general_ci"),
         "g2": ("gb2312", "gb2312_bin"),

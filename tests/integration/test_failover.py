@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pymysql
 import pytest
-from dblog.dialects.mysql.session import PositionLostError
-from dblog.errors import TransientError
+from dblog.errors import PositionLostError, TransientError
 from stack import MariaDb, MySql
 from stack.database import Database
 from support.follower import Follower
@@ -45,7 +44,7 @@ def test_a_connector_goes_on_at_a_replica_with_other_file_names(made: type[Datab
             follower.until_equal("t")
             follower.task.stop()
             follower.sql("INSERT INTO t VALUES (4, 4)", "DELETE FROM t WHERE id = 2")
-            wait_for = follower._selected("t")
+            wait_for = follower.selected("t")
             follower.source = replica
             follower.until(lambda: same_rows(follower, wait_for))
             follower.config |= {
@@ -55,7 +54,7 @@ def test_a_connector_goes_on_at_a_replica_with_other_file_names(made: type[Datab
             }
             sent = len(follower.values)
 
-            follower.task = follower._new_task()
+            follower.task = follower.new_task()
             follower.task.start(follower.offset)
             follower.until_equal("t")
 
@@ -66,11 +65,11 @@ def test_a_connector_goes_on_at_a_replica_with_other_file_names(made: type[Datab
             follower.task.stop()
 
             execute(primary, "INSERT INTO t VALUES (5, 5)", database=database)
-            follower.until(lambda: len(follower._selected("t")) == 4)
+            follower.until(lambda: len(follower.selected("t")) == 4)
             execute(replica, "FLUSH BINARY LOGS")
             newest = execute(replica, "SHOW BINARY LOGS")[-1][0]
             follower.until(lambda: purged(replica, newest))
-            follower.task = follower._new_task()
+            follower.task = follower.new_task()
             with pytest.raises(PositionLostError, match="has purged transactions that were not read yet"):
                 follower.task.start(follower.offset)
         finally:
@@ -95,7 +94,7 @@ def test_purged_transactions_of_sources_that_are_not_wanted_do_not_stop_a_restar
             newest = execute(server, "SHOW BINARY LOGS")[-1][0]
             follower.until(lambda: purged(server, newest))
 
-            follower.task = follower._new_task()
+            follower.task = follower.new_task()
             with pytest.raises(PositionLostError, match="has purged transactions that were not read yet"):
                 follower.task.start(follower.offset)
             follower.config["gtid.source.excludes"] = other
@@ -133,7 +132,7 @@ def test_another_server_behind_the_same_address_is_followed_while_the_task_runs(
                 "INSERT INTO t VALUES (4, 4, 40)",
             )
             follower.until(lambda: "4" in str(list(follower.rows.get("t", {}))))
-            wanted = follower._selected("t")
+            wanted = follower.selected("t")
             source, follower.source = follower.source, replica
             follower.until(lambda: same_rows(follower, wanted))
             follower.source = source
@@ -149,7 +148,7 @@ def test_another_server_behind_the_same_address_is_followed_while_the_task_runs(
             with pytest.raises(TransientError, match="another server answers"):
                 follower.until(lambda: False)
             follower.offset = before  # the last rows were sent, and no offset was stored behind them
-            sent, told = len(follower.values), len(follower.told)
+            sent, reported = len(follower.values), len(follower.reported)
             follower.restart()
             follower.until(lambda: len([r for _, r in follower.values[sent:] if r is not None]) >= 4)
 
@@ -166,7 +165,7 @@ def test_another_server_behind_the_same_address_is_followed_while_the_task_runs(
                 if r is not None
             ]
             assert sequences == sorted(sequences), "no step back although the file number has fallen"
-            assert [c["ddl"].split()[0:4] for c in follower.told[told:] if "ddl" in c] == [
+            assert [c["ddl"].split()[0:4] for c in follower.reported[reported:] if "ddl" in c] == [
                 ["ALTER", "TABLE", "t", "RENAME"],
                 ["ALTER", "TABLE", "t", "ADD"],
             ]
@@ -210,10 +209,10 @@ def test_an_independent_server_behind_the_same_address_is_never_read(made: type[
                 with pytest.raises(TransientError, match="another server answers"):
                     follower.until(lambda: False)
                 follower.task.stop()
-                follower.task = follower._new_task()
+                follower.task = follower.new_task()
                 if made is MySql:
                     with pytest.raises(
-                        PositionLostError, match="only GTIDs would tell where to go on: the offset has no GTIDs; point the connector"
+                        PositionLostError, match="only GTIDs would show where to go on: the offset has no GTIDs; point the connector"
                     ):
                         follower.task.start(follower.offset)
                     assert len(follower.values) == sent, "nothing of a foreign log"
@@ -233,7 +232,7 @@ def test_an_independent_server_behind_the_same_address_is_never_read(made: type[
 
 
 def test_an_offset_of_another_writing_gets_an_epoch_behind_all_that_was_sent(source: Database) -> None:
-    """A place set with PATCH, in front of a DDL that was read before; then one as Debezium leaves it, behind a DDL that only Debezium has seen."""
+    """An offset set with PATCH, in front of a DDL that was read before; then one as Debezium leaves it, behind a DDL that only Debezium has seen."""
     database = new_database(source, "patched")
     execute(source, "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)", "INSERT INTO t VALUES (1, 1, 10)", database=database)
     follower = Follower(source, database, **{"dblog.ddl.redump": "never"}).start()
@@ -270,7 +269,7 @@ def test_an_offset_of_another_writing_gets_an_epoch_behind_all_that_was_sent(sou
         follower.task.stop()
 
 
-def test_each_place_set_in_front_of_a_ddl_has_the_ddl_read_again_and_nothing_dumped_and_an_epoch_of_its_own(source: Database) -> None:
+def test_each_offset_set_in_front_of_a_ddl_has_the_ddl_read_again_and_nothing_dumped_and_an_epoch_of_its_own(source: Database) -> None:
     database = new_database(source, "patched")
     execute(source, "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)", "INSERT INTO t VALUES (1, 1, 10)", database=database)
     follower = Follower(source, database).start()
@@ -289,7 +288,7 @@ def test_each_place_set_in_front_of_a_ddl_has_the_ddl_read_again_and_nothing_dum
 
         patched = {name: follower.offset[name] for name in ("file", "pos")}
         follower.sql("INSERT INTO t VALUES (4, 4, 40, 400)")
-        for times in (1, 2, 3):  # nothing behind this place tells of an epoch but what was kept of it
+        for times in (1, 2, 3):  # nothing behind this offset shows an epoch but what was kept of it
             follower.until(lambda times=times: len(afters(follower)) >= 7 + times)
             follower.task.stop()
             follower.offset = patched
@@ -308,7 +307,7 @@ def test_each_place_set_in_front_of_a_ddl_has_the_ddl_read_again_and_nothing_dum
 def test_a_table_that_a_replicas_log_makes_further_on_does_not_join_though_offsets_are_stored_in_front_of_it(
     made: type[Database], own_folder: Path
 ) -> None:
-    """The primary's log had the table, and rows of it were sent; the offset is in front of it. What the replica deletes must be told."""
+    """The primary's log had the table, and rows of it were sent; the offset is in front of it. What the replica deletes must be reported."""
     primary = made(own_folder / "primary", durable=False)
     replica = made(own_folder / "replica", durable=False, options=REPLICA)
     with started(primary), started(replica):
@@ -328,9 +327,9 @@ def test_a_table_that_a_replicas_log_makes_further_on_does_not_join_though_offse
             turned_to(replica, follower, [{"id": 1}, {"id": 2}, {"id": 3}])
 
             follower.offset = before
-            for _ in range(3):  # lives that come no further than their start
+            for _ in range(3):  # runs that come no further than their start
                 follower.task.stop()
-                follower.task = follower._new_task()
+                follower.task = follower.new_task()
                 follower.start()
             follower.until_equal("t")
 
@@ -340,10 +339,10 @@ def test_a_table_that_a_replicas_log_makes_further_on_does_not_join_though_offse
             follower.task.stop()
 
 
-@pytest.mark.parametrize("lives", [0, 1, 3])
+@pytest.mark.parametrize("runs", [0, 1, 3])
 @pytest.mark.parametrize("made", [MySql, MariaDb])
 def test_rows_in_front_of_a_ddl_of_a_table_that_joined_behind_it_are_right_on_another_server(
-    made: type[Database], lives: int, own_folder: Path
+    made: type[Database], runs: int, own_folder: Path
 ) -> None:
     """The include list was widened over a backlog that alters the table, and the server changes before an offset behind the backlog is stored."""
     primary = made(own_folder / "primary", durable=False)
@@ -367,15 +366,15 @@ def test_rows_in_front_of_a_ddl_of_a_table_that_joined_behind_it_are_right_on_an
             )
             follower.sql("UPDATE later SET b = 4 WHERE id = 1", "INSERT INTO t VALUES (3)")
             follower.config["table.include.list"] = rf"{database}\.(t|later)"
-            for _ in range(lives):  # lives on the first server that come no further than their start
-                follower.task = follower._new_task()
+            for _ in range(runs):  # runs on the first server that come no further than their start
+                follower.task = follower.new_task()
                 follower.offset = dict(before)
                 follower.start()
                 follower.task.stop()
                 follower.offset = dict(before)
             turned_to(replica, follower, [{"id": 1}, {"id": 2}, {"id": 3}])
 
-            follower.task = follower._new_task()
+            follower.task = follower.new_task()
             follower.start()
             follower.until_equal("t")
             follower.until_equal("later")
@@ -422,7 +421,7 @@ def purged(server: Database, newest: str) -> bool:
 
 def same_rows(follower: Follower, wanted: list[dict[str, object]]) -> bool:
     try:
-        return follower._selected("t") == wanted
+        return follower.selected("t") == wanted
     except Exception:  # noqa: BLE001 - the table has not come yet
         return False
 

@@ -86,7 +86,7 @@ def test_a_table_is_dumped_and_followed(
     follower.until_dumped()
     follower.sql("UPDATE t SET v = 'changed' WHERE id = 7", "INSERT INTO t VALUES (100, 'new', NULL, NULL)", "DELETE FROM t WHERE id = 8")
 
-    follower.until(lambda: {r["id"]: r["v"] for r in follower.rows["t"].values()} == {r["id"]: r["v"] for r in follower._selected("t")})
+    follower.until(lambda: {r["id"]: r["v"] for r in follower.rows["t"].values()} == {r["id"]: r["v"] for r in follower.selected("t")})
     assert follower.ops("t").count("r") == 60
 
 
@@ -156,7 +156,12 @@ def test_defaults_are_known_though_the_server_writes_names_without_quotes(
 def defaults_of(follower: Follower) -> dict[str, object]:
     """The defaults of the table's columns as the schema-change topic has them at a start."""
     follower.until(
-        lambda: any("strange" in told["ddl"] and told["tableChanges"] and told["tableChanges"][0]["table"] for told in follower.told)
+        lambda: any(
+            "strange" in reported["ddl"] and reported["tableChanges"] and reported["tableChanges"][0]["table"]
+            for reported in follower.reported
+        )
     )
-    changes = [change for told in follower.told for change in told["tableChanges"] if "strange" in change["id"] and change["table"]]
+    changes = [
+        change for reported in follower.reported for change in reported["tableChanges"] if "strange" in change["id"] and change["table"]
+    ]
     return {column["name"]: column["defaultValueExpression"] for column in changes[-1]["table"]["columns"]}

@@ -1,4 +1,4 @@
-"""The schema history on a real broker: the same contract as the fake, the topic it makes, and what a broker says no to."""
+"""The schema history on a real broker: the same contract as the fake, the topic it makes, and what a broker refuses."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pymysql
 import pytest
-from dblog.dialects.mysql.sql import quote
+from dblog.dialects.mysql.catalog.sql import quote
 from stack.database import Database
 from support.follower import Follower
 from support.servers import execute

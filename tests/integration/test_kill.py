@@ -39,13 +39,13 @@ def scenario_of(seed: int, flavor: str) -> Scenario:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_folding_the_topics_gives_the_source_after_kills_at_any_moment(seed, kafka, source, own_folder):
-    scenario, said = scenario_of(seed, source.flavor), io.StringIO()
+    scenario, output = scenario_of(seed, source.flavor), io.StringIO()
     topics = TableTopics(kafka, prefix=scenario.name)
 
-    with Progress("kill", console=Console(file=said, width=200)) as progress:
+    with Progress("kill", console=Console(file=output, width=200)) as progress:
         outcome = Run(scenario, source, kafka, topics, own_folder, progress).run()
 
-    report = f"seed {seed}: {outcome.kills}\n{said.getvalue()}"
+    report = f"seed {seed}: {outcome.kills}\n{output.getvalue()}"
     differences = [str(text) for result in outcome.results for text in (*result.columns_differing, *result.examples)]
     assert not differences, report
     assert outcome.identical, report

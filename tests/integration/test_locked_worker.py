@@ -47,7 +47,7 @@ def test_tasks_and_command_line_work_with_a_worker_that_asks_for_a_login(kafka, 
         "schema.history.internal.kafka.bootstrap.servers": kafka.bootstrap,
         "schema.history.internal.kafka.topic": "schemahistory.locked",
     }
-    with worker.process, httpx.Client(base_url=worker.url, auth=("ann", "s3cret"), timeout=60) as client:
+    with worker, httpx.Client(base_url=worker.url, auth=("ann", "s3cret"), timeout=60) as client:
         assert httpx.get(f"{worker.url}/connectors").status_code == 401
         assert client.post("/connectors", json={"name": "locked", "config": config}).status_code == 201
         wait_until(lambda: len(list(records(kafka.bootstrap, "locked.locked.t"))) >= 1, timeout_s=60, what="the dumped row")

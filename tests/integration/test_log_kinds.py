@@ -14,7 +14,7 @@ from typing import Any
 
 import pymysql
 import pytest
-from dblog.dialects.mysql.log import LogConnection
+from dblog.dialects.mysql.wire.log import LogConnection
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 from stack.database import Database
@@ -140,7 +140,7 @@ def test_a_task_killed_inside_a_compressed_transaction_goes_on_at_its_offset(fol
     follower.until_equal("t")
 
     assert inside["dblog_event" if follower.source.flavor == "mysql" else "event"] > 2
-    assert ("event" in inside) == (follower.source.flavor == "mariadb"), "Debezium reads a compressed transaction anew"
+    assert ("event" in inside) == (follower.source.flavor == "mariadb"), "Debezium reads a compressed transaction again"
     assert len(follower.values) == 4001
     sequences = [record["source"]["sequence"] for _, record in follower.values if record is not None]
     assert len(set(sequences)) == 4001
@@ -243,10 +243,10 @@ def test_rows_of_xa_transactions_come_where_they_are_prepared(follow: Make) -> N
     follower.restart()
     follower.sql("INSERT INTO t VALUES (6, 6)")
     follower.until_equal("t")
-    assert len(follower.values) == 6, "the place behind XA transactions is exact"
+    assert len(follower.values) == 6, "the position behind XA transactions is exact"
 
 
-def test_a_prepared_transaction_that_is_rolled_back_stops_the_task_unless_told_otherwise(follow: Make) -> None:
+def test_a_prepared_transaction_that_is_rolled_back_stops_the_task_unless_configured_otherwise(follow: Make) -> None:
     follower = follow("CREATE TABLE t (id INT PRIMARY KEY)")
     other = new_database(follower.source, "uncaptured")
     execute(follower.source, f"CREATE TABLE {other}.t (id INT PRIMARY KEY)")
@@ -255,7 +255,7 @@ def test_a_prepared_transaction_that_is_rolled_back_stops_the_task_unless_told_o
     follower.until_equal("t")
 
     xa(follower, unique(), "ROLLBACK", "INSERT INTO t VALUES (2)")
-    with pytest.raises(DefiniteError, match=rf"XA ROLLBACK at .* touches {follower.database}\.t: .*dump the tables anew"):
+    with pytest.raises(DefiniteError, match=rf"XA ROLLBACK at .* touches {follower.database}\.t: .*dump the tables again"):
         follower.until(lambda: False)
 
     follower.config["event.processing.failure.handling.mode"] = "warn"
@@ -271,7 +271,7 @@ def test_a_dump_is_right_although_a_prepared_transaction_was_open_when_it_began(
     followers.append(follower)
     name = unique()
     follower.config["snapshot.mode"] = "no_data"
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     follower.start()
     with connected(source, database=database) as connection, connection.cursor() as cursor:
         for statement in (f"XA START '{name}'", "UPDATE t SET v = 20 WHERE id = 2", f"XA END '{name}'", f"XA PREPARE '{name}'"):
@@ -279,7 +279,7 @@ def test_a_dump_is_right_although_a_prepared_transaction_was_open_when_it_began(
     follower.until(lambda: len(follower.values) == 1)
 
     # The prepared row has been sent, and a chunk would show the old one until the commit.
-    interleaver, table = follower.task._interleaver, TableId(database, "t")
+    interleaver, table = follower.task.running.interleaver, TableId(database, "t")
     follower.until(lambda: interleaver.is_held(table))
     assert interleaver.declare(table, keyed=True, resets=interleaver.resets(table), windows_max=2) is None
     execute(source, f"XA COMMIT '{name}'")
@@ -290,9 +290,9 @@ def test_a_dump_is_right_although_a_prepared_transaction_was_open_when_it_began(
 @pytest.mark.parametrize(
     "statement", ["INSERT INTO t VALUES (7)", "DELETE FROM t WHERE id = 1", "REPLACE t VALUES (1)", "/* why */ UPDATE t SET id = 2"]
 )
-def test_a_change_that_was_logged_as_a_statement_stops_the_task_with_kind_place_and_remedy(follow: Make, statement: str) -> None:
+def test_a_change_that_was_logged_as_a_statement_stops_the_task_with_kind_position_and_remedy(follow: Make, statement: str) -> None:
     follower = follow("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    file, _, _ = follower.task._session.current_position()
+    file, _, _ = follower.task.running.server.session.current_position()
     with connected(follower.source, database=follower.database) as connection, connection.cursor() as cursor:
         cursor.execute("SET SESSION binlog_format = 'STATEMENT'")
         cursor.execute(statement)
@@ -328,7 +328,7 @@ def test_rows_of_sources_that_are_not_wanted_stay_out(follow: Make) -> None:
 
 @pytest.fixture
 def spoiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """So many more times, whatever the log says of 'spoil me' arrives damaged."""
+    """So many more times, whatever the log has of 'spoil me' arrives damaged."""
     times = [0]
     received = LogConnection.recv
 
@@ -343,7 +343,7 @@ def spoiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return times
 
 
-def test_a_damaged_event_is_read_again_from_the_last_good_place(follow: Make, spoiled: list[int]) -> None:
+def test_a_damaged_event_is_read_again_from_the_last_good_position(follow: Make, spoiled: list[int]) -> None:
     follower = follow("CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20))")
     spoiled[0] = 3
     transaction(follower, *[f"INSERT INTO t VALUES ({n}, 'row {n}')" for n in range(50)], "INSERT INTO t VALUES (99, 'spoil me')")
@@ -353,9 +353,9 @@ def test_a_damaged_event_is_read_again_from_the_last_good_place(follow: Make, sp
     assert len(follower.values) == 51
 
 
-def test_a_log_that_stays_damaged_fails_the_task_with_file_and_place(follow: Make, spoiled: list[int]) -> None:
+def test_a_log_that_stays_damaged_fails_the_task_with_file_and_position(follow: Make, spoiled: list[int]) -> None:
     follower = follow("CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20))")
-    file, _, _ = follower.task._session.current_position()
+    file, _, _ = follower.task.running.server.session.current_position()
     spoiled[0] = 1000
     follower.sql("INSERT INTO t VALUES (1, 'good')", "INSERT INTO t VALUES (2, 'spoil me')")
 
@@ -466,7 +466,7 @@ def test_rows_prepared_before_their_table_joined_come_when_they_are_committed(
     )
     follower = Follower(source, database, **{"table.include.list": rf"{database}\.t"})
     followers.append(follower)
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     follower.start()
     follower.until_dumped()
     # An earlier one that commits while the table is left out, so that its table map is known by then.
@@ -486,7 +486,7 @@ def test_rows_prepared_before_their_table_joined_come_when_they_are_committed(
     follower.restart()
     follower.until_equal("t")
     follower.until_equal("u")
-    follower.until(lambda: follower.task._interleaver.dump.ended)
+    follower.until(lambda: follower.task.running.interleaver.dump.ended)
 
     execute(source, f"XA COMMIT '{name}'")
 

@@ -11,8 +11,8 @@ import pytest
 from dblog.abort import Abort
 from dblog.config.connector import parse_connector
 from dblog.config.plugins import CONNECTORS
+from dblog.dialects.registry import kind_of
 from dblog.errors import DefiniteError
-from dblog.readers.validation import check_database
 from stack.database import Database
 from structlog.testing import capture_logs
 from support.follower import Follower
@@ -32,7 +32,7 @@ def account(source: Database) -> Iterator[str]:
 
 def validate(follower: Follower) -> list[str]:
     plugin = next(c for c in CONNECTORS if c.flavor == follower.source.flavor)
-    return check_database(plugin.flavor, parse_connector(plugin.options, follower.config), 60.0, Abort())
+    return kind_of(plugin.flavor).check(parse_connector(plugin.options, follower.config), limit_s=60.0, abort=Abort())
 
 
 def grants_in(text: str) -> list[str]:
@@ -49,8 +49,8 @@ def refused(follower: Follower) -> str:
 def test_every_privilege_that_is_missing_is_in_one_answer(source: Database, account: str, named: str) -> None:
     database = new_database(source, "poor")
     execute(source, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)", database=database)
-    marks = f"marks_{uuid.uuid4().hex[:8]}"
-    config = {"database.user": account, "database.password": "secret", "dblog.watermark.table": f"{marks}.watermark"}
+    watermarks = f"marks_{uuid.uuid4().hex[:8]}"
+    config = {"database.user": account, "database.password": "secret", "dblog.watermark.table": f"{watermarks}.watermark"}
     config |= {
         "database": {},
         "table": {"table.include.list": rf"{database}\.t"},
@@ -69,7 +69,7 @@ def test_every_privilege_that_is_missing_is_in_one_answer(source: Database, acco
         f"GRANT {'BINLOG MONITOR' if source.flavor == 'mariadb' else 'REPLICATION CLIENT'} ON *.* TO {who}",
         f"GRANT REPLICATION SLAVE ON *.* TO {who}",
         f"GRANT SELECT ON {select} TO {who}",
-        f"GRANT CREATE, SELECT, INSERT, UPDATE ON `{marks}`.* TO {who}",
+        f"GRANT CREATE, SELECT, INSERT, UPDATE ON `{watermarks}`.* TO {who}",
     ]
     for missing in grants:
         execute(source, *(grant for grant in grants if grant != missing))
@@ -79,13 +79,13 @@ def test_every_privilege_that_is_missing_is_in_one_answer(source: Database, acco
             execute(source, grant.replace("GRANT", "REVOKE", 1).replace(" TO ", " FROM "))
     execute(source, *grants)
     validate(follower)
-    assert execute(source, f"SHOW DATABASES LIKE '{marks}'") == []
+    assert execute(source, f"SHOW DATABASES LIKE '{watermarks}'") == []
     if named != "nothing":
         follower.start()
         follower.until_dumped()
         follower.until_equal("t")
         follower.task.stop()
-        execute(source, f"DROP DATABASE {marks}")
+        execute(source, f"DROP DATABASE {watermarks}")
 
 
 @pytest.fixture
@@ -179,10 +179,10 @@ def test_the_readme_lists_what_is_asked_for(source: Database, account: str) -> N
         for grant in grants_in(refused(follower).split("\nThe last one lets ")[0])
     ]
 
-    told = grants_in(README.read_text(encoding="utf-8"))
+    reported = grants_in(README.read_text(encoding="utf-8"))
     other = "REPLICATION CLIENT" if source.flavor == "mariadb" else "BINLOG MONITOR"
     shown = [grant.replace(f"`{database}`", "`inventory`").replace("`dblog_x`", "`dblog`") for grant in asked]
-    assert shown == [grant for grant in told if other not in grant]
+    assert shown == [grant for grant in reported if other not in grant]
 
 
 def test_a_table_of_the_log_that_may_not_be_read_is_an_error_with_its_grant(source: Database, account: str) -> None:

@@ -1,4 +1,4 @@
-"""Logs of both servers with binlog_row_image=MINIMAL: whole rows where the log tells them, and rows read again from the table where not. # I2 I3 I4"""
+"""Logs of both servers with binlog_row_image=MINIMAL: whole rows where the log has them, and rows read again from the table where not. # I2 I3 I4"""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_rows_of_a_table_that_was_altered_after_their_event_come_by_a_dump(follo
         "UPDATE t SET b = 20 WHERE id = 2",
     )
 
-    follower.task = follower._new_task()
+    follower.task = follower.new_task()
     follower.task.start(follower.offset)
     follower.sql("UPDATE t SET s = 'after'")
     follower.until(lambda: {(r["id"], r.get("b"), r["a"], r["s"]) for r in follower.rows["t"].values()} == {
@@ -251,7 +251,7 @@ def test_json_that_is_read_again_has_the_text_of_log_and_dump(mysql: Database) -
     assert texts["read again"] == texts["log"]
 
 
-def test_json_is_told_apart_behind_keys_that_unicode_lacks(mysql: Database) -> None:
+def test_kinds_of_json_are_distinguished_behind_keys_that_unicode_does_not_have(mysql: Database) -> None:
     """In the result set's utf8mb4 the keys x'ff', x'd2' and x'ae' are question marks."""
     database = new_database(mysql, "images")
     execute(mysql, "FLUSH BINARY LOGS")
@@ -388,7 +388,7 @@ def test_an_insert_that_leaves_out_its_key_is_found_by_the_zeros_of_its_types(fo
     follower.until(lambda: [row["v"] for row in follower.rows.get("z", {}).values()] == [6])
 
 
-def test_a_row_whose_key_has_no_place_in_unicode_is_found_again(follow: Make) -> None:
+def test_a_row_whose_key_unicode_does_not_have_is_found_again(follow: Make) -> None:
     tables = {
         "greek": [b"\xff\x61", b"\xff\x62"],
         "gb2312": [b"\xa8\xf5a", b"\xa8\xf5b"],

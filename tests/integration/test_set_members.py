@@ -1,17 +1,16 @@
 """A SET with an empty member has one text on every path: Debezium's of the log, each member's name behind a comma but for the first, empty or not.
 
-The server's own text cannot tell them apart: SET('','a','b') shows 'a' for the values 2 and 3 alike, which as a key would be one row.
+The server's own text does not distinguish them: SET('','a','b') shows 'a' for the values 2 and 3 alike, which as a key would be one row.
 """
 
 from __future__ import annotations
 
 import pytest
-from dblog.codecs import _fast
-from dblog.codecs.logdecoder import SlowLogDecoder
 from dblog.codecs.plan import RowContext
-from dblog.codecs.rowplan import SlowPlan
-from dblog.dialects.mysql import image
-from dblog.dialects.mysql.types import TypeModes
+from dblog.codecs.rowplan import ReferencePlan
+from dblog.dialects.mysql.binlog import _fast, row_image
+from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
+from dblog.dialects.mysql.values.types import TypeModes
 from integration.test_types_differential import SENTINEL, Decoder, by_log, dumped, named_table, opened, plan_of, read_log
 from stack.database import Database
 from support.follower import Follower
@@ -28,7 +27,7 @@ TABLES = {
 
 
 def text_of(members: list[str], value: int) -> str:
-    return ",".join(member for place, member in enumerate(members) if value >> place & 1)
+    return ",".join(member for index, member in enumerate(members) if value >> index & 1)
 
 
 def literals(members: list[str]) -> str:
@@ -52,12 +51,12 @@ def test_a_set_with_an_empty_member_has_one_text_on_all_paths(source: Database) 
         plans = {table.id: plan_of(source, table, modes) for table in catalog}
         raw = read_log(session, file, pos)
         packets = dumped(session, plans)
-    fast = {table: _fast.FastPlan(plan, image) for table, plan in plans.items()}
-    slow = {table: SlowPlan(plan, image) for table, plan in plans.items()}
+    fast = {table: _fast.FastPlan(plan, row_image) for table, plan in plans.items()}
+    slow = {table: ReferencePlan(plan, row_image) for table, plan in plans.items()}
     context = RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental")
 
     in_log = by_log(_fast.LogDecoder(flavor=source.flavor, resolve=lambda body, _p: fast.get(named_table(body))), raw, file, pos)
-    in_slow_log = by_log(SlowLogDecoder(flavor=source.flavor, resolve=lambda body, _p: slow.get(named_table(body))), raw, file, pos)
+    in_slow_log = by_log(ReferenceLogDecoder(flavor=source.flavor, resolve=lambda body, _p: slow.get(named_table(body))), raw, file, pos)
 
     assert in_log == in_slow_log
     for table, plan in plans.items():

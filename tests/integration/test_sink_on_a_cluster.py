@@ -15,7 +15,8 @@ from uuid import uuid4
 import boto3
 import pytest
 from confluent_kafka import Producer
-from dblog_sink import submit
+from dblog_sink.delta.jars import jars as needed_jars
+from dblog_sink.job import submit
 from deltalake import DeltaTable, QueryBuilder
 from moto.server import ThreadedMotoServer
 from sink.harness import Record, change
@@ -45,10 +46,10 @@ def bucket() -> Iterator[str]:
     server.stop()
 
 
-def words_of(address: str) -> list[str]:
-    """spark-submit's, for the store there."""
+def options_of(address: str) -> list[str]:
+    """spark-submit's options for the store there."""
     store = {"endpoint": address, "endpoint.region": "us-east-1", "access.key": "any", "secret.key": "any", "path.style.access": "true"}
-    return [word for name, value in store.items() for word in ("--conf", f"spark.hadoop.fs.s3a.{name}={value}")]
+    return [argument for name, value in store.items() for argument in ("--conf", f"spark.hadoop.fs.s3a.{name}={value}")]
 
 
 def fetched(address: str, folder: Path) -> Path:
@@ -64,23 +65,22 @@ def fetched(address: str, folder: Path) -> Path:
 
 RACE = '''
 import sys
-from dblog_sink.files import HadoopFolder
-from dblog_sink.session import spark_session
+from dblog_sink.state.files import HadoopFolder
+from dblog_sink.delta.session import spark_session
 
 session = spark_session("race", {})
 other = HadoopFolder(session, "s3a://lake/race")
 
 
-class Late(HadoopFolder):
-    """Between its look and its write, the other one takes the place."""
+class Late(str):
+    """A text before which, when its file is open and not written yet, the other one creates the file."""
 
-    def _opened(self, name, *, overwrite):
-        stream = super()._opened(name, overwrite=overwrite)
-        assert other.create(name, "other")
-        return stream
+    def encode(self, *args):
+        assert other.create("lease.json", "other")
+        return super().encode(*args)
 
 
-taken = Late(session, "s3a://lake/race").create("lease.json", "late")
+taken = HadoopFolder(session, "s3a://lake/race").create("lease.json", Late("late"))
 assert (taken, other.read("lease.json")) == (False, "other"), (taken, other.read("lease.json"))
 other.replace("lease.json", "again")
 assert other.read("lease.json") == "again"
@@ -88,7 +88,7 @@ assert other.read("lease.json") == "again"
 
 
 class Job:
-    """The sink by spark-submit, once to the end of what Kafka has, from a folder in which nothing of its code lies."""
+    """The sink by spark-submit, once to the end of what Kafka has, from a folder in which nothing of its code is."""
 
     def __init__(self, kafka: Kafka, registry: RegistryServer, folder: Path, lake: str) -> None:
         self.prefix = f"c{uuid4().hex[:8]}"
@@ -124,7 +124,7 @@ class Job:
             spark=[*shared, *spark],
             sink=[],
             files=[self._config],
-            jars=[*submit.jars(os.environ), *jars],
+            jars=[*needed_jars(os.environ), *jars],
             program=self.program,
             code=self._code,
             properties={},
@@ -181,7 +181,7 @@ def test_tables_and_state_in_a_store_with_the_interface_of_s3(
     kafka: Kafka, registry: RegistryServer, own_folder: Path, bucket: str
 ) -> None:
     job = Job(kafka, registry, own_folder / "driver", "s3a://lake/bronze")
-    spark = ["--master", "local[2]", *words_of(bucket)]
+    spark = ["--master", "local[2]", *options_of(bucket)]
 
     job.run(*job.first(), jars=s3a_jars(), spark=spark)
     assert job.rows(fetched(bucket, own_folder / "first")) == [(n, "dump") for n in range(20)]
@@ -196,4 +196,4 @@ def test_of_two_that_take_the_lease_in_a_store_at_once_one_gets_it(
     job = Job(kafka, registry, own_folder / "driver", "s3a://lake/bronze")
     job.program.write_text(RACE)
 
-    job.run(jars=s3a_jars(), spark=["--master", "local[1]", *words_of(bucket)])
+    job.run(jars=s3a_jars(), spark=["--master", "local[1]", *options_of(bucket)])

@@ -120,7 +120,7 @@ def test_the_command_follows_topics_through_a_kill_and_stops_when_asked(kafka: K
         sink.start()
         expected = [(key, "log" if key < 50 else "dump") for key in range(1, 100)]
         wait(lambda: rows(own_folder, first) == expected and len(rows(own_folder, late)) == 10, "rows after the kill", sink)
-        wait(lambda: progress(own_folder)[-1]["kind"] == "idle", "word that nothing is behind", sink)
+        wait(lambda: progress(own_folder)[-1]["kind"] == "idle", "the report that nothing is behind", sink)
 
         pid = sink.pid
         os.kill(pid, signal.SIGTERM)
@@ -130,8 +130,8 @@ def test_the_command_follows_topics_through_a_kill_and_stops_when_asked(kafka: K
         assert not sink.running, "SIGTERM did not end the job"
 
     lines = progress(own_folder)
-    told = [line for line in lines if line["kind"] not in ("behind", "idle", "batch", "merge")]
-    assert [line["kind"] for line in told] == ["started", "started", "stopped"], told
+    reported = [line for line in lines if line["kind"] not in ("behind", "idle", "batch", "merge")]
+    assert [line["kind"] for line in reported] == ["started", "started", "stopped"], reported
     batches = [line["tables"]["shop.first"] for line in lines if line["kind"] == "batch" and "shop.first" in line["tables"]]
     assert batches[0]["records"] == 100
     # Written by the batch itself, or landed and merged later: the job decides by what it costs here.
@@ -139,7 +139,7 @@ def test_the_command_follows_topics_through_a_kill_and_stops_when_asked(kafka: K
     assert any((one["source_lag_s"] or 0) > 0 for one in written)
 
 
-def test_a_configuration_at_fault_is_told_before_spark_works() -> None:
+def test_a_configuration_at_fault_is_reported_before_spark_works() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "spark-sink" / "run.py"), "--set", "topics=a.b.c", "--set", "merge.threads=none"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""A task that is told to stop ends well within its limit while it waits for somebody who does not answer."""
+"""A task that is ordered to stop ends well within its limit while it waits for somebody who does not answer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def config(kafka: Kafka, mariadb: MariaDb) -> dict[str, str]:
     }
 
 
-def test_a_task_that_waits_for_the_brokers_of_its_history_ends_when_it_is_told_to_stop(kafka: Kafka, config: dict[str, str]) -> None:
+def test_a_task_that_waits_for_the_brokers_of_its_history_ends_when_it_is_ordered_to_stop(kafka: Kafka, config: dict[str, str]) -> None:
     with silent() as brokers, task_process() as task:
         task.start({**config, "schema.history.internal.kafka.bootstrap.servers": brokers.address}, bootstrap=kafka.bootstrap)
         brokers.wait_asked()
@@ -45,7 +45,7 @@ def test_a_task_that_waits_for_the_brokers_of_its_history_ends_when_it_is_told_t
         assert task.seconds_to_stop() < PROMPTLY_S
 
 
-def test_a_task_that_cannot_store_where_it_begins_ends_when_it_is_told_to_stop(config: dict[str, str]) -> None:
+def test_a_task_that_cannot_store_where_it_begins_ends_when_it_is_ordered_to_stop(config: dict[str, str]) -> None:
     with silent() as brokers, task_process() as task:
         task.start(config, bootstrap=brokers.address)
         task.wait_logged("schemas read")
@@ -53,7 +53,7 @@ def test_a_task_that_cannot_store_where_it_begins_ends_when_it_is_told_to_stop(c
         assert task.seconds_to_stop() < PROMPTLY_S
 
 
-def test_a_task_whose_registry_does_not_answer_ends_when_it_is_told_to_stop(kafka: Kafka, config: dict[str, str]) -> None:
+def test_a_task_whose_registry_does_not_answer_ends_when_it_is_ordered_to_stop(kafka: Kafka, config: dict[str, str]) -> None:
     """Its log thread waits for the registry longer than anybody may wait for the thread."""
     with silent() as registry, task_process() as task:
         avro = {
@@ -67,7 +67,7 @@ def test_a_task_whose_registry_does_not_answer_ends_when_it_is_told_to_stop(kafk
         assert task.seconds_to_stop() < PROMPTLY_S
 
 
-def test_a_task_that_waits_for_a_topic_to_be_made_ends_when_it_is_told_to_stop(kafka: Kafka, config: dict[str, str]) -> None:
+def test_a_task_that_waits_for_a_topic_to_be_made_ends_when_it_is_ordered_to_stop(kafka: Kafka, config: dict[str, str]) -> None:
     with silent() as brokers, task_process() as task:
         made = {"topic.creation.default.replication.factor": "1", "topic.creation.default.partitions": "1"}
         task.start({**config, **made, "admin.override.bootstrap.servers": brokers.address}, bootstrap=kafka.bootstrap)

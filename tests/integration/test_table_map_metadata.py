@@ -1,4 +1,4 @@
-"""What the log's metadata says of a table is what the server says of it, whichever types stand side by side; and the rows are the server's.
+"""What the log's metadata shows of a table is what the server shows of it, whichever types stand side by side; and the rows are the server's.
 
 Every ordered pair of column types, on both servers, with binlog_row_metadata FULL and MINIMAL.
 """
@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dblog.codecs import _fast
 from dblog.codecs.plan import RowContext
 from dblog.core.crosscheck import Agreed, cross_check
-from dblog.dialects.mysql import image
-from dblog.dialects.mysql.types import TypeModes
-from dblog.readers.binlog_dialect import DIALECTS
+from dblog.dialects.mysql.binlog import _fast, row_image
+from dblog.dialects.mysql.values.types import TypeModes
 from integration.test_types_differential import SENTINEL, Decoder, by_log, dumped, named_table, opened, plan_of, read_log
 from stack.database import Database
 from support.all_pairs import every_pair_in_a_row, in_tables, paired_types
+from support.dialects import dialect_of
 from support.follower import Follower
 from support.servers import connected, execute, new_database
 
@@ -34,12 +33,12 @@ def metadata(source: Database) -> Iterator[Any]:
     execute(source, f"SET GLOBAL binlog_row_metadata = '{before}'")
 
 
-def test_every_pair_of_column_types_is_told_by_the_log_as_by_the_server(source: Database, metadata: Any) -> None:
+def test_every_pair_of_column_types_is_reported_by_the_log_as_by_the_server(source: Database, metadata: Any) -> None:
     database = new_database(source, "pairs")
     tables = in_tables(every_pair_in_a_row(paired_types(source.flavor)), columns_max=COLUMNS_MAX)
     values = [x for x in METADATA if x != "NO_LOG" or source.flavor == "mariadb"]
     with opened(source) as session:
-        charsets = DIALECTS[source.flavor].charsets(session)
+        charsets = dialect_of(source.flavor).charsets(session)
         with connected(source, database=database) as connection, connection.cursor() as cursor:
             cursor.execute("SET sql_mode='', time_zone='+00:00'")
             for number, columns in enumerate(tables):
@@ -58,10 +57,10 @@ def test_every_pair_of_column_types_is_told_by_the_log_as_by_the_server(source: 
         plans = {table.id: plan_of(source, table, TypeModes()) for table in catalog.values()}
         raw = read_log(session, file, pos)
         packets = dumped(session, plans)
-    encoders = {table: _fast.FastPlan(plan, image) for table, plan in plans.items()}
+    encoders = {table: _fast.FastPlan(plan, row_image) for table, plan in plans.items()}
     maps: list[bytes] = []
 
-    def resolve(body: bytes, _place: Any) -> Any:
+    def resolve(body: bytes, _position: Any) -> Any:
         if named_table(body) in encoders:
             maps.append(body)
         return encoders.get(named_table(body))
@@ -69,15 +68,15 @@ def test_every_pair_of_column_types_is_told_by_the_log_as_by_the_server(source: 
     logged = by_log(_fast.LogDecoder(flavor=source.flavor, resolve=resolve), raw, file, pos)
 
     wrong = []
-    told = 0
+    reported = 0
     for body in maps:
-        table_id, seen, merge = DIALECTS[source.flavor].read_table_map(body, charsets)
+        table_id, seen, merge = dialect_of(source.flavor).read_table_map(body, charsets)
         verdict = cross_check(catalog[table_id], seen, merge)
-        told += seen.named
+        reported += seen.named
         if not isinstance(verdict, Agreed):
             wrong.append((table_id.name, "named" if seen.named else "unnamed", str(verdict)[-300:]))
     assert not wrong, "\n".join(map(str, wrong))
-    assert (len(maps) >= len(tables) * len(values), told >= len(tables)) == (True, True)
+    assert (len(maps) >= len(tables) * len(values), reported >= len(tables)) == (True, True)
     for table_id, plan in plans.items():
         decode = Decoder(plan).after
         chunk = encoders[table_id].encode_chunk(packets[table_id][0], in_dump(file, pos), frozenset())
@@ -111,8 +110,8 @@ ON_MARIADB = {
 }
 
 
-def test_a_task_sends_what_the_server_has_though_its_metadata_tells_it_in_its_own_way(source: Database) -> None:
-    database = new_database(source, "told")
+def test_a_task_sends_what_the_server_has_though_its_metadata_shows_it_in_its_own_way(source: Database) -> None:
+    database = new_database(source, "reported")
     cases = STATEMENTS | (ON_MARIADB if source.flavor == "mariadb" else {})
     for name, (columns, _, _) in cases.items():
         execute(source, f"CREATE TABLE {name} {columns} CHARACTER SET utf8mb4", database=database)

@@ -1,6 +1,6 @@
-"""What a real server's table maps say of columns of every type, in many orders: never anything but what its catalog says.
+"""What a real server's table maps show of columns of every type, in many orders: never anything but what its catalog shows.
 
-The optional metadata of a table map names columns by their places among those of a kind (numeric, character, ENUM and SET), and servers count those
+The optional metadata of a table map names columns by their order among those of a kind (numeric, character, ENUM and SET), and servers count those
 kinds differently. In a list and its reverse each type stands before and behind each other one; every character column has a character set of
 its own, so that a charset which is taken for another column's is noticed.
 """
@@ -13,12 +13,12 @@ from collections.abc import Iterator
 
 import pytest
 from dblog.core.crosscheck import Agreed, cross_check
-from dblog.dialects.mysql import events
-from dblog.dialects.mysql.events import EventType
+from dblog.dialects.mysql.binlog import events
+from dblog.dialects.mysql.binlog.events import EventType
 from dblog.model import TableId
-from dblog.readers.binlog_dialect import DIALECTS
 from integration.test_session import open_session
 from stack.database import Database
+from support.dialects import dialect_of
 from support.follower import Follower
 from support.log_packets import LogReader
 from support.servers import connected, execute, new_database
@@ -67,13 +67,13 @@ def test_the_log_contradicts_no_table_whatever_the_order_of_its_columns(source: 
     file, pos, _ = session.current_position()
     made = orders(types_of(source.flavor))
     for number, types in enumerate(made):
-        columns = ", ".join(f"c{place} {type_}" for place, type_ in enumerate(types))
+        columns = ", ".join(f"c{index} {type_}" for index, type_ in enumerate(types))
         execute(
             source, f"CREATE TABLE t{number} (k INT PRIMARY KEY, {columns})", f"INSERT INTO t{number} (k) VALUES (1)", database=database
         )
 
     tables = {table.id: table for table in session.read_catalog(lambda id_: id_.database == database)}
-    dialect = DIALECTS[source.flavor]
+    dialect = dialect_of(source.flavor)
     charsets = dialect.charsets(session)
     log = session.open_log(server_id=4711, file=file, pos=pos, gtids=None)
     last = TableId(database, f"t{len(made) - 1}")
@@ -96,7 +96,7 @@ def test_the_log_contradicts_no_table_whatever_the_order_of_its_columns(source: 
 
 
 def test_a_statement_over_an_outer_join_contradicts_nothing(source: Database) -> None:
-    """MariaDB says of every column of the inner side that it may be NULL, the key's too."""
+    """MariaDB shows of every column of the inner side that it may be NULL, the key's too."""
     database = new_database(source)
     execute(
         source,

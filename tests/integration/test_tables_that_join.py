@@ -43,7 +43,7 @@ def without_items(shop: Any, **config: str) -> Follower:
     return follower
 
 
-def test_a_table_that_joins_is_followed_though_rows_of_it_lie_before_the_place_where_it_joined(shop: Any) -> None:
+def test_a_table_that_joins_is_followed_though_rows_of_it_lie_before_the_position_where_it_joined(shop: Any) -> None:
     follower = without_items(shop)
     follower.sql("INSERT INTO items VALUES (1, 'before', 1)", "INSERT INTO items VALUES (2, 'before', 2)")
 
@@ -108,7 +108,7 @@ def test_a_column_that_comes_back_under_its_name_has_its_table_dumped_again(shop
     for statement in statements:
         follower.sql(statement)
         if restarts:
-            follower.sql("INSERT INTO customers (name) VALUES ('mark')")
+            follower.sql("INSERT INTO customers (name) VALUES ('watermark')")
             follower.until_equal("customers")
             follower.restart()
 
@@ -150,7 +150,7 @@ def test_a_table_that_joined_and_was_dumped_is_not_dumped_again_though_the_offse
         follower.config["table.exclude.list"] = r".*\.later" if left_out else "nothing"
         follower.restart()
         # Row 100 stays as it is: a row that changes within its chunk's window comes from the log alone.
-        follower.sql("INSERT INTO customers (name) VALUES ('mark')", "UPDATE later SET id = id + 1 WHERE id < 100")
+        follower.sql("INSERT INTO customers (name) VALUES ('watermark')", "UPDATE later SET id = id + 1 WHERE id < 100")
         follower.until_equal("customers")
     follower.until_dumped()
     follower.until(lambda: "r" in follower.ops("later"))
@@ -166,10 +166,10 @@ UNTELLABLE = (
     "SET sql_log_bin = 0",
     "ALTER TABLE items DROP COLUMN b",
 )
-"""A row of columns that neither the log's statements nor the server's catalog tell of: its table is parked."""
+"""A row of columns that neither the log's statements nor the server's catalog show: its table is parked."""
 
 
-def with_a_row_that_nobody_can_tell(shop: Any, **config: str) -> Follower:
+def with_a_row_of_unknown_columns(shop: Any, **config: str) -> Follower:
     """A follower that is down, with such a row ahead of it."""
     follower: Follower = shop(**config)
     follower.sql("INSERT INTO items VALUES (0, 'old', 0)")
@@ -192,7 +192,7 @@ NOT_DUMPED = [{"snapshot.mode": "no_data"}, {"snapshot.include.collection.list":
 def test_rows_that_are_passed_over_where_nothing_dumps_their_table_are_an_error_or_counted(
     shop: Any, selection: dict[str, str], goes_on: dict[str, str]
 ) -> None:
-    follower = with_a_row_that_nobody_can_tell(shop, **selection, **goes_on)
+    follower = with_a_row_of_unknown_columns(shop, **selection, **goes_on)
 
     if not goes_on:
         follower.restart()
@@ -212,14 +212,14 @@ def test_rows_that_are_passed_over_where_nothing_dumps_their_table_are_an_error_
 
 
 def test_a_table_that_was_parked_is_not_taken_up_where_nothing_dumps_it_any_more(shop: Any) -> None:
-    follower = with_a_row_that_nobody_can_tell(shop)
+    follower = with_a_row_of_unknown_columns(shop)
     follower.restart()
     follower.until_equal("customers")
     follower.task.stop()
 
     follower.config["snapshot.include.collection.list"] = r".*\.customers"
     for _ in range(2):
-        follower.task = follower._new_task()
+        follower.task = follower.new_task()
         with pytest.raises(DefiniteError, match=r"only a dump of .*items brings them"):
             follower.task.start(follower.offset)
         follower.task.stop()
@@ -231,7 +231,7 @@ def test_a_table_that_was_parked_is_not_taken_up_where_nothing_dumps_it_any_more
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_table_that_was_parked_is_dumped_at_a_restart_on_an_idle_log(shop: Any, killed: bool) -> None:
-    follower = with_a_row_that_nobody_can_tell(shop)
+    follower = with_a_row_of_unknown_columns(shop)
     follower.restart()
     follower.until_equal("customers")
     assert follower.task.metrics()["tables_parked"] == 1
@@ -241,7 +241,7 @@ def test_a_table_that_was_parked_is_dumped_at_a_restart_on_an_idle_log(shop: Any
 
     follower.task.stop()
     if killed:  # the history has what is to be dumped, the stored offset does not yet
-        follower.task = follower._new_task()
+        follower.task = follower.new_task()
         follower.task.start(follower.offset)
     follower.restart()
 

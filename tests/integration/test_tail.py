@@ -77,8 +77,8 @@ def test_what_is_not_there_is_a_sentence(kafka: Kafka, topic: str) -> None:
     producer.produce(topic, value=b"\x00\x00\x00\x00\x01\x02", partition=0)
     producer.flush()
 
-    status, _, said = tail(kafka, topic, "--registry", "http://user:secret@127.0.0.1:1")
+    status, _, output = tail(kafka, topic, "--registry", "http://user:secret@127.0.0.1:1")
 
     assert status == 1
-    assert "schema 1 cannot be had from the registry at http://127.0.0.1:1 (ConnectError)" in said
-    assert "secret" not in said
+    assert "schema 1 cannot be had from the registry at http://127.0.0.1:1 (ConnectError)" in output
+    assert "secret" not in output

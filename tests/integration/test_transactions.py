@@ -1,4 +1,4 @@
-"""provide.transaction.metadata on real servers: every END has counted what came, numbers have no holes, and lives that end inside a transaction change neither. # I1"""
+"""provide.transaction.metadata on real servers: every END has counted what came, numbers have no holes, and runs that end inside a transaction change neither. # I1"""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def inserts(statements: int, rows: int, *, start: int) -> list[str]:
     ]
 
 
-def placed(follower: Follower) -> list[tuple[str, str, Row]]:
+def ordered(follower: Follower) -> list[tuple[str, str, Row]]:
     """(table, op, transaction block) of every logged change, in the order in which they came."""
     return [(table, r["op"], r["transaction"]) for table, r in follower.values if r is not None and r["op"] != "r"]
 
 
 def check(follower: Follower) -> dict[str, Counter[str]]:
     """BEGIN and END of every transaction once and in turn, and each END right; gives the changes of each by table."""
-    borders, changes = follower.borders, placed(follower)
+    borders, changes = follower.borders, ordered(follower)
     begins, ends = borders[::2], borders[1::2]
     assert [b["status"] for b in begins] == ["BEGIN"] * len(begins)
     assert [b["status"] for b in ends] == ["END"] * len(ends)
@@ -69,8 +69,8 @@ def check(follower: Follower) -> dict[str, Counter[str]]:
         mine = [(table, block) for table, _, block in changes if block["id"] == end["id"]]
         counts = found[end["id"]] = Counter(table for table, _ in mine)
         assert end["event_count"] == len(mine)
-        told = {counted["data_collection"]: counted["event_count"] for counted in end["data_collections"]}
-        assert told == {f"{follower.database}.{table}": records for table, records in counts.items()}
+        reported = {counted["data_collection"]: counted["event_count"] for counted in end["data_collections"]}
+        assert reported == {f"{follower.database}.{table}": records for table, records in counts.items()}
         assert sorted(block["total_order"] for _, block in mine) == list(range(1, len(mine) + 1))
         for table, records in counts.items():
             assert [block["data_collection_order"] for of, block in mine if of == table] == list(range(1, records + 1))
@@ -105,19 +105,19 @@ def test_an_end_counts_the_changes_of_its_transaction_over_several_tables(follow
         cursor.execute("INSERT INTO orders VALUES (99, 'taken back')")
         connection.rollback()
     transact(follower, "INSERT INTO items (id, w) VALUES (3, 3)", "DELETE FROM orders WHERE id = 1")
-    follower.until(lambda: len(placed(follower)) == 13)
-    follower.until(lambda: follower.borders[-1]["id"] == placed(follower)[-1][2]["id"] and follower.borders[-1]["status"] == "END")
+    follower.until(lambda: len(ordered(follower)) == 13)
+    follower.until(lambda: follower.borders[-1]["id"] == ordered(follower)[-1][2]["id"] and follower.borders[-1]["status"] == "END")
 
     found = check(follower)
     assert [dict(counts) for counts in found.values() if counts] == [{"orders": 8, "items": 3}, {"items": 1, "orders": 1}]
-    assert Counter() in found.values(), "a transaction of no captured table is told too"
+    assert Counter() in found.values(), "a transaction of no captured table is reported too"
     assert {r["transaction"] for _, r in follower.values if r is not None and r["op"] == "r"} == {None}
     logged = next(r for _, r in follower.values if r is not None and r["op"] != "r")
     assert logged["transaction"]["id"] == logged["source"]["gtid"]
     assert {b["ts_ms"] for b in follower.borders if b["id"] == logged["source"]["gtid"]} == {logged["source"]["ts_ms"]}
 
 
-def test_lives_that_end_inside_a_transaction_go_on_counting(follow: Any) -> None:
+def test_runs_that_end_inside_a_transaction_go_on_counting(follow: Any) -> None:
     follower: Follower = follow(**{"snapshot.mode": "no_data", "max.batch.size": "7", "max.queue.size": "14"})
     follower.start()
     compressed = "SET SESSION binlog_transaction_compression = ON" if follower.source.flavor == "mysql" else None
@@ -127,16 +127,16 @@ def test_lives_that_end_inside_a_transaction_go_on_counting(follow: Any) -> None
 
     inside = 0
     for sent in (40, 160, 300, 500, 640, 800, 930):
-        follower.until(lambda sent=sent: len(placed(follower)) >= sent)
+        follower.until(lambda sent=sent: len(ordered(follower)) >= sent)
         assert follower.offset is not None
         inside += "transaction_id" in follower.offset
         follower.restart()
-    follower.until(lambda: len(placed(follower)) == 960)
+    follower.until(lambda: len(ordered(follower)) == 960)
     follower.sql("INSERT INTO items VALUES (-1, 'the end')")
-    follower.until(lambda: len(placed(follower)) == 961)
+    follower.until(lambda: len(ordered(follower)) == 961)
     follower.until(lambda: follower.borders[-1]["status"] == "END" and follower.borders[-1]["event_count"] == 1)
 
-    assert inside >= 5, "most lives must have ended inside"
+    assert inside >= 5, "most runs must have ended inside"
     assert [dict(counts) for counts in check(follower).values()] == [{"orders": 240, "items": 240}] * 2 + [{"items": 1}]
     assert follower.offset is not None
     assert "transaction_id" not in follower.offset
@@ -146,13 +146,11 @@ def test_a_lost_log_connection_inside_a_transaction_changes_no_number(follow: An
     follower: Follower = follow(**{"snapshot.mode": "no_data", "max.batch.size": "10", "max.queue.size": "20"})
     follower.start()
     transact(follower, *inserts(12, 400, start=0))
-    follower.until(lambda: len(placed(follower)) > 200)
+    follower.until(lambda: len(ordered(follower)) > 200)
 
-    stream = follower.task._stream
-    assert stream is not None
-    assert stream._connection is not None
-    stream._connection.close()
-    follower.until(lambda: len(placed(follower)) == 3200)
+    stream = follower.task.running.stream
+    stream.disconnect()
+    follower.until(lambda: len(ordered(follower)) == 3200)
     until_ended(follower, "items")
 
     assert stream.reconnects_total >= 1
@@ -171,7 +169,7 @@ def test_an_xa_transaction_has_the_numbers_that_debezium_gives_it(follow: Any) -
     follower.sql("INSERT INTO items VALUES (1, 'the end')")
     until_ended(follower, "items")
 
-    blocks = [(table, block and block["total_order"]) for table, _, block in placed(follower)]
+    blocks = [(table, block and block["total_order"]) for table, _, block in ordered(follower)]
     if follower.source.flavor == "mysql":  # no BEGIN in the log
         assert blocks == [("orders", None), ("orders", None), ("items", 1)]
         assert [b["event_count"] for b in follower.borders] == [None, 1]

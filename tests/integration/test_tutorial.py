@@ -1,4 +1,4 @@
-"""The connector of Debezium's MySQL tutorial, its configuration unchanged but for host, port and credentials, behaves as the tutorial says.
+"""The connector of Debezium's MySQL tutorial, its configuration unchanged but for host, port and credentials, behaves as the tutorial describes.
 
 The database is the tutorial's ``inventory``; the worker has JSON converters with schemas, as the tutorial's Connect image has.
 """
@@ -66,13 +66,13 @@ def worker(kafka, mysql, own_folder):
     execute(mysql, *INVENTORY)
     create_connector_user(mysql)
     worker = Worker(kafka, own_folder, name="tutorial", options={"key.converter": JSON_CONVERTER, "value.converter": JSON_CONVERTER})
-    with worker.process:
+    with worker:
         yield worker
 
 
 def assert_progress_is_reported(worker: Worker) -> None:
-    """Log, status and metrics say how many tables and rows the dump has read, and of which connector."""
-    lines = [json.loads(line) for line in worker.process.log.read_text().splitlines() if line.startswith("{")]
+    """Log, status and metrics show how many tables and rows the dump has read, and of which connector."""
+    lines = [json.loads(line) for line in worker.log.read_text().splitlines() if line.startswith("{")]
     tables = {line["table"]: line for line in lines if line["event"] == "table dumped"}
     (end,) = [line for line in lines if line["event"] == "dump done"]
     dump = httpx.get(f"{worker.url}/connectors/inventory-connector/status").json()["tasks"][0]["dump"]

@@ -1,6 +1,6 @@
 """Four ways to read one row agree: the log, a dump, the server's own text of a SELECT, and mysql-replication's decoding of the same log.
 
-Hundreds of random tables of all types on real servers, in random handling modes; each record is also encoded by the slow twin, and its bytes decoded
+Hundreds of random tables of all types on real servers, in random handling modes; each record is also encoded by the reference implementation, and its bytes decoded
 by fastavro. What mysql-replication reads otherwise is named in support/generated_tables.py (EXCEPTIONS); the other three agree there too.
 """
 
@@ -18,20 +18,22 @@ from typing import Any
 import fastavro
 import pymysql
 import pytest
-from dblog.codecs import _fast, avro, tableplan
-from dblog.codecs.logdecoder import SlowLogDecoder
-from dblog.codecs.logitems import LogRows
+from dblog.codecs import avro, tableplan, topic_naming
 from dblog.codecs.plan import RowContext, TablePlan
-from dblog.codecs.rowplan import SlowPlan
+from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.mariadb import session as mariadb_session
 from dblog.dialects.mariadb import types as mariadb_types
-from dblog.dialects.mysql import image, json_kinds, sql
-from dblog.dialects.mysql import session as mysql_session
-from dblog.dialects.mysql import types as mysql_types
-from dblog.dialects.mysql.charset_tables import FRAMES
-from dblog.dialects.mysql.connect import ConnectSettings
-from dblog.dialects.mysql.session import Session
-from dblog.dialects.mysql.types import TypeModes
+from dblog.dialects.mysql.binlog import _fast, row_image
+from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
+from dblog.dialects.mysql.binlog.items import LogRows
+from dblog.dialects.mysql.catalog import sql
+from dblog.dialects.mysql.values import types as mysql_types
+from dblog.dialects.mysql.values.charset_tables import FRAMES
+from dblog.dialects.mysql.values.types import TypeModes
+from dblog.dialects.mysql.wire import json_kinds
+from dblog.dialects.mysql.wire import session as mysql_session
+from dblog.dialects.mysql.wire.connect import ConnectSettings
+from dblog.dialects.mysql.wire.session import Session
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from pymysqlreplication import BinLogStreamReader
@@ -39,6 +41,7 @@ from pymysqlreplication.row_event import WriteRowsEvent
 from stack.database import Database
 from support.generated_tables import UNCHECKED, Made, MadeTable, generated
 from support.servers import connected, execute, new_database
+from support.sessions import open_dump
 
 SEED = 20261121
 TABLES = 300
@@ -61,7 +64,7 @@ def plan_of(server: Database, table: Table, modes: TypeModes) -> TablePlan:
         table,
         [types.column_plan(c, modes, table.id) for c in table.columns],
         settings=tableplan.PlanSettings(
-            connector=server.flavor, version="1", naming=tableplan.TopicNaming(prefix="p"), skipped_operations=frozenset()
+            connector=server.flavor, version="1", naming=topic_naming.TopicNaming(prefix="p"), skipped_operations=frozenset()
         ),
         key_columns=table.key,
         key_prefix=lambda _t, _s: b"\0\0\0\0\1",
@@ -70,7 +73,7 @@ def plan_of(server: Database, table: Table, modes: TypeModes) -> TablePlan:
 
 
 def read_log(session: Session, file: str, pos: int) -> bytes:
-    """The raw log from a place up to the sentinel's rows."""
+    """The raw log from a position up to the sentinel's rows."""
     out = bytearray()
     limit = time.monotonic() + READ_LIMIT_S
     with contextlib.closing(session.open_log(server_id=4711, file=file, pos=pos, gtids=None)) as connection:
@@ -108,12 +111,12 @@ def named_table(body: bytes) -> TableId:
 def dumped(session: Session, plans: dict[TableId, TablePlan]) -> dict[TableId, tuple[bytes, int]]:
     """Row packets of a SELECT of each table as the chunk reader makes it."""
     out = {}
-    marks = TableId(next(iter(plans)).database, "marks")
-    with contextlib.closing(session.open_dump(marks)) as dump:
+    watermarks = TableId(next(iter(plans)).database, "watermarks")
+    with contextlib.closing(open_dump(session, watermarks)) as dump:
         dump.begin_snapshot()
         for table, plan in plans.items():
             statement, parameters = sql.chunk_select(plan.table, None, None, 100_000)
-            chunk = dump.settle(dump.select(statement, parameters, key=plan.key), plan.table, None)
+            chunk = dump.complete(dump.select(statement, parameters, key=plan.key), plan.table, None)
             out[table] = chunk.rows, chunk.row_count
     return out
 
@@ -122,7 +125,7 @@ class Decoder:
     """Envelopes to values by fastavro, a schema parsed once."""
 
     def __init__(self, plan: TablePlan) -> None:
-        # Connect's dates and times stay numbers: Python's classes cannot say a TIME of 800 hours.
+        # Connect's dates and times stay numbers: Python's classes cannot hold a TIME of 800 hours.
         plain = re.sub(r'"logicalType": ?"(date|time-millis|timestamp-millis)",?', "", avro.avro_text(plan.value_schema)).replace(",}", "}")
         self._schema = fastavro.parse_schema(json.loads(plain))
         self._prefix = len(plan.value_prefix)
@@ -135,7 +138,7 @@ class Decoder:
 
 
 def oracle_rows(server: Database, database: str, tables: set[str], file: str, pos: int) -> dict[str, list[dict[str, Any]]]:
-    """What mysql-replication makes of the same stretch of log. Its reader never finds the log's end by itself: the sentinel's row tells.
+    """What mysql-replication makes of the same stretch of log. Its reader never finds the log's end by itself: the sentinel's row shows it.
 
     Blocking, for a MariaDB that has sent all resets a connection that does not block before it is read; and a reader that lost its connection
     tries again for ever, so the connections are counted.
@@ -179,7 +182,7 @@ def collations_of(server: Database) -> list[tuple[str, str]]:
 
 
 def expected(column: Made, text: str | None, modes: TypeModes) -> Any:
-    """What a record says where a SELECT says ``text``."""
+    """What a record has where a SELECT shows ``text``."""
     value = None if text is None else column.kind.record(text, modes)
     if value is None and not column.nullable:
         return column.kind.zero(modes)
@@ -216,11 +219,11 @@ def test_log_dump_select_and_mysql_replication_agree(source: Database) -> None:
         raw = read_log(session, file, pos)
         packets = dumped(session, plans)
     assert len(plans) == TABLES
-    fast = {table: _fast.FastPlan(plan, image) for table, plan in plans.items()}
-    slow = {table: SlowPlan(plan, image) for table, plan in plans.items()}
+    fast = {table: _fast.FastPlan(plan, row_image) for table, plan in plans.items()}
+    slow = {table: ReferencePlan(plan, row_image) for table, plan in plans.items()}
 
     logged = by_log(_fast.LogDecoder(flavor=source.flavor, resolve=lambda body, _p: fast.get(named_table(body))), raw, file, pos)
-    assert logged == by_log(SlowLogDecoder(flavor=source.flavor, resolve=lambda body, _p: slow.get(named_table(body))), raw, file, pos)
+    assert logged == by_log(ReferenceLogDecoder(flavor=source.flavor, resolve=lambda body, _p: slow.get(named_table(body))), raw, file, pos)
     selected = select(source, database, tables)
     oracle = oracle_rows(source, database, {table.name for table in tables if table.exception is None}, file, pos)
 
@@ -243,9 +246,9 @@ def test_log_dump_select_and_mysql_replication_agree(source: Database) -> None:
             for column, cell in zip(table.columns, row[1:], strict=True):
                 values += 1
                 text = as_text(cell)
-                told = in_log[number][1][column.name], in_dump[number][1][column.name]
-                if told[0] != told[1] or not alike(expected(column, text, table.modes), told[0]):
-                    wrong.append((column.kind.ddl, modes_of(table), text, expected(column, text, table.modes), *told))
+                reported = in_log[number][1][column.name], in_dump[number][1][column.name]
+                if reported[0] != reported[1] or not alike(expected(column, text, table.modes), reported[0]):
+                    wrong.append((column.kind.ddl, modes_of(table), text, expected(column, text, table.modes), *reported))
                 if table.name in oracle:
                     meant = None if text is None else column.kind.oracle(text)
                     got = oracle[table.name][number][column.name]
@@ -275,7 +278,7 @@ def modes_of(table: MadeTable) -> str:
 
 
 @pytest.mark.parametrize("mode", ["warn", "fail"])
-def test_an_empty_geometry_is_null_or_an_error_that_says_what_to_do(mariadb: Database, mode: str) -> None:
+def test_an_empty_geometry_is_null_or_an_error_that_states_what_to_do(mariadb: Database, mode: str) -> None:
     """What MariaDB gives the rows that are there in a NOT NULL column that is added; MySQL refuses the statement."""
     database = new_database(mariadb, "empty_geometries")
     with opened(mariadb) as session:
@@ -292,7 +295,7 @@ def test_an_empty_geometry_is_null_or_an_error_that_says_what_to_do(mariadb: Dat
         raw = read_log(session, file, pos)
         rows, _ = dumped(session, {table.id: plan})[table.id]
     context = RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental")
-    for encoder, decoder in ((_fast.FastPlan(plan, image), _fast.LogDecoder), (SlowPlan(plan, image), SlowLogDecoder)):
+    for encoder, decoder in ((_fast.FastPlan(plan, row_image), _fast.LogDecoder), (ReferencePlan(plan, row_image), ReferenceLogDecoder)):
         made = decoder(flavor="mariadb", resolve=lambda body, _p, e=encoder: e if named_table(body) == table.id else None)
         if mode == "fail":
             with pytest.raises(DefiniteError, match=r"column g: an empty geometry .*event\.converting\.failure\.handling\.mode=warn"):
@@ -362,16 +365,16 @@ def test_what_looks_alike_in_a_json_text_is_dumped_as_logged(mysql: Database, mo
         plan = plan_of(mysql, table, TypeModes())
         raw = read_log(session, file, pos)
         statement, parameters = sql.chunk_select(table, None, None, 10_000) if table.key else sql.full_scan(table, 10_000)
-        settled = []
+        with_final_text = []
         for doubtful in (_fast.json_doubts, json_kinds.doubtful_rows):
-            with contextlib.closing(session.open_dump(TableId(database, "marks"))) as dump:
-                dump._doubtful = doubtful
+            with contextlib.closing(open_dump(session, TableId(database, "watermarks"))) as dump:
+                dump.doubtful = doubtful
                 dump.begin_snapshot()
                 chunk = dump.select(statement, parameters, key=plan.key)
                 questions: list[str] = []
                 monkeypatch.setattr(dump, "select", noting(dump.select, questions))
-                settled.append(dump.settle(chunk, table, None))
-    fast, slow = _fast.FastPlan(plan, image), SlowPlan(plan, image)
+                with_final_text.append(dump.complete(chunk, table, None))
+    fast, slow = _fast.FastPlan(plan, row_image), ReferencePlan(plan, row_image)
 
     logged = by_log(
         _fast.LogDecoder(flavor="mysql", resolve=lambda body, _p: fast if named_table(body) == table.id else None), raw, file, pos
@@ -380,7 +383,7 @@ def test_what_looks_alike_in_a_json_text_is_dumped_as_logged(mysql: Database, mo
     decoder = Decoder(plan)
     in_log = {record["id"]: record for record in (decoder.after(value) for _, value in logged if value)}
     context = RowContext(file=file, pos=pos, server_id=0, source_ts_us=0, now_us=0, sequence_high=0, sequence_low=0, snapshot="incremental")
-    for chunk in settled:
+    for chunk in with_final_text:
         assert chunk.row_count == len(documents)
         records = fast.encode_chunk(chunk.rows, context, frozenset())
         assert records == slow.encode_chunk(chunk.rows, context, frozenset())
@@ -415,7 +418,7 @@ def test_every_character_of_every_character_set_is_decoded_as_the_server_does(so
         table = session.read_catalog(lambda t: t == TableId(database, "c"))[0]
         plan = plan_of(source, table, TypeModes())
         raw = read_log(session, file, pos)
-    fast = _fast.FastPlan(plan, image)
+    fast = _fast.FastPlan(plan, row_image)
 
     logged = by_log(
         _fast.LogDecoder(flavor=source.flavor, resolve=lambda body, _p: fast if named_table(body) == table.id else None), raw, file, pos

@@ -27,6 +27,6 @@ def test_of_two_starts_at_once_one_is_refused_and_the_others_files_stay(tmp_path
     assert (tmp_path / "servers.json").read_text() == "the other's"
 
 
-def test_a_stop_that_meets_a_start_without_a_process_says_what_to_do(tmp_path, other):
+def test_a_stop_that_meets_a_start_without_a_process_names_the_way_out(tmp_path, other):
     with pytest.raises(StackError, match=r"try again in a moment: make servers-stop"):
         BackgroundServers(tmp_path).stop()

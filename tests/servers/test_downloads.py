@@ -1,4 +1,4 @@
-"""Downloads are made once and whole, and a machine that cannot have a server is told what to install."""
+"""Downloads are made once and whole, and a machine that cannot have a server gets the names of what to install."""
 
 from pathlib import Path
 
@@ -51,12 +51,14 @@ def test_an_entry_whose_download_failed_is_tried_again_from_nothing():
 
 
 @pytest.mark.parametrize(("kind", "name"), [(MariaDb, "mariadbd"), (MySql, "mysqld")])
-def test_a_machine_without_debian_packages_is_told_what_to_install(kind: type[Database], name: str, bare_machine: None, tmp_path: Path):
+def test_a_machine_without_debian_packages_gets_the_names_of_what_to_install(
+    kind: type[Database], name: str, bare_machine: None, tmp_path: Path
+):
     with pytest.raises(Unavailable, match=rf"Install (MariaDB|MySQL) server .* so that {name} is on the PATH"):
         kind(tmp_path / "server").start()
 
 
-def test_a_machine_without_maven_is_told_what_to_install(bare_machine: None):
+def test_a_machine_without_maven_gets_the_name_of_what_to_install(bare_machine: None):
     with pytest.raises(Unavailable, match=r"mvn is not on this machine. Install it: Maven"):
         program("mvn", install="Maven")
 

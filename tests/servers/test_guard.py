@@ -1,4 +1,4 @@
-"""A guarded program ends when it is told to, and with its parent, however the parent ends; so does what the program started."""
+"""A guarded program ends when it is asked to, and with its parent, however the parent ends; so does what the program started."""
 
 import os
 import signal

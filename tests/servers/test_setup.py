@@ -1,4 +1,4 @@
-"""Setup does each step once per content of what it is made from, and says what to install where it may not do it itself."""
+"""Setup does each step once per content of what it is made from, and names what to install where it may not do it itself."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ from stack.process import wait_until
 
 @pytest.fixture(autouse=True)
 def stamps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "_STAMPS", tmp_path)
+    monkeypatch.setattr(environment, "STAMPS", tmp_path)
 
 
 def test_a_step_is_done_again_only_when_its_sources_change(tmp_path: Path):
     source, done = tmp_path / "a.pyx", []
     for text in ("one", "one", "two", "two"):
         source.write_text(text)
-        environment._step("a step", [source], make=lambda: done.append(source.read_text()))
+        environment.step("a step", [source], make=lambda: done.append(source.read_text()))
 
     assert done == ["one", "two"]
 
@@ -24,7 +24,7 @@ def test_a_step_is_done_again_only_when_its_sources_change(tmp_path: Path):
 def test_a_step_is_done_again_when_its_result_is_gone():
     done = []
     for there in (True, True, False):
-        environment._step("a step", [], make=lambda: done.append("made"), there=lambda there=there: there)
+        environment.step("a step", [], make=lambda: done.append("made"), there=lambda there=there: there)
 
     assert len(done) == 2
 
@@ -34,9 +34,9 @@ def test_a_step_that_failed_is_done_again():
         raise StackError
 
     with pytest.raises(StackError):
-        environment._step("a step", [], make=broken)
+        environment.step("a step", [], make=broken)
 
-    assert environment._step("a step", [], make=lambda: None)
+    assert environment.step("a step", [], make=lambda: None)
 
 
 def test_without_a_compiler_and_without_root_the_packages_to_install_are_named(monkeypatch: pytest.MonkeyPatch):
@@ -44,10 +44,10 @@ def test_without_a_compiler_and_without_root_the_packages_to_install_are_named(m
     monkeypatch.setattr(environment.os, "geteuid", lambda: 1000)
 
     with pytest.raises(Unavailable, match="there is no C compiler. Install gcc and libc6-dev"):
-        environment._need_compiler()
+        environment.need_compiler()
 
 
-def test_a_step_that_takes_time_says_so_while_it_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_a_step_that_takes_time_reports_while_it_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setattr(environment, "SILENT_S", 0.01)
     monkeypatch.setattr(environment, "REPORT_INTERVAL_S", 0.01)
     seen: list[str] = []
@@ -57,7 +57,7 @@ def test_a_step_that_takes_time_says_so_while_it_runs(monkeypatch: pytest.Monkey
             lambda: bool(seen.append(capsys.readouterr().out) or "so far" in "".join(seen)), timeout_s=20, what="a report", pause_s=0.01
         )
 
-    environment._step("Python packages", [], make=make)
+    environment.step("Python packages", [], make=make)
 
     assert "".join(seen).startswith("setup: Python packages ...\n")
     assert "setup: Python packages done (" in capsys.readouterr().out

@@ -18,8 +18,8 @@ import pytest
 from dblog.clock import SystemClock
 from dblog.core.dumps import Dump, dump_of
 from dblog.core.governor import ChunkLimits
-from dblog.core.watermark import MarkPosition, Windows
-from dblog.dialects.mysql import sql as mysql_sql
+from dblog.core.watermark import WatermarkPosition, Windows
+from dblog.dialects.mysql.catalog import sql as mysql_sql
 from dblog.errors import TransientError
 from dblog.model import Batch, Column, Segment, Table, TableId
 from dblog.readers import interleaved
@@ -50,14 +50,14 @@ class FakeEncoder:
     def key_of(self, id_: int) -> bytes | None:
         return b"%d" % id_ if self.plan.key else None
 
-    def encode_chunk(self, rows: bytes, context: Any, struck: Any) -> tuple[list[bytes | None], list[bytes | None], int, int]:
+    def encode_chunk(self, rows: bytes, context: Any, dropped_keys: Any) -> tuple[list[bytes | None], list[bytes | None], int, int]:
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
         dropped = 0
         for at in range(0, len(rows), 22):  # packet header 4, zero byte, null bitmap, two numbers
             id_, version = (int.from_bytes(rows[at + o : at + o + 8], "little") for o in (6, 14))
             key = self.key_of(id_)
-            if key in struck:
+            if key in dropped_keys:
                 dropped += 1
                 continue
             keys.append(key)
@@ -102,14 +102,14 @@ class World:
         self.batches: list[Batch] = []
         self.errors: list[BaseException] = []
         self.readers: list[ChunkReader] = []
-        self.between_marks: Callable[[], None] = lambda: None
+        self.between_watermarks: Callable[[], None] = lambda: None
 
     def _marker(self, marker: Any) -> Segment | None:
         self.markers.append(marker)
         return None
 
     def _before_select(self) -> None:
-        self.between_marks()
+        self.between_watermarks()
         if self.chance.random() < self.fail_share:
             raise TransientError("the connection was killed")
 
@@ -123,7 +123,7 @@ class World:
                 interleaver=self.interleaver,
                 next_table=lambda: todo.pop(0) if todo else None,
                 table_of=self.tables.get,
-                mark_name=f"m{number}",
+                watermark_name=f"m{number}",
                 limits=self.limits,
             )
             self.readers.append(reader)
@@ -145,8 +145,8 @@ class World:
         what, value = self.log[at]
         self.interleaver.moved(at)
         if isinstance(what, str):
-            mark = MarkPosition(file="f", pos=at, sequence_high=1, sequence_low=at)
-            self.interleaver.mark(value, mark)
+            watermark = WatermarkPosition(file="f", pos=at, sequence_high=1, sequence_low=at)
+            self.interleaver.watermark(value, watermark)
             return
         key = self.encoders[what].key_of(value[0])
         body = b"d %d %d" % (value[0], at) if len(value) == 1 else b"c %d %d %d" % (*value, at)
@@ -207,7 +207,7 @@ def play(seed: int, world: World, *, writes: int = 120) -> None:
             else:
                 world.database.insert(name, (id_, version))
 
-    world.between_marks = lambda: write() if left > 0 else None
+    world.between_watermarks = lambda: write() if left > 0 else None
     world.start()
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s and not world.errors:
@@ -291,7 +291,7 @@ def test_a_table_without_a_key_that_never_rests_fails_its_own_dump_and_no_other(
     world = World(keyed=False)
     world.database.insert(ORDERS, (1, 1))
     world.database.insert(ITEMS, (1, 1))
-    world.between_marks = lambda: world.database.insert(ORDERS, (len(world.log), 1))
+    world.between_watermarks = lambda: world.database.insert(ORDERS, (len(world.log), 1))
 
     play_to_the_end(world)
 
@@ -306,16 +306,16 @@ def test_each_dump_thread_reads_ahead_by_two_windows_of_its_own_table() -> None:
         world.database.insert(ORDERS, (id_, 1))
         world.database.insert(ITEMS, (id_, 1))
 
-    def high_marks() -> int:
+    def high_watermarks() -> int:
         return sum(isinstance(what, str) and token.endswith("/high") for what, token in world.log)
 
     world.start(threads=2)
     deadline_s = time.monotonic() + TIMEOUT_S
-    while high_marks() < 4 and time.monotonic() < deadline_s:
+    while high_watermarks() < 4 and time.monotonic() < deadline_s:
         threading.Event().wait(0.01)
     world.stop()
 
-    assert high_marks() == 4
+    assert high_watermarks() == 4
 
 
 def fault_of(world: World, table: TableId) -> str:
@@ -392,7 +392,7 @@ def test_a_chunk_that_ends_before_the_greatest_key_which_was_deleted_meanwhile_i
             deleted.append(9)
             world.database.delete(ORDERS, (9,))
 
-    world.between_marks = delete_the_greatest
+    world.between_watermarks = delete_the_greatest
 
     play_to_the_end(world)
 
@@ -411,7 +411,7 @@ def test_a_row_that_is_logged_but_not_visible_yet_is_dumped_though_its_key_is_th
     assert world.fold() == world.source()
 
 
-def test_columns_that_changed_between_select_and_high_mark_are_read_again() -> None:
+def test_columns_that_changed_between_select_and_high_watermark_are_read_again() -> None:
     world = World()
     for id_ in range(3):
         world.database.insert(ORDERS, (id_, 1))
@@ -454,7 +454,7 @@ def test_a_reader_that_begins_when_its_task_has_been_stopped_ends_at_once() -> N
         interleaver=world.interleaver,
         next_table=lambda: ORDERS,
         table_of=world.tables.get,
-        mark_name="m",
+        watermark_name="m",
         limits=world.limits,
     )
     thread = threading.Thread(target=reader.run, daemon=True)
@@ -478,7 +478,7 @@ class SharedKeyEncoder(FakeEncoder):
         return b"all"
 
 
-def test_a_table_whose_message_key_tells_no_rows_apart_is_dumped_while_it_rests() -> None:
+def test_a_table_whose_message_key_does_not_distinguish_rows_is_dumped_while_it_rests() -> None:
     world = World()
     world.encoders[ORDERS] = SharedKeyEncoder(world.tables[ORDERS])
     for id_ in range(10):
@@ -490,7 +490,7 @@ def test_a_table_whose_message_key_tells_no_rows_apart_is_dumped_while_it_rests(
     assert world.fold() == world.source()
 
 
-def test_a_table_whose_message_key_tells_no_rows_apart_and_that_never_rests_fails_its_own_dump_and_no_other(
+def test_a_table_whose_message_key_does_not_distinguish_rows_and_that_never_rests_fails_its_own_dump_and_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(interleaved, "MIXED_UP_TRIES_MAX", 10)
@@ -498,7 +498,7 @@ def test_a_table_whose_message_key_tells_no_rows_apart_and_that_never_rests_fail
     world.encoders[ORDERS] = SharedKeyEncoder(world.tables[ORDERS])
     world.database.insert(ORDERS, (1, 1))
     world.database.insert(ITEMS, (1, 1))
-    world.between_marks = lambda: world.database.insert(ORDERS, (len(world.log), 1))
+    world.between_watermarks = lambda: world.database.insert(ORDERS, (len(world.log), 1))
 
     play_to_the_end(world)
 
@@ -508,7 +508,7 @@ def test_a_table_whose_message_key_tells_no_rows_apart_and_that_never_rests_fail
 
 
 class EnumKeys(FakeSql):
-    """The ids of ORDERS are members of an ENUM, of which the table's comment tells the number."""
+    """The ids of ORDERS are members of an ENUM, of which the table's comment has the number."""
 
     def chunk_select(self, table: Table, after: Any, upto: Any, rows_max: int) -> tuple[str, tuple[Any, ...]]:
         self._check(table, after, upto)
@@ -541,12 +541,12 @@ def test_a_key_that_only_a_later_definition_of_the_table_holds_is_read_again_onc
         world.database.insert(ORDERS, (id_, 1))
     altered: list[str] = []
 
-    def alter_at_the_first_high_mark(value: Any) -> None:
+    def alter_at_the_first_high_watermark(value: Any) -> None:
         if isinstance(value, str) and value.endswith("/high") and not altered:
             altered.append(value)
             alter(world, members=10)
 
-    play_to_the_end(world, before_step=alter_at_the_first_high_mark)
+    play_to_the_end(world, before_step=alter_at_the_first_high_watermark)
 
     assert altered
     assert fault_of(world, ORDERS) == ""
@@ -579,7 +579,7 @@ def test_a_frontier_that_the_table_s_definition_does_not_hold_any_more_begins_th
     assert world.fold() == world.source()
 
 
-def test_only_a_dump_that_a_held_table_is_left_in_is_said_to_wait() -> None:
+def test_only_a_dump_that_a_held_table_is_left_in_is_reported_to_wait() -> None:
     world = World()
     with capture_logs() as lines:
         world.interleaver.hold(frozenset({ORDERS}), "it is prepared")

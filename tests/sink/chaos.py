@@ -1,7 +1,10 @@
-"""The sink among strangers: kinds of topics, others who write to its tables, a second sink, kills between all commits, by seed, against the model.
+"""The sink among strangers: kinds of topics, others who write to its tables, a second sink, kills between all commits,
+by seed, against the model.
 
-``make chaos-sink RUNS=60 SEED=1``, or a few seeds in CI (test_chaos_sink.py). A seed draws a kind of topic, a mode, settings, and what happens at which step
-between two commits: the process ends there, somebody else does something to the table, or the process sleeps while another sink takes over, and wakes. Many seeds share one JVM; real kills of it are in kills.py.
+``make chaos-sink RUNS=60 SEED=1``, or a few seeds in CI (test_chaos_sink.py). A seed draws a kind of topic, a mode,
+settings, and what happens at which step between two commits: the process ends there, somebody else does something to
+the table, or the process sleeps while another sink takes over, and wakes. Many seeds share one JVM; real kills of it
+are in kills.py.
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dblog_sink.delta.fence import Fence
 from dblog_sink.errors import DefiniteError
-from dblog_sink.fence import Fence
 from pyspark.sql import SparkSession
 from sink.feed import append_rows, difference, history_rows, mirror_rows
 from sink.harness import Record, Sink, local_session
@@ -68,7 +71,7 @@ def plan_of(seed: int) -> Plan:
         "trigger.interval.s": dice.choice(["0", "1000"]),
         "merge.rows.min": dice.choice(["1000", "1000000"]),
         "rewrite.rows.max": dice.choice(["0", "200", "50000"]),
-        "marks.interval.s": dice.choice(["0", "1000"]),
+        "control.interval.s": dice.choice(["0", "1000"]),
         "compact.commits": dice.choice(["2", "50"]),
     }
     steps = range(1, BATCHES * _STEPS_A_BATCH)
@@ -77,10 +80,10 @@ def plan_of(seed: int) -> Plan:
     if dice.random() < 0.3:
         at[dice.choice(steps)] = "takeover"
     at |= {dice.choice(steps): dice.choice(strangers) for _ in range(dice.randint(0, 2))}
-    pauses = [*strangers, "restart", "lose marks", "lose checkpoint", "restore"]
+    pauses = [*strangers, "restart", "lose control table", "lose checkpoint", "restore"]
     between = {dice.randrange(1, BATCHES): dice.choice(pauses) for _ in range(dice.randint(0, 2))}
-    if mode == "append":  # without its marks a list of changes knows no record again
-        between = {batch: what for batch, what in between.items() if what != "lose marks"}
+    if mode == "append":  # without its high-water marks a list of changes recognises no record that comes again
+        between = {batch: what for batch, what in between.items() if what != "lose control table"}
     return Plan(seed=seed, kind=kind, mode=mode, settings=settings, at=at, between=between)
 
 
@@ -122,7 +125,7 @@ class Run:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self) -> None:
-        """Raises AssertionError where the table is not what the model says."""
+        """Raises AssertionError where the table is not what the model expects."""
         try:
             self._run()
         finally:
@@ -148,7 +151,7 @@ class Run:
                 if (what := between.pop(number, None)) is not None:
                     self._between(sink, course, what)
                     if what == "lose checkpoint":
-                        sink.generation, number = f"behind batch {number}", 0
+                        sink.query_id, number = f"behind batch {number}", 0
                 self._write(sink, number, batches[number], drained=dice.random() < 0.6)
                 number += 1
                 if number == len(batches) and self._robbed and number == BATCHES:
@@ -167,7 +170,7 @@ class Run:
         def attempt() -> None:
             sink.writer(sink.frame(batch), number)
             if drained:
-                sink.merger.drain()
+                sink.drain()
 
         self._surely(sink, attempt, f"batch {number} was not written")
 
@@ -175,7 +178,7 @@ class Run:
         def attempt() -> None:
             self._ended(sink)
             sink.writer  # noqa: B018
-            sink.merger.drain()
+            sink.drain()
 
         self._surely(sink, attempt, "what had landed was not merged")
 
@@ -187,8 +190,8 @@ class Run:
             except Kill:
                 sink.killed()
             except Exception as e:
-                if (told := _UNDO.search(str(e))) is not None:
-                    self.session.newSession().sql(told[1]).collect()
+                if (undo := _UNDO.search(str(e))) is not None:
+                    self.session.newSession().sql(undo[1]).collect()
                     self._ended(sink)
                     continue
                 if self._heir is None or "another sink has taken" not in str(e):
@@ -202,7 +205,7 @@ class Run:
 
     def _new_fence(self, *, alone: bool) -> Fence:
         clock = itertools.count(step=10.0)  # each look at the control table is a real one
-        fence = Fence(self.session, str(self.folder / "lake" / "_dblog" / "marks"), unheld=lambda: None, now_s=lambda: next(clock))
+        fence = Fence(self.session, str(self.folder / "lake" / "_dblog" / "control"), unheld=lambda: None, now_s=lambda: next(clock))
         fence.take(alone=alone)
         return fence
 
@@ -217,7 +220,7 @@ class Run:
         self.done.append("taken over")
 
     def _succeeded(self, sink: Sink) -> None:
-        """The sink that has slept is gone, without having committed anything, and the other one goes on."""
+        """The sink that has slept ends, without having committed anything, and the other one goes on."""
         if self._heir is None:
             return
         assert self._fence is not None
@@ -254,8 +257,8 @@ class Run:
         self._ended(sink)
         assert self._fence is not None
         self._fence.remove()
-        if what == "lose marks":
-            sink.lose("marks")
+        if what == "lose control table":
+            sink.lose("control")
         if what == "restore":
             self._restored(sink.path(course.topic.table))
         self._fence = self._new_fence(alone=True)
@@ -263,7 +266,7 @@ class Run:
         self.done.append(what)
 
     def _restored(self, path: str) -> None:
-        """Somebody brings an earlier version of the table back. The sink says how to undo that, where it takes rows away."""
+        """Somebody brings an earlier version of the table back. The sink's error shows how to undo that, where it takes rows away."""
         if (Path(path) / "_delta_log").exists():
             session = self.session.newSession()
             newest = session.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()[0]["version"]
@@ -278,7 +281,7 @@ class Run:
         for statement in STRANGERS[what].sql:
             try:
                 session.sql(statement.format(path=path)).collect()
-            except Exception as e:  # noqa: BLE001  the sink's commit came first, or the column is there: a stranger's trouble is not ours
+            except Exception as e:  # noqa: BLE001  the sink's commit came first, or the column is there: what a stranger fails at does not matter here
                 self.done.append(f"{what} refused ({type(e).__name__})")
                 return
         self.done.append(what)
@@ -307,7 +310,7 @@ def versions(lake: Path) -> dict[str, int]:
 
 
 def run(session: SparkSession, seed: int, folder: Path) -> list[str]:
-    """One seed; what happened in it. AssertionError: the table is not what the model says."""
+    """One seed; what happened in it. AssertionError: the table is not what the model expects."""
     made = Run(session, plan_of(seed), folder)
     made()
     return made.done

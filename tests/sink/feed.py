@@ -1,4 +1,4 @@
-"""Events of random histories as Kafka records, and a table's content as the model says it: what test and kill campaign share."""
+"""Events of random histories as Kafka records, and a table's content beside what the model expects: what tests and kill campaign share."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ def batches_of(
     feed: Feed, events: list[Event], dice: random.Random, *, truncated: bool, count: int, sequenced: bool | None = None
 ) -> list[list[Record]]:
     """Consecutive batches of records; the truncate is somewhere among them, a second time too."""
-    cut = [
+    batches = [
         [feed.record(event, sequenced=dice.random() < 0.5 if sequenced is None else sequenced) for event in batch]
         for batch in divided(events, count, dice)
     ]
     if truncated:
-        for partition, batch in ((0, cut[1]), (1, cut[-1])):
+        for partition, batch in ((0, batches[1]), (1, batches[-1])):
             batch.append(feed.truncate(partition))
-    return cut
+    return batches
 
 
-def placed(batches: list[list[Record]]) -> list[list[Record]]:
+def with_offsets(batches: list[list[Record]]) -> list[list[Record]]:
     """The records with their offsets: in each partition they rise from batch to batch."""
     offsets: Counter[int] = Counter()
     for batch in batches:
@@ -115,14 +115,14 @@ def history_rows(sink: Sink, table: TableSchema) -> set[Version]:
         )
         for row in found
     ]
-    assert len(set(rows)) == len(rows), "a version stands there twice"
+    assert len(set(rows)) == len(rows), "a version is in the table twice"
     assert all(row["_dblog_current"] == (row["_dblog_to_seq2"] is None) for row in found)
     return set(rows)
 
 
 def mirror_rows(sink: Sink, table: TableSchema) -> dict[tuple[int, int], tuple[str, str | None]]:
     rows = [(one["universe"], one["id"], one["v"], one.get("extra")) for one in sink.rows(table)]
-    assert len({row[:2] for row in rows}) == len(rows), "a key stands there twice"
+    assert len({row[:2] for row in rows}) == len(rows), "a key is in the table twice"
     return {row[:2]: row[2:] for row in rows}
 
 
@@ -146,13 +146,13 @@ class Trial:
         self.mode, self.seed, self.feed = mode, seed, feed
         truncated = (mode != "append" and dice.random() < 0.5) if truncated is None else truncated
         made = universes(dice, truncated=truncated, count=count)
-        if mode == "history":  # a mirror comes out right without windows too; of a history they are a part
+        if mode == "history":  # a mirror is right without windows too; a history needs them
             made = [windowed(one, truncated=truncated) for one in made]
         events = resent(made, dice) if mode == "append" else shuffled(made, dice)
         self.batches = batches_of(feed, events, dice, truncated=truncated, count=batches, sequenced=True if mode == "append" else None)
         if unreadable:
             self.batches[1].append(feed.unreadable())
-        placed(self.batches)
+        with_offsets(self.batches)
         expected: dict[str, Callable[[], Any]] = {
             "mirror": lambda: mirrored(made),
             "history": lambda: versions(made, truncated=truncated),
@@ -168,7 +168,7 @@ class Trial:
         return {"table.all.match": ".*", "table.all.mode": self.mode}
 
     def check(self, sink: Sink) -> None:
-        """The table holds what the model says."""
+        """The table holds what the model expects."""
         read: dict[str, Callable[[Sink, TableSchema], Any]] = {"mirror": mirror_rows, "history": history_rows, "append": append_rows}
         found = read[self.mode](sink, self.feed.new)
         if found != self.expected:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,15 +13,17 @@ from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
-from dblog_sink import config
-from dblog_sink.batch import BatchWriter
-from dblog_sink.cli import built
-from dblog_sink.cutter import Kafka, Offsets
-from dblog_sink.merger import Merger
-from dblog_sink.progress import Progress
-from dblog_sink.session import spark_session
-from dblog_sink.steps import nothing
-from dblog_sink.view import fresh
+from dblog_sink.batches.micro_batch import BatchWriter
+from dblog_sink.batches.table_book import TableBook
+from dblog_sink.config import job_options
+from dblog_sink.delta.session import spark_session
+from dblog_sink.job.build import Pipeline, built
+from dblog_sink.observe.progress import Progress
+from dblog_sink.query.freshest import fresh
+from dblog_sink.snapshots.waivers import Offsets, TopicOffsets
+from dblog_sink.state.control_table import ControlTable
+from dblog_sink.state.crash_points import nothing
+from dblog_sink.tables.apply import Applier
 from pyspark.sql import DataFrame, Row, SparkSession
 from stack import BRIEF_JVM, spark_jars
 from support.envelopes import TableSchema
@@ -117,27 +120,29 @@ def local_session(folder: Path) -> SparkSession:
 
 @dataclass
 class Sink:
-    """One sink over one folder. ``restarted()`` is the same sink after its process died; ``generation`` stands for the checkpoint's id."""
+    """One sink over one folder. ``restarted()`` is the same sink after its process died; ``query_id`` stands for the checkpoint."""
 
     spark: SparkSession
     registry: RegistryServer
     folder: Path
     settings: dict[str, str] = field(default_factory=dict)
-    generation: str = "g1"
+    query_id: str = "q1"
     batch_id: int = 0
     topic_id: str = "t1"
     compacted: set[str] = field(default_factory=set)
-    """Topics whose later records take the place of earlier ones."""
+    """Compacted topics: of each key the last record stays."""
     merge_only: bool = False
     """This Delta lacks what the sink's own upsert calls."""
     reached: Callable[[str], None] = nothing
-    kafka: Kafka = lambda _: ({}, {}, {})
-    """What the brokers say of topics."""
+    kafka: TopicOffsets = lambda _: ({}, {}, {})
+    """What the brokers answer about topics: the first offsets, the end offsets, and how far the query has read."""
     history: dict[str, Sequence[Record]] = field(default_factory=dict)
     """What Kafka has of topics that are not read yet."""
-    merger: Merger = field(init=False)
-    _offsets: dict[tuple[str, int], int] = field(default_factory=dict)
-    _writer: BatchWriter | None = None
+    next_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By topic and partition, the offset of the next record; empty where all topics were deleted and created again."""
+    now_s: Callable[[], float] = time.time
+    """The clock by which snapshots age."""
+    _pipeline: Pipeline | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -155,48 +160,82 @@ class Sink:
             "registry.unknown.wait.s": "0",
             "target.path": str(self.folder / "lake"),
             "merge.threads": "2",
-            # Everything is applied at once unless a test says otherwise, however slow the machine is.
+            # Everything is applied at once unless a test sets it otherwise, however slow the machine is.
             "trigger.interval.s": "1000",
-            # Marks are written when the process ends: a commit less for each batch.
-            "marks.interval.s": "1000",
+            # Notes are written when the process ends: a commit less for each batch.
+            "control.interval.s": "1000",
         } | self.settings
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The parts of the job, built at their first use after a start."""
+        if self._pipeline is None:
+            self._pipeline = built(
+                self.spark,
+                job_options.parse(self.given),
+                Progress(self.folder / "progress.jsonl"),
+                query_id_of=lambda _: self.query_id,
+                topic_ids=lambda topics: dict.fromkeys(topics, self.topic_id),
+                ends=lambda topics: {
+                    topic: {partition: end for (one, partition), end in self.next_offsets.items() if one == topic} for topic in topics
+                },
+                compacted=lambda topic: topic in self.compacted,
+                offsets=self._offsets_of,
+                merge_only=self.merge_only,
+                so_far=lambda _, topic: self.frame(self.history[topic]) if topic in self.history else None,
+                reached=self.reached,
+                now_s=self._snapshot_now_s,
+            )
+        return self._pipeline
 
     @property
     def writer(self) -> BatchWriter:
         """The function that foreachBatch would call."""
-        if self._writer is None:
-            self._writer, self.merger = built(
-                self.spark,
-                config.parse(self.given),
-                Progress(self.folder / "progress.jsonl"),
-                generation=lambda _: self.generation,
-                topic_ids=lambda topics: dict.fromkeys(topics, self.topic_id),
-                ends=lambda topics: {
-                    topic: {partition: end for (one, partition), end in self._offsets.items() if one == topic} for topic in topics
-                },
-                compacted=lambda topic: topic in self.compacted,
-                kafka=self._offsets_of,
-                merge_only=self.merge_only,
-                history=lambda _, topic: self.frame(self.history[topic]) if topic in self.history else None,
-                reached=self.reached,
-            )
-        return self._writer
+        return self.pipeline.writer
+
+    @property
+    def book(self) -> TableBook:
+        """What waits, and what is parked."""
+        return self.pipeline.parts.book
+
+    @property
+    def control(self) -> ControlTable:
+        """The sink's own state."""
+        return self.pipeline.parts.control
+
+    @property
+    def applier(self) -> Applier:
+        """What writes tables."""
+        return self.pipeline.parts.applier
+
+    def drain(self) -> None:
+        """Merge everything that has landed."""
+        self.pipeline.scheduler.drain()
+
+    def publish(self) -> bool:
+        """One snapshot, without the clock and the threads around it; whether there was one."""
+        publisher = self.pipeline.publisher
+        assert publisher is not None
+        return publisher.publish_next()
 
     def _offsets_of(self, topics: Collection[str]) -> tuple[Offsets, Offsets, Offsets]:
         return self.kafka(topics)
 
+    def _snapshot_now_s(self) -> float:
+        return self.now_s()
+
     def killed(self) -> Sink:
         """Forget everything that was in memory and not written, as a kill does."""
-        if self._writer is not None:
-            self._writer.abandon()
-            self._writer = None
+        if self._pipeline is not None:
+            self._pipeline.writer.abandon()
+            self._pipeline = None
         return self
 
     def restarted(self) -> Sink:
         """Forget everything that was in memory."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        if self._pipeline is not None:
+            self._pipeline.writer.close()
+            self._pipeline = None
         return self
 
     def lose(self, state: str) -> None:
@@ -216,7 +255,7 @@ class Sink:
     def repeat(self, batch_id: int, records: Sequence[Record]) -> None:
         """Write a batch under a number of the caller's choice."""
         self.writer(self.frame(records), batch_id)
-        self.merger.drain()
+        self.drain()
 
     def land(self, *records: Record) -> None:
         """Write the next batch, and let what lands wait."""
@@ -225,7 +264,7 @@ class Sink:
 
     def fresh(self, table: TableSchema, *, order: str = "id") -> list[dict[str, Any]]:
         """The view's rows without guard columns."""
-        return _without_guards(fresh(self.spark, config.parse(self.given), table.topic), order)
+        return _without_guards(fresh(self.spark, job_options.parse(self.given), table.topic), order)
 
     def frame(self, records: Sequence[Record]) -> DataFrame:
         """The records as Spark's Kafka source shows them."""
@@ -235,9 +274,9 @@ class Sink:
         """The same outside Spark."""
         columns: dict[str, list[Any]] = {name: [] for name in KAFKA.names}
         for record in records:
-            place = (record.topic, record.partition)
-            offset = self._offsets.get(place, 0) if record.offset is None else record.offset
-            self._offsets[place] = offset + 1
+            partition = (record.topic, record.partition)
+            offset = self.next_offsets.get(partition, 0) if record.offset is None else record.offset
+            self.next_offsets[partition] = offset + 1
             row = (record.key, record.value, record.topic, record.partition, offset, record.at, 0)
             for values, value in zip(columns.values(), row, strict=True):
                 values.append(value)

@@ -1,7 +1,7 @@
 """Random histories of a table's rows, how they may be delivered, and what each mode must make of them: the model that the job is compared with.
 
 A Spark batch costs seconds whatever is in it, so one run carries hundreds of small universes side by side in one table, each on keys of its own.
-A universe lives in two phases; between them the table may be truncated and may get a column, for all universes at once. Dumps read rows
+A universe has two phases; between them the table may be truncated and may get a column, for all universes at once. Dumps read rows
 at one moment and stamp them with the position of an earlier one, as the worker does.
 """
 
@@ -65,7 +65,7 @@ def universe(number: int, dice: random.Random, *, truncated: bool, altered: bool
     for key in range(KEYS):
         if dice.random() < 0.4:
             made.rows[key] = (f"before-{key}", None)  # there before the log began: only a dump can bring it
-    marks: list[int] = []
+    lows: list[int] = []
     at = 10
     for phase, begin in enumerate((10, SECOND_PHASE_AT)):
         at = begin
@@ -74,87 +74,88 @@ def universe(number: int, dice: random.Random, *, truncated: bool, altered: bool
             made.rows.clear()
         for step in range(dice.randint(1, 5)):
             at += dice.choice([1, 1, 2**20])
-            marks = _dump_or_wait(made, marks, at, dice, late=late)
+            lows = _dump_or_wait(made, lows, at, dice, late=late)
             _write(made, at, f"p{phase}s{step}", dice, late=late)
             if dice.random() < 0.4:
-                marks.append(at)  # a low mark here; its rows are selected now or some writes later
-    _dump_or_wait(made, [*marks, at], at, dice, late=altered, now=True)
+                lows.append(at)  # a low watermark; its rows are selected now or some writes later
+    _dump_or_wait(made, [*lows, at], at, dice, late=altered, now=True)
     return made
 
 
 def _write(made: Universe, at: int, value: str, dice: random.Random, *, late: bool) -> None:
     extra = f"x-{value}" if late else None
 
-    def say(op: str, key: int, text: str | None, number: int = 0) -> None:
+    def log(op: str, key: int, text: str | None, number: int = 0) -> None:
         made.events.append(Event(op, (made.number, key), text, at, _number(made, number), at, None if op == "d" else extra, late))
 
     key = dice.randrange(KEYS)
     if key not in made.rows:
         made.rows[key] = (value, extra)
-        say("c", key, value)
+        log("c", key, value)
     elif dice.random() < 0.3:
-        say("d", key, made.rows.pop(key)[0])
+        log("d", key, made.rows.pop(key)[0])
     elif dice.random() < 0.25 and (free := [other for other in range(KEYS) if other not in made.rows]):
         # The key changes: a delete and an insert at one position.
-        say("d", key, made.rows.pop(key)[0])
+        log("d", key, made.rows.pop(key)[0])
         made.rows[free[0]] = (value, extra)
-        say("c", free[0], value)
+        log("c", free[0], value)
     else:
         made.rows[key] = (value, extra)
         # Two rows of one event: the second one wins by its number.
         if dice.random() < 0.3:
-            say("u", key, f"{value}-half")
-            say("u", key, value, 1)
+            log("u", key, f"{value}-half")
+            log("u", key, value, 1)
         else:
-            say("u", key, value)
+            log("u", key, value)
 
 
 def _number(made: Universe, row: int = 0) -> int:
-    """A row number that makes the position of each universe's event its own, as a source's positions are."""
+    """A row number that makes the position of each universe's event unique, as a source's positions are."""
     return made.number * 2 + row
 
 
-def _dump_or_wait(made: Universe, marks: list[int], at: int, dice: random.Random, *, late: bool, now: bool = False) -> list[int]:
+def _dump_or_wait(made: Universe, lows: list[int], at: int, dice: random.Random, *, late: bool, now: bool = False) -> list[int]:
+    """Select the rows of some low watermarks, or of all ``now``; returns the others."""
     waiting = []
-    for mark in marks:
+    for low in lows:
         if now or dice.random() < 0.5:
             made.events += [
-                Event("r", (made.number, key), value, mark, _number(made), at, extra, late) for key, (value, extra) in made.rows.items()
+                Event("r", (made.number, key), value, low, _number(made), at, extra, late) for key, (value, extra) in made.rows.items()
             ]
         else:
-            waiting.append(mark)
+            waiting.append(low)
     return waiting
 
 
 def windowed(made: Universe, *, truncated: bool) -> Universe:
-    """The universe as a worker with windows sends it: a dump row loses to any change of its key between mark and selection (I2)."""
+    """The universe as a worker with windows sends it: a dump row loses to any change of its key between low watermark and selection (I2)."""
     changed: dict[Key, list[int]] = {}
     for event in made.events:
         if event.op != "r":
             changed.setdefault(event.key, []).append(event.at)
 
     def stays(event: Event) -> bool:
-        within = [at for at in changed.get(event.key, []) if event.at < at <= event.step]
-        return event.op != "r" or not (within or (truncated and event.at < TRUNCATE_AT <= event.step))
+        changes = [at for at in changed.get(event.key, []) if event.at < at <= event.step]
+        return event.op != "r" or not (changes or (truncated and event.at < TRUNCATE_AT <= event.step))
 
     return Universe(made.number, made.rows, [event for event in made.events if stays(event)])
 
 
 def unchanged(made: Universe, dice: random.Random) -> Universe:
-    """The universe where some updates leave the value as it was and do not tell it; the log itself has told it before."""
+    """The universe where some updates leave the value as it was and do not contain it; an earlier event of the log does."""
     now: dict[Key, str | None] = {}
-    told: set[Key] = set()
+    logged: set[Key] = set()
     events = []
     for event in made.events:
-        unavailable = event.op == "u" and event.key in told and dice.random() < 0.4
+        unavailable = event.op == "u" and event.key in logged and dice.random() < 0.4
         value = event.value if event.op in ("c", "u") and not unavailable else now.get(event.key, event.value)
         events.append(replace(event, value=value, unavailable=unavailable))
         now[event.key] = value
         if event.op == "d":
             del now[event.key]
-            told.discard(event.key)
+            logged.discard(event.key)
         elif event.op != "r":
-            told.add(event.key)
+            logged.add(event.key)
     rows = {key: (now.get((made.number, key), value) or value, extra) for key, (value, extra) in made.rows.items()}
     return Universe(made.number, rows, events)
 
@@ -190,8 +191,8 @@ def resent(universes: Iterable[Universe], dice: random.Random) -> list[Event]:
 
 def divided(events: Sequence[Event], batches: int, dice: random.Random) -> list[list[Event]]:
     """The events in consecutive batches."""
-    cuts = sorted(dice.randrange(len(events) + 1) for _ in range(batches - 1))
-    return [list(events[low:high]) for low, high in zip([0, *cuts], [*cuts, len(events)], strict=True)]
+    bounds = sorted(dice.randrange(len(events) + 1) for _ in range(batches - 1))
+    return [list(events[low:high]) for low, high in zip([0, *bounds], [*bounds, len(events)], strict=True)]
 
 
 # -- what must come out ------------------------------------------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ def mirrored(universes: Iterable[Universe]) -> dict[Key, tuple[str, str | None]]
 def appended(delivered: Iterable[Event]) -> Counter[tuple[str, Key, str | None, int, int]]:
     """Every event of the log once, every dump row as often as it was delivered."""
     counts = Counter((event.op, event.key, event.value, event.at, event.number) for event in delivered)
-    return Counter({place: n if place[0] == "r" else 1 for place, n in counts.items()})
+    return Counter({event: n if event[0] == "r" else 1 for event, n in counts.items()})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -227,11 +228,11 @@ def versions(universes: Iterable[Universe], *, truncated: bool) -> set[Version]:
     found: set[Version] = set()
     for one in universes:
         for key in range(KEYS):
-            found |= _of_key([event for event in one.events if event.key[1] == key], truncated=truncated)
+            found |= _versions_of_key([event for event in one.events if event.key[1] == key], truncated=truncated)
     return found
 
 
-def _of_key(events: list[Event], *, truncated: bool) -> set[Version]:
+def _versions_of_key(events: list[Event], *, truncated: bool) -> set[Version]:
     best: dict[tuple[int, int], Event] = {}
     for event in sorted(events, key=lambda event: event.op != "r"):  # a row of the log counts more than a dump row of its position
         best[event.position] = event

@@ -12,12 +12,14 @@ from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from dblog_sink import commands, config
-from dblog_sink.cli import _fenced, _Runner
-from dblog_sink.commands import Command
-from dblog_sink.files import LocalFolder
-from dblog_sink.lease import Lease
-from dblog_sink.progress import Progress
+from dblog_sink.config import job_options
+from dblog_sink.job import commands
+from dblog_sink.job.commands import Command
+from dblog_sink.job.runner import Runner
+from dblog_sink.job.start import fenced
+from dblog_sink.observe.progress import Progress
+from dblog_sink.state.files import LocalFolder
+from dblog_sink.state.lease import Lease
 from pyspark.sql import Row, SparkSession
 from sink.harness import Record, in_order
 from stack import Kafka
@@ -68,12 +70,12 @@ class Job:
 
     @contextmanager
     def running(self, **options: str) -> Iterator[None]:
-        settings = config.parse(self.settings | {key.replace("__", "."): value for key, value in options.items()})
+        settings = job_options.parse(self.settings | {key.replace("__", "."): value for key, value in options.items()})
         stopping = threading.Event()
         lease = Lease(LocalFolder(Path(settings.state_path)), name="t", where="t")
-        fence = _fenced(self.spark, settings, lease)
+        fence = fenced(self.spark, settings, lease)
         try:
-            runner = _Runner(self.spark, settings, Progress(self.progress, listener=self.listener), stopping, lease, fence)
+            runner = Runner(self.spark, settings, Progress(self.progress, listener=self.listener), stopping, lease, fence)
 
             def run() -> None:
                 self.status = runner.run()

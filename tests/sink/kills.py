@@ -1,6 +1,6 @@
 """The property test with real kills: SIGKILL of Python and JVM at random steps between commits, again and again, then compared with the model.
 
-``make sink-campaign RUNS=20 SEED=7``; the tests kill within one process (test_properties.py, test_chaos_sink.py), and every program of the whole flow (e2e).
+``make sink-campaign RUNS=20 SEED=7``; the tests kill within one process (test_random_changes.py, test_chaos_sink.py), and every program of the whole flow (e2e).
 Each run is a series of child processes over one folder: a child writes the batches that are left, as a query goes on from its checkpoint, until it kills
 itself at a step that the seed chose, or is done.
 """
@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dblog_sink.steps import STEPS
+from dblog_sink.state.crash_points import STEPS
 from pyspark.sql import SparkSession
 from sink.feed import MODES, Feed, Trial
 from sink.harness import Sink, local_session
@@ -31,7 +31,7 @@ BATCHES = 4
 
 
 def run(seed: int, folder: Path, *, kills: int = KILLS) -> list[str]:
-    """One run; raises AssertionError if the table is not what the model says. Returns the steps at which it was killed."""
+    """One run; raises AssertionError if the table is not what the model expects. Returns the steps at which it was killed."""
     dice = random.Random(f"kills {seed}")
     died = []
     for attempt in range(kills + 1):
@@ -64,10 +64,10 @@ def child(seed: int, folder: Path, kill_at: int) -> None:
         for number in range(first, len(trial.batches)):
             sink.writer(sink.frame(trial.batches[number]), number)
             if random.Random(f"drain {seed} {number}").random() < 0.5:
-                sink.merger.drain()
+                sink.drain()
             done.write_text(str(number + 1), encoding="utf-8")
         sink.writer  # noqa: B018  also where no batch was left
-        sink.merger.drain()
+        sink.drain()
         trial.check(sink)
         sink.restarted()
     session.stop()
@@ -80,7 +80,7 @@ def settings(seed: int) -> dict[str, str]:
         "trigger.interval.s": dice.choice(["0", "1000"]),
         "merge.rows.min": dice.choice(["1000", "1000000"]),
         "rewrite.rows.max": dice.choice(["0", "200"]),
-        "marks.interval.s": dice.choice(["0", "5"]),
+        "control.interval.s": dice.choice(["0", "5"]),
     }
 
 

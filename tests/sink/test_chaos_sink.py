@@ -10,7 +10,7 @@ from sink import chaos
 
 
 @pytest.mark.parametrize(("seed", "happened"), [(31, [])])
-def test_the_table_is_what_the_model_says_whatever_the_seed_does_to_it(
+def test_the_table_is_what_the_model_expects_whatever_the_seed_does_to_it(
     spark: SparkSession, tmp_path: Path, seed: int, happened: list[str]
 ) -> None:
     assert chaos.run(spark, seed, tmp_path) == happened

@@ -51,7 +51,7 @@ class Kind:
     name: str
     modes: tuple[str, ...]
     ordered: bool = False
-    """Its records follow each other as the source wrote them, or were sent again from some place on."""
+    """Its records follow each other as the source wrote them, or were sent again from some offset on."""
     truncates: bool = True
     compacted: bool = False
     once: bool = False
@@ -70,7 +70,7 @@ KINDS = (
 
 
 class Topic:
-    """The records of one kind, in any of the two schemas."""
+    """The records of one kind, in either of the two schemas."""
 
     def __init__(self, kind: Kind, registry: RegistryServer, *, keyed: bool, gtids: bool) -> None:
         key = ("universe", "id") if keyed else ()
@@ -125,7 +125,10 @@ class Topic:
         return Record(topic=TOPIC, key=table.key_bytes(row), value=value, partition=event.partition)
 
     def _failed_over(self, event: Event) -> Record:
-        """Debezium's record; the second phase is read from another server, whose log has lower file numbers. A dumped row stands where the log is being read."""
+        """Debezium's record; the second phase is read from another server, whose log has lower file numbers.
+
+        A dumped row has the position at which the log is being read.
+        """
         at = event.step if event.op == "r" else event.at
         second = at >= SECOND_PHASE_AT
         table = self.table if event.altered else self._old
@@ -171,7 +174,7 @@ class Course:
             made = [windowed(one, truncated=self.truncated) for one in made]
         if kind.name == "toast":
             made = [unchanged(one, dice) for one in made]
-        if mode == "history" and kind.name in ("postgres", "toast"):  # dump rows without a place tell nothing of when
+        if mode == "history" and kind.name in ("postgres", "toast"):  # a dump row without a position does not show when it was read
             made = [Universe(one.number, one.rows, [event for event in one.events if event.op != "r"]) for one in made]
         in_order = kind.ordered or mode == "append"
         self.universes = made
@@ -189,10 +192,10 @@ class Course:
         counts = appended(self._events)
         if self.kind.name != "postgres":
             return counts
-        placeless: Counter[Any] = Counter()
+        without_positions: Counter[Any] = Counter()
         for (op, key, value, at, number), n in counts.items():
-            placeless[(op, key, value, *((0, 0) if op == "r" else (at, number)))] += n
-        return placeless
+            without_positions[(op, key, value, *((0, 0) if op == "r" else (at, number)))] += n
+        return without_positions
 
     def dumped_again(self, dice: random.Random) -> list[Record]:
         """Every row as a new dump reads it, behind all that was written."""
@@ -202,9 +205,9 @@ class Course:
             for one in self.universes
             for key, (value, extra) in one.rows.items()
         ]
-        return self.placed([record for event in events for record in self.topic.records(event, dice)], behind=True)
+        return self.with_offsets([record for event in events for record in self.topic.records(event, dice)], behind=True)
 
-    def placed(self, records: Sequence[Record], *, behind: bool = False) -> list[Record]:
+    def with_offsets(self, records: Sequence[Record], *, behind: bool = False) -> list[Record]:
         """The records with offsets that rise by partition."""
         offsets = self._offsets if behind else Counter[int]()
         found = []
@@ -222,14 +225,17 @@ class Course:
         if self.truncated:
             for partition in (0, 1):
                 records.insert(dice.randrange(len(records) + 1), self.topic.truncate(partition))
-        records = self.placed(records)
-        cuts = sorted(dice.randrange(len(records) + 1) for _ in range(batches - 1))
-        made = [records[low:high] for low, high in zip([0, *cuts], [*cuts, len(records)], strict=True)]
+        records = self.with_offsets(records)
+        bounds = sorted(dice.randrange(len(records) + 1) for _ in range(batches - 1))
+        made = [records[low:high] for low, high in zip([0, *bounds], [*bounds, len(records)], strict=True)]
         return [made[0], *_compacted(made[1:], dice)] if self.kind.compacted else made
 
 
 def _compacted(batches: list[list[Record]], dice: random.Random) -> list[list[Record]]:
-    """The batches when Kafka has compacted the topic up to some place: of each key there the last record alone, behind a delete the null value."""
+    """The batches when Kafka has compacted the topic up to some offset.
+
+    Of each key the last record alone is left below it; of a deleted one that is the null value.
+    """
     line = [record for batch in batches for record in batch]
     last = {(record.partition, record.key): record.offset for record in line}
     clean = {partition: dice.randrange(len(line) + 1) for partition in {record.partition for record in line}}

@@ -1,6 +1,6 @@
 """Transactions over three tables, how their records may arrive, and the tables' content after each: the model of the manifest's tests.
 
-Every transaction moves an amount from an account of one table to one of another, and tells of it in a third: the sum over both tables is the same after
+Every transaction moves an amount from an account of one table to one of another, and lists it in a third: the sum over both tables is the same after
 each of them, and after no part of one.
 """
 
@@ -31,7 +31,7 @@ class State:
 
     left: Mapping[int, int]
     right: Mapping[int, int]
-    told: tuple[int, ...]
+    transfers: tuple[int, ...]
     position: tuple[int, int]
 
 
@@ -43,7 +43,7 @@ class Source:
     prefix: str = "p"
     left: TableSchema = field(init=False)
     right: TableSchema = field(init=False)
-    told: TableSchema = field(init=False)
+    transfers: TableSchema = field(init=False)
     transactions: TransactionTopic = field(init=False)
     records: list[Record] = field(default_factory=list)
     """In the order in which they were sent."""
@@ -55,7 +55,7 @@ class Source:
         self.left, self.right = (
             TableSchema(topic=f"{self.prefix}.bank.{name}", columns=account, registry=self.registry) for name in ("left", "right")
         )
-        self.told = TableSchema(topic=f"{self.prefix}.bank.told", columns=[("n", "int")], key=(), registry=self.registry)
+        self.transfers = TableSchema(topic=f"{self.prefix}.bank.transfers", columns=[("n", "int")], key=(), registry=self.registry)
         self.transactions = TransactionTopic(topic=f"{self.prefix}.transaction", registry=self.registry)
         self._now: tuple[dict[int, int], dict[int, int], list[int]] = ({}, {}, [])
 
@@ -75,7 +75,7 @@ class Source:
         rows = [(table, "c", key, 100) for table in (self.left, self.right) for key in range(ACCOUNTS)]
         for _, _, key, value in rows:
             self._now[0][key] = self._now[1][key] = value
-        self._transaction(rows, tells=False)
+        self._transaction(rows, listed=False)
 
     def moved(self, dice: random.Random) -> None:
         """One amount moves. Now and then an account is closed and opened elsewhere, or a table that the sink does not read has a part in it."""
@@ -85,32 +85,32 @@ class Source:
         left[one] -= amount
         right[other] += amount
         rows = [(self.left, "u", one, left[one]), (self.right, "u", other, right[other])]
-        if dice.random() < 0.3 and len(left) > 1:  # all that was left goes to the other table, and the account is gone
-            gone = dice.choice(sorted(left))
-            right[other] += left.pop(gone)
-            rows += [(self.left, "d", gone, 0), (self.right, "u", other, right[other])]
+        if dice.random() < 0.3 and len(left) > 1:  # all that was left goes to the other table, and the account is closed
+            closed = dice.choice(sorted(left))
+            right[other] += left.pop(closed)
+            rows += [(self.left, "d", closed, 0), (self.right, "u", other, right[other])]
         elif dice.random() < 0.3:
             new = max(left) + 1
             left[new] = 0
             rows.append((self.left, "c", new, 0))
-        self._transaction(rows, tells=dice.random() < 0.7, others=dice.randint(0, 2))
+        self._transaction(rows, listed=dice.random() < 0.7, others=dice.randint(0, 2))
 
-    def _transaction(self, rows: Sequence[tuple[TableSchema, str, int, int]], *, tells: bool, others: int = 0) -> None:
+    def _transaction(self, rows: Sequence[tuple[TableSchema, str, int, int]], *, listed: bool, others: int = 0) -> None:
         self.number += 1
         name = gtid(self.number)
         counts: dict[str, int] = {"elsewhere.audit": others} if others else {}
         self._send(self.begin(name))
         position = (1, 0)
-        parts = [*rows, *([(self.told, "c", self.number, 0)] if tells else [])]
+        parts = [*rows, *([(self.transfers, "c", self.number, 0)] if listed else [])]
         for n, (table, op, key, value) in enumerate(parts):
             collection = table.topic.removeprefix(f"{self.prefix}.")
             counts[collection] = counts.get(collection, 0) + 1
-            row = {"n": key} if table is self.told else {"id": key, "v": value}
+            row = {"n": key} if table is self.transfers else {"id": key, "v": value}
             at = self.number * 1000 + n
             position = (1, at << 23)
             order = (name, n + 1 + others, counts[collection])
             self._send(change(table, op, row, at=at, sequenced=True, transaction=order, ts_ms=self.ts_ms))
-        if tells:
+        if listed:
             self._now[2].append(self.number)
         self._send(self.end(name, counts))
         self.states[name] = State(dict(self._now[0]), dict(self._now[1]), tuple(self._now[2]), position)
@@ -132,7 +132,7 @@ class Source:
         return Record(topic=self.transactions.topic, key=self.transactions.key_bytes(name), value=value)
 
     def dumped(self, table: TableSchema, rows: Mapping[int, int], *, at: int) -> None:
-        """Rows of a dump at a low mark."""
+        """Rows of a dump at a low watermark."""
         for key, value in rows.items():
             self._send(change(table, "r", {"id": key, "v": value}, at=at, sequenced=True, ts_ms=self.ts_ms))
 
@@ -154,8 +154,8 @@ def arrived(records: Sequence[Record], dice: random.Random, *, batches: int, res
     for number in range(batches):
         batch = []
         for line in lines.values():
-            share = len(line) if number == batches - 1 else min(len(line), int(dice.random() * 2.2 * len(line) / (batches - number)))
-            batch += line[:share]
-            del line[:share]
+            count = len(line) if number == batches - 1 else min(len(line), int(dice.random() * 2.2 * len(line) / (batches - number)))
+            batch += line[:count]
+            del line[:count]
         made.append(batch)
     return made

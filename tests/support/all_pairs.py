@@ -1,6 +1,6 @@
 """Tables in which every column type stands once right before and once right after every other, and itself.
 
-What a table map says of charsets, signs and members counts columns of a kind by their order, so one type that is counted wrongly shifts what is said of
+What a table map shows of charsets, signs and members counts columns of a kind by their order, so one type that is counted wrongly shifts what is said of
 all behind it: which types stand before which is what a test has to vary.
 """
 

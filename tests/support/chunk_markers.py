@@ -23,9 +23,9 @@ def chunk_marker(
     offsets: dict[int, tuple[int, int]] | None = None,
     final: bool = False,
 ) -> dict[str, Any]:
-    """What the worker says of a chunk of ``read`` rows between the low mark and a high one."""
+    """What the worker writes of a chunk of ``read`` rows between the low watermark and a high one."""
     database, table = topic.split(".")[-2:]
-    place = {"file": "binlog.000001", "pos": low[1] >> 23, "gtid": None, "sequence_high": low[0], "sequence_low": low[1]}
+    position = {"file": "binlog.000001", "pos": low[1] >> 23, "gtid": None, "sequence_high": low[0], "sequence_low": low[1]}
     parts = [{"partition": number, "first_offset": first, "last_offset": last} for number, (first, last) in (offsets or {}).items()]
     return {
         "version": "1",
@@ -36,8 +36,8 @@ def chunk_marker(
         "range_after": None,
         "range_upto": "[9]",
         "final": final,
-        "low": place,
-        "high": place,
+        "low": position,
+        "high": position,
         "rows_read": read,
         "rows_dropped": dropped,
         "digest": -1,

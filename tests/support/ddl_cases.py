@@ -1,4 +1,4 @@
-"""DDL statements by the hundred, run on real servers and through our parser: what information_schema says after each is the truth.
+"""DDL statements by the hundred, run on real servers and through our parser: what information_schema shows after each is the truth.
 
 A case is a list of statements for a fresh database; ``servers`` names who understands it. Statements use no database name, so the session's database is the default
 one, except where the case is about names.

@@ -1,4 +1,4 @@
-"""Writes tests/worker/dialects/ddl_truth.jsonl: what real servers make of every case, so that the parser is tested in milliseconds without them.
+"""Writes tests/worker/dialects/mysql/ddl/ddl_truth.jsonl: what real servers make of every case, so that the parser is tested in milliseconds without them.
 
 Run it when cases are added: ``PYTHONPATH=connect-worker/src:tests:docker python -m support.ddl_record`` from the root.
 """
@@ -16,7 +16,7 @@ from support.ddl_cases import BOTH, CASES
 from support.ddl_truth import Follower
 from support.servers import connected
 
-TRUTH = Path(__file__).parents[1] / "worker" / "dialects" / "ddl_truth.jsonl"
+TRUTH = Path(__file__).parents[1] / "worker" / "dialects" / "mysql" / "ddl" / "ddl_truth.jsonl"
 DATABASE = "shop"
 
 

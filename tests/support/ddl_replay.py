@@ -1,4 +1,4 @@
-"""Replays DDL cases on a real server with rows between, and notes what the server says after each statement: its tables, and the rows that went in.
+"""Replays DDL cases on a real server with rows between, and notes what the server shows after each statement: its tables, and the rows that went in.
 
 The other side is a running task (``support.follower``): ``watch`` notes the task's own tables after each statement of the log that it has followed. Both
 sides are brought together by the log's position.
@@ -12,10 +12,10 @@ from typing import Any
 
 from dblog.core.timeline import Timeline
 from dblog.dialects.mariadb.catalog import mariadb_default
-from dblog.dialects.mysql import catalog
-from dblog.dialects.mysql.offset import POSITION_BITS, sequence_of
-from dblog.dialects.mysql.seen import GEOMETRIES
-from dblog.dialects.mysql.sql import quote_table
+from dblog.dialects.mysql.binlog.offset import POSITION_BITS, sequence_of
+from dblog.dialects.mysql.binlog.table_map_schema import GEOMETRIES
+from dblog.dialects.mysql.catalog import information_schema
+from dblog.dialects.mysql.catalog.sql import quote_table
 from dblog.model import Table, TableId
 from dblog.readers.schemas import Schemas
 from pymysql.cursors import Cursor
@@ -24,18 +24,18 @@ from stack.database import Database
 from support.ddl_cases import Case
 from support.ddl_truth import comparable
 
-Place = tuple[int, int]
+LogEnd = tuple[int, int]
 Tables = dict[TableId, Table]
 
 
 @dataclass(slots=True)
 class Replay:
-    """One server's session. ``steps``: case, statement, place in the log behind it, tables then; ``rows``: by table, the columns of each row put in."""
+    """One server's session. ``steps``: case, statement, end of the log behind it, tables then; ``rows``: by table, the columns of each row put in."""
 
     source: Database
     cursor: Cursor
     epoch: int = 0
-    steps: list[tuple[str, str, Place, Tables]] = field(default_factory=list)
+    steps: list[tuple[str, str, LogEnd, Tables]] = field(default_factory=list)
     rows: dict[TableId, list[tuple[str, ...]]] = field(default_factory=dict)
 
     def run(self, case: Case, number: int) -> None:
@@ -57,13 +57,13 @@ class Replay:
                 self.cursor.execute(text)
             self.cursor.fetchall()
             tables = self._truth(databases)
-            self.steps.append((case.name, text, self.place(), tables))
+            self.steps.append((case.name, text, self.log_end(), tables))
             self._put_rows(tables, temporary=any("TEMPORARY" in s for s in case.statements))
         self._reset()
         for name in databases:
             self.cursor.execute(f"DROP DATABASE IF EXISTS `{name}`")
 
-    def place(self) -> Place:
+    def log_end(self) -> LogEnd:
         """The end of the log."""
         self.cursor.execute("SHOW MASTER STATUS" if self.source.flavor == "mariadb" else "SHOW BINARY LOG STATUS")
         file, pos = self.cursor.fetchall()[0][:2]
@@ -83,7 +83,10 @@ class Replay:
 
     def _truth(self, databases: list[str]) -> Tables:
         default_of = mariadb_default if self.source.flavor == "mariadb" else None
-        return {t.id: comparable(t) for t in catalog.read_tables(self._ask, lambda _: True, databases=databases, default_of=default_of)}
+        return {
+            t.id: comparable(t)
+            for t in information_schema.read_tables(self._ask, lambda _: True, databases=databases, default_of=default_of)
+        }
 
     def _ask(self, sql: str, parameters: tuple[str, ...] = ()) -> list[tuple[object, ...]]:
         self.cursor.execute(sql, parameters or None)
@@ -104,16 +107,16 @@ class Replay:
             if any(column.type in GEOMETRIES and not column.nullable for column in table.columns):
                 continue  # IGNORE makes an empty value of it, which is no geometry
             name = quote_table(id_)
-            before = self.place() if temporary else None
+            before = self.log_end() if temporary else None
             with contextlib.suppress(MySQLError):
                 self.cursor.execute(f"INSERT IGNORE INTO {name} () VALUES ()")
-                if self.cursor.rowcount == 1 and (before is None or self.place() != before):
+                if self.cursor.rowcount == 1 and (before is None or self.log_end() != before):
                     self.rows.setdefault(id_, []).append(tuple(column.name for column in table.columns))
 
 
-def watch(schemas: Schemas) -> list[tuple[Place, Tables]]:
+def watch(schemas: Schemas) -> list[tuple[LogEnd, Tables]]:
     """From now on: the task's tables behind each statement that it follows, in log order."""
-    seen: list[tuple[Place, Tables]] = []
+    seen: list[tuple[LogEnd, Tables]] = []
     follow = schemas.statement
 
     def statement(query: Any, text: str, **rest: Any) -> Any:
@@ -130,11 +133,11 @@ def _tables(timeline: Timeline) -> Tables:
     return {id_: table for id_, table in known if table is not None}
 
 
-def tables_at(seen: list[tuple[Place, Tables]], place: Place, databases: tuple[str, ...]) -> Tables:
-    """What the task held at a place of the log."""
+def tables_at(seen: list[tuple[LogEnd, Tables]], end: LogEnd, databases: tuple[str, ...]) -> Tables:
+    """What the task held at an end of the log."""
     last: Tables = {}
     for position, tables in seen:
-        if (position[0], position[1] >> POSITION_BITS) > (place[0], place[1] >> POSITION_BITS):
+        if (position[0], position[1] >> POSITION_BITS) > (end[0], end[1] >> POSITION_BITS):
             break
         last = tables
     return {id_: comparable(table) for id_, table in last.items() if id_.database in databases}

@@ -1,4 +1,4 @@
-"""Follows a real server statement by statement: our parser reads what the server logged, information_schema says what is true."""
+"""Follows a real server statement by statement: our parser reads what the server logged, information_schema shows what is true."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import re
 from dataclasses import fields, replace
 from pathlib import Path
 
-from dblog.core.changes import Change, Ignored, Unknown
+from dblog.core.changes import Change, Unknown
 from dblog.core.timeline import Database, Timeline
 from dblog.dialects.mariadb.catalog import mariadb_default
 from dblog.dialects.mariadb.flavor import mariadb_flavor
-from dblog.dialects.mysql import catalog, ddl
-from dblog.dialects.mysql.context import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, ORACLE, REAL_AS_FLOAT, Context
-from dblog.dialects.mysql.eventtypes import EventType
-from dblog.dialects.mysql.flavor import mysql_flavor
-from dblog.dialects.mysql.tablemap import TableMap, read_table_map
+from dblog.dialects.mysql.binlog.event_types import EventType
+from dblog.dialects.mysql.binlog.table_map import TableMap, read_table_map
+from dblog.dialects.mysql.catalog import information_schema
+from dblog.dialects.mysql.ddl import parser
+from dblog.dialects.mysql.ddl.context import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, ORACLE, REAL_AS_FLOAT, Context
+from dblog.dialects.mysql.ddl.flavor import mysql_flavor
 from dblog.model import Table, TableId
 from pymysql.cursors import Cursor
 from pymysql.err import MySQLError
@@ -44,7 +45,7 @@ class Follower:
         self.sql_mode = 0
         self._session(database, sql_mode)
         self.server = self.ask("SELECT @@character_set_server, @@collation_server")[0]
-        for defaults in catalog.read_databases(self.ask):
+        for defaults in information_schema.read_databases(self.ask):
             self.timeline.databases[defaults.name] = Database(defaults.charset, defaults.collation)
         self.log = self._log_end()
 
@@ -75,7 +76,7 @@ class Follower:
         changes: list[Change] = []
         for text in self._logged():
             self.position = (1, self.position[1] + 1)
-            parsed = ddl.parse(text, self.context())
+            parsed = parser.parse(text, self.context())
             self.timeline.apply(parsed, self.position, ddl=text)
             changes.extend(parsed)
         return tuple(changes)
@@ -112,7 +113,7 @@ class Follower:
         return [text for text in texts if text not in ("BEGIN", "COMMIT")]
 
     def table_maps(self, data: Path) -> list[TableMap]:
-        """Put a row of defaults into each table and read from the log file what the server says of its columns; not all tables can have one."""
+        """Put a row of defaults into each table and read from the log file what the server shows of its columns; not all tables can have one."""
         file, start = self._log_end()
         self.cursor.execute("SET SESSION sql_mode = ''")
         for id_ in self.ours():
@@ -129,14 +130,15 @@ class Follower:
         return [found for found in maps if found.table in self.ours()]
 
     def truth(self) -> dict[TableId, Table]:
-        """The database's tables as the server says."""
+        """The database's tables as the server shows them."""
         default_of = mariadb_default if self.mariadb else None
         return {
-            t.id: comparable(t) for t in catalog.read_tables(self.ask, lambda _: True, databases=[self.database], default_of=default_of)
+            t.id: comparable(t)
+            for t in information_schema.read_tables(self.ask, lambda _: True, databases=[self.database], default_of=default_of)
         }
 
     def ours(self) -> dict[TableId, Table]:
-        """The database's tables as our timeline says."""
+        """The database's tables as our timeline has them."""
         found = ((id_, self.timeline.current_table(id_)) for id_ in self.timeline.tables() if id_.database == self.database)
         return {id_: comparable(table) for id_, table in found if table is not None}
 
@@ -175,7 +177,3 @@ def differences(truth: dict[TableId, Table], ours: dict[TableId, Table]) -> list
 
 def is_understood(changes: tuple[Change, ...]) -> bool:
     return not any(isinstance(change, Unknown) for change in changes)
-
-
-def is_shapeless(changes: tuple[Change, ...]) -> bool:
-    return all(isinstance(change, Ignored) for change in changes)

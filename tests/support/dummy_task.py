@@ -1,7 +1,7 @@
 """A task program without a source: it obeys the control channel and does what its configuration asks for.
 
-``dummy.echo``: file that gets the start message. ``dummy.behaviour``: run (default), fail, exit, shout (prints its password and exits), deaf (never stops), silent (never says
-RUNNING), waiting (says what it waits for, and writes librdkafka's lines), lines (sends what ``dummy.lines`` has, as it is), endless (sends a line without
+``dummy.echo``: file that gets the start message. ``dummy.behaviour``: run (default), fail, exit, shout (prints its password and exits), deaf (never stops), silent (never reports
+RUNNING), waiting (reports what it waits for, and writes librdkafka's lines), lines (sends what ``dummy.lines`` has, as it is), endless (sends a line without
 end).
 """
 
@@ -21,7 +21,7 @@ def main() -> int:
     control = socket.socket(fileno=int(sys.argv[sys.argv.index("--control-fd") + 1]))
     lines = control.makefile("r", encoding="utf-8")
 
-    def say(message: dict[str, object]) -> None:
+    def send(message: dict[str, object]) -> None:
         control.sendall(json.dumps(message).encode() + b"\n")
 
     start = json.loads(lines.readline())
@@ -34,7 +34,7 @@ def main() -> int:
             file.write(json.dumps({**start, "pid": os.getpid()}) + "\n")
     behaviour = config.get("dummy.behaviour", "run")
     if behaviour == "fail":
-        say({"type": "state", "state": "FAILED", "trace": f"no luck with {config.get('database.password')}"})
+        send({"type": "state", "state": "FAILED", "trace": f"no luck with {config.get('database.password')}"})
         return 1
     if behaviour == "lines":
         control.sendall(config["dummy.lines"].encode() + b"\n")
@@ -50,11 +50,11 @@ def main() -> int:
             print(line, file=sys.stderr)
         return 3
     if behaviour != "silent":
-        say({"type": "topic", "topic": f"{config['topic.prefix']}.shop.orders"})
-        say({"type": "metrics", "values": {"records_sent_total": 42, "lag_ms": 7, "dump_running": 1}})
-        say({"type": "state", "state": "PAUSED" if start["target"] == "PAUSED" else "RUNNING", "trace": None})
+        send({"type": "topic", "topic": f"{config['topic.prefix']}.shop.orders"})
+        send({"type": "metrics", "values": {"records_sent_total": 42, "lag_ms": 7, "dump_running": 1}})
+        send({"type": "state", "state": "PAUSED" if start["target"] == "PAUSED" else "RUNNING", "trace": None})
     if behaviour == "waiting":
-        say({"type": "state", "state": "RUNNING", "trace": f"no broker answers at b:9092 for {config.get('database.password')}"})
+        send({"type": "state", "state": "RUNNING", "trace": f"no broker answers at b:9092 for {config.get('database.password')}"})
         line = "%3|1795398377.947|FAIL|rdkafka#producer-1| [thrd:b:9092/bootstrap]: b:9092/bootstrap: Connect to b failed: refused (after 1ms in state CONNECT)"
         print(*([line] * 100), "a line of its own", sep="\n", file=sys.stderr, flush=True)
     for line in lines:
@@ -63,11 +63,11 @@ def main() -> int:
             case "lease":
                 deadline.set(message["until_s"])
             case "pause":
-                say({"type": "state", "state": "PAUSED", "trace": None})
+                send({"type": "state", "state": "PAUSED", "trace": None})
             case "resume":
-                say({"type": "state", "state": "RUNNING", "trace": None})
+                send({"type": "state", "state": "RUNNING", "trace": None})
             case "stop" if behaviour != "deaf":
-                say({"type": "state", "state": "STOPPED", "trace": None, "limit_s": message["limit_s"]})
+                send({"type": "state", "state": "STOPPED", "trace": None, "limit_s": message["limit_s"]})
                 return 0
     return 76
 

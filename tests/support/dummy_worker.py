@@ -8,9 +8,9 @@ from dblog.abort import Abort
 from dblog.cli import start_worker
 from dblog.config.options import Settings
 from dblog.config.worker import WorkerConfig
+from dblog.dialects.registry import kind_of
 from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.readers import reachable
-from dblog.readers.validation import check_database as real_check
 
 
 def check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort) -> list[str]:
@@ -23,7 +23,7 @@ def check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort
             abort.on(cut.set)
             cut.wait(3600)
         case "127.0.0.1":
-            return real_check(flavor, settings, limit_s, abort)
+            return kind_of(flavor).check(settings, limit_s=limit_s, abort=abort)
         case "leaky":
             raise DefiniteError(f"login with {settings.text('database.password')} refused")
         case "strict":

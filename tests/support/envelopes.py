@@ -1,7 +1,7 @@
 """Debezium records for tests of the sink: envelope and key schemas as Confluent's Avro converter writes them, encoded with fastavro.
 
 The schemas carry Connect's properties (``connect.name``, ``connect.version``, ``connect.parameters``), ``after`` refers to the record type that
-``before`` declared, and the source block is Debezium's (tests/../reference: debezium.md 1.3, 1.4, 1.11), so that the sink meets real shapes.
+``before`` declared, and the source block is Debezium's (its manual, "MySQL connector", Data change events), so that the sink meets real shapes.
 """
 
 from __future__ import annotations
@@ -153,6 +153,16 @@ class TableSchema:
     def _key_encoder(self) -> tuple[int, Any]:
         return self.registry.register(json.dumps(self.key_schema)), fastavro.parse_schema(self.key_schema)
 
+    @property
+    def key_schema_id(self) -> int:
+        """The registry's id of the key schema."""
+        return self._key_encoder[0]
+
+    @property
+    def value_schema_id(self) -> int:
+        """The registry's id of the value schema."""
+        return self._value_encoder[0]
+
     def key_bytes(self, key: Mapping[str, Any]) -> bytes | None:
         """A framed key; None for a table without key."""
         return _framed(*self._key_encoder, key) if self.key else None
@@ -212,7 +222,7 @@ class TableSchema:
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionTopic:
-    """Begins and ends of transactions as Debezium writes them (debezium.md 1.7)."""
+    """Begins and ends of transactions as Debezium writes them (its manual, Transaction metadata)."""
 
     topic: str
     registry: RegistryServer = field(repr=False)
@@ -259,12 +269,12 @@ class TransactionTopic:
 
     def value_bytes(self, transaction: str, counts: Mapping[str, int] | None = None, *, ts_ms: int = 1_700_000_000_000) -> bytes:
         """A BEGIN, or with ``counts`` (records by data collection) an END."""
-        told = None if counts is None else [{"data_collection": name, "event_count": count} for name, count in counts.items()]
+        reported = None if counts is None else [{"data_collection": name, "event_count": count} for name, count in counts.items()]
         record = {
             "status": "BEGIN" if counts is None else "END",
             "id": transaction,
             "event_count": None if counts is None else sum(counts.values()),
-            "data_collections": told,
+            "data_collections": reported,
             "ts_ms": ts_ms,
         }
         return _framed(*self._encoders[1], record)

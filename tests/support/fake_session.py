@@ -1,4 +1,4 @@
-"""A database in memory that a chunk reader can talk to: committed rows, marks, snapshots, key ranges; row packets like a server's.
+"""A database in memory that a chunk reader can talk to: committed rows, watermarks, snapshots, key ranges; row packets like a server's.
 
 ``FakeDatabase`` is shared by any number of ``FakeDumpConnection``; ``fake_sql`` stands in for the dialect's statements. Columns hold integers,
 texts or None. Everything is committed at once; a snapshot is a copy.
@@ -12,9 +12,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dblog.dialects.mysql.connect import TableChangedError
-from dblog.dialects.mysql.protocol import length_encoded, packets
-from dblog.errors import TransientError
+from dblog.dialects.mysql.wire.protocol import length_encoded, packets
+from dblog.errors import TableChangedError, TransientError
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows
 
@@ -22,13 +21,13 @@ Row = tuple[Any, ...]
 
 
 class FakeDatabase:
-    """Tables and marks. ``on_commit`` is called with (mark name, token) or (table, row): a log to build on."""
+    """Tables and watermarks. ``on_commit`` is called with (watermark name, token) or (table, row): a log to build on."""
 
     def __init__(self, *, on_commit: Callable[[Any, Any], None] | None = None) -> None:
         self.lock = threading.RLock()
         self.tables: dict[TableId, Table] = {}
         self.rows: dict[TableId, list[Row]] = {}
-        self.marks: dict[str, str] = {}
+        self.watermarks: dict[str, str] = {}
         self.selects: list[tuple[str, tuple[Any, ...]]] = []
         self._on_commit = on_commit
         self._hidden: tuple[TableId, Row] | None = None
@@ -50,14 +49,14 @@ class FakeDatabase:
             self.rows[table] = [row for row in self.rows[table] if _key_of(definition, row) != key]
             self._committed(table, key)
 
-    def mark(self, name: str, token: str) -> None:
+    def watermark(self, name: str, token: str) -> None:
         with self.lock:
-            assert self.marks.get(name) != token, "a token must not be used twice: it would leave no event in the log"
-            self.marks[name] = token
+            assert self.watermarks.get(name) != token, "a token must not be used twice: it would leave no event in the log"
+            self.watermarks[name] = token
             self._committed(name, token)
 
     def hide_from_next_snapshot(self, table: TableId, row: Row) -> None:
-        """Commit a row that the log has at once and the next snapshot of all does not show, nor any mark: visibility comes in the order of the log."""
+        """Commit a row that the log has at once and the next snapshot of all does not show, nor any watermark: visibility comes in the order of the log."""
         with self.lock:
             self.insert(table, row)
             self._hidden = (table, row)
@@ -69,7 +68,7 @@ class FakeDatabase:
                 view = copy.deepcopy(self.rows)
                 view[table].remove(row)
                 return view, {}
-            return copy.deepcopy(self.rows), dict(self.marks)
+            return copy.deepcopy(self.rows), dict(self.watermarks)
 
     def _committed(self, what: Any, value: Any) -> None:
         if self._on_commit is not None:
@@ -114,18 +113,18 @@ class FakeDumpConnection:
         self._view: tuple[dict[TableId, list[Row]], dict[str, str]] | None = None
         self._closed = False
 
-    def write_mark(self, name: str, token: str) -> None:
+    def write_watermark(self, name: str, token: str) -> None:
         self._check()
-        self._database.mark(name, token)
+        self._database.watermark(name, token)
 
     def begin_snapshot(self) -> None:
         self._check()
         self._view = self._database.snapshot()
 
-    def read_mark(self, name: str) -> str | None:
+    def read_watermark(self, name: str) -> str | None:
         self._check()
-        _, marks = self._view or self._database.snapshot()
-        return marks.get(name)
+        _, watermarks = self._view or self._database.snapshot()
+        return watermarks.get(name)
 
     def select(
         self, statement: str, parameters: Sequence[Any], *, bytes_max: int = 0, key: Sequence[int] = (), table: TableId | None = None
@@ -149,7 +148,7 @@ class FakeDumpConnection:
         last_key = tuple(rows[count - 1][i] for i in key) if count and key else None
         return ChunkRows(rows=bytes(kept), row_count=count, last_key=last_key)
 
-    def settle(
+    def complete(
         self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None, *, keys: Sequence[Sequence[Any]] | None = None
     ) -> ChunkRows:
         self._check()

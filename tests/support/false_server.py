@@ -1,4 +1,4 @@
-"""What answers at a port as a database server does, up to the place where a test has it do otherwise."""
+"""What answers at a port as a database server does, up to the point where a test has it do otherwise."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def obliging(payload: bytes) -> Iterable[bytes | None]:
 class FalseServer:
     """Listens on loopback; every connection has a thread. ``heard`` is what all of them were sent, ``sent_bytes`` how much they took.
 
-    ``answer`` is asked for every command. ``login`` says what follows the login (an OK by default). ``tls`` is the certificate's context, None for a server
-    without TLS. ``raw`` is sent in place of everything.
+    ``answer`` is asked for every command. ``login`` is what follows the login (an OK by default). ``tls`` is the certificate's context, None for a server
+    without TLS. ``raw`` is sent instead of everything.
     """
 
     def __init__(

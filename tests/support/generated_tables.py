@@ -1,8 +1,8 @@
-"""Random tables of every column type, with random values: their SQL, what a SELECT of them means, and what a record then says.
+"""Random tables of every column type, with random values: their SQL, what a SELECT of them means, and what a record then has.
 
 Nothing here knows how the log or a result set stores a value. A value is written as an SQL literal, read back as the server's own text
 (``Kind.select``), and turned from that text into the record's value in the connector's modes (``Kind.record``) and into what mysql-replication
-should say (``Kind.oracle``).
+should give (``Kind.oracle``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from dblog.dialects.mysql.types import BIGINT_UNSIGNED_MODES, BINARY_MODES, DECIMAL_MODES, TIME_MODES, TypeModes
+from dblog.dialects.mysql.values.types import BIGINT_UNSIGNED_MODES, BINARY_MODES, DECIMAL_MODES, TIME_MODES, TypeModes
 
 UNCHECKED = object()
 """What `Kind.oracle` gives for a value that mysql-replication is known to read otherwise: see EXCEPTIONS."""
@@ -31,8 +31,8 @@ EXCEPTIONS = {
     "compressed": "knows no compressed columns",
     "charset": "knows a few character sets by the name of a Python codec, gives bytes or an error for the others, and another character for some",
     "impossible date": "lets datetime.date raise for a day such as 2021-02-31",
-    "zero timestamp": "says 1970-01-01 for the zero TIMESTAMP",
-    "year 0": "says 1900 for YEAR 0",
+    "zero timestamp": "gives 1970-01-01 for the zero TIMESTAMP",
+    "year 0": "gives 1900 for YEAR 0",
     "negative fraction": "takes sign and fraction of a negative TIME apart, which are one number",
     "binary padding": "gives BINARY(n) as the log stores it, without its trailing zero bytes",
     "empty bytes": "gives an empty text for empty bytes",
@@ -362,7 +362,7 @@ def timestamp(chance: random.Random) -> Kind:
 
 # --- text and bytes --------------------------------------------------------------------------------------------------
 
-_ALPHABETS = {
+ALPHABETS = {
     "big5": "漢字編碼",
     "gb2312": "汉字编码",
     "gbk": "汉字編碼",
@@ -393,19 +393,22 @@ _ALPHABETS = {
     "swe7": "åäöÅÄÖ",
     "ascii": "~^",
 }
-_ANYTHING = "äöß€éÿ漢字Жλ😀"
+"""Characters of a character set, beside plain letters and digits."""
+ANYTHING = "äöß€éÿ漢字Жλ😀"
+"""Characters that a Unicode character set has (utf8mb3 and ucs2 lack the last)."""
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text as an SQL literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _text_literal(r: random.Random, charset: str, length: int) -> str:
     """Text of the character set; MySQL would refuse what it cannot hold only in strict mode, so now and then anything."""
     unicode = charset.startswith("utf") or charset == "ucs2"
-    alphabet = _ANYTHING if unicode else _ALPHABETS.get(charset, "äöüÿ")
+    alphabet = ANYTHING if unicode else ALPHABETS.get(charset, "äöüÿ")
     text = "".join(r.choice("abcXYZ 019_-\\\"'\t\n" + 2 * alphabet) for _ in range(r.randint(0, length)))
-    return _quoted(text)
+    return quoted(text)
 
 
 def _decoded(text: str) -> str:
@@ -498,7 +501,7 @@ def members(chance: random.Random) -> Kind:
     def literal(r: random.Random) -> str:
         if r.random() < 0.1:
             return "''"
-        return _quoted(r.choice(names) if kind == "enum" else ",".join(r.sample(names, r.randint(1, min(count, 5)))))
+        return quoted(r.choice(names) if kind == "enum" else ",".join(r.sample(names, r.randint(1, min(count, 5)))))
 
     def oracle(text: str) -> Any:
         value = _decoded(text)
@@ -507,7 +510,7 @@ def members(chance: random.Random) -> Kind:
         return UNCHECKED if count > 56 else set(value.split(",")) if value else None  # wide set
 
     return Kind(
-        ddl=f"{kind}({', '.join(map(_quoted, names))}) CHARACTER SET {charset}",
+        ddl=f"{kind}({', '.join(map(quoted, names))}) CHARACTER SET {charset}",
         literal=literal,
         select="HEX(CONVERT({c} USING utf8mb4))",
         record=lambda text, _: _decoded(text),
@@ -637,7 +640,7 @@ def _texts(value: Any) -> Any:
     return [_texts(item) for item in value] if isinstance(value, list) else value
 
 
-_SHAPES = {
+GEOMETRIES = {
     "point": ["POINT({} {})"],
     "linestring": ["LINESTRING(0 0,{} {})"],
     "polygon": ["POLYGON((0 0,{} 0,3 {},0 0))"],
@@ -646,11 +649,11 @@ _SHAPES = {
     "multipolygon": ["MULTIPOLYGON(((0 0,{} 0,3 {},0 0)))"],
     "geometrycollection": ["GEOMETRYCOLLECTION(POINT({} {}),LINESTRING(0 0,1 1))"],
 }
-_SHAPES["geometry"] = [shape for shapes in _SHAPES.values() for shape in shapes]
+GEOMETRIES["geometry"] = [shape for shapes in GEOMETRIES.values() for shape in shapes]
 
 
 def shape(chance: random.Random) -> Kind:
-    name = chance.choice(sorted(_SHAPES))
+    name = chance.choice(sorted(GEOMETRIES))
 
     def record(text: str, _: TypeModes) -> Any:
         raw = bytes.fromhex(text)
@@ -661,7 +664,7 @@ def shape(chance: random.Random) -> Kind:
         return {"x": x, "y": y, "wkb": wkb, "srid": srid}
 
     def literal(r: random.Random) -> str:
-        wkt = r.choice(_SHAPES[name]).format(r.choice([1, -2.5, 80.125]), r.choice([2, 0.1, 80]))
+        wkt = r.choice(GEOMETRIES[name]).format(r.choice([1, -2.5, 80.125]), r.choice([2, 0.1, 80]))
         return f"ST_GeomFromText('{wkt}', {r.choice([0, 0, 4326, 3857])})"
 
     return Kind(ddl=name, literal=literal, select="HEX({c})", record=record, oracle=bytes.fromhex)
@@ -711,6 +714,12 @@ _COMMON: list[tuple[Callable[..., Kind], int]] = [
 _OWN = {"mysql": [(document, 4), (vector, 1)], "mariadb": [(uuid, 2), (inet, 2), (compressed, 3)]}
 
 
+def makers_of(flavor: str) -> tuple[tuple[Callable[..., Kind], ...], tuple[int, ...]]:
+    """What makes a random column type of a server, and how often each is drawn."""
+    makers, weights = zip(*_COMMON, *_OWN[flavor], strict=True)
+    return makers, weights
+
+
 def modes(chance: random.Random) -> TypeModes:
     """Any combination of the handling modes."""
     return TypeModes(
@@ -724,7 +733,7 @@ def modes(chance: random.Random) -> TypeModes:
 def generated(flavor: str, chance: random.Random, *, tables: int, rows: int, collations: list[tuple[str, str]]) -> list[MadeTable]:
     """So many tables with so many rows each; ``collations`` are (character set, collation), used one after the other."""
     left: list[tuple[str, str]] = []
-    makers, weights = zip(*_COMMON, *_OWN[flavor], strict=True)
+    makers, weights = makers_of(flavor)
     out = []
     for number in range(tables):
         columns: list[Made] = []
@@ -740,7 +749,7 @@ def generated(flavor: str, chance: random.Random, *, tables: int, rows: int, col
                 continue
             nullable = chance.random() < 0.7 or "NULL" in kind.ddl or kind.beyond
             columns.append(Made(name=f"c{len(columns)}", kind=kind, nullable=nullable))
-        columns.insert(chance.randint(0, 9), _extra(chance, flavor))
+        columns.insert(chance.randint(0, 9), special_column(chance, flavor))
         table = MadeTable(name=f"t{number}", columns=tuple(columns), key=_key(chance, columns), modes=modes(chance))
         for _ in range(rows):
             table.rows.append(["NULL" if c.nullable and chance.random() < 0.1 else c.kind.literal(chance) for c in columns if c.given])
@@ -753,7 +762,7 @@ def _key(chance: random.Random, columns: list[Made]) -> tuple[str, ...]:
     return (chance.choice(able), "id") if able and chance.random() < 0.5 else ("id",)
 
 
-def _extra(chance: random.Random, flavor: str) -> Made:
+def special_column(chance: random.Random, flavor: str) -> Made:
     """A generated, an invisible or a default-expression column."""
     number = Kind(ddl="int", literal=lambda r: str(r.randrange(1000)), record=lambda text, _: int(text), oracle=int)
     match chance.randrange(4):

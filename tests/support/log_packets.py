@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from dblog.dialects.mysql import events
-from dblog.dialects.mysql.events import EventType
-from dblog.dialects.mysql.log import LogConnection
+from dblog.dialects.mysql.binlog import events
+from dblog.dialects.mysql.binlog.events import EventType
+from dblog.dialects.mysql.wire.log import LogConnection
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,6 @@ class LogReader:
             elif payload[0] == 0xFE:
                 yield LoggedEvent(EventType.EOF_PACKET, payload)
             else:
-                header = events.read_header(payload[1:])
+                type_code, server_id, _, next_pos = struct.unpack_from("<BIII", payload, 5)
                 end = len(payload) - (4 if self._checksum else 0)
-                yield LoggedEvent(header.type_code, payload[20:end], header.server_id, header.next_pos)
+                yield LoggedEvent(type_code, payload[20:end], server_id, next_pos)

@@ -11,14 +11,34 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from backports import zstd
+from dblog.dialects.mysql.binlog.event_types import FLAG_ARTIFICIAL, EventType
 
-QUERY, STOP, ROTATE, FORMAT, XID, TABLE_MAP = 2, 3, 4, 15, 16, 19
-WRITE_V1, UPDATE_V1, DELETE_V1, WRITE, UPDATE, DELETE = 23, 24, 25, 30, 31, 32
-HEARTBEAT, ROWS_QUERY, GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS, XA_PREPARE = 27, 29, 33, 34, 35, 38
-TRANSACTION_PAYLOAD, GTID_TAGGED = 40, 42
-QUERY_COMPRESSED, WRITE_COMPRESSED_V1, UPDATE_COMPRESSED_V1, DELETE_COMPRESSED_V1, WRITE_COMPRESSED = 165, 166, 167, 168, 169
-ANNOTATE, CHECKPOINT, MARIADB_GTID, GTID_LIST = 160, 161, 162, 163
-ARTIFICIAL = 0x20
+QUERY = EventType.QUERY
+STOP = EventType.STOP
+ROTATE = EventType.ROTATE
+FORMAT = EventType.FORMAT_DESCRIPTION
+XID = EventType.XID
+TABLE_MAP = EventType.TABLE_MAP
+WRITE_V1 = EventType.WRITE_ROWS_V1
+UPDATE_V1 = EventType.UPDATE_ROWS_V1
+WRITE = EventType.WRITE_ROWS
+UPDATE = EventType.UPDATE_ROWS
+DELETE = EventType.DELETE_ROWS
+HEARTBEAT = EventType.HEARTBEAT
+ROWS_QUERY = EventType.ROWS_QUERY
+GTID = EventType.GTID
+ANONYMOUS_GTID = EventType.ANONYMOUS_GTID
+PREVIOUS_GTIDS = EventType.PREVIOUS_GTIDS
+XA_PREPARE = EventType.XA_PREPARE
+TRANSACTION_PAYLOAD = EventType.TRANSACTION_PAYLOAD
+GTID_TAGGED = EventType.GTID_TAGGED
+QUERY_COMPRESSED = EventType.MARIADB_QUERY_COMPRESSED
+WRITE_COMPRESSED_V1 = EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1
+WRITE_COMPRESSED = EventType.MARIADB_WRITE_ROWS_COMPRESSED
+CHECKPOINT = EventType.MARIADB_BINLOG_CHECKPOINT
+MARIADB_GTID = EventType.MARIADB_GTID
+GTID_LIST = EventType.MARIADB_GTID_LIST
+ARTIFICIAL = FLAG_ARTIFICIAL
 PACKET_MAX = 0xFFFFFF
 
 
@@ -143,7 +163,7 @@ class Stream:
         return self.event(QUERY_COMPRESSED, head + database.encode() + b"\x00" + deflated(text.encode()))
 
     def compressed_rows(self, type_code: int, table_id: int, columns: int, images: bytes) -> Stream:
-        """The compressed twin of a plain rows event of MariaDB."""
+        """The compressed reference of a plain rows event of MariaDB."""
         plain = rows_body(type_code, table_id, columns, b"")
         shift = WRITE_COMPRESSED_V1 - WRITE_V1 if type_code < WRITE else WRITE_COMPRESSED - WRITE
         return self.event(type_code + shift, plain + deflated(images))

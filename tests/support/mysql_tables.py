@@ -8,13 +8,13 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
-from dblog.codecs import avro, tableplan
+from dblog.codecs import avro, tableplan, topic_naming
 from dblog.codecs.envelope import NameAdjustment
 from dblog.codecs.plan import RowContext, TablePlan
-from dblog.codecs.rewrites import Cut, Hash, Mask
-from dblog.codecs.transactions import TransactionPlace
+from dblog.codecs.rewrites import Hash, Mask, Truncate
+from dblog.codecs.transactions import TransactionOrder
 from dblog.dialects.mariadb import types as mariadb_types
-from dblog.dialects.mysql import types
+from dblog.dialects.mysql.values import types
 from dblog.model import Column, Table, TableId
 from hypothesis import strategies as st
 from support.mysql_columns import ABSENT, Cell, Kind, kinds
@@ -45,7 +45,7 @@ class Made:
         return result_row([cell.result if cell else None for cell in row])
 
     def struct(self, row: Row) -> dict[str, Any]:
-        """What a record says of the row, as fastavro reads it."""
+        """What a record has of the row, as fastavro reads it."""
         out = {}
         for index, (column, cell) in enumerate(zip(self.plan.columns, row, strict=True)):
             if index in self.left_out:
@@ -84,7 +84,7 @@ def plan_of(
         settings=tableplan.PlanSettings(
             connector="mysql",
             version="3.6.1.Final",
-            naming=tableplan.TopicNaming(prefix="p"),
+            naming=topic_naming.TopicNaming(prefix="p"),
             schema_adjustment=NameAdjustment.AVRO,
             **{"skipped_operations": frozenset({"t"}), **settings},
         ),
@@ -135,7 +135,7 @@ def rewrites() -> st.SearchStrategy[Any]:
     """A mask, hash or cut for some of the columns, by name."""
     one = st.one_of(
         st.none(),
-        st.builds(Cut, st.integers(1, 12)),
+        st.builds(Truncate, st.integers(1, 12)),
         st.builds(Mask, st.sampled_from(["", "*", "*" * 40])),
         st.builds(Hash, st.sampled_from(["SHA-256", "md5"]), st.text(min_size=1, max_size=3), st.sampled_from([1, 2])),
     )
@@ -165,7 +165,7 @@ def contexts(draw: st.DrawFn, *, snapshot: str | None = None) -> RowContext:
         transaction=draw(
             st.one_of(
                 st.none(),
-                st.builds(TransactionPlace, text, total=st.integers(0, 2**62), of_table=st.one_of(st.integers(0, 99), st.just(2**40))),
+                st.builds(TransactionOrder, text, total=st.integers(0, 2**62), of_table=st.one_of(st.integers(0, 99), st.just(2**40))),
             )
         ),
     )

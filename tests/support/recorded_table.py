@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 from dblog.codecs import avro
-from dblog.codecs.tableplan import PlanSettings, TopicNaming, build_table_plan
-from dblog.dialects.mysql.types import TypeModes, column_plan
+from dblog.codecs.tableplan import PlanSettings, build_table_plan
+from dblog.codecs.topic_naming import TopicNaming
+from dblog.dialects.mysql.values.types import TypeModes, column_plan
 from dblog.model import Column, Table, TableId
 
 RECORDED = json.loads((Path(__file__).parent / "debezium" / "envelope.json").read_text())

@@ -101,6 +101,6 @@ class RegistryServer:
             do_GET = do_POST = _serve  # noqa: N815  http.server's names
 
             def log_message(self, *_: object) -> None:
-                """Silence: a test says what went wrong itself."""
+                """Silence: a test reports what went wrong itself."""
 
         return Handler

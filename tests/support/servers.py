@@ -10,6 +10,7 @@ import pytest
 from pymysql.connections import Connection
 from stack import Kafka, Unavailable
 from stack.database import Database
+from stack.process import wait_until
 
 Server = TypeVar("Server", Kafka, Database)
 
@@ -57,3 +58,20 @@ def new_database(server: Database, name: str = "t") -> str:
         number = next(number for number in range(1, 10_000) if f"{name}_{number}" not in taken)
         cursor.execute(f"CREATE DATABASE `{name}_{number}`")
     return f"{name}_{number}"
+
+
+def purge_log(server: Database) -> None:
+    """Drop the log up to now."""
+    execute(server, "FLUSH BINARY LOGS")
+    newest = execute(server, "SHOW BINARY LOGS")[-1][0]
+
+    def purged() -> bool:
+        # A file that a reader still has open is not purged, and the server notices a closed connection late. MariaDB keeps one until the
+        # storage engine has made its transactions durable.
+        for (process,) in execute(server, "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"):
+            with contextlib.suppress(pymysql.err.OperationalError):  # it has ended by itself
+                execute(server, f"KILL {process}")
+        execute(server, f"PURGE BINARY LOGS TO '{newest}'")
+        return execute(server, "SHOW BINARY LOGS")[0][0] == newest
+
+    wait_until(purged, timeout_s=60, what="the log to be purged")

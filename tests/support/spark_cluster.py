@@ -28,11 +28,13 @@ class SparkCluster:
         with ExitStack() as started:
             host, port = self.master.removeprefix("spark://").split(":")
             started.enter_context(
-                self._process("master", f"{_DEPLOY}.master.Master", "--host", host, "--port", port, told="New state: ALIVE")
+                self._process("master", f"{_DEPLOY}.master.Master", "--host", host, "--port", port, reported="New state: ALIVE")
             )
             for n in range(self._workers):
-                words = ("--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(self.work(n)), self.master)
-                started.enter_context(self._process(f"worker{n}", f"{_DEPLOY}.worker.Worker", *words, told="Successfully registered"))
+                arguments = ("--host", host, "--cores", "1", "--memory", "1g", "--work-dir", str(self.work(n)), self.master)
+                started.enter_context(
+                    self._process(f"worker{n}", f"{_DEPLOY}.worker.Worker", *arguments, reported="Successfully registered")
+                )
             self._running = started.pop_all()
         return self
 
@@ -43,11 +45,11 @@ class SparkCluster:
         """Where a worker keeps what an application sent it."""
         return self.folder / f"worker{worker}" / "work"
 
-    def _process(self, name: str, program: str, *words: str, told: str) -> GuardedProcess:
+    def _process(self, name: str, program: str, *arguments: str, reported: str) -> GuardedProcess:
         folder = self.folder / name
         folder.mkdir(parents=True)
         log = folder / "log"
-        argv = [java(), *BRIEF_JVM.split(), "-Xmx256m", "-cp", f"{_HOME}/jars/*", program, "--webui-port", str(free_port()), *words]
+        argv = [java(), *BRIEF_JVM.split(), "-Xmx256m", "-cp", f"{_HOME}/jars/*", program, "--webui-port", str(free_port()), *arguments]
         return GuardedProcess(
             f"Spark's {name}",
             argv,
@@ -60,7 +62,7 @@ class SparkCluster:
                 "SPARK_LOCAL_DIRS": str(folder / "local"),
                 "PYTHONPATH": "",
             },
-            ready=lambda: log.exists() and told in log.read_text(errors="replace"),
+            ready=lambda: log.exists() and reported in log.read_text(errors="replace"),
             ready_timeout_s=60.0,
             grace_s=5.0,
         )

@@ -1,4 +1,4 @@
-"""The real program of a task with a test as its herder: orders go in, what it says comes out."""
+"""The real program of a task with a test as its herder: orders go in, its messages come out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TaskProcess:
 
     def __init__(self, command: tuple[str, ...], *, path: Path | None = None) -> None:
         self._control, theirs = socket.socketpair()
-        self.said: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.messages: queue.Queue[dict[str, Any]] = queue.Queue()
         self.lines: queue.Queue[str] = queue.Queue()
         first = [str(path)] if path is not None else []
         with theirs:
@@ -45,7 +45,7 @@ class TaskProcess:
     def _listen(self) -> None:
         with contextlib.suppress(ConnectionResetError), self._control.makefile() as lines:
             for line in lines:
-                self.said.put(json.loads(line))
+                self.messages.put(json.loads(line))
 
     def _read_log(self) -> None:
         assert self.process.stdout is not None
@@ -53,7 +53,7 @@ class TaskProcess:
             for line in lines:
                 self.lines.put(line)
 
-    def say(self, **message: Any) -> None:
+    def send(self, **message: Any) -> None:
         self._control.sendall(json.dumps(message).encode() + b"\n")
 
     def start(self, config: dict[str, str], *, bootstrap: str, hidden: dict[str, str] | None = None) -> None:
@@ -65,19 +65,19 @@ class TaskProcess:
             "key.converter": JSON,
             "value.converter": JSON,
         }
-        self.say(type="start", connector=config["name"], task=0, config=config, worker=worker, offsets=[], hidden=hidden or {})
+        self.send(type="start", connector=config["name"], task=0, config=config, worker=worker, offsets=[], hidden=hidden or {})
 
     def wait_sending(self) -> None:
-        """Wait until it has come to where records are sent: its numbers tell."""
-        wait_for(self.said, lambda message: message["type"] == "metrics")
+        """Wait until it sends records: it reports numbers then."""
+        wait_for(self.messages, lambda message: message["type"] == "metrics")
 
     def wait_logged(self, text: str) -> None:
         wait_for(self.lines, lambda line: text in line)
 
     def seconds_to_stop(self, *, limit_s: float = 5.0) -> float:
-        """Tell it to stop, and wait: how long it took. It must not fail."""
+        """Order it to stop, and wait: how long it took. It must not fail."""
         began_s = time.monotonic()
-        self.say(type="stop", limit_s=limit_s)
+        self.send(type="stop", limit_s=limit_s)
         try:
             assert self.process.wait(TIMEOUT_S) == 0
         except subprocess.TimeoutExpired as e:
@@ -103,7 +103,7 @@ def wait_for(source: queue.Queue[Any], wanted: Callable[[Any], bool]) -> Any:
 
 
 class Silent:
-    """Takes connections and never says a word."""
+    """Takes connections and never answers."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))

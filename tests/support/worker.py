@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import httpx
+from demo.rest import NO_TLS
 from stack import GuardedProcess, Kafka
 from stack.process import free_port
 
@@ -21,7 +22,7 @@ class Worker:
     """One worker with topics of its own; it can be killed and started again."""
 
     def __init__(self, kafka: Kafka, folder: Path, group: str, *, name: str | None = None, tasks: str = "dummy", **settings: str) -> None:
-        """``name`` tells several workers of one group apart; ``tasks``: dummy or real."""
+        """``name`` distinguishes several workers of one group; ``tasks``: dummy or real."""
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.id = f"127.0.0.1:{self.port}"
@@ -44,14 +45,15 @@ class Worker:
         }
         self.process = GuardedProcess(
             f"worker {self.name}",
-            [sys.executable, str(_PROGRAM), str(self._file()), tasks],
+            [sys.executable, str(_PROGRAM), str(self.write_properties()), tasks],
             log=self.log,
             env={"PYTHONPATH": os.pathsep.join([str(_ROOT / "connect-worker" / "src"), *sys.path])},
             ready=self.healthy,
         )
-        self.client = httpx.Client(base_url=self.url, timeout=30)
+        self.client = httpx.Client(base_url=self.url, timeout=30, verify=NO_TLS)
 
-    def _file(self) -> Path:
+    def write_properties(self) -> Path:
+        """The file of ``properties``; written again, it is what the next start reads."""
         file = self.folder / f"{self.name}.properties"
         file.write_text("".join(f"{name}={text}\n" for name, text in self.properties.items()), encoding="utf-8")
         return file
@@ -59,7 +61,7 @@ class Worker:
     def healthy(self) -> bool:
         """Whether it takes requests."""
         try:
-            return httpx.get(f"{self.url}/health", timeout=5).status_code == 200
+            return httpx.get(f"{self.url}/health", timeout=5, verify=NO_TLS).status_code == 200
         except httpx.TransportError:
             return False
 

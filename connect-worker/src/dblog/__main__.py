@@ -1,8 +1,8 @@
 """``python -m dblog``.
 
-A task process asks the kernel first of all to die with its parent, before anything slow is imported: a herder that is killed in that
-moment must not leave an orphan. And its end is the process's: what the interpreter would still take down in order (Kafka clients that wait for their threads)
-could keep a task that has been told to stop, and nothing of it is missed.
+A task process asks the kernel first of all to die with its parent, before anything slow is imported: a herder that is killed in that moment must not leave
+an orphan. The process ends where the task ends: what the interpreter would still take down in order (Kafka clients that wait for their threads) could keep
+a stopped task from ending, and nobody needs it.
 """
 
 import os

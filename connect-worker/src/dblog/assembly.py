@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
 from starlette.applications import Starlette
 
 from dblog.clock import SystemClock
@@ -31,8 +30,6 @@ from dblog.rest.api import Checks, Services
 from dblog.rest.app import build_app
 from dblog.rest.schemas import registry_routes
 from dblog.rest.waiting import Waiting
-
-_log = structlog.get_logger("dblog.cli")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ def assemble(
     check_reachable: ReachableCheck | None = None,
     logins: Logins | None = None,
 ) -> Worker:
-    """Every object of the herder process. None of it can fail with what ``worker`` and ``file`` have been checked for."""
+    """Every object of the herder process. ``worker`` and ``file`` have been checked, so none of it can fail on them."""
     settings = worker.settings
     consumer, producer, administration = (worker.client_settings(role) for role in ("consumer", "producer", "admin"))
 
@@ -146,7 +143,9 @@ def internal_topics(settings: Settings) -> list[TopicWanted]:
 
     def extra(kind: str) -> dict[str, str]:
         own = {"topic", "partitions", "replication.factor"}
-        return {name: text for name, text in settings.under(f"{kind}.storage.").items() if name not in own and name != "cleanup.policy"}
+        return {
+            name: text for name, text in settings.with_prefix(f"{kind}.storage.").items() if name not in own and name != "cleanup.policy"
+        }
 
     topics = [
         TopicWanted(
@@ -175,7 +174,7 @@ def internal_topics(settings: Settings) -> list[TopicWanted]:
 
 def worker_numbers(herder: Herder, registry: RegistryStore | None) -> WorkerNumbers:
     """What runs on this worker, for the metrics."""
-    now = herder.snapshot()
+    now = herder.status_view.snapshot()
     tasks = []
     for task, state in now.tasks.items():
         config = now.task_classes[task]
@@ -194,7 +193,7 @@ def worker_numbers(herder: Herder, registry: RegistryStore | None) -> WorkerNumb
     return WorkerNumbers(
         connectors={name: state.value.lower() for name, state in now.connectors.items()},
         tasks=tuple(tasks),
-        startup_counts=herder.startup_counts(),
+        startup_counts=herder.status_view.startup_counts(),
         records_skipped=herder.records_skipped(),
         registry_records_skipped=registry.skipped if registry is not None else 0,
     )

@@ -163,7 +163,7 @@ def start_worker(
         logins = read_logins(worker.settings, os.environ)
         listener = _listen(worker.listen_host, worker.listen_port, option="listeners")
         reading = None if worker.readonly_listener is None else _listen(*worker.readonly_listener, option="dblog.rest.readonly.listener")
-        # What tasks are told is what was bound: a port of 0 became a number.
+        # What tasks get is what was bound: a port of 0 became a number.
         host = f"[{worker.listen_host}]" if ":" in worker.listen_host else worker.listen_host
         texts["listeners"] = f"http://{host}:{listener.getsockname()[1]}"
         texts[OWN_TOKEN] = secrets.token_urlsafe(32)
@@ -200,7 +200,7 @@ class Listeners:
 
 
 def own_version() -> str:
-    """The installed package's version, or a word for a source tree that is not installed."""
+    """The installed package's version, or a text for a source tree that is not installed."""
     try:
         return installed_version("dblog")
     except PackageNotFoundError:
@@ -209,9 +209,9 @@ def own_version() -> str:
 
 def _check_database(flavor: str, settings: Settings, limit_s: float, abort: Abort) -> Sequence[str]:
     """What validation asks the database. Its modules are a third of all that a worker imports, and not needed to start tasks."""
-    from dblog.readers.validation import check_database  # noqa: PLC0415
+    from dblog.dialects.registry import kind_of  # noqa: PLC0415
 
-    return check_database(flavor, settings, limit_s, abort)
+    return kind_of(flavor).check(settings, limit_s=limit_s, abort=abort)
 
 
 def _check_reachable(settings: Settings, worker: WorkerConfig, limit_s: float) -> None:
@@ -222,7 +222,7 @@ def _check_reachable(settings: Settings, worker: WorkerConfig, limit_s: float) -
 
 
 def _listen(host: str, port: int, *, option: str) -> socket.socket:
-    """Bind first: a port in use is said at once, and port 0 becomes a number that others can be told."""
+    """Bind first: a port in use is reported at once, and port 0 becomes a number that others can use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends without delay (TCP_NODELAY) where it sees the protocol: else a body waits 40 ms for the confirmation of its head.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

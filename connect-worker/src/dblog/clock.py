@@ -1,6 +1,6 @@
-"""Time as a dependency: the only place where the wall clock and the monotonic clock are read.
+"""Time as a dependency: the only file in which the wall clock and the monotonic clock are read.
 
-Whatever decides by time takes a ``Clock``, so tests and the simulation hand in their own.
+Whatever decides by time takes a ``Clock``, so tests and the simulation pass their own.
 """
 
 from __future__ import annotations

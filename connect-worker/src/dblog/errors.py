@@ -22,8 +22,18 @@ class ServerChangedError(TransientError):
     """
 
 
+class TableChangedError(TransientError):
+    """The table is not what the statement supposes: the log will show how it has changed, then the chunk can be read again. However long that takes, it is no
+    trouble.
+    """
+
+
 class DefiniteError(DblogError):
-    """Trying again cannot help: the message says what is wrong, where, and what to do."""
+    """Trying again cannot help: the message states what is wrong, where, and what to do."""
+
+
+class PositionLostError(DefiniteError):
+    """The server does not have the log from the stored position on: only a new dump helps (snapshot.mode=when_needed starts one)."""
 
 
 class UnknownKeyError(DefiniteError):
@@ -33,13 +43,13 @@ class UnknownKeyError(DefiniteError):
 class DamagedLogError(DefiniteError):
     """An event of the log that cannot be read: a wrong checksum, or a length that does not fit. Reading it again shows whether it is so at the source.
 
-    ``place`` (file, offset) is that of a rows event or table map, which can be passed over without harm to any other table; None for all other events:
+    ``event_at`` (file, position) is that of a rows event or table map, which can be passed over without harm to any other table; None for all other events:
     without a statement, a GTID or a transaction's end, what follows would be read wrongly.
     """
 
-    def __init__(self, message: str, *, place: tuple[str, int] | None = None) -> None:
+    def __init__(self, message: str, *, event_at: tuple[str, int] | None = None) -> None:
         super().__init__(message)
-        self.place = place
+        self.event_at = event_at
 
 
 class BadRowsError(DefiniteError):

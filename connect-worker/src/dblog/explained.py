@@ -1,4 +1,4 @@
-"""``dblog ddl explain``: asks a worker what a statement would do, and says it in lines for a person."""
+"""``dblog ddl explain``: asks a worker what a statement would do, and prints the answer in lines for a person."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOGIN_VARIABLE = "DBLOG_REST_LOGIN"
 
 
 class ExplainError(Exception):
-    """No answer; the text says why and what to do."""
+    """There is no answer; the text has the reason and what to do."""
 
 
 def login_of(text: str) -> tuple[str, str] | None:
@@ -73,7 +73,7 @@ def _lines_of_table(table: Mapping[str, Any]) -> Iterator[str]:
         match column["change"]:
             case "added":
                 yield f"    + {column['column']}: {column['after']}"
-            case "gone":
+            case "dropped":
                 yield f"    - {column['column']}: {column['before']}"
             case "order":
                 yield f"    order: {column['after']} (was {column['before']})"

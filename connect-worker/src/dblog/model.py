@@ -1,4 +1,4 @@
-"""The words every part shares: tables, columns, and a batch of finished records.
+"""The types every part shares: tables, columns, and a batch of finished records.
 
 Values only: no I/O, no rules. A ``Table`` is one version of one source table; ``Batch`` is what travels through the queue.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 OffsetMap = Mapping[str, str | int | float | bool | None]
-"""A source offset as Kafka Connect stores it: flat, primitives only (kafka-connect contract: offset topic)."""
+"""A source offset as Kafka Connect stores it: flat, primitives only (Connect's OffsetUtils.validateFormat)."""
 
 Headers = list[tuple[str, bytes | None]]
 """Record headers in the order they are written."""
@@ -28,9 +28,9 @@ class TableId:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Length and default of a column in the words of its statement (``INT DEFAULT 1.0``) where the server says ``int(11)`` and ``1``.
+    """Length and default of a column in the text of its statement (``INT DEFAULT 1.0``) where the server prints ``int(11)`` and ``1``.
 
-    A row has nothing of it; records of schema changes repeat it as Debezium's do.
+    It changes no row; records of schema changes repeat it as Debezium's do.
     """
 
     length: int | None = None
@@ -68,14 +68,14 @@ class Column:
     """In the log's image only: no SELECT can name it and no record has it (MariaDB's hash of a UNIQUE text)."""
     comment: str | None = None
     written: Written | None = field(default=None, compare=False)
-    """None: as the server says it. Left out of comparisons: the same rows, the same schema."""
+    """None: as the server prints it. Left out of comparisons: the same rows, the same schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
     """One index of a table: its name and columns in index order. ``PRIMARY`` is the primary key's name.
 
-    ``partial``: unique, and some column takes part with a prefix only. ``columns`` leaves out functional parts, and ``functional`` tells that there are some.
+    ``partial``: unique, and some column takes part with a prefix only. ``columns`` leaves out functional parts, and ``functional`` shows that there are some.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Table:
     """One version of a table: columns in ordinal order, and the names of its key columns in key order.
 
     ``key`` is the primary key, else the first unique index whose columns are all NOT NULL, else empty (Debezium's rule).
-    ``primary_key`` tells whether ``key`` is the real primary key.
+    ``primary_key`` shows whether ``key`` is the real primary key.
     """
 
     id: TableId
@@ -101,7 +101,7 @@ class Table:
     comment: str | None = None
     collation: str | None = None
     indexes: tuple[Index, ...] = ()
-    """Every index in the server's order: what a later ALTER needs to tell which columns become the key."""
+    """Every index in the server's order: what a later ALTER needs to find which columns become the key."""
 
     def column(self, name: str) -> Column | None:
         """The column of that name, compared without case as MySQL does."""

@@ -1,6 +1,6 @@
-"""The places where dblog meets something that has two implementations (a compiled one and its slow twin, a server and its fake).
+"""Where dblog meets something that has two implementations (a server and its fake, a source's offset and a test's).
 
-Each protocol has a contract suite in tests/contracts that every implementation passes.
+Every ``DumpConnection``, and with it every ``Watermarks``, passes tests/contracts/dump_connection.py.
 """
 
 from __future__ import annotations
@@ -32,17 +32,21 @@ class ChunkRows:
     """Key values of the last row, as parameters of the next SELECT; None when there was no row or the table has no key."""
 
 
-class DumpConnection(Protocol):
-    """The connection(s) a chunk reader works with: marks are committed on their own, chunks are read in a snapshot."""
+class Watermarks(Protocol):
+    """Rows of the watermark table: written for the log, read by the snapshot that has to prove itself. # I2"""
 
-    def write_mark(self, name: str, token: str) -> None:
-        """Commit the token to the mark row ``name``, in a transaction of its own; returns when it is committed."""
+    def write_watermark(self, name: str, token: str) -> None:
+        """Commit the token to the watermark row ``name``, in a transaction of its own; returns when it is committed."""
+
+    def read_watermark(self, name: str) -> str | None:
+        """The token that the snapshot sees in row ``name``."""
+
+
+class DumpConnection(Watermarks, Protocol):
+    """The connection(s) a chunk reader works with: watermarks are committed on their own, chunks are read in a snapshot."""
 
     def begin_snapshot(self) -> None:
         """Start a consistent snapshot."""
-
-    def read_mark(self, name: str) -> str | None:
-        """The token that the snapshot sees in row ``name``."""
 
     def select(
         self, statement: str, parameters: Sequence[Any], *, bytes_max: int = 0, key: Sequence[int] = (), table: TableId | None = None
@@ -52,7 +56,7 @@ class DumpConnection(Protocol):
         ``key``: which columns are the key, for ``last_key``. ``table``: named with its GRANT where the account may not read it.
         """
 
-    def settle(
+    def complete(
         self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None, *, keys: Sequence[Sequence[Any]] | None = None
     ) -> ChunkRows:
         """Ask, in the same snapshot, what the form of the rows just selected behind ``after`` leaves open; the rows with the answers in.
@@ -64,4 +68,4 @@ class DumpConnection(Protocol):
         """End the snapshot."""
 
     def close(self) -> None:
-        """Give up the connections, also from another thread, also in the middle of a SELECT."""
+        """Close the connections, also from another thread, also in the middle of a SELECT."""

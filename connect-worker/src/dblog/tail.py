@@ -1,7 +1,7 @@
 """``dblog tail``: the records of a topic, decoded with the registry, one JSON object a line.
 
 Only what is asked for is shown, on standard output. A record that cannot be decoded is shown as what it is, its bytes in base64, with the reason beside:
-looking at a topic must not fail at the record that one looks for. Avro is told by Confluent's frame (a zero byte, four bytes of the schema's id), all
+looking at a topic must not fail at the record that one looks for. Avro is recognised by Confluent's frame (a zero byte, four bytes of the schema's id), all
 else is read as JSON, then as text.
 """
 
@@ -39,7 +39,7 @@ class Wanted:
 def lines(wanted: Wanted) -> Iterator[str]:
     """The records as JSON lines: the oldest, as they stand in their partitions, or the newest, in the order of their times.
 
-    DefiniteError says why there are none.
+    DefiniteError has the reason there are none.
     """
     consumer = Consumer(
         {
@@ -174,5 +174,5 @@ class _Schemas:
 
 
 def _plain(value: Any) -> str:
-    """Of an Avro value that JSON has no word for: bytes in base64, decimals and times as text."""
+    """Of an Avro value that JSON has no form for: bytes in base64, decimals and times as text."""
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

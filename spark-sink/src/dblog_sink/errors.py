@@ -1,6 +1,6 @@
 """Which failures of the sink may pass by themselves, and which need a person.
 
-The same three words as the worker's ``dblog.errors``; the two packages never import each other. The message of a ``DefiniteError`` names
+The same three classes as the worker's ``dblog.errors``; the two packages never import each other. The message of a ``DefiniteError`` names
 the thing, the reason and the remedy, and never a row value or a secret.
 """
 
@@ -16,11 +16,11 @@ class TransientError(SinkError):
 
 
 class AwayError(TransientError):
-    """Somebody whom every table needs is away: the registry, the brokers. No table is to blame, so none is parked."""
+    """What every table needs is away: the registry, the brokers. No table is to blame, so none is parked."""
 
 
 class DefiniteError(SinkError):
-    """Trying again cannot help: the message says what is wrong, where, and what to do."""
+    """Trying again cannot help: the message names what is wrong, where, and what to do."""
 
 
 class ParkError(DefiniteError):

@@ -185,9 +185,9 @@ def test_tasks_are_not_restarted_unasked():
     assert (plan.connector, plan.tasks) == (True, ())
 
 
-def died(*, exit_code=None, signal_number=None, kills=1, restart_max=-1, chance=1.0, last_words=""):
+def died(*, exit_code=None, signal_number=None, kills=1, restart_max=-1, chance=1.0, last_output=""):
     return after_death(
-        A0, exit_code=exit_code, signal_number=signal_number, kills=kills, restart_max=restart_max, chance=chance, last_words=last_words
+        A0, exit_code=exit_code, signal_number=signal_number, kills=kills, restart_max=restart_max, chance=chance, last_output=last_output
     )
 
 
@@ -222,7 +222,7 @@ def test_a_crash_of_our_own_is_tried_a_few_times_only():
 
 
 def test_a_program_that_gives_up_without_a_word_fails_with_its_last_words():
-    outcome = died(exit_code=3, last_words="Traceback ...\nMemoryError")
+    outcome = died(exit_code=3, last_output="Traceback ...\nMemoryError")
 
     assert isinstance(outcome, Fail)
     assert "exit code 3" in outcome.trace

@@ -4,19 +4,17 @@ import itertools
 import os
 import queue
 import signal
-import sys
 import time
-from pathlib import Path
 
 import pytest
 import structlog
 from dblog.clock import lease_clock_s
-from dblog.cluster.processes import Died, ProcessTable, Said
+from dblog.cluster.processes import Died, ProcessTable, TaskMessage
 from dblog.cluster.program import TaskProgram
 from dblog.cluster.records import TaskId
+from support.recorded_program import RecordedProgram
 from support.worker import alive
 
-DUMMY = Path(__file__).parents[2] / "support" / "dummy_task.py"
 TASK = TaskId("a", 0)
 
 
@@ -26,8 +24,13 @@ def events():
 
 
 @pytest.fixture
-def table(events):
-    made = ProcessTable(program=TaskProgram([sys.executable, str(DUMMY)]), on_event=events.put)
+def program():
+    return RecordedProgram()
+
+
+@pytest.fixture
+def table(program, events):
+    made = ProcessTable(program=program, on_event=events.put)
     yield made
     made.close()
 
@@ -50,9 +53,9 @@ def all_of(events, limit_s=30):
         assert time.monotonic() < deadline_s, "other events went on and on"
 
 
-def said(events, kind):
+def message_of(events, kind):
     def is_it(event):
-        assert isinstance(event, Said), event
+        assert isinstance(event, TaskMessage), event
         return event.message["type"] == kind
 
     return next(filter(is_it, all_of(events))).message
@@ -62,38 +65,39 @@ def died(events):
     return next(event for event in all_of(events) if isinstance(event, Died))
 
 
-def test_a_child_is_told_and_answers(table, events):
+def test_a_child_takes_messages_and_answers(table, program, events):
     run = table.start(TASK, start_message())
 
-    assert said(events, "topic")["topic"] == "p.shop.orders"
-    assert said(events, "state")["state"] == "RUNNING"
+    assert message_of(events, "topic")["topic"] == "p.shop.orders"
+    assert message_of(events, "state")["state"] == "RUNNING"
     table.send(run, {"type": "pause"})
-    assert said(events, "state")["state"] == "PAUSED"
+    assert message_of(events, "state")["state"] == "PAUSED"
     table.stop(run, limit_s=30)
-    assert said(events, "state")["state"] == "STOPPED"
+    assert message_of(events, "state")["state"] == "STOPPED"
     end = died(events)
     assert (end.run, end.exit_code, end.signal_number, end.forced) == (run, 0, None, False)
-    assert table.pids() == {}
+    (begun,) = program.handed_out
+    assert (begun.process.returncode, begun.process.stderr.closed, begun.control.fileno()) == (0, True, -1)
 
 
-def test_a_child_is_told_how_long_it_may_take_to_stop(table, events):
+def test_a_child_gets_the_time_that_it_may_take_to_stop(table, events):
     run = table.start(TASK, start_message())
-    said(events, "state")
+    message_of(events, "state")
 
     table.stop(run, limit_s=7.5)
 
-    assert said(events, "state")["limit_s"] == 7.5
+    assert message_of(events, "state")["limit_s"] == 7.5
 
 
 def test_a_large_first_message_arrives_whole(table, events):
     table.start(TASK, start_message(filler="x" * 5_000_000))
 
-    assert said(events, "state")["state"] == "RUNNING"
+    assert message_of(events, "state")["state"] == "RUNNING"
 
 
 def test_a_child_that_does_not_stop_is_killed_at_its_limit(table, events):
     run = table.start(TASK, start_message("deaf"))
-    said(events, "state")
+    message_of(events, "state")
 
     table.stop(run, limit_s=0.2)
 
@@ -101,20 +105,20 @@ def test_a_child_that_does_not_stop_is_killed_at_its_limit(table, events):
     assert (end.signal_number, end.forced) == (signal.SIGKILL, True)
 
 
-def test_a_killed_childs_signal_is_known(table, events):
+def test_a_killed_childs_signal_is_known(table, program, events):
     table.start(TASK, start_message())
-    said(events, "state")
+    message_of(events, "state")
 
-    os.kill(table.pids()[TASK], signal.SIGTERM)
+    os.kill(program.pids[0], signal.SIGTERM)
 
     end = died(events)
     assert (end.exit_code, end.signal_number, end.forced) == (None, signal.SIGTERM, False)
 
 
-def test_what_a_child_said_last_is_heard_before_its_death(table, events):
+def test_the_last_message_of_a_child_arrives_before_its_death(table, events):
     table.start(TASK, start_message("fail", **{"database.password": "x"}))
 
-    assert said(events, "state")["state"] == "FAILED"
+    assert message_of(events, "state")["state"] == "FAILED"
     assert died(events).exit_code == 1
 
 
@@ -122,14 +126,14 @@ def test_what_is_no_unicode_in_a_childs_texts_arrives_as_numbers(table, events):
     line = r'{"type": "odd", "a\ud800": ["b\udcff", {"c": "\ud83d\ude00 \u00fc", "n": 1}]}'
     table.start(TASK, start_message("lines", **{"dummy.lines": line}))
 
-    assert said(events, "odd") == {"type": "odd", "a\\ud800": ["b\\udcff", {"c": "😀 ü", "n": 1}]}
+    assert message_of(events, "odd") == {"type": "odd", "a\\ud800": ["b\\udcff", {"c": "😀 ü", "n": 1}]}
 
 
 def test_lines_that_are_no_messages_are_passed_over(table, events):
     lines = ["[" * 100_000, "{", "1", "9" * 5000, "[]", '{"type": "last"}']
     table.start(TASK, start_message("lines", **{"dummy.lines": "\n".join(lines)}))
 
-    assert said(events, "last") == {"type": "last"}
+    assert message_of(events, "last") == {"type": "last"}
 
 
 def test_a_child_that_sends_a_line_without_end_is_killed_and_the_others_are_heard(table, events):
@@ -139,13 +143,13 @@ def test_a_child_that_sends_a_line_without_end_is_killed_and_the_others_are_hear
     seen = list(itertools.islice(all_of(events), 4))
 
     assert [event.signal_number for event in seen if isinstance(event, Died)] == [signal.SIGKILL]
-    assert [event.message["type"] for event in seen if isinstance(event, Said) and event.run == run] == ["topic", "metrics", "state"]
+    assert [event.message["type"] for event in seen if isinstance(event, TaskMessage) and event.run == run] == ["topic", "metrics", "state"]
 
 
 def test_a_value_that_is_no_unicode_reaches_the_child_and_the_others_are_started(table, events):
     table.start(TASK, start_message(odd=b"\xff".decode(errors="surrogateescape")))
 
-    assert said(events, "state")["state"] == "RUNNING"
+    assert message_of(events, "state")["state"] == "RUNNING"
 
 
 def test_the_last_lines_of_the_error_output_are_kept(table, events, capfd):
@@ -153,7 +157,7 @@ def test_the_last_lines_of_the_error_output_are_kept(table, events, capfd):
 
     end = died(events)
 
-    assert (end.exit_code, end.last_words) == (3, "last words of the dummy")
+    assert (end.exit_code, end.last_output) == (3, "last words of the dummy")
     assert "last words of the dummy" in capfd.readouterr().out
 
 
@@ -162,7 +166,7 @@ def test_error_output_becomes_lines_of_the_log_without_secrets(table, events):
         table.start(TASK, start_message("exit"), hide=lambda text: text.replace("last words", "[hidden]"))
         end = died(events)
 
-    assert end.last_words == "[hidden] of the dummy"
+    assert end.last_output == "[hidden] of the dummy"
     assert [line["output"] for line in lines if "output" in line] == ["[hidden] of the dummy"]
 
 
@@ -173,7 +177,7 @@ def test_a_program_that_cannot_be_started_is_a_death(events):
     end = died(events)
 
     assert end.exit_code == -1
-    assert "could not be started" in end.last_words
+    assert "could not be started" in end.last_output
     table.close()
 
 
@@ -185,50 +189,50 @@ def test_orders_to_a_child_that_is_gone_do_nothing(table, events):
     table.stop(run, limit_s=1)
     table.start(TASK, start_message())
 
-    assert said(events, "state")["state"] == "RUNNING"
+    assert message_of(events, "state")["state"] == "RUNNING"
 
 
-def test_closing_leaves_no_process_behind(events):
-    table = ProcessTable(program=TaskProgram([sys.executable, str(DUMMY)]), on_event=events.put)
+def test_closing_leaves_no_process_behind(program, events):
+    table = ProcessTable(program=program, on_event=events.put)
     for number in range(3):
         table.start(TaskId("a", number), start_message())
     for _ in range(3):
-        said(events, "state")
-    pids = list(table.pids().values())
+        message_of(events, "state")
+    assert all(map(alive, program.pids))
 
     table.close()
 
-    assert len(pids) == 3
-    assert not any(alive(pid) for pid in pids)
+    assert len(program.pids) == 3
+    assert not any(map(alive, program.pids))
 
 
 @pytest.fixture
-def leased(events):
-    made = ProcessTable(program=TaskProgram([sys.executable, str(DUMMY)]), on_event=events.put, leased=True)
+def leased(program, events):
+    made = ProcessTable(program=program, on_event=events.put, leased=True)
     yield made
     made.close()
 
 
-def test_nothing_starts_without_a_lease_and_nothing_outlives_it(leased, events):
+def test_nothing_starts_without_a_lease_and_nothing_outlives_it(leased, program, events):
     leased.start(TASK, start_message())
-    assert "leads its group no longer" in died(events).last_words
+    assert "leads its group no longer" in died(events).last_output
+    assert program.handed_out == []
     leased.lease(lease_clock_s() + 600)
     leased.start(TASK, start_message())
-    said(events, "state")
-    pid = leased.pids()[TASK]
+    message_of(events, "state")
 
     leased.lease(lease_clock_s() + 0.3)
 
     assert died(events).signal_number == signal.SIGKILL
-    assert not alive(pid)
+    assert not alive(program.pids[0])
 
 
-def test_all_children_can_be_ended_and_waited_for(leased, events):
+def test_all_children_can_be_ended_and_waited_for(leased, program, events):
     leased.lease(lease_clock_s() + 600)
     leased.start(TASK, start_message("deaf"))
-    said(events, "state")
+    message_of(events, "state")
 
     assert leased.end_all(limit_s=20)
 
-    assert leased.pids() == {}
+    assert not alive(program.pids[0])
     assert leased.end_all(limit_s=20)

@@ -1,21 +1,16 @@
 """A process begun ahead of its task."""
 
 import queue
-import sys
-from pathlib import Path
 
 from dblog.cluster.processes import ProcessTable
-from dblog.cluster.program import TaskProgram
 from dblog.cluster.records import TaskId
+from support.recorded_program import RecordedProgram
 from support.worker import alive, until
-
-DUMMY = [sys.executable, str(Path(__file__).parents[2] / "support" / "dummy_task.py")]
 
 
 def test_the_first_task_takes_it_and_the_second_gets_its_own():
-    program = TaskProgram(DUMMY)
-    program.begin_ahead()
-    ahead = program._ahead
+    program = RecordedProgram()
+    ahead = program.begin_ahead()
 
     first, second = program.begin(), program.begin()
 
@@ -28,9 +23,8 @@ def test_the_first_task_takes_it_and_the_second_gets_its_own():
 
 
 def test_one_that_died_waiting_is_not_given_to_a_task():
-    program = TaskProgram(DUMMY)
-    program.begin_ahead()
-    waiting = program._ahead
+    program = RecordedProgram()
+    waiting = program.begin_ahead()
     waiting.end()
     waiting.process.wait(10)
 
@@ -43,22 +37,20 @@ def test_one_that_died_waiting_is_not_given_to_a_task():
 
 
 def test_a_task_begins_at_once_in_it_and_closing_leaves_none_behind():
-    program = TaskProgram(DUMMY)
-    program.begin_ahead()
-    ahead = program._ahead.process.pid
+    program = RecordedProgram()
+    ahead = program.begin_ahead().process.pid
     table = ProcessTable(program=program, on_event=queue.SimpleQueue().put)
 
     table.start(TaskId("a", 0), {"type": "start"})
 
-    until(lambda: list(table.pids().values()) == [ahead], what=lambda: "the task to have the waiting process")
+    until(lambda: program.pids == [ahead], what=lambda: "the task to have the waiting process")
     table.close()
     assert not alive(ahead)
 
 
 def test_one_that_no_task_took_ends_with_the_table():
-    program = TaskProgram(DUMMY)
-    program.begin_ahead()
-    ahead = program._ahead.process.pid
+    program = RecordedProgram()
+    ahead = program.begin_ahead().process.pid
 
     ProcessTable(program=program, on_event=queue.SimpleQueue().put).close()
 

@@ -11,7 +11,7 @@ from dblog.cluster.stores import ConfigStore
 from dblog.cluster.validation import Validator
 from dblog.kafka.log import LogRecord
 from dblog.rest.api import Checks
-from dblog.rest.connectors import _require_valid
+from dblog.rest.connectors import require_valid
 from starlette.requests import Request
 from support.worker import connector_config
 
@@ -36,7 +36,7 @@ def store():
 
     def give(*records):
         for key, value in records:
-            taken[0](LogRecord(partition=0, offset=0, key=key, value=value, timestamp_ms=0, live=False))
+            taken[0](LogRecord(partition=0, offset=0, key=key, value=value, live=False))
 
     for number in range(1000):
         config = connector_config(name=f"c{number}", database_server_id=str(10_000 + number))
@@ -52,7 +52,7 @@ def checked(store, **config):
         validator=Validator(providers={}, check_database=None), herder=SimpleNamespace(configs=store), checks=Checks()
     )
     request = Request({"type": "http", "app": SimpleNamespace(state=SimpleNamespace(services=services))})
-    return asyncio.run(_require_valid(request, services, connector_config(**config)))
+    return asyncio.run(require_valid(request, services, connector_config(**config)))
 
 
 def test_all_connectors_are_looked_through_in_the_thread_of_the_check(store):

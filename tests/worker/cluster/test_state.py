@@ -107,9 +107,9 @@ def test_whatever_the_order_of_other_connectors_records_a_connector_is_the_same(
     others = [ConnectorRecord("b", {}), TargetRecord("b", Target.STOPPED), ConnectorRecord("b", None)]
     expected = folded(*mine).view("a")
 
-    for places in itertools.combinations(range(len(mine) + len(others)), len(others)):
+    for chosen in itertools.combinations(range(len(mine) + len(others)), len(others)):
         rest, own = list(others), list(mine)
-        merged = [rest.pop(0) if place in places else own.pop(0) for place in range(len(mine) + len(others))]
+        merged = [rest.pop(0) if index in chosen else own.pop(0) for index in range(len(mine) + len(others))]
         assert folded(*merged).view("a") == expected
 
 

@@ -8,7 +8,7 @@ import structlog
 from dblog.cluster.validation import Validator
 from dblog.config.providers import FileProvider
 from dblog.config.worker import read_worker_config
-from dblog.dialects.mysql.connect import open_wire, settings_of
+from dblog.dialects.mysql.wire.connect import open_wire, settings_of
 from dblog.errors import DefiniteError
 from dblog.readers.reachable import check_reachable
 from support.worker import connector_config
@@ -111,13 +111,13 @@ def test_an_echo_in_which_the_request_is_read_does_not_show_a_secret_of_the_work
     assert "'(sings,with,commas'" in text
 
 
-def test_what_a_database_says_of_the_request_does_not_show_which_of_its_words_is_a_secret_of_the_worker():
-    def says(_flavor, settings, _limit_s, _abort):
+def test_what_a_database_reports_of_the_request_does_not_show_which_of_its_words_is_a_secret_of_the_worker():
+    def check(_flavor, settings, _limit_s, _abort):
         if settings.text("database.hostname") == "fails":
             raise DefiniteError(f"the user {settings.text('database.user')} is unknown")
         return [f"no database matches {settings.text('database.user')}"]
 
-    validator = Validator(providers={}, hidden=WORKER_SECRETS, check_database=says)
+    validator = Validator(providers={}, hidden=WORKER_SECRETS, check_database=check)
     asked = connector_config(name="a") | {"database.user": "sunshine7"}
 
     assert validator.validate(asked).warnings == ("no database matches sunshine7",)

@@ -176,12 +176,12 @@ def test_a_hyphen_in_the_topic_prefix_stays_in_the_namespace_unless_names_are_ad
     )
 
 
-def test_an_illegal_schema_name_says_which_option_helps():
+def test_the_error_of_an_illegal_schema_name_names_the_option_that_helps():
     with pytest.raises(DefiniteError, match=r"my-app\.db\.t: .*schema\.name\.adjustment\.mode=avro"):
         avro.avro_text(Schema(kind=Kind.STRUCT, name="my.own-name"), subject="my-app.db.t")
 
 
-def test_an_illegal_column_name_says_which_option_helps():
+def test_the_error_of_an_illegal_column_name_names_the_option_that_helps():
     with pytest.raises(DefiniteError, match=r"column name 'a b' .*field\.name\.adjustment\.mode=avro"):
         avro.avro_text(key_schema("t", [("a b", Schema(kind=Kind.INT32))]))
 

@@ -95,7 +95,7 @@ def test_with_schemas_a_record_is_schema_and_payload(numeric, default):
     assert text == expected.replace("DEFAULT", default)
 
 
-def test_a_null_becomes_the_default_unless_told_otherwise():
+def test_a_null_becomes_the_default_unless_configured_otherwise():
     schema = struct("s", ("a", optional(Kind.INT32, default=5)))
 
     assert value_writer(schema, BARE)({"a": None}) == b'{"a":5}'

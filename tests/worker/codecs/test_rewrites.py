@@ -1,11 +1,11 @@
 """Masks, hashes and cuts: what Debezium 3.6.1 itself made of the same columns and values, and what its manual's keys mean."""
 
 import pytest
-from dblog.codecs.rewrites import Cut, Hash, Mask
+from dblog.codecs.rewrites import Hash, Mask, Truncate
 from dblog.codecs.schema import Kind
 from dblog.config.column_rules import column_rules
 from dblog.core.selection import column_rewrite
-from dblog.dialects.mysql.types import TypeModes, column_plan
+from dblog.dialects.mysql.values.types import TypeModes, column_plan
 from dblog.errors import ConfigError
 from dblog.model import Column, TableId
 
@@ -40,12 +40,12 @@ def test_hashes_are_those_of_debezium(rewrite: Hash, text: str, digits: str) -> 
     ],
 )
 def test_a_cut_counts_as_java_does(text: str, length: int, cut: str) -> None:
-    assert Cut(length)(text) == cut
+    assert Truncate(length)(text) == cut
 
 
 def test_a_cut_shortens_bytes_and_a_mask_hides_null() -> None:
-    assert Cut(2)(b"\x01\x02\x03") == b"\x01\x02"
-    assert Cut(2)(None) is None
+    assert Truncate(2)(b"\x01\x02\x03") == b"\x01\x02"
+    assert Truncate(2)(None) is None
     assert Mask("***")(None) == "***"
 
 
@@ -80,19 +80,19 @@ def rewritten(type_text: str, rewrite: object) -> tuple[object, tuple[tuple[str,
 
 
 def test_a_cut_reaches_what_may_be_longer_and_is_text_or_bytes() -> None:
-    found = {name: rewritten(name, Cut(3)) for name in COLUMNS}
+    found = {name: rewritten(name, Truncate(3)) for name in COLUMNS}
 
     note = (("truncateLength", "3"),)
     assert found == {
-        "varchar(10)": (Cut(3), note),
+        "varchar(10)": (Truncate(3), note),
         "char(3)": (None, ()),
-        "text": (Cut(3), note),
+        "text": (Truncate(3), note),
         "enum('abcdef')": (None, ()),
         "set('aaaa','bbbb')": (None, ()),
-        "json": (Cut(3), note),
-        "blob": (Cut(3), note),
+        "json": (Truncate(3), note),
+        "blob": (Truncate(3), note),
         "int": (None, note),
-        "timestamp": (Cut(3), note),
+        "timestamp": (Truncate(3), note),
         "decimal(10,2)": (None, note),
         "bit(16)": (None, note),
     }
@@ -133,7 +133,7 @@ def test_the_first_family_that_names_a_column_is_its_only_rule() -> None:
 
     assert rewrite is not None
     found = [rewrite(f"shop.customers.{name}") for name in ("email", "name", "phone", "town", "id")]
-    assert found == [Cut(3), Mask("****"), Hash("SHA-512", "a.b", 1), Hash("SHA-256", "x", 2), None]
+    assert found == [Truncate(3), Mask("****"), Hash("SHA-512", "a.b", 1), Hash("SHA-256", "x", 2), None]
     assert column_rewrite({"column.include.list": "a.b.c"}) is None
 
 

@@ -1,4 +1,4 @@
-"""schemas/ says what the code writes."""
+"""schemas/ describes what the code writes."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 import fastavro
 import pytest
 from dblog.codecs import avro, envelope, marker
-from dblog.codecs.tableplan import PlanSettings, TopicNaming, build_table_plan
-from dblog.dialects.mysql.types import TypeModes, column_plan
+from dblog.codecs.tableplan import PlanSettings, build_table_plan
+from dblog.codecs.topic_naming import TopicNaming
+from dblog.dialects.mysql.values.types import TypeModes, column_plan
 from dblog.model import Column, Table, TableId
 
 FOLDER = Path(__file__).parents[3] / "schemas"

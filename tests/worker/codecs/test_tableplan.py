@@ -2,8 +2,9 @@
 
 import pytest
 from dblog.codecs.envelope import NameAdjustment
-from dblog.codecs.tableplan import PlanSettings, TopicNaming, build_table_plan, clean_topic
-from dblog.dialects.mysql.types import TypeModes, column_plan
+from dblog.codecs.tableplan import PlanSettings, build_table_plan
+from dblog.codecs.topic_naming import TopicNaming, clean_topic
+from dblog.dialects.mysql.values.types import TypeModes, column_plan
 from dblog.errors import DefiniteError
 from dblog.model import Column, Table, TableId
 

@@ -47,7 +47,7 @@ def test_whatever_is_wrong_with_a_file_is_a_sentence_without_openssls_words(tmp_
     assert not any(word in text for word in ("error:", "routines", "lib"))
 
 
-def test_the_file_of_one_role_and_a_key_without_its_block_are_told_by_their_keys(tmp_path):
+def test_the_file_of_one_role_and_a_key_without_its_block_are_reported_by_their_keys(tmp_path):
     authority = Authority(tmp_path)
 
     missing = sentence("consumer", **{"ssl.truststore.location": str(authority.path), "consumer.ssl.truststore.location": "/nowhere/x.pem"})

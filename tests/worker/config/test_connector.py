@@ -50,7 +50,7 @@ def test_values_are_typed_and_lists_may_hold_escaped_commas():
 
 
 def test_what_starts_with_a_prefix_can_be_taken_together():
-    assert settings(**{"producer.override.linger.ms": "5"}).under("producer.override.") == {"linger.ms": "5"}
+    assert settings(**{"producer.override.linger.ms": "5"}).with_prefix("producer.override.") == {"linger.ms": "5"}
 
 
 def test_settings_never_print_their_values():
@@ -168,6 +168,7 @@ def test_keys_nobody_knows_are_ignored_and_kept():
         ("topic.naming.strategy", "org.example.Mine"),
         ("schema.history.internal", "io.debezium.storage.file.history.FileSchemaHistory"),
         ("gtid.ignore.on.recovery", "true"),
+        ("database.server.id.offset", "0"),
         ("snapshot.select.statement.overrides", "a.b"),
         ("time.precision.mode", "adaptive"),
     ],
@@ -309,3 +310,25 @@ def test_topic_creation_rules_are_tried_in_order_and_the_default_comes_last():
     assert (default.partitions, default.replication_factor) == (-1, 3)
     assert default.matches("anything")
     assert topic_rules({"topic.prefix": "a"}) == ()
+
+
+REGEX_STRATEGY = {"topic.naming.strategy": "io.debezium.schema.DefaultRegexTopicNamingStrategy", "topic.key.enforce.uniqueness": "false"}
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "text"),
+    [
+        ({"topic.key.enforce.uniqueness": "true"}, "topic.key.enforce.uniqueness", "does not add a field to keys yet"),
+        ({"topic.regex": ""}, "topic.regex", "required"),
+        ({"topic.regex": "(a"}, "topic.regex", "A regular expression is required"),
+        ({"topic.replacement": ""}, "topic.replacement", "required"),
+        ({"topic.replacement": "$2"}, "topic.replacement", "has no group 2"),
+        ({"topic.replacement": "${table}"}, "topic.replacement", "has no group table"),
+        ({"topic.naming.strategy": " IO.debezium.schema.defaultREGEXTopicNamingStrategy", "topic.regex": ""}, "topic.regex", "required"),
+    ],
+)
+def test_a_regex_strategy_needs_a_pattern_a_replacement_and_keys_that_are_unique_without_help(given, key, text):
+    whole = REGEX_STRATEGY | {"topic.regex": "(.*)_[0-9]+", "topic.replacement": "$1"}
+
+    assert check_connector(MYSQL_OPTIONS, connector_config(name="a") | whole).errors == {}
+    assert text in " ".join(check_connector(MYSQL_OPTIONS, connector_config(name="a") | whole | given).errors[key])

@@ -149,7 +149,7 @@ def test_whoever_is_none_of_them_is_not_let_in(given):  # number 8
         (header("ann", "s3cret"), None),
     ],
 )
-def test_the_owner_is_told_a_user_that_there_is_not_from_a_wrong_password(given, refusal):
+def test_a_refusal_distinguishes_an_unknown_user_from_a_wrong_password(given, refusal):
     assert Logins({"ann": "s3cret"}).refusal(given) is refusal
 
 
@@ -170,7 +170,7 @@ def test_the_owner_is_told_a_user_that_there_is_not_from_a_wrong_password(given,
         (f"KafkaConnect {{ {MODULE} required file='FILE'; }};", "a=canary\nb=\n", "without a password"),
     ],
 )
-def test_files_that_do_not_say_who_may_come_in_stop_the_worker(tmp_path, jaas, users, reason):  # number 8
+def test_files_that_do_not_state_who_may_come_in_stop_the_worker(tmp_path, jaas, users, reason):  # number 8
     if users is not None:
         (tmp_path / "users").write_text(users)
     if jaas is not None:
@@ -209,6 +209,6 @@ def test_what_is_no_address_of_a_second_listener_is_refused(text):
         read_worker_config(parse_properties(EXAMPLE) | {"dblog.rest.readonly.listener": text})
 
 
-def test_loopback_is_told_from_the_rest():
+def test_loopback_is_distinguished_from_the_rest():
     assert [is_loopback(host) for host in ("127.0.0.1", "127.1.2.3", "::1", "localhost")] == [True] * 4
     assert [is_loopback(host) for host in ("", "::", "10.0.0.1", "worker-1")] == [False] * 4

@@ -34,7 +34,7 @@ def test_nothing_else_is_opened_or_read_to_its_end(tmp_path):  # number 4 of the
             file(path).read()
         assert list(caught.value.errors) == ["option"]
 
-    assert time.monotonic() - began_s < named_files._ANSWER_S
+    assert time.monotonic() - began_s < named_files.ANSWER_S
 
 
 def test_a_pipe_that_took_a_files_place_between_two_looks_is_not_waited_for(tmp_path, monkeypatch):  # number 4
@@ -58,14 +58,14 @@ def test_a_file_system_that_does_not_answer_is_waited_for_once(tmp_path, monkeyp
         return read(path)
 
     monkeypatch.setattr(named_files, "read_regular", slow)
-    monkeypatch.setattr(named_files, "_ANSWER_S", 0.5)
-    monkeypatch.setattr(named_files, "_READS", named_files._Reads())
+    monkeypatch.setattr(named_files, "ANSWER_S", 0.5)
+    monkeypatch.setattr(named_files, "READS", named_files.Reads())
     began_s = time.monotonic()
     try:
         for path in ("/dead/1", "/dead/1", "/dead/2", "/dead/2"):
             with pytest.raises(ConfigError):
                 file(path).read()
-        assert time.monotonic() - began_s < 0.5 + named_files._ANSWER_BESIDE_S + 0.5
+        assert time.monotonic() - began_s < 0.5 + named_files.ANSWER_BESIDE_S + 0.5
         assert file(tmp_path / "good").read() == b"good"
     finally:
         answers.set()

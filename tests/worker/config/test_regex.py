@@ -197,7 +197,7 @@ def test_a_pattern_is_shown_as_it_was_written_on_one_line_and_cut():
         (r"\p{InGreek}", r"\p{IsGreek}"),
     ],
 )
-def test_a_refusal_says_what_to_write_instead(text, remedy):
+def test_a_refusal_states_what_to_write_instead(text, remedy):
     with pytest.raises(PatternError) as caught:
         Pattern(text)
 

@@ -54,7 +54,7 @@ def test_what_the_worker_adds_for_a_task_is_not_unknown():
     assert unknown_keys(MYSQL_OPTIONS, ["task.class"]) == {}
 
 
-def test_the_sentence_says_what_happens_and_what_may_be_meant():
+def test_the_sentence_states_what_happens_and_what_may_be_meant():
     sentences = describe_unknown({"databse.include.list": "database.include.list", "x": None})
 
     assert sentences == {

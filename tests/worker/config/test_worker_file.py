@@ -143,20 +143,20 @@ def test_a_value_that_is_both_a_secret_and_an_address_is_hidden(written):
     ],
 )
 def test_what_cannot_be_resolved_ends_the_start_with_one_sentence_of_key_reason_and_remedy(written, start, tmp_path, text, reason):
-    said = start(written(bootstrap_servers=text))
+    output = start(written(bootstrap_servers=text))
 
     placeholder = text.replace("FOLDER", str(tmp_path))
     sentence = (
         f"dblog cannot start with {tmp_path}/worker.properties: bootstrap.servers: {placeholder} of bootstrap.servers cannot be resolved: "
     )
-    assert said.err.startswith(sentence + reason.replace("FOLDER", str(tmp_path)))
-    assert (said.err.count("\n"), said.out) == (1, "")
+    assert output.err.startswith(sentence + reason.replace("FOLDER", str(tmp_path)))
+    assert (output.err.count("\n"), output.out) == (1, "")
 
 
 def test_without_providers_a_placeholder_ends_the_start_too(start):
-    said = start(parse_properties(EXAMPLE) | {"bootstrap.servers": "${env:DBLOG_TEST_BROKERS}"})
+    output = start(parse_properties(EXAMPLE) | {"bootstrap.servers": "${env:DBLOG_TEST_BROKERS}"})
 
-    assert "the worker has no config provider 'env' (config.providers: none)" in said.err
+    assert "the worker has no config provider 'env' (config.providers: none)" in output.err
 
 
 @pytest.mark.parametrize("key", ["config.providers", "config.providers.file.param.allowed.paths", "config.providers.env.class"])
@@ -171,28 +171,28 @@ def test_a_value_that_a_provider_gave_is_in_no_error_of_the_start(written, start
     for keys in ({"listeners": placeholder}, {"listeners": f"http://{placeholder}:1"}, {"session_timeout_ms": placeholder},
                  {"dblog_rest_login_config": f"/{placeholder}"}):  # fmt: skip
         extension = {"rest_extension_classes": "BasicAuthSecurityRestExtension"} if "dblog_rest_login_config" in keys else {}
-        said = start(written(ssl_key_password=placeholder, **keys, **extension))
+        output = start(written(ssl_key_password=placeholder, **keys, **extension))
 
-        assert placeholder.replace("FOLDER", str(tmp_path)) in said.err
-        assert "canary" not in said.err + said.out
+        assert placeholder.replace("FOLDER", str(tmp_path)) in output.err
+        assert "canary" not in output.err + output.out
 
 
 def test_a_provider_class_that_is_misspelt_ends_the_start_with_one_sentence(written, start, tmp_path):
-    said = start(written(config_providers_file_class="FileConfgProvider"))
+    output = start(written(config_providers_file_class="FileConfgProvider"))
 
     sentence = (
         f"dblog cannot start with {tmp_path}/worker.properties: config.providers.file.class: Class FileConfgProvider could not be found; "
     )
-    assert said.err.startswith(sentence)
-    assert said.err.count("\n") == 1
+    assert output.err.startswith(sentence)
+    assert output.err.count("\n") == 1
 
 
 def test_level_and_format_of_the_log_may_come_from_a_provider(written, start, monkeypatch):
     monkeypatch.setenv("DBLOG_TEST_LEVEL", "OFF")
 
-    said = start(written(dblog_log_level="${env:DBLOG_TEST_LEVEL}", ssl_endpoint_identification_algorithm="", listeners="tcp://a:1"))
+    output = start(written(dblog_log_level="${env:DBLOG_TEST_LEVEL}", ssl_endpoint_identification_algorithm="", listeners="tcp://a:1"))
 
-    assert ("a listener is written as" in said.err, said.out) == (True, "")
+    assert ("a listener is written as" in output.err, output.out) == (True, "")
 
 
 def test_what_a_connector_names_is_logged_for_the_owner_as_ever(written, tmp_path):

@@ -1,4 +1,4 @@
-"""A schema meets what the log says of the table."""
+"""A schema meets what the log shows of the table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check(seen: Seen):
     return cross_check(TABLE, seen, merge)
 
 
-def test_a_table_that_is_as_the_log_says_is_used_as_it_is() -> None:
+def test_a_table_that_is_as_the_log_shows_it_is_used_as_it_is() -> None:
     assert check(Seen(columns=bare(("ID", "int"), ("v", "varchar")), named=True, key=("id",))) == Agreed()
     assert check(Seen(columns=bare(("", "int"), ("", "varchar")), named=False)) == Agreed()
 
@@ -85,11 +85,11 @@ def test_without_names_a_disagreement_is_not_put_right(columns) -> None:
 def test_members_that_the_catalog_shows_with_question_marks_are_the_logs() -> None:
     shown = replace(TABLE.columns[0], name="e", type="enum", type_text="enum('a','?')", members=("a", "?"))
     table = replace(TABLE, columns=(*TABLE.columns, shown))
-    told = replace(shown, type_text="enum('a','\U0001f600')", members=("a", "\U0001f600"))
+    reported = replace(shown, type_text="enum('a','\U0001f600')", members=("a", "\U0001f600"))
 
-    verdict = cross_check(table, Seen(columns=(*TABLE.columns, told), named=True, key=TABLE.key), lambda known, seen: seen)
+    verdict = cross_check(table, Seen(columns=(*TABLE.columns, reported), named=True, key=TABLE.key), lambda known, seen: seen)
     other = cross_check(
-        table, Seen(columns=(*TABLE.columns, replace(told, members=("b", "?"))), named=True, key=TABLE.key), lambda _, seen: seen
+        table, Seen(columns=(*TABLE.columns, replace(reported, members=("b", "?"))), named=True, key=TABLE.key), lambda _, seen: seen
     )
 
     assert isinstance(verdict, Repaired)

@@ -86,15 +86,15 @@ def test_a_step_and_a_question_of_one_table_do_not_go_through_fifteen_thousand()
     try:
         assert dump.table(one) is not None
         dump = dump.started(one, key=("id",), upto=(9,)).advanced(one, after=(9,), rows=9, done=True)
-        told = (dump.done, dump.ended, dump.rows, dump.tables_done, dump.tables_total, dump.failed)
+        reported = (dump.done, dump.ended, dump.rows, dump.tables_done, dump.tables_total, dump.failed)
     finally:
         sys.setprofile(profiled)
 
-    assert told == (False, False, 9, 1, 15_000, ())
+    assert reported == (False, False, 9, 1, 15_000, ())
     assert calls < 100
 
 
-def test_what_is_left_is_read_in_order_and_what_begins_anew_comes_last() -> None:
+def test_what_is_left_is_read_in_order_and_what_begins_again_comes_last() -> None:
     dump = dump_of("d", [A, B, TableId("shop", "c")]).started(A, key=("id",), upto=None).given_up(B, "why").restarted(A)
 
     assert [t.table.name for t in dump.left.values()] == ["c", "a"]

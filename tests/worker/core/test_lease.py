@@ -70,7 +70,7 @@ def test_nobody_claims_before_it_has_looked_behind_its_assignment():
     assert one.may_claim(1.0)
 
 
-def test_a_leader_that_fell_silent_is_waited_for_and_one_that_said_goodbye_is_not():
+def test_a_leader_that_fell_silent_is_waited_for_and_one_that_left_is_not():
     old, new = worker("old"), worker("new")
     claim = lead(old, at_s=0)
     new.assign()
@@ -83,17 +83,17 @@ def test_a_leader_that_fell_silent_is_waited_for_and_one_that_said_goodbye_is_no
     assert new.may_claim(4.0)
 
 
-def test_a_claim_that_moves_is_of_a_worker_that_lives_and_one_that_stands_may_be_left_behind():
+def test_a_claim_that_moves_is_of_a_worker_that_runs_and_one_that_stands_may_be_left_behind():
     old, new = worker("old"), worker("new")
     new.observe(lead(old, at_s=0), asked_while_assigned=False, at_s=0)
     assert new.other is not None
-    assert not new.other_lives
+    assert not new.other_is_alive
 
     new.observe(old.next_claim(), asked_while_assigned=False, at_s=1)
 
-    assert new.other_lives
+    assert new.other_is_alive
     new.observe(old.next_claim(release=True), asked_while_assigned=False, at_s=2)
-    assert not new.other_lives
+    assert not new.other_is_alive
 
 
 def test_a_lease_that_is_renewed_keeps_its_term_and_one_that_lapsed_begins_another():

@@ -58,16 +58,16 @@ def test_include_and_exclude_exclude_each_other():
     ],
 )
 def test_tables_are_captured_when_database_and_table_are(settings, captured):
-    selection = Selection.from_settings(settings)
+    selection = Selection.from_settings(settings, builtin=frozenset({"mysql", "sys"}))
 
     names = ["a.x", "a.y", "b.x", "mysql.user", "sys.x"]
     assert [n for n in names if selection.includes(TableId(*n.split(".")))] == captured
 
 
 def test_tables_of_our_own_are_never_captured():
-    marks = TableId("dblog", "watermark")
+    watermarks = TableId("dblog", "watermark")
 
-    assert not Selection.from_settings({}, never=frozenset({marks})).includes(marks)
+    assert not Selection.from_settings({}, never=frozenset({watermarks})).includes(watermarks)
 
 
 def test_columns_are_asked_with_their_full_name():

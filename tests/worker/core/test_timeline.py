@@ -18,7 +18,7 @@ from dblog.core.changes import (
     TruncateTable,
     Unknown,
 )
-from dblog.core.timeline import START, Absent, Database, Parked, Stale, Timeline
+from dblog.core.timeline import START, Absent, Database, Known, Parked, Stale, Timeline
 from dblog.model import Column, Index, Table, TableId
 
 T, U, TMP = TableId("d", "t"), TableId("d", "u"), TableId("d", "tmp")
@@ -33,6 +33,12 @@ def altered(timeline: Timeline, id_: TableId, *names: str) -> AlterTable:
     known = timeline.current_table(id_)
     assert known is not None
     return AlterTable(id_, replace(known, columns=table(id_, *names).columns))
+
+
+def table_at(timeline: Timeline, id_: TableId, position: tuple[int, int]) -> Table | None:
+    """The schema valid for a row at the position; None if it is not known."""
+    state = timeline.state_at(id_, position)
+    return state.table if isinstance(state, Known) else None
 
 
 def names(found: Table | None) -> list[str] | None:
@@ -53,9 +59,9 @@ def test_a_row_is_given_the_version_of_its_position() -> None:
 
     assert timeline.apply([altered(timeline, T, "id", "a")], (1, 500), ddl="ALTER ...") == (T,)
 
-    assert names(timeline.table_at(T, (1, 499))) == ["id"]
-    assert names(timeline.table_at(T, (1, 500))) == ["id", "a"]
-    assert names(timeline.table_at(T, (2, 4))) == ["id", "a"]
+    assert names(table_at(timeline, T, (1, 499))) == ["id"]
+    assert names(table_at(timeline, T, (1, 500))) == ["id", "a"]
+    assert names(table_at(timeline, T, (2, 4))) == ["id", "a"]
     assert timeline.state_at(T, (1, 99)) == Absent()
 
 
@@ -64,12 +70,12 @@ def test_pruning_keeps_the_version_valid_at_the_committed_offset_and_all_later()
     timeline.put(table(T, "id"), START)
     for at, columns in ((10, ("id", "a")), (20, ("id", "a", "b")), (30, ("id", "c"))):
         timeline.apply([altered(timeline, T, *columns)], (1, at))
-        timeline.table_at(T, (1, at))
+        table_at(timeline, T, (1, at))
 
     timeline.prune((1, 25))
 
     assert [version.position for version in timeline.versions(T)] == [(1, 20), (1, 30)]
-    assert names(timeline.table_at(T, (1, 25))) == ["id", "a", "b"]
+    assert names(table_at(timeline, T, (1, 25))) == ["id", "a", "b"]
 
 
 def test_two_versions_around_an_offset_survive_a_restart() -> None:
@@ -81,8 +87,8 @@ def test_two_versions_around_an_offset_survive_a_restart() -> None:
 
     again = restarted(timeline)
 
-    assert names(again.table_at(T, (1, 20))) == ["id", "a"]
-    assert names(again.table_at(T, (1, 31))) == ["id", "a", "b"]
+    assert names(table_at(again, T, (1, 20))) == ["id", "a"]
+    assert names(table_at(again, T, (1, 31))) == ["id", "a", "b"]
     assert again.to_record(T) == timeline.to_record(T)
     assert again.versions(T)[-1].ddl == "ALTER TABLE t ADD b INT"
     assert again.versions(T)[-1].note == {"file": "bin.000001", "pos": 30}
@@ -172,13 +178,13 @@ def test_a_statement_that_is_not_understood_spoils_only_the_tables_it_names() ->
     assert timeline.apply([Unknown((T,), "strange")], (1, 10)) == (T,)
 
     assert timeline.current(T) == Stale("strange", table(T, "id"))
-    assert timeline.table_at(T, (1, 9)) == table(T, "id")
+    assert table_at(timeline, T, (1, 9)) == table(T, "id")
     assert timeline.current_table(U) == table(U, "id")
     timeline.put(table(T, "id", "x"), (1, 15))
     assert names(timeline.current_table(T)) == ["id", "x"]
 
 
-def test_a_parked_table_says_why_until_it_is_put_right() -> None:
+def test_a_parked_table_shows_why_until_it_is_put_right() -> None:
     timeline = Timeline()
     timeline.park(T, (1, 5), "look at it")
 
@@ -204,7 +210,7 @@ def test_a_dropped_table_is_absent_and_is_erased_once_the_drop_is_committed() ->
 
     assert timeline.tables() == [T]
     assert timeline.prune((1, 9)) == ()
-    assert names(timeline.table_at(T, (1, 9))) == ["id"]
+    assert names(table_at(timeline, T, (1, 9))) == ["id"]
     assert timeline.prune((1, 10)) == (T,)
     assert timeline.to_record(T) is None
 
@@ -236,7 +242,7 @@ def test_versions_that_decoded_no_row_do_not_pile_up() -> None:
     for at in range(1, 2001):
         timeline.apply([altered(timeline, T, "id", f"c{at}")], (1, at))
         if at in (700, 1400):
-            timeline.table_at(T, (1, at))
+            table_at(timeline, T, (1, at))
 
     assert [version.position[1] for version in timeline.versions(T)] == [0, 700, 1400, 1999, 2000]
 
@@ -295,7 +301,7 @@ def test_a_record_of_someone_else_is_refused() -> None:
         Timeline().from_record(T, {"ddl": "CREATE TABLE t"})
 
 
-def test_a_table_that_becomes_captured_joins_anew_and_one_that_is_left_out_is_forgotten() -> None:
+def test_a_table_that_becomes_captured_joins_again_and_one_that_is_left_out_is_forgotten() -> None:
     timeline = Timeline(captured=lambda id_: id_ == T)
     timeline.put(table(T, "id"), START)
     timeline.apply([CreateTable(table(U, "id"))], (1, 1))
@@ -323,7 +329,7 @@ def test_versions_behind_the_committed_offset_are_taken_back_for_another_server(
     again = restarted(timeline, captured=lambda id_: id_ != TMP)
 
     assert set(changed) == {T, U, TMP, TableId("d", "ghost")}
-    assert names(again.table_at(T, (2, 4))) == ["id"]
+    assert names(table_at(again, T, (2, 4))) == ["id"]
     assert isinstance(again.state_at(U, (2, 4)), Absent)
     assert again.versions(U), "it is made by a statement that comes, and does not join as if it had been there"
     assert names(again.current_table(TMP)) == ["id"]
@@ -377,7 +383,7 @@ def test_a_joining_is_a_number_whoever_noted_it(noted: object, number: int) -> N
     assert restarted(timeline).joined() == {T: (number, (1, 100))}
 
 
-def test_a_table_that_another_servers_log_will_make_is_awaited_until_that_place_is_committed() -> None:
+def test_a_table_that_another_servers_log_will_make_is_awaited_until_that_position_is_committed() -> None:
     timeline = Timeline()
     timeline.put(table(T, "id"), (1, 100))
     timeline.apply([CreateTable(table(U, "id"))], (1, 600))

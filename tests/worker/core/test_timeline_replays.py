@@ -1,6 +1,6 @@
 """I4 under kills: whatever is committed, pruned and written when a task dies, the replay decodes every row with the schema it had the first time.
 
-A log is a list of rows and statements on three tables; a run is a list of lives: read on, commit, and maybe die between two history records.
+A log is a list of rows and statements on three tables; a case is a list of runs: read on, commit, and maybe die between two history records.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Statement:
 tables = st.sampled_from([0, 0, 0, 1, 1, 2])  # mostly one, so that it gets many versions
 kinds = st.sampled_from(["create", "create", *["alter"] * 4, "drop", "rename", *["swap"] * 3, "strange"])
 entries = st.one_of(st.builds(Row, tables), st.builds(Statement, kinds, tables, tables))
-lives = st.tuples(st.integers(0, 20), st.integers(0, 12), st.booleans(), st.integers(0, 2))
+runs = st.tuples(st.integers(0, 20), st.integers(0, 12), st.booleans(), st.integers(0, 2))
 
 
 def grown(table: Table, number: int) -> Table:
@@ -41,7 +41,7 @@ def grown(table: Table, number: int) -> Table:
 
 
 def changes_of(entry: Statement, number: int, lookup) -> list[Change]:
-    """What a parser would say, from the tables as they were before the statement."""
+    """What a parser would make of it, from the tables as they were before the statement."""
     first, second = IDS[entry.first], IDS[entry.second]
     match entry.kind:
         case "create":
@@ -138,7 +138,7 @@ class Task:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(entries, min_size=8, max_size=24), st.lists(lives, max_size=5))
+@given(st.lists(entries, min_size=8, max_size=24), st.lists(runs, max_size=5))
 def test_every_row_is_decoded_as_it_was_the_first_time(log: list[Row | Statement], run: list[tuple[int, int, bool, int]]) -> None:
     expected = truth(log)
     task = Task(log)
@@ -160,7 +160,7 @@ def test_every_row_is_decoded_as_it_was_the_first_time(log: list[Row | Statement
 SMALL = [Statement("alter", 0, 0), Statement("swap", 0, 1), Statement("rename", 0, 1), Statement("drop", 1, 1), Row(0), Row(1)]
 
 
-def test_every_small_history_survives_a_kill_at_every_place() -> None:
+def test_every_small_history_survives_a_kill_at_every_step() -> None:
     for middle in itertools.product(SMALL, repeat=3):
         log = [Statement("create", 0, 0), Statement("create", 1, 1), *middle, Row(0), Row(1)]
         expected = truth(log)

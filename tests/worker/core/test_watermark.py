@@ -1,4 +1,4 @@
-"""The window over every small history: each placement of writes around low mark, select and high mark. # I2 I3"""
+"""The window over every small history: each placement of writes around low watermark, select and high watermark. # I2 I3"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import pytest
-from dblog.core.watermark import Closed, Discarded, MarkPosition, Windows
+from dblog.core.watermark import Closed, Discarded, WatermarkPosition, Windows
 from dblog.model import TableId
 
 TABLE = TableId("shop", "orders")
@@ -52,9 +52,9 @@ def initial_states() -> Iterator[State]:
         yield {key: 1 + i for i, key in enumerate(KEYS[:2]) if present[i]}
 
 
-def position(n: int) -> MarkPosition:
-    """Any place in the log."""
-    return MarkPosition(file="binlog.000001", pos=n, sequence_high=1, sequence_low=n)
+def position(n: int) -> WatermarkPosition:
+    """Any position in the log."""
+    return WatermarkPosition(file="binlog.000001", pos=n, sequence_high=1, sequence_low=n)
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Output:
 def play(initial: State, writes: tuple[Write, ...], gaps: tuple[int, ...], ranges: list[tuple[bytes, ...]]) -> Output:
     """Run windows over ``ranges`` one after the other; write i is committed in gap ``gaps[i]``.
 
-    Gap numbers count the places between the steps low, select, high of each window, from before the first to after the last.
+    Gap numbers count the stretches between the steps low, select, high of each window, from before the first to after the last.
     """
     windows: Windows[State] = Windows(run="r", keys_max=100)
     output = Output([])
@@ -100,13 +100,13 @@ def play(initial: State, writes: tuple[Write, ...], gaps: tuple[int, ...], range
     for keys in ranges:
         commit_writes_of_gap()
         ticket = windows.declare(TABLE, keyed=True)
-        assert windows.mark(ticket.low_token, position(step)) is None
+        assert windows.watermark(ticket.low_token, position(step)) is None
         commit_writes_of_gap()
-        assert windows.hand_in(ticket.number, {k: v for k, v in state.items() if k in keys})
+        assert windows.submit(ticket.number, {k: v for k, v in state.items() if k in keys})
         commit_writes_of_gap()
-        closed = windows.mark(ticket.high_token, position(step))
+        closed = windows.watermark(ticket.high_token, position(step))
         assert isinstance(closed, Closed)
-        output.records += [(k, v, True) for k, v in closed.rows.items() if k not in closed.struck]
+        output.records += [(k, v, True) for k, v in closed.rows.items() if k not in closed.dropped]
     commit_writes_of_gap()
     assert not queue
     assert windows.open_total == 0
@@ -149,47 +149,47 @@ def test_two_windows_on_disjoint_ranges_give_the_source_for_every_placement_of_t
     assert played > 3_500
 
 
-def test_windows_that_overlap_in_the_log_strike_each_their_own_rows() -> None:
+def test_windows_that_overlap_in_the_log_drop_each_their_own_rows() -> None:
     windows: Windows[str] = Windows(run="r", keys_max=100)
     first = windows.declare(TABLE, keyed=True)
     second = windows.declare(TABLE, keyed=True)
 
-    windows.mark(first.low_token, position(1))
+    windows.watermark(first.low_token, position(1))
     windows.note(TABLE, [b"a"])
-    windows.hand_in(first.number, "first")
-    windows.mark(second.low_token, position(2))
+    windows.submit(first.number, "first")
+    windows.watermark(second.low_token, position(2))
     windows.note(TABLE, [b"b"])
-    windows.hand_in(second.number, "second")
-    closed_first = windows.mark(first.high_token, position(3))
+    windows.submit(second.number, "second")
+    closed_first = windows.watermark(first.high_token, position(3))
     windows.note(TABLE, [b"c"])
-    closed_second = windows.mark(second.high_token, position(4))
+    closed_second = windows.watermark(second.high_token, position(4))
 
     assert isinstance(closed_first, Closed)
     assert isinstance(closed_second, Closed)
-    assert (closed_first.rows, closed_first.struck) == ("first", {b"a", b"b"})
-    assert (closed_second.rows, closed_second.struck) == ("second", {b"b", b"c"})
+    assert (closed_first.rows, closed_first.dropped) == ("first", {b"a", b"b"})
+    assert (closed_second.rows, closed_second.dropped) == ("second", {b"b", b"c"})
     assert closed_first.low.pos == 1
 
 
-def test_changes_of_another_table_strike_nothing() -> None:
+def test_changes_of_another_table_drop_nothing() -> None:
     windows: Windows[str] = Windows(run="r", keys_max=100)
     ticket = windows.declare(TABLE, keyed=True)
-    windows.mark(ticket.low_token, position(1))
+    windows.watermark(ticket.low_token, position(1))
 
     windows.note(OTHER, [b"a"])
-    windows.hand_in(ticket.number, "rows")
-    closed = windows.mark(ticket.high_token, position(2))
+    windows.submit(ticket.number, "rows")
+    closed = windows.watermark(ticket.high_token, position(2))
 
     assert isinstance(closed, Closed)
-    assert closed.struck == frozenset()
+    assert closed.dropped == frozenset()
 
 
-def test_marks_of_another_run_mean_nothing() -> None:
+def test_watermarks_of_another_run_mean_nothing() -> None:
     windows: Windows[str] = Windows(run="new", keys_max=100)
     ticket = windows.declare(TABLE, keyed=True)
 
-    assert windows.mark(f"old/{ticket.number}/high", position(1)) is None
-    assert windows.mark("not a mark", position(1)) is None
+    assert windows.watermark(f"old/{ticket.number}/high", position(1)) is None
+    assert windows.watermark("not a watermark", position(1)) is None
     assert windows.open_total == 1
 
 
@@ -197,21 +197,21 @@ def test_ddl_discards_every_window_of_the_table_also_those_not_open_yet() -> Non
     windows: Windows[str] = Windows(run="r", keys_max=100)
     first, second = windows.declare(TABLE, keyed=True), windows.declare(TABLE, keyed=True)
     other = windows.declare(OTHER, keyed=True)
-    windows.mark(first.low_token, position(1))
+    windows.watermark(first.low_token, position(1))
 
     discarded = windows.table_changed(TABLE, "ddl")
 
     assert discarded is not None
     assert discarded.numbers == (first.number, second.number)
-    assert windows.hand_in(second.number, "rows") is False
-    assert windows.mark(first.high_token, position(2)) is None
-    assert windows.hand_in(other.number, "rows") is True
+    assert windows.submit(second.number, "rows") is False
+    assert windows.watermark(first.high_token, position(2)) is None
+    assert windows.submit(other.number, "rows") is True
 
 
 def test_a_window_whose_notes_grow_past_the_limit_is_discarded_with_its_younger_siblings() -> None:
     windows: Windows[str] = Windows(run="r", keys_max=2)
     first, second = windows.declare(TABLE, keyed=True), windows.declare(TABLE, keyed=True)
-    windows.mark(first.low_token, position(1))
+    windows.watermark(first.low_token, position(1))
 
     assert windows.note(TABLE, [b"a", b"b"]) is None
     discarded = windows.note(TABLE, [b"c"])
@@ -226,27 +226,27 @@ def test_any_change_spoils_the_window_of_a_table_without_a_key() -> None:
     ticket = windows.declare(TABLE, keyed=False)
 
     assert windows.note(TABLE, [None]) is None
-    windows.mark(ticket.low_token, position(1))
+    windows.watermark(ticket.low_token, position(1))
     discarded = windows.note(TABLE, [None])
 
     assert discarded is not None
     assert windows.open_total == 0
 
 
-def test_a_high_mark_before_its_rows_is_a_bug_of_ours() -> None:
+def test_a_high_watermark_before_its_rows_is_a_bug_of_ours() -> None:
     windows: Windows[str] = Windows(run="r", keys_max=2)
     ticket = windows.declare(TABLE, keyed=True)
-    windows.mark(ticket.low_token, position(1))
+    windows.watermark(ticket.low_token, position(1))
 
-    with pytest.raises(AssertionError, match="high mark"):
-        windows.mark(ticket.high_token, position(2))
+    with pytest.raises(AssertionError, match="high watermark"):
+        windows.watermark(ticket.high_token, position(2))
 
 
-def test_a_younger_window_drops_keys_though_the_low_mark_of_an_older_one_is_lost() -> None:
+def test_a_younger_window_drops_keys_though_the_low_watermark_of_an_older_one_is_lost() -> None:
     windows: Windows[str] = Windows(run="r", keys_max=2)
     lost, open_ = windows.declare(TABLE, keyed=True), windows.declare(TABLE, keyed=True)
-    windows.hand_in(lost.number, "lost")
-    windows.mark(open_.low_token, position(1))
+    windows.submit(lost.number, "lost")
+    windows.watermark(open_.low_token, position(1))
 
     assert windows.note(TABLE, [b"a", b"b"]) is None
     discarded = windows.note(TABLE, [b"c"])
@@ -256,48 +256,48 @@ def test_a_younger_window_drops_keys_though_the_low_mark_of_an_older_one_is_lost
 
 
 @pytest.mark.parametrize("low_came", [False, True])
-def test_a_high_mark_ahead_of_an_older_window_shows_that_the_older_one_is_lost(low_came: bool) -> None:
+def test_a_high_watermark_ahead_of_an_older_window_shows_that_the_older_one_is_lost(low_came: bool) -> None:
     windows: Windows[str] = Windows(run="r", keys_max=100)
     lost, younger = windows.declare(TABLE, keyed=True), windows.declare(TABLE, keyed=True)
     other = windows.declare(OTHER, keyed=True)
-    windows.hand_in(lost.number, "lost")
+    windows.submit(lost.number, "lost")
     if low_came:
-        windows.mark(lost.low_token, position(1))
-    windows.mark(younger.low_token, position(2))
-    windows.hand_in(younger.number, "younger")
+        windows.watermark(lost.low_token, position(1))
+    windows.watermark(younger.low_token, position(2))
+    windows.submit(younger.number, "younger")
 
-    discarded = windows.mark(younger.high_token, position(3))
+    discarded = windows.watermark(younger.high_token, position(3))
 
     assert isinstance(discarded, Discarded), "closing the younger one would pass over the range of the older"
     assert discarded.numbers == (lost.number, younger.number)
     assert windows.open_total == 1
-    assert windows.hand_in(other.number, "rows")
+    assert windows.submit(other.number, "rows")
 
 
-def test_a_window_whose_low_mark_alone_is_lost_is_read_again() -> None:
+def test_a_window_whose_low_watermark_alone_is_lost_is_read_again() -> None:
     windows: Windows[str] = Windows(run="r", keys_max=100)
     ticket = windows.declare(TABLE, keyed=True)
-    windows.hand_in(ticket.number, "rows")
+    windows.submit(ticket.number, "rows")
 
-    discarded = windows.mark(ticket.high_token, position(1))
+    discarded = windows.watermark(ticket.high_token, position(1))
 
     assert isinstance(discarded, Discarded)
     assert discarded.numbers == (ticket.number,)
 
 
-def test_windows_that_wait_too_long_for_their_high_mark_are_read_again_and_no_others() -> None:
+def test_windows_that_wait_too_long_for_their_high_watermark_are_read_again_and_no_others() -> None:
     windows: Windows[str] = Windows(run="r", keys_max=100)
     late, sibling = windows.declare(TABLE, keyed=True), windows.declare(TABLE, keyed=True)
     fresh, unread = windows.declare(OTHER, keyed=True), windows.declare(TableId("shop", "unread"), keyed=True)
-    windows.mark(late.low_token, position(1))
-    windows.hand_in(late.number, "late", now_s=10.0)
-    windows.hand_in(sibling.number, "sibling", now_s=11.0)
-    windows.hand_in(fresh.number, "fresh", now_s=70.0)
+    windows.watermark(late.low_token, position(1))
+    windows.submit(late.number, "late", now_s=10.0)
+    windows.submit(sibling.number, "sibling", now_s=11.0)
+    windows.submit(fresh.number, "fresh", now_s=70.0)
 
     assert windows.has_overdue(60.0)
-    discarded = windows.overdue(handed_in_before_s=60.0)
+    discarded = windows.overdue(submitted_before_s=60.0)
     assert not windows.has_overdue(60.0)
 
     assert [d.numbers for d in discarded] == [(late.number, sibling.number)]
-    assert windows.hand_in(fresh.number, "fresh")
-    assert windows.hand_in(unread.number, "a SELECT may take long")
+    assert windows.submit(fresh.number, "fresh")
+    assert windows.submit(unread.number, "a SELECT may take long")

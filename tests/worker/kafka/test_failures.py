@@ -76,7 +76,7 @@ def heard_of(port, protocol, authority, **more):
 
 @pytest.mark.parametrize("listener", PROTOCOLS)
 @pytest.mark.parametrize("client", PROTOCOLS)
-def test_a_client_at_a_listener_of_another_protocol_is_told_which_to_set(ports, authority, client, listener):
+def test_a_client_at_a_listener_of_another_protocol_is_reported_with_the_one_to_set(ports, authority, client, listener):
     reason = heard_of(ports[listener], client, authority.path)
 
     if client == listener:
@@ -92,7 +92,7 @@ def test_a_client_at_a_listener_of_another_protocol_is_told_which_to_set(ports, 
     assert what in reason
 
 
-def test_a_certificate_or_a_login_at_fault_is_told_with_its_key(ports, authority):
+def test_a_certificate_or_a_login_at_fault_is_reported_with_its_key(ports, authority):
     trusted = authority.path
     login = {"sasl.password": "wrong-word"}
 
@@ -110,14 +110,14 @@ def test_a_certificate_or_a_login_at_fault_is_told_with_its_key(ports, authority
     assert mechanism.endswith("does not take this sasl.mechanism; set PLAIN")
 
 
-def test_a_port_without_a_broker_is_told_in_librdkafkas_words(authority):
+def test_a_port_without_a_broker_is_reported_in_librdkafkas_words(authority):
     reason = heard_of(port := free_port(), "PLAINTEXT", authority.path)
 
     assert f"Connect to ipv4#127.0.0.1:{port} failed: Connection refused" in reason
     assert not reason.startswith(("FAIL", "["))
 
 
-def test_what_a_broker_says_itself_is_not_repeated():
+def test_what_a_broker_reports_itself_is_not_repeated():
     line = "sasl_ssl://b:1/bootstrap: SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism: broker's supported mechanisms: {} (after 1ms in state AUTH_HANDSHAKE)"  # fmt: skip
 
     assert explained(line.format("PLAIN,GSSAPI")).endswith("set PLAIN,GSSAPI")

@@ -24,14 +24,14 @@ class HeldConsumer:
         assert asynchronous
         self.commits.append(offsets)
 
-    def committed(self, places, *, timeout):
+    def committed(self, partitions, *, timeout):
         self.committed_calls += 1
-        return [TopicPartition(places[0].topic, 0, -1001)]
+        return [TopicPartition(partitions[0].topic, 0, -1001)]
 
-    def incremental_assign(self, places):
+    def incremental_assign(self, partitions):
         pass
 
-    def pause(self, places):
+    def pause(self, partitions):
         pass
 
     def close(self):
@@ -45,70 +45,76 @@ def now(monkeypatch):
     return at
 
 
+def member(**options):
+    made = Membership(
+        group="g", topic="c", url="http://here", consumer_settings={}, silence_s=SILENCE_S, heartbeat_s=1.0, rebalance_s=60.0, **options
+    )
+    made.on_assign(HeldConsumer(), [TopicPartition("c", 0)])
+    return made
+
+
 @pytest.fixture
 def membership(now):
-    made = Membership(group="g", topic="c", url="http://here", consumer_settings={}, silence_s=SILENCE_S, heartbeat_s=1.0, rebalance_s=60.0)
-    made._on_assign(HeldConsumer(), [TopicPartition("c", 0)])
-    return made
+    return member()
 
 
 def test_a_claim_that_is_never_answered_holds_up_neither_the_next_one_nor_looking(membership, now):
     consumer, reader = HeldConsumer(), HeldConsumer()
-    membership._observe(reader)
-    membership._renew(consumer)
+    membership.observe(reader)
+    membership.renew(consumer)
     now[0] += 1.5
-    membership._renew(consumer)
-    membership._observe(reader)
+    membership.renew(consumer)
+    membership.observe(reader)
     assert (len(consumer.commits), reader.committed_calls) == (1, 1), "an answer has its time"
 
     now[0] += 1.0
-    membership._observe(reader)
-    membership._renew(consumer)
+    membership.observe(reader)
+    membership.renew(consumer)
     assert (len(consumer.commits), reader.committed_calls) == (2, 2)
-    membership._on_commit(None, consumer.commits[1])
+    membership.on_commit(None, consumer.commits[1])
 
     assert membership.standing.leads is False, "published by its thread"
-    membership._publish()
+    membership.publish()
     assert membership.standing.leads
 
 
 def test_a_late_answer_gives_the_lease_of_the_claim_that_it_answers(membership, now):
     consumer, reader, leases = HeldConsumer(), HeldConsumer(), []
-    membership._on_lease = leases.append
-    membership._observe(reader)
+    membership.report_to(on_change=lambda: None, on_lease=leases.append, on_revoked=lambda: None)
+    membership.observe(reader)
     first_s = now[0]
-    membership._renew(consumer)
+    membership.renew(consumer)
     now[0] += 3.0
-    membership._renew(consumer)
-    membership._on_commit(None, consumer.commits[0])
+    membership.renew(consumer)
+    membership.on_commit(None, consumer.commits[0])
     assert leases == [first_s + LEASE_S], "not that of the claim that was sent later"
-    membership._on_commit(None, consumer.commits[1])
+    membership.on_commit(None, consumer.commits[1])
 
     assert leases == [first_s + LEASE_S, first_s + 3.0 + LEASE_S]
-    numbers = [places[0].offset for places in consumer.commits]
+    numbers = [claim[0].offset for claim in consumer.commits]
     assert numbers == sorted(set(numbers))
 
 
 def test_a_refused_claim_is_tried_again_at_its_turn(membership, now):
     consumer, reader = HeldConsumer(), HeldConsumer()
-    membership._observe(reader)
-    membership._renew(consumer)
-    membership._on_commit(KafkaError(KafkaError.NOT_COORDINATOR), consumer.commits[0])
+    membership.observe(reader)
+    membership.renew(consumer)
+    membership.on_commit(KafkaError(KafkaError.NOT_COORDINATOR), consumer.commits[0])
     now[0] += 1.1
-    membership._renew(consumer)
+    membership.renew(consumer)
 
     assert len(consumer.commits) == 2
 
 
-@pytest.mark.parametrize("error", [KafkaException(KafkaError(KafkaError._FATAL)), ValueError("nobody expects it")])
+@pytest.mark.parametrize("error", [KafkaException(KafkaError(KafkaError._FATAL)), ValueError("nobody expects it")])  # noqa: SLF001 - librdkafka's local codes are spelled so
 def test_whatever_ends_a_membership_it_joins_again(monkeypatch, error):
-    monkeypatch.setattr(group, "_REOPEN_S", 0.01)
-    joined_again, lives = threading.Event(), []
+    monkeypatch.setattr(group, "REOPEN_S", 0.01)
+    joined_again, consumers = threading.Event(), []
 
     class Failing(HeldConsumer):
         def subscribe(self, *_topics, **_callbacks):
-            lives.append(self)
-            if len(lives) > 2:
+            consumers.append(self)
+            if len(consumers) > 2:
                 joined_again.set()
             raise error
 
@@ -127,20 +133,21 @@ def test_whatever_ends_a_membership_it_joins_again(monkeypatch, error):
         made.close()
 
 
-def test_another_group_is_looked_for_before_each_term_and_not_before_each_claim(membership, now):
+def test_another_group_is_looked_for_before_each_term_and_not_before_each_claim(now):
     consumer, reader, looks = HeldConsumer(), HeldConsumer(), []
-    membership._others = SimpleNamespace(before_leading=lambda: looks.append(now[0]))
-    membership._observe(reader)
+    others = SimpleNamespace(before_leading=lambda: looks.append(now[0]))
+    membership = member(others=others)
+    membership.observe(reader)
     began_s = now[0]
     for _ in range(3):
-        assert not membership._makes_way()
-        membership._renew(consumer)
-        membership._on_commit(None, consumer.commits[-1])
+        assert not membership.makes_way()
+        membership.renew(consumer)
+        membership.on_commit(None, consumer.commits[-1])
         now[0] += 1.1
     assert (len(consumer.commits), looks) == (3, [began_s])
 
     now[0] += SILENCE_S
-    membership._others.before_leading = lambda: OtherLeader("theirs", "http://theirs", "c")
+    others.before_leading = lambda: OtherLeader("theirs", "http://theirs", "c")
 
-    assert membership._makes_way()
+    assert membership.makes_way()
     assert "the worker http://theirs of the group theirs runs the connectors" in membership.standing.problem

@@ -129,7 +129,7 @@ def test_lent_headers_own_headers_and_none_live_side_by_side(kafka, topic):
     assert [m.headers() for m in read(kafka, topic, 3, 300)[0]] == expected
 
 
-def test_a_producer_closed_with_records_in_every_place_gives_lent_headers_back_once(kafka, topic):
+def test_a_producer_closed_with_records_at_every_stage_gives_lent_headers_back_once(kafka, topic):
     for wait_ms in (0, 0, 1, 5, 20):
         producer = record_producer("test", {"bootstrap.servers": kafka.bootstrap, "linger.ms": 2}, [("lent", b"yes")])
         keys = [b"%d" % n for n in range(20_000)]
@@ -142,7 +142,7 @@ def test_a_producer_closed_with_records_in_every_place_gives_lent_headers_back_o
         assert len(producer) == 0
 
 
-def test_a_full_queue_tells_the_place_to_go_on_from_and_nothing_is_lost(kafka, topic):
+def test_a_full_queue_shows_the_record_to_go_on_from_and_nothing_is_lost(kafka, topic):
     producer = record_producer("test", {"bootstrap.servers": kafka.bootstrap, "queue.buffering.max.messages": 100, "linger.ms": 0})
     keys = [b"%d" % n for n in range(5000)]
     at, full, counted = 0, 0, 0
@@ -159,7 +159,7 @@ def test_a_full_queue_tells_the_place_to_go_on_from_and_nothing_is_lost(kafka, t
     assert [m.key() for m in read(kafka, topic, 3, 5000)[0]] == keys
 
 
-def test_a_record_that_is_too_large_is_refused_at_its_place(kafka, topic, producer):
+def test_a_record_that_is_too_large_is_refused_at_its_position(kafka, topic, producer):
     values = [b"small", b"x" * 2_000_000, b"small"]
 
     at, code = producer.produce(topic, -1, [b"k"] * 3, values, 0, 3, False, 1)
@@ -175,18 +175,18 @@ def test_a_setting_that_does_not_exist_is_named():
         BatchProducer({"batch.size": "large"})
 
 
-def test_brokers_that_are_away_are_told_and_do_not_hold_up_the_end():
+def test_brokers_that_are_away_are_reported_and_do_not_hold_up_the_end():
     producer = record_producer("test", {"bootstrap.servers": "127.0.0.1:1"})
     producer.produce("nowhere", -1, [b"k"], [b"v"], 0, 1, False, 1)
     heard = []
 
-    def told():
+    def reported():
         acknowledged, failures, errors = producer.serve(100)
         assert (acknowledged, failures) == ({}, [])
         heard.extend(error.code() for error in errors)
-        return KafkaError._ALL_BROKERS_DOWN in heard
+        return KafkaError._ALL_BROKERS_DOWN in heard  # noqa: SLF001 - librdkafka's local codes are spelled so
 
-    until(told)
+    until(reported)
     began_s = time.monotonic()
     producer.close()
     producer.close()

@@ -13,6 +13,7 @@ from dblog.kafka.fenced import Write
 from dblog.kafka.log import CompactedLog, TopicReplacedError, UnreadableRecordError
 from dblog.observe.logs import configure_logs
 from stack import Kafka
+from structlog.testing import capture_logs
 from support.servers import started
 from support.worker import until
 
@@ -48,7 +49,7 @@ def test_a_write_is_in_the_dictionary_when_it_returns(log):
     assert log.get(b"a") is None
 
 
-def test_the_backlog_is_read_before_start_returns_and_is_told_from_what_comes_later(kafka, topic, log):
+def test_the_backlog_is_read_before_start_returns_and_is_distinguished_from_what_comes_later(kafka, topic, log):
     log.put_all([Write(b"k%d" % number, b"v") for number in range(2000)], limit_s=30)
     seen = []
 
@@ -90,7 +91,7 @@ def test_a_record_that_its_reader_cannot_take_is_skipped_with_its_topic_key_and_
         if record.key == b"odd\n\xff":
             raise RecursionError
         if record.key == b"k" * 5000:
-            raise UnreadableRecordError("it is none that this version knows")
+            raise UnreadableRecordError("this version does not know its kind, or cannot read its value")
         seen.append(record.key)
 
     for key in (b"a", b"odd\n\xff", b"k" * 5000, b"b"):
@@ -109,7 +110,7 @@ def test_a_record_that_its_reader_cannot_take_is_skipped_with_its_topic_key_and_
     lines = [line for line in capsys.readouterr().out.splitlines() if "record skipped" in line]
     assert all(" ERROR " in line and f" topic={topic} " in line and " offset=" in line for line in lines)
     assert any(r"key=odd\n� reason=it cannot be read (RecursionError)" in line for line in lines)
-    assert any(f"key={'k' * 120} reason=it is none that this version knows" in line for line in lines)
+    assert any(f"key={'k' * 120} reason=this version does not know its kind, or cannot read its value" in line for line in lines)
 
 
 def test_writers_in_many_threads_all_see_their_own_writes(log):
@@ -148,13 +149,18 @@ def test_a_record_that_never_fits_is_a_definite_error_and_is_not_sent_again(
     try:
         with pytest.raises(DefiniteError, match="larger than the topic"):
             small.put(b"a", b"x" * 20_000, limit_s=30)
-        small.put_later(b"b", b"x" * 20_000)
-        small.put(b"c", b"1", limit_s=30)
-        until(lambda: not small._newest_put, what=lambda: "the large record to be given up")
-        assert not small._again
+        with capture_logs() as lines:
+            small.put_later(b"b", b"x" * 20_000)
+            small.put(b"c", b"1", limit_s=30)
+            until(lambda: refusals(lines), what=lambda: "the large record to be refused")
+        assert [line["again"] for line in refusals(lines)] == [False]
         assert small.items() == {b"c": b"1"}
     finally:
         small.stop()
+
+
+def refusals(lines):
+    return [line for line in lines if line["event"] == "record not written"]
 
 
 def remake(admin, topic, partitions=1):
@@ -170,10 +176,10 @@ def remake(admin, topic, partitions=1):
             raise
         return True
 
-    until(made, what=lambda: f"{topic} to be made anew")
+    until(made, what=lambda: f"{topic} to be made again")
 
 
-def test_a_topic_that_was_made_anew_ends_the_following_with_the_reason(admin, log, topic):  # number 14 of the worker's safety
+def test_a_topic_that_was_made_again_ends_the_following_with_the_reason(admin, log, topic):  # number 14 of the worker's safety
     log.put(b"a", b"1", limit_s=30)
 
     remake(admin, topic, 3)
@@ -305,7 +311,7 @@ def test_too_few_brokers_for_the_replication_are_named(admin, own_folder):
         ensure_topics(admin, [wanted(own_folder.name, replication_factor=3)], create=True)
 
 
-def test_waiting_for_brokers_ends_when_told():
+def test_waiting_for_brokers_ends_when_it_is_stopped():
     stopped = threading.Event()
     waiting = threading.Thread(
         target=wait_for_brokers,

@@ -1,4 +1,4 @@
-"""Which group of workers keeps another one waiting, from what brokers tell; real groups do so in ``rest/test_two_workers.py``. # I7"""
+"""Which group of workers keeps another one waiting, from what brokers report; real groups do so in ``rest/test_two_workers.py``. # I7"""
 
 from types import SimpleNamespace
 
@@ -22,7 +22,7 @@ def listed(name, *, topic=TOPIC, members=1, balances=False):
     found.id = name
     for _ in range(members):
         member = GroupMember()
-        # Version, no topics, no user data: a standby's, told also while its group balances itself.
+        # Version, no topics, no user data: a standby's, reported also while its group balances itself.
         member.assignment = b"\0\1\0\0\0\0\0\0\0\0"
         # Version, one topic, no user data.
         member.metadata = b"" if balances else b"\0\1\0\0\0\1" + len(topic).to_bytes(2, "big") + topic.encode() + b"\0\0\0\0"
@@ -32,15 +32,15 @@ def listed(name, *, topic=TOPIC, members=1, balances=False):
 
 @pytest.fixture
 def brokers(monkeypatch):
-    """What the brokers tell: a list of groups, and by group what it has committed; an error is raised in its turn."""
-    told = SimpleNamespace(listings=[], committed={}, asked=[])
+    """What the brokers report: a list of groups, and by group what it has committed; an error is raised in its turn."""
+    reported = SimpleNamespace(listings=[], committed={}, asked=[])
 
     class Admin:
         def __init__(self, _settings):
             pass
 
         def list_groups(self, *, timeout):
-            answer = told.listings.pop(0)
+            answer = reported.listings.pop(0)
             if isinstance(answer, KafkaException):
                 raise answer
             return answer
@@ -49,9 +49,9 @@ def brokers(monkeypatch):
         def __init__(self, settings):
             self.group = settings["group.id"]
 
-        def committed(self, places, *, timeout):
-            told.asked.append(self.group)
-            metadata = told.committed.get(self.group)
+        def committed(self, partitions, *, timeout):
+            reported.asked.append(self.group)
+            metadata = reported.committed.get(self.group)
             if isinstance(metadata, KafkaException):
                 raise metadata
             return [TopicPartition(TOPIC, 0) if metadata is None else TopicPartition(TOPIC, 0, 7, metadata)]
@@ -61,7 +61,7 @@ def brokers(monkeypatch):
 
     monkeypatch.setattr(othergroups, "AdminClient", Admin)
     monkeypatch.setattr(othergroups, "Consumer", Reader)
-    return told
+    return reported
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def groups():
 
 
 def timed_out():
-    return KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    return KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's local codes are spelled so
 
 
 @pytest.mark.parametrize("balances", [False, True], ids=["stable", "balances itself"])
@@ -131,7 +131,7 @@ def test_where_there_is_no_other_group_a_start_asks_for_the_listing_alone(broker
     assert brokers.asked == []
 
 
-def test_a_group_that_cannot_be_read_does_not_hide_the_next_one_and_is_said(brokers, groups):
+def test_a_group_that_cannot_be_read_does_not_hide_the_next_one_and_is_reported(brokers, groups):
     brokers.listings = [[listed("a-tool"), listed("theirs")]]
     brokers.committed = {"a-tool": timed_out(), "theirs": claim("http://theirs")}
 
@@ -150,7 +150,7 @@ def test_a_listing_that_comes_late_is_asked_for_again_before_a_worker_joins(brok
     assert groups.before_joining() is not None
 
 
-def test_brokers_that_do_not_tell_keep_nobody_from_work_and_are_said(brokers, groups):
+def test_brokers_that_do_not_show_keep_nobody_from_work_and_are_reported(brokers, groups):
     brokers.listings = [timed_out() for _ in range(3)]
 
     with capture_logs() as lines:

@@ -30,12 +30,12 @@ def client(answer, *urls, **access):
     return made, calls
 
 
-def says(status, body):
+def answering(status, body):
     return lambda request: httpx.Response(status, json=body)
 
 
 def test_a_schema_is_registered_once():
-    registry, calls = client(says(200, {"id": 7}))
+    registry, calls = client(answering(200, {"id": 7}))
 
     ids = [registry.register("t-value", '"int"') for _ in range(3)]
 
@@ -47,7 +47,7 @@ def test_a_schema_is_registered_once():
 
 
 def test_a_subject_is_one_path_segment():
-    registry, calls = client(says(200, {"id": 7}))
+    registry, calls = client(answering(200, {"id": 7}))
 
     registry.register("a/b c-value", '"int"', normalize=True)
 
@@ -55,7 +55,7 @@ def test_a_subject_is_one_path_segment():
 
 
 def test_a_schema_is_read_once():
-    registry, calls = client(says(200, {"schema": '"int"'}))
+    registry, calls = client(answering(200, {"schema": '"int"'}))
 
     assert [registry.schema(7), registry.schema(7)] == ['"int"', '"int"']
     assert [c.url.path for c in calls] == ["/schemas/ids/7"]
@@ -76,7 +76,7 @@ def test_the_next_url_is_asked_when_one_is_away_and_stays_first():
 
 @pytest.mark.parametrize("status", [500, 503, 429])
 def test_an_overloaded_registry_may_recover(status):
-    registry, calls = client(says(status, {"error_code": 50001, "message": "no leader"}), "http://a:1", "http://b:1")
+    registry, calls = client(answering(status, {"error_code": 50001, "message": "no leader"}), "http://a:1", "http://b:1")
 
     with pytest.raises(TransientError, match=rf"not available for t-value .*HTTP {status}, error 50001"):
         registry.register("t-value", '"int"')
@@ -101,14 +101,14 @@ def test_a_registry_that_is_away_may_come_back():
     ],
 )
 def test_a_refusal_names_subject_reason_and_remedy(status, text):
-    registry, _ = client(says(status, {"error_code": status, "message": "reader field missing"}))
+    registry, _ = client(answering(status, {"error_code": status, "message": "reader field missing"}))
 
     with pytest.raises(DefiniteError, match=text):
         registry.register("t-value", '"int"')
 
 
 @pytest.mark.parametrize("response", [httpx.Response(200, text="<html>"), httpx.Response(200, json=[1])])
-def test_something_else_behind_the_url_is_told_apart(response):
+def test_something_else_behind_the_url_is_distinguished(response):
     registry, _ = client(lambda request: response)
 
     with pytest.raises(DefiniteError, match="does not answer like a schema registry"):
@@ -131,7 +131,7 @@ def test_a_login_comes_from_the_url_or_from_user_info_and_stays_secret(settings)
 
 
 def test_token_and_extra_headers_are_sent():
-    registry, calls = client(says(200, {"id": 1}), token="abc", headers={"X-Team": "cdc"})
+    registry, calls = client(answering(200, {"id": 1}), token="abc", headers={"X-Team": "cdc"})
 
     registry.register("x", '"int"')
 
@@ -166,7 +166,7 @@ def test_a_setting_that_cannot_be_used_is_named_with_its_prefix(settings, option
 
 @pytest.mark.parametrize("status", [400, 401, 404, 409, 418, 422, 429, 500, 503])
 def test_what_a_foreign_address_answers_is_never_shown(status):  # number 5 of the worker's safety
-    registry, _ = client(says(status, {"error_code": 40401, "message": "AKIA-canary"}), "http://169.254.169.254")
+    registry, _ = client(answering(status, {"error_code": 40401, "message": "AKIA-canary"}), "http://169.254.169.254")
 
     for ask in (lambda: registry.register("t", '"int"'), lambda: registry.latest("t"), lambda: registry.ask_whether_there(limit_s=5)):
         try:
@@ -194,9 +194,9 @@ def test_the_token_of_a_workers_tasks_goes_to_its_own_registry_alone(settings, t
     assert "own-token" not in repr(access)
 
 
-def test_the_workers_own_registry_may_say_why():  # number 5
+def test_the_workers_own_registry_may_state_why():  # number 5
     access = RegistryAccess.from_settings({}, option_prefix="value.converter.", own=OwnRegistry("http://127.0.0.1:8083"))
-    registry = RegistryClient(access, transport=httpx.MockTransport(says(409, {"error_code": 409, "message": "reader field missing"})))
+    registry = RegistryClient(access, transport=httpx.MockTransport(answering(409, {"error_code": 409, "message": "reader field missing"})))
 
     with pytest.raises(DefiniteError, match="reader field missing"):
         registry.register("t", '"int"')
@@ -318,7 +318,7 @@ def test_a_registry_without_end_is_left_after_a_bounded_number_of_bytes(versions
 
 
 def test_a_registry_that_takes_a_while_for_every_version_is_left_in_time(monkeypatch):
-    monkeypatch.setattr(registry_module, "_VERSIONS_S", -1.0)
+    monkeypatch.setattr(registry_module, "VERSIONS_S", -1.0)
     registry, calls = client(
         lambda request: httpx.Response(200, json=[1, 2, 3] if request.url.path.endswith("versions") else {"schema": "x"})
     )
@@ -329,7 +329,7 @@ def test_a_registry_that_takes_a_while_for_every_version_is_left_in_time(monkeyp
     assert len(calls) == 2
 
 
-# What a foreign address says under the status of success.
+# What a foreign address answers under the status of success.
 
 ASKED = {
     "register": lambda registry: registry.register("t", '"int"'),
@@ -354,7 +354,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("ask", ASKED)
 @pytest.mark.parametrize("body", FOREIGN)
-def test_what_is_no_answer_of_a_registry_is_told_in_our_words_alone(ask, body):  # number 5 of the worker's safety
+def test_what_is_no_answer_of_a_registry_is_reported_in_our_words_alone(ask, body):  # number 5 of the worker's safety
     registry, _ = client(lambda request: httpx.Response(200, content=json.dumps(FOREIGN[body])))
 
     try:
@@ -378,7 +378,7 @@ def test_an_answer_of_any_shape_is_an_error_of_ours(body, status):  # number 5
 
 @pytest.mark.parametrize("code", [True, -1, 10**9, "AKIA-canary", 4.5, None])
 def test_an_error_code_is_a_number(code):  # number 5
-    registry, _ = client(says(409, {"error_code": code}))
+    registry, _ = client(answering(409, {"error_code": code}))
 
     with pytest.raises(DefiniteError, match=r"\(HTTP 409\)"):
         registry.register("t", '"int"')
@@ -461,6 +461,6 @@ def test_what_http_carries_is_taken(option, text):  # number 17
 
     access = RegistryAccess.from_settings(settings, option_prefix="", own=None)
     assert httpx.URL(access.proxy).host
-    registry = RegistryClient(replace(access, proxy=None), transport=httpx.MockTransport(says(200, {"id": 1})))
+    registry = RegistryClient(replace(access, proxy=None), transport=httpx.MockTransport(answering(200, {"id": 1})))
 
     assert registry.register("t", '"int"') == 1

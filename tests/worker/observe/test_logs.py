@@ -154,7 +154,7 @@ def test_levels_hold_for_a_logger_and_all_below_it(capsys):
     assert [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()] == ["2", "4", "7"]
 
 
-def test_what_was_set_is_told_with_its_time():
+def test_what_was_set_is_reported_with_its_time():
     table = LevelTable("INFO")
 
     assert table.get("root") == ("INFO", None)
@@ -179,13 +179,13 @@ def test_a_logger_that_does_not_exist_is_not_made(own_table):  # number 17 of th
     table = LevelTable()
 
     assert table.set("no.such", "DEBUG") == []
-    assert table.set("dblog.readers.stream", "DEBUG") == ["dblog.readers.stream"]
+    assert table.set("dblog.dialects.mysql.task.log", "DEBUG") == ["dblog.dialects.mysql.task.log"]
     before = table.all()
     for name in ("dblog.kafka.invented", "dblog.kafka.log.more", "dblog.dialects.mysql.nothing", "dblog.kafka...", "dblog.kafka./log"):
         assert table.set(name, "DEBUG") == []
         assert table.get(name) is None
-    assert table.set("dblog.dialects.mysql.session", "DEBUG") == ["dblog.dialects.mysql.session"]
-    assert set(table.all()) - set(before) == {"dblog.dialects.mysql.session"}
+    assert table.set("dblog.dialects.mysql.wire.session", "DEBUG") == ["dblog.dialects.mysql.wire.session"]
+    assert set(table.all()) - set(before) == {"dblog.dialects.mysql.wire.session"}
     assert "no.such" not in table.all()
     assert {"dblog", "dblog.kafka.log", "dblog.readers", "root"} <= set(table.all())
 

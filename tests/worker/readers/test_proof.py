@@ -1,4 +1,4 @@
-"""What is read in a proved snapshot has everything that was committed before the mark. # I2"""
+"""What is read in a proved snapshot has everything that was committed before the watermark. # I2"""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 import pytest
 from dblog.errors import DefiniteError, TransientError
 from dblog.readers import proof
-from dblog.readers.proof import PROOFS_MAX, read_behind_mark
+from dblog.readers.proof import PROOFS_MAX, read_behind_watermark
 
 
 class Connection:
-    """Snapshots that show an old mark at first, as a server does whose commits become visible late."""
+    """Snapshots that show an old watermark at first, as a server does whose commits become visible late."""
 
     def __init__(self, old: int) -> None:
         self.old = old
@@ -21,8 +21,8 @@ class Connection:
     def begin_snapshot(self) -> None:
         self.begun += 1
 
-    def read_mark(self, name: str) -> str:
-        assert name == "mark"
+    def read_watermark(self, name: str) -> str:
+        assert name == "watermark"
         return "new" if self.begun > self.old else "old"
 
     def end_snapshot(self) -> None:
@@ -40,17 +40,19 @@ def read_in(connection: Connection, stopped: threading.Event | None = None, *, f
             raise ValueError("reading")
         return connection.begun
 
-    return read_behind_mark(connection, read, mark="mark", token="new", wanted_for="to test", stopped=stopped or threading.Event())  # type: ignore[arg-type]
+    return read_behind_watermark(
+        connection, read, watermark="watermark", token="new", wanted_for="to test", stopped=stopped or threading.Event()
+    )  # type: ignore[arg-type]
 
 
-def test_a_snapshot_that_does_not_show_the_mark_yet_is_given_up_and_the_reading_is_in_the_one_that_does() -> None:
+def test_a_snapshot_that_does_not_show_the_watermark_yet_is_abandoned_and_the_reading_is_in_the_one_that_does() -> None:
     connection = Connection(old=3)
 
     assert read_in(connection) == 4
     assert (connection.begun, connection.ended) == (4, 4)
 
 
-def test_a_server_that_never_shows_its_own_mark_is_not_the_one_whose_log_is_read() -> None:
+def test_a_server_that_never_shows_its_own_watermark_is_not_the_one_whose_log_is_read() -> None:
     connection = Connection(old=PROOFS_MAX)
 
     with pytest.raises(DefiniteError, match="to test.*point database.hostname at one server"):
@@ -59,7 +61,7 @@ def test_a_server_that_never_shows_its_own_mark_is_not_the_one_whose_log_is_read
     assert connection.begun == connection.ended == PROOFS_MAX
 
 
-def test_a_task_that_stops_does_not_wait_for_the_mark() -> None:
+def test_a_task_that_stops_does_not_wait_for_the_watermark() -> None:
     stopped = threading.Event()
     stopped.set()
 

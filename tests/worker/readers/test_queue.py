@@ -16,7 +16,7 @@ def batch(records: int, size_bytes: int = 1) -> Batch:
 
 
 class Putter:
-    """A thread that puts; ``done`` tells when it got through."""
+    """A thread that puts; ``done`` is set when it got through."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self.error: BaseException | None = None

@@ -157,7 +157,7 @@ def test_a_store_that_cannot_be_read_is_named_by_its_key(kafka):
 @pytest.mark.parametrize(
     "setting", ["ssl.ca.location", "ssl.truststore.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location"]
 )
-def test_no_answer_tells_what_a_file_of_the_brokers_login_is(kafka, tmp_path, setting):  # number 4 of the worker's safety
+def test_no_answer_shows_what_a_file_of_the_brokers_login_is(kafka, tmp_path, setting):  # number 4 of the worker's safety
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "other").write_text("no certificate")
     prefix = "schema.history.internal.producer."
@@ -198,10 +198,10 @@ def test_a_bug_in_one_of_the_questions_is_not_lost(kafka, monkeypatch):  # numbe
     class Bug(Exception):  # noqa: N818
         pass
 
-    def ask(*_given):
+    def ask(*_given, **_named):
         raise Bug
 
-    monkeypatch.setattr(reachable, "_registries", ask)
+    monkeypatch.setattr(reachable, "converter_of", ask)
 
     with pytest.raises(Bug):
         errors_of(kafka)

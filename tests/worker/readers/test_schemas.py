@@ -1,4 +1,4 @@
-"""Which schema rows get where text and log do not tell: read again, parked with an end, parked without one. # I4"""
+"""Which schema rows get where text and log do not show it: read again, parked with an end, parked without one. # I4"""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dblog.codecs.logitems import LogOffset
 from dblog.core.changes import AlterTable, Change, Unknown
 from dblog.core.crosscheck import Seen
 from dblog.core.timeline import Known, Parked, Timeline
-from dblog.dialects.mysql.lexer import LexerMode
-from dblog.dialects.mysql.rowchanges import row_change
+from dblog.dialects.mysql.ddl.lexer import LexerMode
+from dblog.dialects.mysql.ddl.row_changes import row_change
+from dblog.dialects.mysql.task.schemas import ADVICE
 from dblog.errors import DefiniteError
 from dblog.model import Column, Table, TableId
+from dblog.readers.contract import Reading
 from dblog.readers.history import SchemaHistory
-from dblog.readers.schemas import Reading, SchemaDialect, Schemas
+from dblog.readers.schemas import Schemas
 from support.history import FakeHistoryLog
 
 T, U = TableId("d", "t"), TableId("d", "u")
-PLACE = LogOffset(file="log.000001", pos=10)
+BEGIN = object()
 
 
 def table(id_: TableId, *names: str) -> Table:
@@ -29,7 +30,7 @@ def table(id_: TableId, *names: str) -> Table:
 
 @dataclass
 class World:
-    """A server whose tables are ``now``; ``touched`` says whether they were altered again before they were read."""
+    """A server whose tables are ``now``; ``touched`` is whether they were altered again before they were read."""
 
     now: dict[TableId, Table] = field(default_factory=dict)
     touched: bool = False
@@ -39,13 +40,13 @@ class World:
     readings: int = 0
 
     def schemas(self, timeline: Timeline, **options: Any) -> Schemas:
-        dialect = SchemaDialect(
+        log_schemas: Any = SimpleNamespace(
+            advice=ADVICE,
             read_table_map=lambda body: (
                 T if body == b"t" else U,
                 self.seen,
                 lambda known, found: known if known.type == found.type else found,
             ),
-            text_of=str,
             parse_statement=lambda _query, _text, _position: self.changes,
             rewritten=lambda changes, _before: {t: "x" for c in changes if isinstance(c, Unknown) for t in c.ids},
             row_change=lambda _query, text: row_change(text, database=T.database, mode=LexerMode()),
@@ -53,16 +54,16 @@ class World:
         )
         history = SchemaHistory(self.log, server="s")
         build: Any = lambda built: SimpleNamespace(plan=SimpleNamespace(table=built))  # noqa: E731
-        return Schemas(timeline=timeline, history=history, dialect=dialect, includes=lambda _: True, build_encoder=build, **options)
+        return Schemas(timeline=timeline, history=history, log_schemas=log_schemas, includes=lambda _: True, build_encoder=build, **options)
 
     seen: Seen = field(default_factory=lambda: Seen(columns=table(T, "", "").columns, named=False))
 
-    def _read(self, id_: TableId, _position: Any, _place: LogOffset) -> Reading:
+    def _read(self, id_: TableId, _position: Any, _begin: object) -> Reading:
         self.readings += 1
         return Reading(table=self.now.get(id_), position=self.end, touched=self.touched)
 
     def statement(self, schemas: Schemas, position: tuple[int, int], text: str = "ALTER") -> Any:
-        return schemas.statement(None, text, position=position, note={}, place=PLACE)
+        return schemas.statement(None, text, position=position, note={}, begin=BEGIN)
 
 
 def known(*tables: Table) -> Timeline:
@@ -82,8 +83,8 @@ def test_a_statement_that_is_not_understood_has_its_table_read_at_once() -> None
 
     done = world.statement(schemas, (1, 10))
 
-    assert columns_of(schemas.resolve(b"t", (1, 11), PLACE)) == ["id", "new"]
-    assert columns_of(schemas.resolve(b"u", (1, 11), PLACE)) == ["id", "x"]
+    assert columns_of(schemas.resolve(b"t", (1, 11), BEGIN)) == ["id", "new"]
+    assert columns_of(schemas.resolve(b"u", (1, 11), BEGIN)) == ["id", "x"]
     assert (done.touched, list(done.rewritten), schemas.parked) == ((T,), [T], {})
 
 
@@ -92,12 +93,12 @@ def test_a_table_altered_again_is_parked_to_where_the_server_is_and_no_other() -
     schemas = world.schemas(known(table(T, "id"), table(U, "id", "x")))
     world.statement(schemas, (1, 10))
 
-    assert schemas.resolve(b"t", (1, 50), PLACE) is None
-    assert columns_of(schemas.resolve(b"u", (1, 50), PLACE)) == ["id", "x"]
+    assert schemas.resolve(b"t", (1, 50), BEGIN) is None
+    assert columns_of(schemas.resolve(b"u", (1, 50), BEGIN)) == ["id", "x"]
     assert list(schemas.parked) == [T]
     assert schemas.take_ended((1, 99)) == {}
     assert list(schemas.take_ended((1, 100))) == [T]
-    assert columns_of(schemas.resolve(b"t", (1, 100), PLACE)) == ["id", "late"]
+    assert columns_of(schemas.resolve(b"t", (1, 100), BEGIN)) == ["id", "late"]
     assert (schemas.parked, schemas.waits_for_end) == ({}, False)
 
 
@@ -125,11 +126,11 @@ def test_what_does_not_fit_the_log_though_nothing_happened_stays_parked() -> Non
     world = World(now={T: table(T, "only one")})
     schemas = world.schemas(known(table(T, "one", "two", "three")))
 
-    assert schemas.resolve(b"t", (1, 50), PLACE) is None
+    assert schemas.resolve(b"t", (1, 50), BEGIN) is None
 
     assert isinstance(schemas.timeline.current(T), Parked)
     assert "binlog_row_metadata=FULL" in schemas.parked[T]
-    assert schemas.resolve(b"t", (1, 60), PLACE) is None
+    assert schemas.resolve(b"t", (1, 60), BEGIN) is None
     assert world.readings == 1
 
 
@@ -137,7 +138,7 @@ def test_a_table_that_is_gone_is_passed_over_without_an_alarm() -> None:
     world = World(now={})
     schemas = world.schemas(known(table(T, "one")))
 
-    assert schemas.resolve(b"t", (1, 50), PLACE) is None
+    assert schemas.resolve(b"t", (1, 50), BEGIN) is None
     assert schemas.parked == {}
 
 
@@ -154,20 +155,20 @@ def test_a_statement_that_names_nothing_spoils_the_tables_whose_names_stand_in_i
 def test_the_next_statement_that_is_understood_ends_a_parking() -> None:
     world = World(now={T: table(T, "only one")})
     schemas = world.schemas(known(table(T, "one", "two", "three")))
-    schemas.resolve(b"t", (1, 50), PLACE)
+    schemas.resolve(b"t", (1, 50), BEGIN)
     world.changes = (AlterTable(T, table(T, "x", "y")),)
 
     done = world.statement(schemas, (1, 60))
 
     assert schemas.parked == {}
     assert list(done.unparked) == [T]  # the rows in between were passed over: it has to be dumped
-    assert columns_of(schemas.resolve(b"t", (1, 61), PLACE)) == ["x", "y"]
+    assert columns_of(schemas.resolve(b"t", (1, 61), BEGIN)) == ["x", "y"]
 
 
 def test_a_parked_table_that_a_statement_has_read_again_has_its_rows_dumped_whatever_is_redumped() -> None:
     world = World(now={T: table(T, "only one")})
     schemas = world.schemas(known(table(T, "one", "two", "three")))
-    schemas.resolve(b"t", (1, 50), PLACE)
+    schemas.resolve(b"t", (1, 50), BEGIN)
     world.now, world.changes = {T: table(T, "a", "b")}, (Unknown((T,), "a clause"),)
 
     done = world.statement(schemas, (1, 60))
@@ -180,14 +181,14 @@ def test_whether_rows_may_be_passed_over_is_decided_table_by_table(goes_on: bool
     world = World(now={T: table(T, "late"), U: table(U, "late")}, touched=True)
     schemas = world.schemas(known(table(T, "id"), table(U, "id")), dumps=lambda id_: id_ == U, goes_on=goes_on)
 
-    assert schemas.resolve(b"u", (1, 50), PLACE) is None
+    assert schemas.resolve(b"u", (1, 50), BEGIN) is None
     if not goes_on:
         with pytest.raises(
             DefiniteError, match=r"rows of d\.t .*snapshot\.include\.collection\.list.*inconsistent\.schema\.handling\.mode=warn"
         ):
-            schemas.resolve(b"t", (1, 51), PLACE)
+            schemas.resolve(b"t", (1, 51), BEGIN)
         return
-    encoder: Any = schemas.resolve(b"t", (1, 51), PLACE)
+    encoder: Any = schemas.resolve(b"t", (1, 51), BEGIN)
     encoder.encode_rows("c", b"", SimpleNamespace(file="log.000001", pos=10))
     assert schemas.passed_over_total == 1
 
@@ -216,10 +217,10 @@ def test_a_log_that_contradicts_has_the_table_read_and_the_server_believed() -> 
     )
     schemas = world.schemas(known(table(T, "id")))
 
-    encoder = schemas.resolve(b"t", (1, 50), PLACE)
+    encoder = schemas.resolve(b"t", (1, 50), BEGIN)
 
     assert (encoder.plan.table.columns, world.readings) == ((other,), 1)
-    assert schemas.resolve(b"t", (1, 60), PLACE) is encoder
+    assert schemas.resolve(b"t", (1, 60), BEGIN) is encoder
     assert world.readings == 1
 
 
@@ -227,19 +228,19 @@ def test_a_log_that_contradicts_statements_and_server_parks_its_table_alone() ->
     world = World(now={T: table(T, "id")}, seen=named(Column(name="id", type="date", type_text="date", nullable=True)))
     schemas = world.schemas(known(table(T, "id")))
 
-    assert schemas.resolve(b"t", (1, 50), PLACE) is None
+    assert schemas.resolve(b"t", (1, 50), BEGIN) is None
     assert "d.t: column id is date" in schemas.parked[T]
-    assert schemas.resolve(b"t", (1, 60), PLACE) is None
+    assert schemas.resolve(b"t", (1, 60), BEGIN) is None
     assert world.readings == 1
     with pytest.raises(DefiniteError, match="the log contradicts the schema of d.t"):
-        world.schemas(known(table(T, "id")), dumps=lambda _: False).resolve(b"t", (1, 50), PLACE)
+        world.schemas(known(table(T, "id")), dumps=lambda _: False).resolve(b"t", (1, 50), BEGIN)
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_where_nobody_else_can_say_any_more_the_log_stands_alone_if_it_tells_all(gone: bool) -> None:
+def test_where_nobody_else_can_state_any_more_the_log_stands_alone_if_it_shows_all(gone: bool) -> None:
     columns = (Column(name="id", type="date", type_text="date", nullable=True),)
     for complete in (True, False):
         world = World(now={} if gone else {T: table(T, "later")}, touched=True, seen=named(*columns, complete=complete))
         schemas = world.schemas(known(table(T, "id")))
 
-        assert columns_of(schemas.resolve(b"t", (1, 50), PLACE)) == (["id"] if complete else None)
+        assert columns_of(schemas.resolve(b"t", (1, 50), BEGIN)) == (["id"] if complete else None)

@@ -48,7 +48,7 @@ def test_an_unfinished_dump_of_ours_goes_on() -> None:
 
 
 @pytest.mark.parametrize("flag", ["INITIAL", True, "BLOCKING"])
-def test_an_unfinished_snapshot_of_debezium_is_started_anew(flag: str | bool) -> None:
+def test_an_unfinished_snapshot_of_debezium_is_started_again(flag: str | bool) -> None:
     plan = start_plan("initial", {**PLAIN, "snapshot": flag})
 
     assert plan.new_dump

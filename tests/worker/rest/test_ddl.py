@@ -36,7 +36,7 @@ def test_no_statement_is_the_clients_fault(worker, statement):
 
 
 @pytest.mark.parametrize("login", ["canary-sings", ":canary-sings"])
-def test_a_login_that_is_not_written_as_user_and_password_is_said_before_anybody_is_asked(monkeypatch, login):
+def test_a_login_that_is_not_written_as_user_and_password_is_reported_before_anybody_is_asked(monkeypatch, login):
     monkeypatch.setenv("DBLOG_REST_LOGIN", login)
 
     ended = CliRunner().invoke(app, ["ddl", "explain", "--connector", "a", "--url", "http://127.0.0.1:9", "DROP TABLE t"])
@@ -67,7 +67,7 @@ def with_history(worker, kafka, name: str, port: int, *, known: bool = True) -> 
     ).raise_for_status()
 
 
-def test_what_somebody_has_to_put_right_first_is_the_clients_fault_and_said(worker, kafka, name):
+def test_what_somebody_has_to_put_right_first_is_the_clients_fault_and_reported(worker, kafka, name):
     with_history(worker, kafka, name, 1, known=False)
 
     answer = explained(worker, name, "ALTER TABLE t ADD a INT")
@@ -76,7 +76,7 @@ def test_what_somebody_has_to_put_right_first_is_the_clients_fault_and_said(work
     assert "the connector has no schema history yet, so nothing is known of its tables; let it run once" in answer.json()["message"]
 
 
-def test_a_refused_login_is_the_clients_fault_and_said_without_the_password(worker, kafka, name):
+def test_a_refused_login_is_the_clients_fault_and_reported_without_the_password(worker, kafka, name):
     with FalseServer(login=[b"\xff\x15\x04#28000Access denied with sesame-open"]) as server:
         with_history(worker, kafka, name, server.port)
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 import uvicorn
 from dblog.rest import connections, guard
-from dblog.rest.app import RequestError, _on_request_error
+from dblog.rest.app import RequestError, on_request_error
 from dblog.rest.connections import BoundedProtocol
 from dblog.rest.guard import Bodies
 from starlette.applications import Starlette
@@ -27,7 +27,7 @@ class Served:
         app = Starlette(
             routes=[Route("/count", self._count, methods=["POST"]), Route("/large", self._large)],
             middleware=[Middleware(Bodies)],
-            exception_handlers={RequestError: _on_request_error},
+            exception_handlers={RequestError: on_request_error},
         )
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]

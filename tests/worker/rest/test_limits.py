@@ -218,7 +218,7 @@ def test_a_connection_that_stays_is_answered_without_a_pause(worker):
     ],
 )
 @pytest.mark.parametrize("given", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
-def test_a_body_must_say_that_it_is_json(worker, method, path, given):  # number 6 of the worker's safety
+def test_a_body_must_state_that_it_is_json(worker, method, path, given):  # number 6 of the worker's safety
     headers = {} if given is None else {"content-type": given}
 
     assert_error(worker.client.request(method, path, content=b"{}", headers=headers), 415, "send Content-Type: application/json")
@@ -299,7 +299,7 @@ def test_checks_of_a_server_that_never_ends_its_answer_leave_nothing_behind(work
 
 
 def test_a_full_house_of_checks_is_503_and_opens_again(worker, name):  # number 11
-    # More ask than there are places, for what is asked here takes a place as well.
+    # More ask than there are slots, for what is asked here takes a slot as well.
     with tarpit() as (port, _), httpx.Client(base_url=worker.url, timeout=60) as client, ThreadPoolExecutor(30) as pool:
         config = connector_config(name="a", database_hostname="127.0.0.1", database_port=str(port), connection_validation_timeout_ms="8000")
         held = [pool.submit(client.put, "/connector-plugins/MySql/config/validate", json=config) for _ in range(30)]

@@ -118,7 +118,7 @@ def test_the_second_listener_changes_nothing_and_shows_no_configuration_to_anybo
     assert not any("sesame-open" in reader.get(path).text for path in (*READS, *SHOWING))
 
 
-def test_refused_logins_are_few_lines_of_the_log_that_say_why_and_no_name(monkeypatch):
+def test_refused_logins_are_few_lines_of_the_log_that_state_why_and_no_name(monkeypatch):
     app = Login(_nothing, logins=Logins({"ann": "s3cret"}), own_token="")
     clock_s = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock_s[0])
@@ -161,10 +161,10 @@ def header(user, password):
 
 
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True), ("", True)])  # noqa: S104  that is the point
-def test_a_worker_that_is_open_beyond_its_machine_says_so_once(kafka, own_folder, host, warned):  # number 8
+def test_a_worker_that_is_open_beyond_its_machine_reports_it_once(kafka, own_folder, host, warned):  # number 8
     worker = Worker(kafka, own_folder, own_folder.name, **{"rest.advertised.host.name": "127.0.0.1"})
     worker.properties["listeners"] = f"http://{host}:{worker.port}"
-    worker._file()
+    worker.write_properties()
     with worker:
         log = worker.log.read_text()
 

@@ -1,4 +1,4 @@
-"""`/connectors/{c}/offsets`: read, alter, reset (KIP-875; kafka-connect contract 1.6 and checklist 29)."""
+"""`/connectors/{c}/offsets`: read, alter, reset (KIP-875)."""
 
 import base64
 import json

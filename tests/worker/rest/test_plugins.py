@@ -1,4 +1,4 @@
-"""`/connector-plugins`: the list, the keys and the validation answer (kafka-connect contract 1.8 and 2, checklist 31 to 34)."""
+"""`/connector-plugins`: the list, the keys and the validation answer (KIP-769 and the validation of Kafka's REST API)."""
 
 from support.worker import connector_config
 
@@ -164,7 +164,7 @@ def test_validate_names_unknown_keys_without_calling_the_configuration_invalid(w
     assert "canary" not in answer.text
 
 
-def test_brokers_of_the_history_that_do_not_answer_are_found_before_the_connector_is_made_beside_what_the_database_says(worker, name):
+def test_brokers_of_the_history_that_do_not_answer_are_found_before_the_connector_is_made_beside_the_errors_of_the_database(worker, name):
     away = {"schema.history.internal.kafka.bootstrap.servers": "127.0.0.1:9", "dummy.reachable": "true", "database.hostname": "strict"}
 
     refused = worker.client.post("/connectors", json={"name": name, "config": connector_config() | away})

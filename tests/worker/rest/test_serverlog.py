@@ -19,7 +19,7 @@ def taken():
         logger.handlers, logger.propagate = handlers, propagate
 
 
-def test_what_the_http_server_says_is_a_line_of_the_workers_log(taken, capfd):
+def test_what_the_http_server_reports_is_a_line_of_the_workers_log(taken, capfd):
     fault = ValueError("a fault")
     with capture_logs() as lines:
         for logger in taken:
@@ -27,9 +27,9 @@ def test_what_the_http_server_says_is_a_line_of_the_workers_log(taken, capfd):
             logger.error("Exception in ASGI application\n", exc_info=fault)
             logger.info("Started")
 
-    said = {"event": "rest server", "log_level": "warning", "reason": "Invalid HTTP request received."}
+    refused = {"event": "rest server", "log_level": "warning", "reason": "Invalid HTTP request received."}
     failed = {"event": "rest server", "log_level": "error", "reason": "Exception in ASGI application", "exc_info": fault}
-    assert lines == [said, failed, said, failed]
+    assert lines == [refused, failed, refused, failed]
     assert capfd.readouterr() == ("", "")
 
 

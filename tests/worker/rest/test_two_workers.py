@@ -1,4 +1,4 @@
-"""Two workers of one group: one runs the connectors, the other says that it waits, and takes over when the first has gone, in whatever way. # I7
+"""Two workers of one group: one runs the connectors, the other reports that it waits, and takes over when the first has gone, in whatever way. # I7
 
 The tasks are dummies that note their starts; like real ones they end at their lease. Times are small: a session of six seconds is the shortest that
 brokers allow by default.
@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from dblog.kafka.group import Membership
 from dblog.kafka.othergroups import OtherGroups
+from demo.rest import NO_TLS
 from stack import Kafka
 from support.servers import started
 from support.worker import Worker, alive, until
@@ -39,7 +40,7 @@ def pair(kafka, own_folder, group):
     """Two workers of one group; neither is started. A standby is healthy too."""
     workers = [Worker(kafka, own_folder, group, name=f"{group}-{name}", **TIMES, **FEW) for name in "ab"]
     for worker in workers:
-        worker.process._ready = lambda worker=worker: health(worker)[0] == 200
+        worker.process.ready = lambda worker=worker: health(worker)[0] == 200
     yield workers
     for worker in workers:
         if worker.process.pid is not None and alive(worker.process.pid):
@@ -53,7 +54,7 @@ def starts(echo):
 
 def health(worker):
     try:
-        answer = httpx.get(f"{worker.url}/health", timeout=5)
+        answer = httpx.get(f"{worker.url}/health", timeout=5, verify=NO_TLS)
     except httpx.TransportError:
         return 0, "", ""
     return answer.status_code, answer.json()["status"], answer.json()["message"]
@@ -80,7 +81,7 @@ def living(echo):
     return [start["pid"] for start in starts(echo) if alive(start["pid"])]
 
 
-def test_the_second_worker_refuses_says_why_and_takes_over_after_a_clean_stop_and_after_a_kill(pair, echo):
+def test_the_second_worker_refuses_reports_why_and_takes_over_after_a_clean_stop_and_after_a_kill(pair, echo):
     first, second = pair
     first.process.start()
     assert first.create("c", dummy_echo=str(echo)).status_code == 201
@@ -158,7 +159,7 @@ def test_what_was_paused_for_longer_than_its_session_runs_nothing_when_it_goes_o
     assert first.status("c") == second.status("c")
 
 
-def test_two_workers_that_advertise_one_address_are_told_apart(kafka, own_folder, group):
+def test_two_workers_that_advertise_one_address_are_distinguished(kafka, own_folder, group):
     same = {**TIMES, **FEW, "rest.advertised.host.name": "same.example", "rest.advertised.port": "8083"}
     first, second = (Worker(kafka, own_folder, group, name=f"{group}-{name}", **same) for name in "ab")
     with first, second:
@@ -183,7 +184,7 @@ def test_a_worker_that_no_broker_hears_ends_its_tasks_in_time_and_goes_on_when_t
         worker.create("c", dummy_echo=str(echo))
         worker.wait_for("c", "RUNNING", "RUNNING")
         pid = starts(echo)[0]["pid"]
-        os.kill(own.process.pid, signal.SIGSTOP)
+        os.kill(own.pid, signal.SIGSTOP)
         began_s = time.monotonic()
 
         until(lambda: not alive(pid), limit_s=20)
@@ -192,7 +193,7 @@ def test_a_worker_that_no_broker_hears_ends_its_tasks_in_time_and_goes_on_when_t
         assert (status, kind) == (503, "starting")
         assert "lost the lead" in message
         assert worker.client.delete("/connectors/c").status_code == 409
-        os.kill(own.process.pid, signal.SIGCONT)
+        os.kill(own.pid, signal.SIGCONT)
 
         until(lambda: len(starts(echo)) == 2, limit_s=60)
         worker.wait_for("c", "RUNNING", "RUNNING")
@@ -200,21 +201,21 @@ def test_a_worker_that_no_broker_hears_ends_its_tasks_in_time_and_goes_on_when_t
         assert len(living(echo)) == 1
 
 
-def test_a_session_that_the_brokers_do_not_allow_is_said_with_the_settings(kafka, own_folder, group):
+def test_a_session_that_the_brokers_do_not_allow_is_reported_with_the_settings(kafka, own_folder, group):
     worker = Worker(kafka, own_folder, group, **{**TIMES, **FEW, "session.timeout.ms": "1000", "heartbeat.interval.ms": "300"})
-    worker.process._ready = lambda: "cannot join" in health(worker)[2]
+    worker.process.ready = lambda: "cannot join" in health(worker)[2]
     with worker:
         assert health(worker)[:2] == (503, "starting")
         assert "group.min.session.timeout.ms" in health(worker)[2]
 
 
-def test_a_worker_of_another_group_on_the_same_topics_runs_nothing_says_so_and_takes_over_when_that_group_has_gone(
+def test_a_worker_of_another_group_on_the_same_topics_runs_nothing_reports_so_and_takes_over_when_that_group_has_gone(
     kafka, own_folder, group, echo
 ):
     topics = {f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")}
     first = Worker(kafka, own_folder, group, **TIMES, **FEW, **topics)
     second = Worker(kafka, own_folder, f"{group}-other", **TIMES, **FEW, **topics)
-    second.process._ready = lambda: health(second)[0] != 0
+    second.process.ready = lambda: health(second)[0] != 0
     with first:
         first.create("c", dummy_echo=str(echo))
         first.wait_for("c", "RUNNING", "RUNNING")
@@ -242,7 +243,7 @@ SLOW_TO_HEAR = {**TIMES, "session.timeout.ms": "9000", "heartbeat.interval.ms": 
 
 
 def refuses(worker, other_group):
-    """Wait until the worker says that it runs nothing because of that group."""
+    """Wait until the worker reports that it runs nothing because of that group."""
     until(lambda: f"group.id={other_group} to make" in health(worker)[2], limit_s=15, what=lambda: f"a refusal, not {health(worker)}")
     assert health(worker)[0] == 503
 
@@ -252,7 +253,7 @@ def two_groups(kafka, own_folder, group, names, **times):
     topics = {f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")}
     workers = [Worker(kafka, own_folder, f"{group}-{name[0]}", name=f"{group}-{name}", **times, **FEW, **topics) for name in names]
     for worker in workers:
-        worker.process._ready = lambda worker=worker: health(worker)[0] != 0
+        worker.process.ready = lambda worker=worker: health(worker)[0] != 0
     return workers
 
 

@@ -62,7 +62,7 @@ def test_a_killed_worker_goes_on_with_the_same_connectors(own_worker, own_folder
     assert own_worker.client.get("/connectors/stopped/offsets").json() == {"offsets": [entry]}
     expected = [("failed", "STARTED"), ("paused", "PAUSED"), ("running", "STARTED")]
 
-    def again():  # a status outlives its worker, so it does not say that the task has started
+    def again():  # a status outlives its worker, so it does not show that the task has started
         return sorted((start["connector"], start["target"]) for start in starts(echo) if start["pid"] not in pids)
 
     until(lambda: again() == expected, limit_s=20, what=lambda: str(again()))
@@ -89,7 +89,7 @@ def test_what_a_task_waits_for_is_in_its_status_and_once_in_the_log(own_worker):
     assert "trace" not in own_worker.wait_for("a", "PAUSED", "PAUSED")["tasks"][0]
 
 
-def test_a_task_that_says_what_nobody_can_store_fails_alone_and_does_so_again_after_a_restart(own_worker):
+def test_a_task_that_reports_what_nobody_can_store_fails_alone_and_does_so_again_after_a_restart(own_worker):
     lines = [
         r'{"type": "state", "state": "FAILED", "trace": "the column b\udcff"}',
         '{"type": "metrics", "values": {"lag_ms": 1' + "0" * 400 + "}}",
@@ -108,7 +108,7 @@ def test_a_task_that_says_what_nobody_can_store_fails_alone_and_does_so_again_af
     own_worker.wait_for("c", "RUNNING", "RUNNING")
 
 
-def test_a_killed_task_is_started_again_by_itself_and_its_status_says_so(own_worker, own_folder):
+def test_a_killed_task_is_started_again_by_itself_and_its_status_reports_it(own_worker, own_folder):
     echo = own_folder / "echo"
     own_worker.create("a", dummy_echo=str(echo))
     own_worker.wait_for("a", "RUNNING", "RUNNING")
@@ -141,7 +141,7 @@ def test_pause_resume_and_delete_reach_a_task_that_waits_for_its_restart(own_wor
     own_worker.gone("a")
 
 
-def test_a_worker_that_is_told_to_stop_stops_its_tasks_and_says_unassigned(kafka, own_folder, group):
+def test_a_worker_that_stops_stops_its_tasks_and_reports_unassigned(kafka, own_folder, group):
     echo = own_folder / "echo"
     with running_worker(kafka, own_folder, group) as worker:
         worker.create("a", dummy_echo=str(echo))
@@ -231,7 +231,7 @@ def test_placeholders_of_the_workers_own_file_reach_its_tasks_and_secrets_of_it_
     }
     echo = own_folder / "echo"
     with running_worker(kafka, own_folder, group, settings) as worker:
-        # What a task or a check says of the worker's own secrets is as hidden as the connector's.
+        # What a task or a check reports of the worker's own secrets is as hidden as the connector's.
         worker.create("a", dummy_behaviour="fail", dummy_echo=str(echo), database_password="very-hidden-word")
         failed = worker.wait_for("a", "RUNNING", "FAILED")
         worker.create("b", dummy_behaviour="shout", database_password="inline-hidden-word")
@@ -271,12 +271,12 @@ def test_a_file_of_a_placeholder_that_becomes_a_pipe_holds_up_nobody(kafka, own_
         assert "it is no regular file" in worker.log.read_text()
 
 
-def test_a_worker_whose_brokers_are_away_waits_and_says_so(own_folder, group):
+def test_a_worker_whose_brokers_are_away_waits_and_reports_it(own_folder, group):
     class Away:
         bootstrap = "127.0.0.1:9"
 
     worker = Worker(Away(), own_folder, group)
-    worker.process._ready = lambda: "no broker answers; trying again" in (worker.log.read_text() if worker.log.exists() else "")
+    worker.process.ready = lambda: "no broker answers; trying again" in (worker.log.read_text() if worker.log.exists() else "")
     with worker:
         answer = httpx.get(f"{worker.url}/health", timeout=5)
         assert (answer.status_code, answer.json()["status"]) == (503, "starting")
@@ -289,7 +289,7 @@ def test_a_request_that_waits_when_the_worker_stops_gets_503_and_the_log_stays_t
         bootstrap = "127.0.0.1:9"
 
     worker = Worker(Away(), own_folder, group)
-    worker.process._ready = lambda: "no broker answers; trying again" in (worker.log.read_text() if worker.log.exists() else "")
+    worker.process.ready = lambda: "no broker answers; trying again" in (worker.log.read_text() if worker.log.exists() else "")
     with worker, socket.create_connection(("127.0.0.1", worker.port), 10) as client:
         client.sendall(b"GET /connectors HTTP/1.1\r\nHost: a\r\n\r\n")
         httpx.get(f"{worker.url}/health", timeout=5)
@@ -307,9 +307,9 @@ def test_a_request_that_waits_when_the_worker_stops_gets_503_and_the_log_stays_t
     assert took_s < 4
 
 
-def test_a_worker_whose_brokers_speak_another_protocol_says_which(kafka, own_folder, group):
+def test_a_worker_whose_brokers_speak_another_protocol_reports_which(kafka, own_folder, group):
     worker = Worker(kafka, own_folder, group, **{"security.protocol": "SSL"})
-    worker.process._ready = lambda: "no broker answers; trying again" in (worker.log.read_text() if worker.log.exists() else "")
+    worker.process.ready = lambda: "no broker answers; trying again" in (worker.log.read_text() if worker.log.exists() else "")
 
     with worker:
         log = worker.log.read_text()
@@ -317,7 +317,7 @@ def test_a_worker_whose_brokers_speak_another_protocol_says_which(kafka, own_fol
     assert f"the broker at {kafka.bootstrap} ends the TLS handshake, as a listener without TLS does; security.protocol=SSL" in log
 
 
-def test_a_worker_with_a_bad_properties_file_says_every_reason(kafka, own_folder, group):
+def test_a_worker_with_a_bad_properties_file_reports_every_reason(kafka, own_folder, group):
     worker = Worker(kafka, own_folder, group, **{"offset.flush.interval.ms": "soon", "exactly.once.source.support": "enabled"})
 
     with pytest.raises(StackError):
@@ -332,7 +332,7 @@ def test_a_worker_with_a_bad_properties_file_says_every_reason(kafka, own_folder
 def test_a_worker_whose_truststore_is_missing_ends_with_its_key_the_reason_and_the_remedy(kafka, own_folder, group):
     truststore = {"security.protocol": "SSL", "ssl.truststore.location": "/nowhere/x.pem", "ssl.truststore.type": "PEM"}
     worker = Worker(kafka, own_folder, group, **truststore)
-    worker.process._ready = lambda: False
+    worker.process.ready = lambda: False
 
     with pytest.raises(StackError):
         worker.process.start()
@@ -345,7 +345,7 @@ def test_a_worker_whose_truststore_is_missing_ends_with_its_key_the_reason_and_t
     assert "routines" not in log
 
 
-def test_a_port_in_use_is_said_in_one_line(kafka, own_folder, group, own_worker):
+def test_a_port_in_use_is_reported_in_one_line(kafka, own_folder, group, own_worker):
     second = Worker(kafka, own_folder, f"{group}-2", listeners=own_worker.url)
 
     with pytest.raises(StackError):
@@ -365,12 +365,12 @@ def test_a_config_topic_that_could_lose_state_stops_the_worker(kafka, own_folder
     for future in admin.create_topics(wanted).values():
         future.result(timeout=30)
 
-    for kind, said in (("two", "has 2 partitions but must have exactly 1"), ("old", "must have exactly 'compact'")):
+    for kind, reason in (("two", "has 2 partitions but must have exactly 1"), ("old", "must have exactly 'compact'")):
         worker = Worker(kafka, own_folder, f"{group}-{kind}")
-        worker.process._ready = lambda: False
+        worker.process.ready = lambda: False
         with pytest.raises(StackError):
             worker.process.start()
-        assert said in worker.log.read_text()
+        assert reason in worker.log.read_text()
         assert "Traceback" not in worker.log.read_text()
 
 
@@ -420,7 +420,7 @@ def test_a_worker_is_stopped_in_time_while_registrations_wait_for_brokers_that_h
         url = f"{worker.url}/subjects/x/versions"
         assert httpx.post(url, json={"schema": '"int"'}).status_code == 200
         pid = worker.process.pid
-        os.kill(own.process.pid, signal.SIGSTOP)
+        os.kill(own.pid, signal.SIGSTOP)
         try:
             with ThreadPoolExecutor(45) as pool:
 
@@ -433,7 +433,7 @@ def test_a_worker_is_stopped_in_time_while_registrations_wait_for_brokers_that_h
             os.kill(pid, signal.SIGTERM)
             until(lambda: not alive(pid), limit_s=40, what=lambda: "the worker to end")
         finally:
-            os.kill(own.process.pid, signal.SIGCONT)
+            os.kill(own.pid, signal.SIGCONT)
 
     assert {(answer.status_code, answer.headers.get("retry-after")) for answer in refused} == {(503, "5")}
     assert "still wait for Kafka" in refused[0].json()["message"]
@@ -485,7 +485,7 @@ def test_whatever_is_asked_in_whatever_order_a_task_never_runs_twice_and_ends_as
     until(lambda: not living(), limit_s=5)
 
 
-def test_a_config_topic_that_was_made_anew_is_said_by_health_and_nothing_more_is_written(
+def test_a_config_topic_that_was_made_again_is_reported_by_health_and_nothing_more_is_written(
     own_worker, own_folder, group, kafka
 ):  # number 14 of the worker's safety
     echo = own_folder / "echo"
@@ -504,7 +504,7 @@ def test_a_config_topic_that_was_made_anew_is_said_by_health_and_nothing_more_is
             raise
         return True
 
-    until(made, what=lambda: "the topic to be made anew")
+    until(made, what=lambda: "the topic to be made again")
 
     health = until(
         lambda: answer if (answer := own_worker.client.get("/health")).status_code == 503 else None, what=lambda: "the worker to notice it"

@@ -35,7 +35,7 @@ def begin():
             process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
         begun.append((process, ours))
         for message in messages:
-            say(ours, message)
+            send(ours, message)
         assert json.loads(ours.recv(1000)) == {"type": "started"}
         return process, ours
 
@@ -46,7 +46,7 @@ def begin():
         ours.close()
 
 
-def say(ours, message):
+def send(ours, message):
     ours.sendall(json.dumps(message).encode() + b"\n")
 
 
@@ -61,15 +61,15 @@ def test_a_task_ends_with_its_lease(begin, what):
 
 def test_a_lease_that_is_renewed_ends_later_and_one_that_is_taken_back_at_once(begin):
     process, ours = begin("asleep", {"type": "start", "lease_until_s": lease_clock_s() + 1})
-    say(ours, {"type": "lease", "until_s": lease_clock_s() + 600})
+    send(ours, {"type": "lease", "until_s": lease_clock_s() + 600})
 
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(1.5)
-    say(ours, {"type": "lease", "until_s": 0.0})
+    send(ours, {"type": "lease", "until_s": 0.0})
     assert process.wait(20) == -signal.SIGKILL
 
 
-def test_a_task_that_came_up_behind_its_first_lease_lives_by_the_renewals_that_wait_for_it(begin):
+def test_a_task_that_came_up_behind_its_first_lease_runs_on_by_the_renewals_that_wait_for_it(begin):
     # A machine so busy that importing the modules takes longer than a lease.
     renewals = [{"type": "lease", "until_s": lease_clock_s() + left_s} for left_s in (-1, 600)]
     process, _ = begin("asleep", {"type": "start", "lease_until_s": lease_clock_s() - 2, "config": "x" * 100_000}, *renewals)
@@ -94,7 +94,7 @@ def test_a_task_that_can_no_longer_hear_its_herder_ends_with_the_reason():
     without_timers = "import resource; resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, 0))\n"
     command = [sys.executable, "-c", without_timers + PROGRAM, str(theirs.fileno()), "asleep"]
     with ours, theirs, subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE, text=True) as process:
-        say(ours, {"type": "start", "lease_until_s": lease_clock_s() + 600})
+        send(ours, {"type": "start", "lease_until_s": lease_clock_s() + 600})
         try:
             _, errors = process.communicate(timeout=20)
         finally:

@@ -1,4 +1,4 @@
-"""What the status topic says of an error."""
+"""What the status topic shows of an error."""
 
 from __future__ import annotations
 

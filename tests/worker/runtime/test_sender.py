@@ -14,7 +14,7 @@ from dblog.runtime.sender import GATHER_BYTES_MAX, Sender
 
 
 class Brokers:
-    """A producer whose acknowledgements come when the test says so; it notes every push, with what had been handed over by then."""
+    """A producer whose acknowledgements come when the test wants; it notes every push, with what had been handed over by then."""
 
     def __init__(self) -> None:
         self.handed: dict[int, int] = {}
@@ -164,7 +164,7 @@ def test_a_bad_record_that_is_tolerated_counts_as_dealt_with(tolerant: Sender, b
 @pytest.mark.parametrize("tolerate", [True, False])
 def test_a_producer_that_has_ended_takes_nothing_and_nothing_counts_as_dealt_with(brokers: Brokers, tolerate: bool) -> None:
     """Librdkafka's producer ends in a thread of its own; the next record may meet that before its reports do. # I1"""
-    brokers.refuses = KafkaError._FATAL
+    brokers.refuses = KafkaError._FATAL  # noqa: SLF001 - librdkafka's local codes are spelled so
     sender = Sender(brokers, context_headers=[], ensure_topic=lambda topic: None, on_error=lambda error: None, tolerate=tolerate)  # type: ignore[arg-type]
     ledger = Ledger()
 

@@ -1,4 +1,4 @@
-"""A task that is told to stop before it sends anything ends at once, whatever it is at; later it gets its time, and no more."""
+"""A task that is ordered to stop before it sends anything ends at once, whatever it is at; later it gets its time, and no more."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def config_of(**further: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("module", ["dblog.runtime.supervisor", "dblog.readers.tasks"])
-def test_a_task_that_still_imports_its_modules_ends_when_it_is_told_to_stop(module: str) -> None:
+@pytest.mark.parametrize("module", ["dblog.runtime.supervisor", "dblog.dialects.tasks"])
+def test_a_task_that_still_imports_its_modules_ends_when_it_is_ordered_to_stop(module: str) -> None:
     with task_process(sys.executable, "-c", IMPORTS_FOR_EVER, module) as task:
         task.start(config_of(), bootstrap="127.0.0.1:1")
         task.wait_logged("importing")
@@ -57,7 +57,7 @@ def test_a_task_that_still_imports_its_modules_ends_when_it_is_told_to_stop(modu
         assert task.seconds_to_stop() < PROMPTLY_S
 
 
-def test_a_task_whose_database_does_not_answer_ends_when_it_is_told_to_stop() -> None:
+def test_a_task_whose_database_does_not_answer_ends_when_it_is_ordered_to_stop() -> None:
     with silent() as database, task_process() as task:
         task.start(config_of(**{"database.port": str(database.port)}), bootstrap="127.0.0.1:1")
         database.wait_asked()
@@ -67,7 +67,7 @@ def test_a_task_whose_database_does_not_answer_ends_when_it_is_told_to_stop() ->
 
 def test_what_the_herder_names_as_hidden_is_in_no_line_of_a_tasks_log() -> None:
     with task_process() as task:
-        address = "127.0.0.1:1"  # nobody listens there, and the log says so again and again
+        address = "127.0.0.1:1"  # nobody listens there, and the log reports that again and again
         task.start(config_of(**{"database.port": "1"}), bootstrap=address, hidden={address: "${file:/x:address}"})
         line = wait_for(task.lines, lambda line: "${file:/x:address}" in line)
 
@@ -88,7 +88,7 @@ def test_a_task_that_has_failed_is_not_kept_by_what_python_does_at_its_end(tmp_p
     (tmp_path / "sitecustomize.py").write_text("import atexit, threading\natexit.register(threading.Event().wait)\n", encoding="utf-8")
     with task_process(path=tmp_path) as task:
         task.start(config_of(**{"connector.class": "unknown"}), bootstrap="127.0.0.1:1")
-        wait_for(task.said, lambda message: message.get("state") == "FAILED")
+        wait_for(task.messages, lambda message: message.get("state") == "FAILED")
 
         assert task.process.wait(TIMEOUT_S) == 1
 
@@ -102,7 +102,7 @@ def test_an_order_that_is_heeded_ends_the_process_in_front_of_the_herders_limit(
     stop = Stop(ended.put)
     with stop.heeded():
         began_s = time.monotonic()
-        stop.tell(0.5)
+        stop.order(0.5)
 
         assert ended.get(timeout=TIMEOUT_S) == 0
         assert time.monotonic() - began_s >= 0.5 * ENDED_BY
@@ -111,7 +111,7 @@ def test_an_order_that_is_heeded_ends_the_process_in_front_of_the_herders_limit(
 def test_who_has_stored_everything_gets_a_moment_for_the_rest(ended: queue.SimpleQueue[int]) -> None:
     stop = Stop(ended.put)
     with stop.heeded():
-        stop.tell(3600.0)
+        stop.order(3600.0)
     left_at_s = time.monotonic()
 
     assert ended.get(timeout=TIMEOUT_S) == 0
@@ -122,7 +122,7 @@ def test_a_wait_is_shortened_by_the_order_and_never_lengthened(ended: queue.Simp
     stop = Stop(ended.put)
     with stop.heeded():
         assert 99 < stop.left_s(time.monotonic() + 100, SENT_BY) <= 100
-        stop.tell(20.0)
+        stop.order(20.0)
 
         assert 19 * SENT_BY < stop.left_s(time.monotonic() + 100, SENT_BY) <= 20 * SENT_BY
         assert stop.left_s(time.monotonic() + 1, SENT_BY) <= 1

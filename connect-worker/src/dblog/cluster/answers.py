@@ -66,5 +66,5 @@ def state_answer(status: Status) -> dict[str, Any]:
 
 
 def unassigned(worker_id: str, generation: int) -> Status:
-    """What is said of a connector or task that exists and has not been started yet."""
+    """What is reported of a connector or task that exists and has not been started yet."""
     return Status(state=State.UNASSIGNED, worker_id=worker_id, generation=generation)

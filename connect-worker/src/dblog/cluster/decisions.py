@@ -1,4 +1,4 @@
-"""What a worker should do next, from what the topics say and what runs here. Pure.
+"""What a worker should do next, from what the topics hold and what runs here. Pure.
 
 Level-triggered: every change, whoever made it, ends in the same comparison of wanted and actual, so a lost or doubled notice changes
 nothing and a worker that starts resumes everything by itself. The herder carries the commands out.
@@ -20,7 +20,7 @@ class Phase(Enum):
     """Where a task on this worker is."""
 
     ALIVE = "alive"
-    """Its process lives: starting, running or paused."""
+    """Its process exists: starting, running or paused."""
     STOPPING = "stopping"
     WAITING = "waiting"
     """It has no process yet: its offsets are being read, or it was killed and pauses before its next start."""
@@ -48,7 +48,7 @@ class TaskActual:
 
 @dataclass(frozen=True, slots=True)
 class StartConnector:
-    """Check the configuration anew and take it."""
+    """Check the configuration again and take it."""
 
     name: str
 
@@ -85,7 +85,7 @@ class StartTask:
 
 @dataclass(frozen=True, slots=True)
 class StopTask:
-    """Stop its process, or give up waiting."""
+    """Stop its process, or end the wait."""
 
     id: TaskId
 
@@ -147,7 +147,7 @@ def _task_commands(wanted: Mapping[str, ConnectorView], tasks: Mapping[TaskId, T
 
 
 def is_stray(view: ConnectorView | None, task: int | None) -> bool:
-    """Whether a status, of the connector itself or of that task of it, speaks of what does not exist.
+    """Whether a status belongs to nothing that exists. ``task`` None: it is the connector's own.
 
     Which tasks an inconsistent connector has is not known before its next commit.
     """
@@ -200,18 +200,18 @@ class Fail:
 
 
 def after_death(
-    task: TaskId, *, exit_code: int | None, signal_number: int | None, kills: int, restart_max: int, chance: float, last_words: str
+    task: TaskId, *, exit_code: int | None, signal_number: int | None, kills: int, restart_max: int, chance: float, last_output: str
 ) -> StartAgain | Fail:
     """Start again or fail.
 
     A signal comes from outside (the kernel short of memory, an operator): the task is sound and goes on from its offsets, with a growing
     pause. A crash of our own code (SIGSEGV and its kind) is tried a few times, since the row that caused it may come again. An exit code
-    means the program gave up: FAILED, as for an error it reports. ``kills`` counts deaths in a row, this one included.
+    means the program ended by itself: FAILED, as for an error it reports. ``kills`` counts deaths in a row, this one included.
     """
-    tail = f"\nLast lines of its error output:\n{last_words}" if last_words else ""
+    tail = f"\nLast lines of its error output:\n{last_output}" if last_output else ""
     if signal_number is None:
         return Fail(
-            f"The process of task {task} ended with exit code {exit_code} without saying why. "
+            f"The process of task {task} ended with exit code {exit_code} without giving a reason. "
             f"Read the worker's log for this task, then restart the task (POST .../restart?includeTasks=true&onlyFailed=true).{tail}"
         )
     name = _signal_name(signal_number)
@@ -241,9 +241,9 @@ def _signal_name(number: int) -> str:
 def _remedy(number: int) -> str:
     if number == signal.SIGKILL:
         return (
-            "If nobody killed it, either the machine or container ran out of memory (the kernel's log tells; raise the limit or lower "
+            "If nobody killed it, either the machine or container ran out of memory (the kernel's log shows it; raise the limit or lower "
             "max.queue.size), or the worker could not renew the task's lease in time, for no broker answered or the machine is too busy "
-            "(session.timeout.ms; the worker's log tells)."
+            "(session.timeout.ms; the worker's log shows it)."
         )
     if number in _OWN_FAULTS:
         return "This is a fault of dblog or of a library: please report it with the worker's log."

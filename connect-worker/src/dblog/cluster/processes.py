@@ -1,8 +1,8 @@
 """Task processes: one child for each task, talked to by JSON lines over a socket pair (D3).
 
-One thread starts, watches and ends them all. Children must be started by a thread that lives as long as they do: their parent-death
+One thread starts, watches and ends them all. Children must be started by a thread that runs as long as they do: their parent-death
 signal (set by the child first thing, ``dblog task``) fires when that *thread* ends. A second guard is the socket itself: end of file means
-the herder is gone. A third, where workers share a group, is the lease: children are told its end with their first message and at every renewal,
+the herder is gone. A third, where workers share a group, is the lease: children get its end with their first message and at every renewal,
 and their kernel timer ends them at it (``runtime/deadline.py``); the table does the same for one that had no time yet to set its timer. # I7
 Children get a session of their own, so that Ctrl-C in a terminal reaches the worker alone, which stops them in order.
 """
@@ -41,7 +41,7 @@ _END_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TaskMessage:
     """A message of a child."""
 
     run: int
@@ -55,12 +55,12 @@ class Died:
     run: int
     exit_code: int | None
     signal_number: int | None
-    last_words: str
+    last_output: str
     forced: bool
     """It did not stop in time and was killed by us."""
 
 
-ProcessEvent = Said | Died
+ProcessEvent = TaskMessage | Died
 
 
 @dataclass(slots=True, eq=False)
@@ -97,7 +97,7 @@ class ProcessTable:
     """
 
     def __init__(self, *, program: TaskProgram, on_event: Callable[[ProcessEvent], None], leased: bool = False) -> None:
-        """``leased``: children run only until what ``lease`` was last told."""
+        """``leased``: children run only until what ``lease`` was last given."""
         self._program = program
         self._leased = leased
         self._lease_until_s = 0.0
@@ -126,8 +126,8 @@ class ProcessTable:
         return run
 
     def send(self, run: int, message: Mapping[str, Any]) -> None:
-        """Say something to a child; nothing happens if it is gone."""
-        self._order(lambda: self._say(run, message))
+        """Send a message to a child; nothing happens if it is gone."""
+        self._order(lambda: self._send(run, message))
 
     def stop(self, run: int, *, limit_s: float) -> None:
         """Ask a child to stop, and kill it after ``limit_s``; its ``Died`` follows."""
@@ -136,7 +136,7 @@ class ProcessTable:
             child = self._children.get(run)
             if child is not None and child.kill_at_s is None:
                 child.kill_at_s = time.monotonic() + limit_s
-                self._say(run, {"type": "stop", "limit_s": limit_s})
+                self._send(run, {"type": "stop", "limit_s": limit_s})
 
         self._order(order)
 
@@ -146,7 +146,7 @@ class ProcessTable:
         def order() -> None:
             self._lease_until_s = until_s
             for run in list(self._children):
-                self._say(run, {"type": "lease", "until_s": until_s})
+                self._send(run, {"type": "lease", "until_s": until_s})
 
         self._order(order)
 
@@ -161,10 +161,6 @@ class ProcessTable:
         self._empty.clear()
         self._order(order)
         return self._empty.wait(limit_s)
-
-    def pids(self) -> dict[TaskId, int]:
-        """Process ids by task, for operators and tests."""
-        return {child.task: child.process.pid for child in list(self._children.values())}
 
     def close(self) -> None:
         """Kill whatever still runs, and end the thread."""
@@ -229,16 +225,16 @@ class ProcessTable:
     def _spawn(self, run: int, task: TaskId, message: Mapping[str, Any], hide: Callable[[str], str]) -> None:
         if self._leased:
             if lease_clock_s() >= self._lease_until_s:
-                words = "this worker leads its group no longer"
-                self._on_event(Died(run=run, exit_code=-1, signal_number=None, last_words=words, forced=True))
+                reason = "this worker leads its group no longer"
+                self._on_event(Died(run=run, exit_code=-1, signal_number=None, last_output=reason, forced=True))
                 return
             message = {**message, "lease_until_s": self._lease_until_s}
         try:
             begun = self._program.begin()
         except OSError as e:
             _log.error("a task's process cannot be started", task=str(task), reason=str(e))
-            words = f"the process could not be started: {e}"
-            self._on_event(Died(run=run, exit_code=-1, signal_number=None, last_words=words, forced=False))
+            reason = f"the process could not be started: {e}"
+            self._on_event(Died(run=run, exit_code=-1, signal_number=None, last_output=reason, forced=False))
             return
         process = begun.process
         child = _Child(run, task, begun, hide)
@@ -247,9 +243,9 @@ class ProcessTable:
         if process.stderr is not None:
             self._selector.register(process.stderr, selectors.EVENT_READ, lambda _mask: self._listen(child))
         _log.info("task process started", task=str(task), pid=process.pid)
-        self._say(run, message)
+        self._send(run, message)
 
-    def _say(self, run: int, message: Mapping[str, Any]) -> None:
+    def _send(self, run: int, message: Mapping[str, Any]) -> None:
         child = self._children.get(run)
         if child is None or not child.control_open:
             return
@@ -267,7 +263,7 @@ class ProcessTable:
             except BlockingIOError:
                 pass
             except OSError:
-                # Closed at the other end: what it still said is read below, its end is seen by reap.
+                # Closed at the other end: what it still sent is read below, its end is seen by reap.
                 child.outgoing.clear()
         if mask & selectors.EVENT_READ:
             self._read(child)
@@ -306,13 +302,13 @@ class ProcessTable:
     def _take_line(self, child: _Child, line: bytearray) -> None:
         try:
             message = json.loads(line)
-            if b"\\u" in line:
+            if b"\\u" in line or not line.isascii():
                 message = _encodable(message)
         except (ValueError, RecursionError):
-            _log.warning("a task's process said what is not JSON", task=str(child.task))
+            _log.warning("a task's process sent what is not JSON", task=str(child.task))
             return
         if isinstance(message, dict):
-            self._on_event(Said(child.run, message))
+            self._on_event(TaskMessage(child.run, message))
 
     def _close_control(self, child: _Child) -> None:
         if child.control_open:
@@ -361,7 +357,7 @@ class ProcessTable:
             code = child.process.poll()
             if code is None:
                 if not child.control_open and child.kill_at_s is None:
-                    # It closed its control channel and lives on: it can no longer be told anything.
+                    # It closed its control channel and goes on: no message can reach it any more.
                     child.kill_at_s = now_s + _IDLE_S
                 continue
             if child.control_open:
@@ -381,7 +377,7 @@ class ProcessTable:
                     run=child.run,
                     exit_code=code if code >= 0 else None,
                     signal_number=-code if code < 0 else None,
-                    last_words="\n".join(child.last_lines),
+                    last_output="\n".join(child.last_lines),
                     forced=child.forced,
                 )
             )

@@ -46,13 +46,14 @@ class TaskProgram:
         self._environment = dict(environment or {})
         self._ahead: Begun | None = None
 
-    def begin_ahead(self) -> None:
-        """Begin one process now, for the first task. Its thread must outlive it: a child dies with the thread that began it.
+    def begin_ahead(self) -> Begun | None:
+        """Begin one process now, for the first task, and return it. Its thread must outlive it: a child dies with the thread that began it.
 
-        A program that cannot be started is said by the first task's start.
+        None for a program that cannot be started: the first task's start reports it.
         """
         with contextlib.suppress(OSError):
             self._ahead = self._begin()
+        return self._ahead
 
     def begin(self) -> Begun:
         """The process that was begun ahead, or a new one. Raises OSError when the program cannot be started."""

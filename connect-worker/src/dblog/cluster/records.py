@@ -1,8 +1,9 @@
 """The records of Kafka Connect's three internal topics, to and from bytes.
 
-Byte for shape as Connect 4 writes them (kafka-connect contract, section 4), but for one more field of a status, which Connect does not look at: values
-are JSON without schemas, keys UTF-8 text, offset keys a compact JSON array whose bytes identify the partition. Readers skip what they do not understand,
-and whatever could not be written again: these topics outlive versions, and have other writers. No record makes a reader raise.
+They have the shape that Connect 4 gives them, byte for byte (KafkaConfigBackingStore, KafkaStatusBackingStore, OffsetStorageWriter), but for one more
+field of a status, which Connect does not look at: values are JSON without schemas, keys UTF-8 text, offset keys a compact JSON array whose bytes
+identify the partition. Readers skip what they do not understand, and what could not be written again: these topics outlive versions, and have other
+writers. No record makes a reader raise.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class TaskId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """The newest word on a connector or task, by the worker that runs it."""
+    """The newest status of a connector or task, by the worker that runs it."""
 
     state: State
     worker_id: str
@@ -193,18 +194,13 @@ def restart_record(name: str, *, include_tasks: bool, only_failed: bool) -> KeyV
     return f"{_RESTART}{name}".encode(), compact_json({"include-tasks": include_tasks, "only-failed": only_failed})
 
 
-def session_key_record(key: str, *, algorithm: str, created_ms: int) -> KeyValue:
-    """The key that internal calls are signed with."""
-    return _SESSION_KEY.encode(), compact_json({"key": key, "algorithm": algorithm, "creation-timestamp": created_ms})
-
-
 def logger_record(namespace: str, level: str) -> KeyValue:
     """A level for all workers."""
     return f"{_LOGGER}{namespace}".encode(), compact_json({"level": level})
 
 
 def read_config_record(key: bytes | None, value: bytes | None) -> ConfigRecord | None:
-    """What a record of the config topic says; None for what cannot be read or is not known."""
+    """What a record of the config topic means; None for what cannot be read or is not known."""
     text = _text(key)
     body = _map(value)
     if text is None or (value is not None and body is None):
@@ -316,7 +312,7 @@ StatusRecord = ConnectorStatusRecord | TaskStatusRecord | TopicUseRecord
 
 
 def read_status_record(key: bytes | None, value: bytes | None) -> StatusRecord | None:
-    """What a record of the status topic says; None for what cannot be read or is not known."""
+    """What a record of the status topic means; None for what cannot be read or is not known."""
     text = _text(key)
     body = _map(value)
     if text is None or (value is not None and body is None):
@@ -409,8 +405,8 @@ def _json(data: bytes | None) -> Any:
         return None
     try:
         loaded = json.loads(data)
-        if b"\\u" in data:
-            # Half of a surrogate pair can be written with \u and nowhere else; no answer and no record could carry it.
+        if b"\\u" in data or not data.isascii():
+            # Half of a surrogate pair, written with \u or as the three bytes that Python's parser lets pass: no answer and no record could carry it.
             json.dumps(loaded, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None

@@ -1,6 +1,6 @@
 """Connectors of this worker that read one server under one ``database.server.id``: the server ends the log connection of one whenever another connects.
 
-Only what the configurations say is compared. That the server knows a replica by that id says nothing sure: it keeps the id of a connection that has ended
+Only what the configurations hold is compared. That the server knows a replica by that id proves nothing: it keeps the id of a connection that has ended
 for up to a minute, and a connector that is changed is such a replica itself.
 """
 

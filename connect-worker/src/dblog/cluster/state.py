@@ -53,10 +53,6 @@ class ConfigState:
     task_configs: dict[TaskId, dict[str, str]] = field(default_factory=dict)
     pending: dict[str, dict[int, dict[str, str]]] = field(default_factory=dict)
     inconsistent: set[str] = field(default_factory=set)
-    fencing_counts: dict[str, int] = field(default_factory=dict)
-    session_key: SessionKeyRecord | None = None
-    next_offset: int = 0
-    """Last record read + 1: what the group protocol compares."""
 
     def apply(self, record: ConfigRecord) -> None:
         """Take one record."""
@@ -76,12 +72,11 @@ class ConfigState:
                 self.pending.setdefault(task.connector, {})[task.task] = properties
             case CommitRecord(name, count):
                 self._commit(name, count)
-            case FencingRecord(name, count):
-                self.fencing_counts[name] = count
-            case SessionKeyRecord():
-                self.session_key = record
             case RestartRecord() | LoggerRecord():
                 # Requests, not state: whoever reads one live acts on it.
+                pass
+            case FencingRecord() | SessionKeyRecord():
+                # Of JVM workers: known, so that they are not reported as unreadable.
                 pass
 
     def _commit(self, name: str, count: int) -> None:
@@ -173,7 +168,7 @@ def is_stale(status: Status, known: Status | None) -> bool:
 
 
 def may_write(status: Status, known: Status | None) -> bool:
-    """Connect's safe write: UNASSIGNED and FAILED do not replace the word of another worker of a newer generation."""
+    """Connect's safe write: UNASSIGNED and FAILED do not replace the status of another worker of a newer generation."""
     if known is None or status.state not in (State.UNASSIGNED, State.FAILED):
         return True
     return known.worker_id == status.worker_id or known.generation <= status.generation

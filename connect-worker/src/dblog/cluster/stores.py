@@ -39,10 +39,38 @@ from dblog.model import OffsetMap
 WRITE_LIMIT_S = 30.0
 """Connect's limit for reading back a write to the config topic."""
 
-_UNREADABLE = "it is none that this version knows"
+_UNREADABLE = "this version does not know its kind, or cannot read its value"
 
 MakeLog = Callable[[str, Callable[[LogRecord], None]], CompactedLog]
 """Builds the log of a topic, with the callback for its records."""
+
+
+def start_logs(logs: Sequence[CompactedLog], *, limit_s: float) -> None:
+    """Read those that are not open yet to their ends, side by side; the first failure is raised when all are done."""
+    failures: list[BaseException] = []
+
+    def start(log: CompactedLog) -> None:
+        try:
+            log.start(limit_s=limit_s)
+        except BaseException as e:  # noqa: BLE001  raised in the caller's thread
+            failures.append(e)
+
+    _side_by_side(start, [log for log in logs if not log.is_open])
+    if failures:
+        raise failures[0]
+
+
+def stop_logs(logs: Sequence[CompactedLog]) -> None:
+    """Stop them side by side: each waits for its own last poll."""
+    _side_by_side(lambda log: log.stop(), logs)
+
+
+def _side_by_side(work: Callable[[CompactedLog], None], logs: Sequence[CompactedLog]) -> None:
+    threads = [threading.Thread(target=work, args=(log,)) for log in logs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 class ConfigStore:
@@ -57,7 +85,6 @@ class ConfigStore:
     def _take(self, record: LogRecord) -> None:
         known = read_config_record(record.key, record.value)
         with self._lock:
-            self._state.next_offset = record.offset + 1
             if known is not None:
                 self._state.apply(known)
         if known is None:

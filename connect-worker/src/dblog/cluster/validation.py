@@ -28,7 +28,7 @@ from dblog.config.plugins import CONNECTORS, Plugin, find_connector
 from dblog.config.providers import Provider, Resolution, resolve
 from dblog.config.secret_values import shown_name
 from dblog.config.secrets import secrets_of
-from dblog.config.unknown_keys import describe_unknown, unknown_keys
+from dblog.config.unknown_keys import describe_unknown, unknown_keys, without_effect
 from dblog.config.worker import WorkerConfig
 from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.observe.hidden import Hidden, forms_of
@@ -43,7 +43,7 @@ ReachableCheck = Callable[[Settings, WorkerConfig, float], None]
 _REACHABLE_LIMIT_S = 10.0
 _LIMIT_KEY = "connection.validation.timeout.ms"
 _LIMIT_MAX_S = 60.0
-"""connection.validation.timeout.ms's default, and the longest: whoever posts a configuration must not hold a place for longer."""
+"""connection.validation.timeout.ms's default, and the longest: whoever posts a configuration must not keep a thread for longer."""
 _CUT_AGAIN_S = 0.25
 _CUT_LIMIT_S = 20.0
 """A name service may be slow to fail, and cannot be cut."""
@@ -52,7 +52,7 @@ _QUOTED_CHARS_MAX = 100
 """Of a value in an error."""
 
 _DATABASE_KEY = "database.hostname"
-"""Where Debezium reports what the database says."""
+"""Where Debezium reports what the database answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,10 @@ class Validator:
                 errors.setdefault(name, []).extend(texts)
         hide_own = hide = hider(resolution, properties, plugin)
         unknown = unknown_keys(plugin.options, properties)
-        warnings = [hide_own(f"{shown_name(name)}: {text}") for name, text in describe_unknown(unknown).items()]
+        doubts = describe_unknown(unknown) | without_effect(plugin.options, properties)
+        warnings = [hide_own(f"{shown_name(name)}: {text}") for name, text in doubts.items()]
         if not errors:
-            # What others answer may quote what the worker logs in with; what is said above quotes the request alone.
+            # What others answer may quote what the worker logs in with; what is reported above quotes the request alone.
             hide = hider(resolution, properties, plugin, of_worker=self._hidden)
             errors, found = self._asked_outside(plugin, Settings(checked.values, resolution.values))
             warnings += map(hide, found)
@@ -117,7 +118,7 @@ class Validator:
         return Validation(infos, errors, tuple(warnings))
 
     def require_valid(self, properties: Properties) -> tuple[str, ...]:
-        """Refuse (400) a configuration with errors, in Connect's words; the warnings of one without."""
+        """Refuse (400) a configuration with errors, with Connect's text; the warnings of one without."""
         outcome = self.validate(properties)
         errors = outcome.errors
         count = sum(len(texts) for texts in errors.values())
@@ -139,7 +140,7 @@ class Validator:
         return values, hider(resolution, properties, plugin, of_worker=self._hidden, asked=asked)
 
     def _asked_outside(self, plugin: Plugin, settings: Settings) -> tuple[dict[str, list[str]], Sequence[str]]:
-        """Errors and warnings: what database, brokers and registry say, asked side by side: one answer has all of it."""
+        """Errors and warnings: what database, brokers and registry answer, asked side by side: one answer has all of it."""
         found: list[dict[str, list[str]]] = []
         raised: list[BaseException] = []
 
@@ -266,7 +267,7 @@ def hider(
     """A function that takes every secret of a configuration, and of the worker's file, out of a text: provider values become placeholders,
     others ``[hidden]``.
 
-    Secrets of the worker that stand in the configuration, or in ``asked``, stay: an error quotes what was posted, and if one word of a long list were hidden
+    Secrets of the worker that stand in the configuration, or in ``asked``, stay: an error quotes what was posted, and if one part of a long list were hidden
     there, whoever posts lists would learn the worker's passwords.
     """
     posted = "\n".join((*asked, *(part for name, text in properties.items() for part in (name, text or "")))).casefold()

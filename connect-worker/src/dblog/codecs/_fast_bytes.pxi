@@ -1,6 +1,6 @@
 # What every part of the extension builds on: a growing buffer, Avro's varint, UTF-8 checks, calendar and decimal arithmetic.
 #
-# Nothing here touches a Python object. A function that can fail says so by its result (0 for a buffer that could not grow); callers raise.
+# Nothing here touches a Python object. A function that can fail shows it by its result (0 for a buffer that could not grow); callers raise.
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
@@ -13,7 +13,7 @@ cdef struct Buf:
 
 
 cdef inline bint room(Buf* b, Py_ssize_t more) noexcept nogil:
-    """Make place for ``more`` bytes behind ``len``; 0 when memory is out."""
+    """Make room for ``more`` bytes behind ``len``; 0 when memory is out."""
     cdef Py_ssize_t cap
     cdef uint8_t* data
     if b.cap - b.len >= more:
@@ -242,7 +242,7 @@ DIGIT_BYTES[:] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4]
 
 
 cdef inline void scale_add(uint32_t* limbs, uint32_t factor, uint32_t more) noexcept nogil:
-    """limbs = limbs * factor + more; 256 bits hold 65 digits whatever the groups' bytes say."""
+    """limbs = limbs * factor + more; 256 bits hold 65 digits whatever the groups' bytes hold."""
     cdef uint64_t carry = more
     cdef int i
     for i in range(LIMBS):

@@ -1,8 +1,8 @@
 """The one text of an Avro schema: what a registry compares, stores and returns.
 
-Confluent's registry keeps Avro Java's ``Schema.toString()``: compact JSON, attributes in a fixed order, full names split into name and
-namespace, a namespace left out where the enclosing one already says it, names already defined written as references. Two texts of the same
-schema become the same text here, so they get the same id; docs, defaults and properties count, unlike in Avro's parsing canonical form.
+Confluent's registry keeps Avro Java's ``Schema.toString()``: compact JSON, attributes in a fixed order, full names split into name and namespace, a
+namespace left out where it is the enclosing one, names already defined written as references. Two texts of the same schema become the same text here,
+so they get the same id; docs, defaults and properties count, unlike in Avro's parsing canonical form.
 """
 
 from __future__ import annotations

@@ -122,12 +122,6 @@ def _problems_beside(new: SchemaVersion, old: SchemaVersion, level: Level, steps
     return problems
 
 
-def read_problems(reader: SchemaVersion, writer: SchemaVersion) -> list[str]:
-    """Why data of ``writer`` cannot be read with ``reader``; empty when it can."""
-    steps = _Steps()
-    return _Comparison(steps).problems(_nodes(reader, steps), _nodes(writer, steps), "/")
-
-
 class _TooLargeError(Exception):
     """The steps are used up."""
 
@@ -295,12 +289,12 @@ class _Comparison:
         by_name = {f.name: f for f in writer.fields}
         for wanted in reader.fields:
             self._steps.take(1 + len(wanted.aliases) + len(path) // _PATH_STEP_CHARS)
-            place = f"{path}{wanted.name}/"
+            path_here = f"{path}{wanted.name}/"
             found = next((by_name[name] for name in (wanted.name, *wanted.aliases) if name in by_name), None)
             if found is not None:
-                problems += self.problems(wanted.type, found.type, place)
+                problems += self.problems(wanted.type, found.type, path_here)
             elif not wanted.has_default and not (wanted.type.kind == "enum" and wanted.type.has_default):
-                problems.append(f"reader field {_cut(wanted.name)} has no default and the writer does not write it, at {place}")
+                problems.append(f"reader field {_cut(wanted.name)} has no default and the writer does not write it, at {path_here}")
         return problems
 
 

@@ -7,9 +7,8 @@ so name adjustment (``schema.name.adjustment.mode``) lives here too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any
 
 from dblog.codecs.schema import Field, Kind, Schema
 
@@ -232,10 +231,3 @@ def schema_change_value(connector: str) -> Schema:
         ("tableChanges", Schema(kind=Kind.ARRAY, items=SCHEMA_CHANGE_ITEM)),
         version=1,
     )
-
-
-Register = Callable[[str, bool, Schema], bytes]
-"""(topic, is_key, schema) -> the converter's frame of that schema (Avro: magic byte and id), b"" where there is none."""
-
-Value = dict[str, Any]
-"""A struct's value in Connect's value space."""

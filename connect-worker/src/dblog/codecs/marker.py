@@ -1,7 +1,7 @@
 """The chunk marker: what a closed window leaves behind, a range with a count and a digest at a position (D6).
 
-From markers follow the removal of ghost rows on a re-dump, arrival checks and the comparison of lake and source. The record is ours, not
-Debezium's; schemas/chunk_marker.avsc is its Avro text, and schemas/README.md says what each field means.
+From markers follow the removal of ghost rows on a re-dump, arrival checks and the comparison of lake and source. The record is ours, not Debezium's;
+schemas/chunk_marker.avsc is its Avro text, and schemas/README.md explains each field.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dblog.codecs.envelope import INT32, INT64, OPTIONAL_STRING, STRING, struct
 from dblog.codecs.schema import Kind, Schema
 
-PLACE = struct(
-    "io.dblog.Place",
+LOG_POSITION = struct(
+    "io.dblog.LogPosition",
     ("file", STRING),
     ("pos", INT64),
     ("gtid", OPTIONAL_STRING),
@@ -39,8 +39,8 @@ MARKER_VALUE = struct(
     ("range_after", OPTIONAL_STRING),
     ("range_upto", OPTIONAL_STRING),
     ("final", Schema(kind=Kind.BOOLEAN)),
-    ("low", PLACE),
-    ("high", PLACE),
+    ("low", LOG_POSITION),
+    ("high", LOG_POSITION),
     ("rows_read", INT64),
     ("rows_dropped", INT64),
     ("digest", INT64),

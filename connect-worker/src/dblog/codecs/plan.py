@@ -1,6 +1,6 @@
-"""What a row plan is told about a column: where the bytes come from, and what they become.
+"""What a row plan knows about a column: where the bytes come from, and what they become.
 
-A dialect's ``types.py`` makes one ``ColumnPlan`` a column; the slow twin (rowplan.py) and the extension (_fast.pyx) carry it out with
+A dialect's ``types.py`` makes one ``ColumnPlan`` a column; the reference implementation (rowplan.py) and the extension (_fast.pyx) carry it out with
 byte-identical results. Nothing here is asked per row: plans are compiled once for each table version and converter configuration.
 """
 
@@ -12,7 +12,7 @@ from typing import Literal
 
 from dblog.codecs.rewrites import Rewrite
 from dblog.codecs.schema import Schema
-from dblog.codecs.transactions import TransactionPlace
+from dblog.codecs.transactions import TransactionOrder
 from dblog.model import Table
 
 
@@ -77,7 +77,7 @@ class Form(IntEnum):
     MILLIS = 15
     MICROS = 16
     NANOS = 17
-    """int64 since midnight (TIME) or since 1970-01-01T00:00:00 (DATETIME), truncated toward the past as Java's floorDiv... see types.py."""
+    """int64 since midnight (TIME) or since 1970-01-01T00:00:00 (DATETIME), truncated toward the past, as Java's floorDiv does (types.py)."""
     ISO_TIME = 18
     ISO_TIMESTAMP = 19
     ZONED_TIMESTAMP = 20
@@ -98,13 +98,12 @@ Unfit = Literal["keep", "null", "fail"]
 class ColumnPlan:
     """One column of the source image, in image order.
 
-    ``included`` False: the image carries it, the record does not (column filters). ``schema`` is the record field's schema (None when not
-    included). ``length``, ``scale`` and ``unsigned`` as in ``model.Column``; ``charset`` decides how binlog text becomes UTF-8.
-    ``zero`` is what a NULL or an impossible date becomes where the schema is not optional: the schema default if it has one, else the
-    type's zero, already in Connect's value space. ``adjust_years``: a date's years 0 to 69
-    become 2000 to 2069, 70 to 99 become 1970 to 1999. ``rewrite`` changes the value in the row's struct; a key that has the column keeps the
-    value as it is, with ``key_schema`` (the schema without what mappers add to it; None for a type unknown here), also when the column is
-    not included.
+    ``included`` False: the image carries it, the record does not (column filters). ``schema`` is the record field's schema (None when not included).
+    ``length``, ``scale`` and ``unsigned`` as in ``model.Column``; ``charset`` decides how binlog text becomes UTF-8. ``zero`` is what a NULL or an
+    impossible date becomes where the schema is not optional: the schema default if it has one, else the type's zero, already in Connect's value
+    space. ``adjust_years``: a date's years 0 to 69 become 2000 to 2069, 70 to 99 become 1970 to 1999. ``rewrite`` changes the value in the row's
+    struct; a key that has the column keeps the value as it is, with ``key_schema`` (the schema without what mappers add to it; None for a type
+    unknown here), also when the column is not included.
     """
 
     name: str
@@ -125,7 +124,7 @@ class ColumnPlan:
     key_schema: Schema | None = None
     rewrite: Rewrite | None = None
     unfit: Unfit = "keep"
-    """What becomes of a value that the form cannot say, a TIME below zero or above 24 hours or an empty geometry: a number, NULL, or an error."""
+    """What becomes of a value that the form cannot express, a TIME below zero or above 24 hours or an empty geometry: a number, NULL, or an error."""
 
     @property
     def apart(self) -> bool:
@@ -158,13 +157,11 @@ class TablePlan:
     skip_unchanged: bool = False
     unavailable: str = "__debezium_unavailable_value"
     """ASCII: what stands for a large object that the log left out."""
-    key_header_prefix: bytes = b""
-    """Frame of the key struct inside __debezium.newkey / oldkey headers (JSON of the key struct in Connect's header converter)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowContext:
-    """What the source block says of the event (or chunk) the rows stand in. Times are microseconds since the epoch.
+    """What the source block shows of the event (or chunk) that the rows belong to. Times are microseconds since the epoch.
 
     ``sequence_high`` and ``sequence_low`` are D7's two numbers of row 0 (epoch << 32 | file index; pos << 23): a row adds its number to the
     latter. They travel as ``source.sequence`` text ``["<high>","<low>"]``. ``snapshot`` is None for log rows, ``incremental`` for chunk rows.
@@ -181,5 +178,5 @@ class RowContext:
     thread: int | None = None
     query: str | None = None
     snapshot: str | None = None
-    transaction: TransactionPlace | None = None
+    transaction: TransactionOrder | None = None
     """None: the envelope's transaction block is null."""

@@ -1,4 +1,4 @@
-"""What takes the place of a column's value in records: a mask, a hash, or its beginning.
+"""What replaces a column's value in records: a mask, a hash, or its beginning.
 
 Rule source: Debezium's ``MaskStrings`` and ``TruncateStrings``, measured on 3.6.1. They change the value's struct alone, never the key. Texts count in
 UTF-16 units, as Java's do: a character of two units that is cut in half leaves a question mark.
@@ -32,7 +32,7 @@ _BMP_MAX = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Truncate:
     """``column.truncate.to.<length>.chars``: the first characters of a text, the first bytes of a binary value."""
 
     length: int
@@ -40,7 +40,7 @@ class Cut:
     def __call__(self, value: Any) -> Any:
         """NULL stays NULL."""
         if isinstance(value, str):
-            return cut_text(value, self.length)
+            return truncated_text(value, self.length)
         return value[: self.length] if isinstance(value, bytes) else value
 
 
@@ -76,10 +76,10 @@ class Hash:
         return digits[: self.length] if self.length else digits
 
 
-Rewrite = Cut | Mask | Hash
+Rewrite = Truncate | Mask | Hash
 
 
-def cut_text(text: str, length: int) -> str:
+def truncated_text(text: str, length: int) -> str:
     """``String.substring(0, length)``, then UTF-8 as Java encodes it."""
     if len(text) <= length // 2:
         return text

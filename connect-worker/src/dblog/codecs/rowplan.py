@@ -1,9 +1,9 @@
 """A table version's rows become finished records: the contract of both row encoders, and the slow one.
 
-``SlowPlan`` goes through a Python value for every column and a converter's plain writer for every record, so it is easy to trust; the
+``ReferencePlan`` goes through a Python value for every column and a converter's plain writer for every record, so it is easy to trust; the
 extension (_fast.pyx) makes the same bytes without objects, and property tests hold the two together. Records are Debezium's: envelope
 version 2, tombstones after deletes, an update of the key as delete and create with ``__debezium.newkey`` and ``__debezium.oldkey`` headers
-(debezium contract 1.3 to 1.6). Both share one source block; a row adds its number to D7's low half.
+(Debezium's manual, "MySQL connector", Data change events). Both share one source block; a row adds its number to D7's low half.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dblog.codecs import avro
 from dblog.codecs.javatext import double_text, float_text
 from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.schema import Kind, Schema
-from dblog.codecs.transactions import TransactionPlace
+from dblog.codecs.transactions import TransactionOrder
 from dblog.errors import DefiniteError
 from dblog.model import Headers
 
@@ -53,10 +53,10 @@ class RowEncoder(Protocol):
         Raises DefiniteError for partial images that cannot be made whole and for bytes that do not fit the plan.
         """
 
-    def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
-        """Records of the binary result-set row packets ``rows``, headers included; a row whose key is in ``struck`` is dropped.
+    def encode_chunk(self, rows: bytes, context: RowContext, dropped_keys: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
+        """Records of the binary result-set row packets ``rows``, headers included; a row whose key is in ``dropped_keys`` is left out.
 
-        ``op`` is ``r`` for a chunk, whose rows all stand at one place, the low mark: their row number is 0. Rows that were read again for a change of
+        ``op`` is ``r`` for a chunk, whose rows all stand at one position, the low watermark: their row number is 0. Rows that were read again for a change of
         the log have its ``op``, no image before, and count from 0. The digest is the sum modulo 2^64 of the crc32 of every row's Avro bytes (the row
         struct, without union index), dropped ones too.
         """
@@ -85,7 +85,7 @@ class Layout(Protocol):
 
 
 class Image(Protocol):
-    """A dialect's ``image`` module: all that the encoders ask it. Codecs import no dialect, so it is handed in."""
+    """A dialect's ``image`` module: all that the encoders ask it. Codecs import no dialect, so it is passed in."""
 
     def LogRows(self, plan: TablePlan, /) -> LogRowsReader:  # noqa: N802 - a class there
         """A reader of rows events."""
@@ -139,8 +139,8 @@ def _framed(prefix: bytes, schema: Schema) -> Callable[[Mapping[str, Any]], byte
     return framed
 
 
-class SlowPlan:
-    """The slow twin. ``image`` is the dialect's image module; ``writers`` the converter, Avro if not given."""
+class ReferencePlan:
+    """The reference implementation. ``image`` is the dialect's image module; ``writers`` the converter, Avro if not given."""
 
     def __init__(self, plan: TablePlan, image: Image, writers: Writers | None = None) -> None:
         self.plan = plan
@@ -174,7 +174,7 @@ class SlowPlan:
                 self._delete(records, before, source, context, order, headers=None)
         return records.keys, records.values, records.headers
 
-    def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
+    def encode_chunk(self, rows: bytes, context: RowContext, dropped_keys: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
         """See RowEncoder."""
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
@@ -185,7 +185,7 @@ class SlowPlan:
             row = self._struct(image_row)
             digest = digest + crc32(self._row_bytes(row)) & _DIGEST_MASK
             key = self._key(image_row)
-            if key is not None and key in struck:
+            if key is not None and key in dropped_keys:
                 dropped += 1
                 continue
             keys.append(key)
@@ -251,17 +251,17 @@ class SlowPlan:
 class _Order:
     """The transaction blocks of one event's records."""
 
-    def __init__(self, place: TransactionPlace | None) -> None:
-        self._place = place
+    def __init__(self, order: TransactionOrder | None) -> None:
+        self._order = order
         self._records = 0
 
     def next_block(self) -> dict[str, Any] | None:
         """Of the next record; tombstones have none and do not count."""
-        place = self._place
-        if place is None:
+        order = self._order
+        if order is None:
             return None
         self._records += 1
-        return {"id": place.id, "total_order": place.total + self._records, "data_collection_order": place.of_table + self._records}
+        return {"id": order.id, "total_order": order.total + self._records, "data_collection_order": order.of_table + self._records}
 
 
 class _Records:
@@ -301,10 +301,10 @@ def _or_zero(plan: TablePlan, index: int, schema: Schema | None, value: Any) -> 
 
 
 def no_value(plan: TablePlan, index: int) -> DefiniteError:
-    """A NULL in a column that the schema says has none."""
+    """A NULL in a column that has none by its schema."""
     return DefiniteError(
         f"{plan.table.id}, column {plan.table.columns[index].name}: the log has NULL where the known schema allows none; "
-        "the schema is out of sync, take a new schema snapshot (snapshot.mode=recovery)"
+        "the schema is out of sync; reset the connector's offsets to have the table's definition read again"
     )
 
 
@@ -312,15 +312,15 @@ def other_width(plan: TablePlan, width: int) -> DefiniteError:
     """A rows event of another table version."""
     return DefiniteError(
         f"{plan.table.id}: the log has rows of {width} columns where the known schema has {len(plan.columns)}; "
-        "the schema is out of sync, take a new schema snapshot (snapshot.mode=recovery)"
+        "the schema is out of sync; reset the connector's offsets to have the table's definition read again"
     )
 
 
 class PartialImageError(DefiniteError):
-    """A rows event whose images leave columns out; the encoders hand it to the dialect, which makes it whole or refuses it in the same words."""
+    """A rows event whose images leave columns out; the encoders hand it to the dialect, which makes it whole or refuses it with the same text."""
 
 
-BEGIN_ANEW = "what is logged already is passed by a new dump: stop the connector, delete its offsets, resume it"
+DUMP_AGAIN = "what is logged already is passed by a new dump: stop the connector, delete its offsets, resume it"
 """The way past an event of the log of which no right record can be made."""
 
 
@@ -328,7 +328,7 @@ def partial_image(plan: TablePlan) -> PartialImageError:
     """A row image that leaves columns out of which no right record can be made."""
     return PartialImageError(
         f"{plan.table.id}: the log has row images without all columns (binlog_row_image=MINIMAL); "
-        f"run SET GLOBAL binlog_row_image=FULL on the source and let its sessions reconnect; {BEGIN_ANEW}"
+        f"run SET GLOBAL binlog_row_image=FULL on the source and let its sessions reconnect; {DUMP_AGAIN}"
     )
 
 
@@ -337,7 +337,7 @@ class MissingColumnsError(PartialImageError):
 
 
 def missing_columns(plan: TablePlan) -> MissingColumnsError:
-    """What the log alone cannot tell (binlog_row_image=MINIMAL)."""
+    """What the log alone cannot show (binlog_row_image=MINIMAL)."""
     return MissingColumnsError(
         f"{partial_image(plan)}; or set dblog.row.image.missing=reread, which reads such rows again from the table: deletes then have only the key "
         "before, updates nothing"
@@ -345,7 +345,7 @@ def missing_columns(plan: TablePlan) -> MissingColumnsError:
 
 
 def source_block(plan: TablePlan, context: RowContext, *, row: int) -> dict[str, Any]:
-    """The envelope's ``source`` of one row. ``snapshot`` is left out for log rows: its schema default says ``false``."""
+    """The envelope's ``source`` of one row. ``snapshot`` is left out for log rows: its schema default is ``false``."""
     source: dict[str, Any] = {
         "version": plan.version,
         "connector": plan.connector,

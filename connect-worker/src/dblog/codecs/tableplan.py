@@ -6,60 +6,18 @@ Built once for each table version and converter configuration (D4).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dblog.codecs.envelope import NameAdjustment, envelope_schema, key_schema, row_schema, source_schema
 from dblog.codecs.plan import ColumnPlan, TablePlan
 from dblog.codecs.schema import Schema
+from dblog.codecs.topic_naming import TopicNaming
 from dblog.errors import DefiniteError
-from dblog.model import Table, TableId
+from dblog.model import Table
 
 Prefix = Callable[[str, Schema], bytes]
 """(topic, schema) -> the frame in front of each record's bytes; b"" for a converter without one. May ask the registry."""
-
-TOPIC_NAME_LENGTH_MAX = 249
-_ILLEGAL_IN_TOPIC = re.compile(r"[^A-Za-z0-9._-]")
-
-
-def clean_topic(name: str) -> str:
-    """A legal Kafka topic name, as Debezium's TopicNamingStrategy makes it."""
-    cleaned = _ILLEGAL_IN_TOPIC.sub("_", name)[:TOPIC_NAME_LENGTH_MAX]
-    return {".": "_", "..": "__"}.get(cleaned, cleaned)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicNaming:
-    """Topic names of one connector (Debezium's DefaultTopicNamingStrategy)."""
-
-    prefix: str
-    delimiter: str = "."
-    heartbeat_prefix: str = "__debezium-heartbeat"
-    heartbeat_name: str | None = None
-    transaction_suffix: str = "transaction"
-
-    def table(self, table: TableId) -> str:
-        """``<prefix>.<db>.<table>``."""
-        return self._joined(self.prefix, table.database, table.name)
-
-    @property
-    def schema_changes(self) -> str:
-        """The topic of DDL records."""
-        return clean_topic(self.prefix)
-
-    @property
-    def heartbeat(self) -> str:
-        """``__debezium-heartbeat.<prefix>``, or ``topic.heartbeat.name`` alone."""
-        return clean_topic(self.heartbeat_name) if self.heartbeat_name else self._joined(self.heartbeat_prefix, self.prefix)
-
-    @property
-    def transactions(self) -> str:
-        """The topic of transaction metadata."""
-        return self._joined(self.prefix, self.transaction_suffix)
-
-    def _joined(self, *parts: str) -> str:
-        return clean_topic(self.delimiter.join(part for part in parts if part))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +27,7 @@ class PlanSettings:
     connector: str
     """``mysql`` or ``mariadb``."""
     version: str
-    """What ``source.version`` says."""
+    """The value of ``source.version``."""
     naming: TopicNaming
     schema_adjustment: NameAdjustment = NameAdjustment.NONE
     field_adjustment: NameAdjustment = NameAdjustment.NONE

@@ -1,1 +1,1 @@
-"""Options as data: what the worker and its connectors can be told, and what is wrong with what they were told."""
+"""Options as data: what the worker and its connectors can be asked for, and what is wrong with what they were asked for."""

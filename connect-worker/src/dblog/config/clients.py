@@ -151,7 +151,7 @@ def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[s
 
 
 def _login(text: str, *, of_worker: bool) -> dict[str, str]:
-    """User name and password of ``sasl.jaas.config``. JaasError without a word of it but the name of a login module."""
+    """User name and password of ``sasl.jaas.config``. JaasError without any text of it but the name of a login module."""
     try:
         modules = parse_modules(text)
     except JaasError:
@@ -163,7 +163,7 @@ def _login(text: str, *, of_worker: bool) -> dict[str, str]:
         return {}  # its settings are sasl.oauthbearer.*
     if given not in _PASSWORD_MODULES:
         shown = f"the login module {given}" if _MODULE_NAME.fullmatch(given) else "its login module"
-        raise JaasError(f"{shown} is none that this worker has for connectors: {', '.join(_PASSWORD_MODULES)}")
+        raise JaasError(f"{shown} cannot be used by connectors of this worker, which have {', '.join(_PASSWORD_MODULES)}")
     options = modules[0].options
     if not options.get("username") or "password" not in options:
         raise JaasError(f"{given} needs a username and a password: {_LOGIN_EXAMPLE}")
@@ -193,7 +193,7 @@ CLIENT_FILES = {
     "ssl.keystore.location": "ssl.keystore.location",
     "ssl.crl.location": "ssl.crl.location",
 }
-"""What librdkafka reads, and the setting of the Java clients that it may come from. ``probe`` is its word for the machine's own authorities."""
+"""What librdkafka reads, and the setting of the Java clients that it may come from. ``probe`` is its value for the machine's own authorities."""
 
 
 def beside(worker: Mapping[str, str], own: Mapping[str, str | NamedFile]) -> dict[str, str | NamedFile]:
@@ -214,7 +214,9 @@ def _servers(text: str) -> frozenset[str]:
 _SECURITY = re.compile(r"security\.|sasl\.|ssl\.|enable\.ssl|enable\.sasl")
 _CREDENTIAL = re.compile(r"sasl\.(username|password|oauthbearer\..+)|ssl\.(key|certificate|keystore)\..+")
 
-_REFUSED = "this setting of a Kafka client may not be given: it is none that the Java clients have, nor one of librdkafka's that this worker hands on"
+_REFUSED = (
+    "this setting of a Kafka client may not be given: the Java clients do not have it, and this worker does not hand it on to librdkafka"
+)
 _WORKERS = "this setting makes the client ask an address for its token; give it in the worker's configuration, a connector may not"
 
 

@@ -1,4 +1,4 @@
-"""The families of keys that name columns whose values are cut, masked or hashed, as rules.
+"""The families of keys that name columns whose values are truncated, masked or hashed, as rules.
 
 Debezium's (``RelationalDatabaseConnectorConfig``, ``ColumnMappers``): ``column.truncate.to.<N>.chars``, ``column.mask.with.<N>.chars``,
 ``column.mask.hash.<algorithm>.with.salt.<salt>`` and ``column.mask.hash.v2...``; each value is a list of regular expressions for
@@ -28,7 +28,7 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRule:
-    """One key: ``kind`` is ``cut``, ``mask`` or ``hash``; ``columns`` its list, not split yet."""
+    """One key: ``kind`` is ``truncate``, ``mask`` or ``hash``; ``columns`` its list, not split yet."""
 
     option: str
     columns: str
@@ -47,7 +47,7 @@ def column_rules(properties: Mapping[str, str | None]) -> tuple[tuple[ColumnRule
         if not _FAMILY.fullmatch(name) or columns is None:
             continue
         if match := _CUT.fullmatch(name):
-            _numbered(name, columns, "cut", 0, match[1], found, errors)
+            _numbered(name, columns, "truncate", 0, match[1], found, errors)
         elif match := _MASK.fullmatch(name):
             _numbered(name, columns, "mask", 1, match[1], found, errors)
         elif match := _HASH.fullmatch(name):
@@ -71,7 +71,7 @@ def _numbered(
     errors: dict[str, list[str]],
 ) -> None:
     length = int(digits)
-    if length > _LENGTH_MAX or (kind == "cut" and length == 0):
-        errors[name] = [f"{digits} is no length; use a number from {1 if kind == 'cut' else 0} to {_LENGTH_MAX}"]
+    if length > _LENGTH_MAX or (kind == "truncate" and length == 0):
+        errors[name] = [f"{digits} is no length; use a number from {1 if kind == 'truncate' else 0} to {_LENGTH_MAX}"]
         return
     found.append(((family, length, name), ColumnRule(option=name, columns=columns, kind=kind, length=length)))

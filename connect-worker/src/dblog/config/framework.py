@@ -1,7 +1,7 @@
 """The keys that Kafka Connect itself reads in a source connector's configuration, in Connect's order.
 
 Kafka's own system test asserts this set; clients build forms from it. Names, types, defaults, importance and groups are Connect 4.3's
-(``ConnectorConfig``, ``SourceConnectorConfig``); the words are ours. Where a value asks for something this worker does not have, the
+(``ConnectorConfig``, ``SourceConnectorConfig``); the phrasing is ours. Where a value asks for something this worker does not have, the
 key is refused with the reason.
 """
 
@@ -49,15 +49,6 @@ def class_known(known: tuple[str, ...], suffix: str) -> Check:
     return check
 
 
-def full_class_name(name: str, known: tuple[str, ...], suffix: str) -> str:
-    """The full name behind an alias that ``class_known`` accepted."""
-    for full in known:
-        simple = full.rsplit(".", 1)[1]
-        if name in (full, simple, simple.removesuffix(suffix)):
-            return full
-    return name
-
-
 def _connector_name(value: Value, _all: Mapping[str, Value]) -> str | None:
     if not isinstance(value, str) or not value.strip():
         return "String may not be empty"
@@ -103,7 +94,8 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="tasks.max",
-            doc="Maximum number of tasks of this connector. A log is read by one task; more has no effect.",
+            no_effect="a log is read by one task",
+            doc="Maximum number of tasks of this connector.",
             kind=Kind.INT,
             default="1",
             importance=Importance.HIGH,
@@ -114,6 +106,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="tasks.max.enforce",
+            no_effect="a connector never makes more than one task",
             doc="Whether a connector that makes more tasks than tasks.max fails (deprecated in Connect).",
             kind=Kind.BOOLEAN,
             default="true",
@@ -164,7 +157,8 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="config.action.reload",
-            doc="What happens when a config provider's value ends its life: restart the connector, or none.",
+            no_effect="the values of config providers here do not expire",
+            doc="What happens when a config provider's value expires: restart the connector, or none.",
             default="restart",
             importance=Importance.LOW,
             group=COMMON,
@@ -173,6 +167,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="errors.retry.timeout",
+            no_effect="converters wait for the registry as long as dblog.retry.timeout.ms allows, and transformations do not run yet",
             doc="How long a failed operation is tried again; 0 means not, -1 for ever.",
             kind=Kind.LONG,
             default="0",
@@ -182,6 +177,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="errors.retry.delay.max.ms",
+            no_effect="converters wait for the registry as long as dblog.retry.timeout.ms allows, and transformations do not run yet",
             doc="Longest pause between two tries.",
             kind=Kind.LONG,
             default="60000",
@@ -200,6 +196,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="errors.log.enable",
+            no_effect="every error is logged in any case",
             doc="Log every error, also the tolerated ones.",
             kind=Kind.BOOLEAN,
             default="false",
@@ -209,6 +206,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="errors.log.include.messages",
+            no_effect="a line about a refused record has its topic and partition in any case, and never its values",
             doc="Add topic, partition, offset and time to those lines; row values are never logged.",
             kind=Kind.BOOLEAN,
             default="false",
@@ -253,6 +251,7 @@ def _framework_options() -> tuple[Option, ...]:
         ),
         Option(
             name="transaction.boundary.interval.ms",
+            no_effect="exactly-once source support is not there yet",
             doc="Length of a transaction when transaction.boundary=interval; absent: offset.flush.interval.ms of the worker.",
             kind=Kind.LONG,
             unit="ms",
@@ -293,10 +292,8 @@ def _version(name: str, doc: str, label: str) -> Option:
 FRAMEWORK_OPTIONS = _framework_options()
 """Connect's keys of a source connector, in its order."""
 
-FRAMEWORK_NAMES = frozenset(option.name for option in FRAMEWORK_OPTIONS)
-
 
 def orders_in_groups(options: tuple[Option, ...]) -> dict[str, int]:
-    """Each option's place within its group, counted from 1, as the validate answer numbers them."""
+    """Each option's order within its group, counted from 1, as the validate answer numbers them."""
     counters: dict[str | None, count[int]] = {}
     return {option.name: next(counters.setdefault(option.group, count(1))) for option in options}

@@ -2,7 +2,7 @@
 
 Whoever may post a connector names a database, brokers and a registry, and the worker connects to them from inside its network. The list keeps it from
 addresses that are none of a connector's business. A cloud's metadata service, which hands the machine's own credentials to whoever asks from it, is no
-connector's business without a list either. What a name resolves to is not looked at: the name service may say something else a moment later.
+connector's business without a list either. What a name resolves to is not looked at: the name service may answer something else a moment later.
 """
 
 from __future__ import annotations

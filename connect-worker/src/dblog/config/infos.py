@@ -1,9 +1,9 @@
 """Kafka Connect's answer to a validation (ConfigInfos), made from options and their outcome.
 
-The shape is the contract (section 2): every declared key with its definition and value, framework keys first; keys nobody declares are left
-out, but for those that look like a declared one misspelt: they follow without a definition and without an error, the key that is meant as their
-recommended value. Both ``order`` (up to 4.1) and ``order_in_group`` (since 4.2) are written. Values shown are the given texts: placeholders
-stay placeholders, passwords are hidden.
+The shape is that of Connect's ``PUT /connector-plugins/{plugin}/config/validate`` (ConfigInfos): every declared key with its definition and value,
+framework keys first. Keys that nobody declares are left out, but for those that look like a declared one misspelt: they follow without a definition
+and without an error, and have the key that is meant as their recommended value. Both ``order`` (up to 4.1) and ``order_in_group`` (since 4.2) are
+written. Values shown are the given texts: placeholders stay placeholders, passwords are hidden.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def definition(option: Option, order: int) -> dict[str, Any]:
         "required": option.required,
         "default_value": option.default,
         "importance": option.importance.value,
-        "documentation": option.doc,
+        "documentation": documentation(option),
         "group": option.group,
         "order": order,
         "order_in_group": order,
@@ -36,6 +36,11 @@ def definition(option: Option, order: int) -> dict[str, Any]:
         "display_name": option.label or option.name,
         "dependents": list(option.dependents),
     }
+
+
+def documentation(option: Option) -> str:
+    """What the key does, and why it does nothing here, where that is so."""
+    return option.doc if option.no_effect is None else f"{option.doc} No effect here: {option.no_effect}."
 
 
 def definitions(options: tuple[Option, ...]) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Settings that leave a connection open to whoever stands between: named once in the log, and with a safer value in the validate answer; none is refused.
 
-Debezium's and Kafka's defaults are among them, so that configurations made for these keep working; that must not mean that nobody is told.
+Debezium's and Kafka's defaults are among them, so that configurations made for these keep working; that must not mean that nobody hears of it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def insecure_choices(options: Iterable[Option], properties: Mapping[str, str | N
             reason = f"{chosen} does not check the server's certificate: whoever can change what passes can answer as the server"
             found[mode.name] = InsecureChoice(reason, _verifying(mode))
     retrieval = "driver.allowPublicKeyRetrieval"
-    if _said(properties, retrieval) == "true":
+    if _value_of(properties, retrieval) == "true":
         found[retrieval] = InsecureChoice("without TLS, whoever answers as the server gets the password with a key of its own", ("false",))
     return found | _of_clients(properties, CONNECTOR_CLIENTS)
 
@@ -59,10 +59,10 @@ def _of_clients(properties: Mapping[str, str | None], prefixes: Iterable[str]) -
     found = {}
     for prefix in prefixes:
         verification = f"{prefix}enable.ssl.certificate.verification"
-        if _said(properties, verification) == "false":
+        if _value_of(properties, verification) == "false":
             found[verification] = InsecureChoice("whoever answers as a broker is believed", ("true",))
         identification = f"{prefix}ssl.endpoint.identification.algorithm"
-        if _said(properties, identification) in ("", "none"):
+        if _value_of(properties, identification) in ("", "none"):
             reason = "a certificate of any host is taken for the broker's"
             found[identification] = InsecureChoice(reason, ("https",))
     return found
@@ -72,7 +72,7 @@ def _verifying(mode: Option) -> tuple[str, ...]:
     return tuple(choice for choice in mode.choices if choice in _VERIFYING)
 
 
-def _said(properties: Mapping[str, str | None], name: str) -> str | None:
+def _value_of(properties: Mapping[str, str | None], name: str) -> str | None:
     text = properties.get(name)
     return None if text is None else text.strip().lower()
 

@@ -30,7 +30,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 class JaasError(ValueError):
-    """No login configuration; the text says where it ends to be one."""
+    """The text is no login configuration; the message names the first part that does not belong there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _modules(tokens: _Tokens) -> Iterator[LoginModule]:
         class_name = tokens.word("the class of a login module")
         flag = tokens.word(f"a flag behind {class_name}").lower()
         if flag not in FLAGS:
-            raise JaasError(f"behind {class_name} stands none of {', '.join(FLAGS)}")
+            raise JaasError(f"{class_name} is not followed by one of {', '.join(FLAGS)}")
         options = {}
         while not tokens.sees(";"):
             name = tokens.word(f"an option of {class_name}, or the semicolon behind them")

@@ -78,7 +78,7 @@ _NOBODY = bytes(32)
 
 
 def read_logins(settings: Settings, environment: Mapping[str, str]) -> Logins | None:
-    """The users, None when no login is asked for. ConfigError for files that do not say who they are: nobody is let in by mistake."""
+    """The users, None when no login is asked for. ConfigError for files that do not name them: nobody is let in by mistake."""
     if not {BASIC_AUTH_EXTENSION, BASIC_AUTH_ALIAS} & set(settings.items_of("rest.extension.classes")):
         if settings.text_or_none(LOGIN_CONFIG):
             raise _wrong(f"rest.extension.classes does not name {BASIC_AUTH_EXTENSION}, so nobody would be asked for a login")

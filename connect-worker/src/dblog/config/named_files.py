@@ -2,7 +2,7 @@
 
 Whoever may post a connector may name any path of this machine. So a pipe or a device is never opened, since one waits for ever and another never ends; a file
 system that does not answer is not waited for by the caller's thread; and the error text is the same for a file that is missing, may not be read, is no file or
-holds something else, or else the answers would tell what this machine has. The reason is in the worker's log, for whoever runs it.
+holds something else, or else the answers would show what this machine has. The reason is in the worker's log, for whoever runs it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _log = structlog.get_logger("dblog.config")
 
 FILE_BYTES_MAX = 1024 * 1024
 """A bundle of all public authorities has a quarter of it."""
-_ANSWER_S = 2.0
+ANSWER_S = 2.0
 """How long a file system may take to answer."""
-_ANSWER_BESIDE_S = 0.2
-"""How long while another file's does not: whoever reads many of a dead file system one after the other must not wait this often for long."""
+ANSWER_BESIDE_S = 0.2
+"""How long it may take while another file's does not answer: whoever reads many files of a dead file system must not wait long for each of them."""
 _UNANSWERED_MAX = 64
 
 
@@ -47,7 +47,7 @@ class NamedFile:
     def read(self) -> bytes:
         """All of it. Raises ConfigError."""
         try:
-            return _READS.read(self.path)
+            return READS.read(self.path)
         except (OSError, ValueError) as e:
             raise self.unusable((e.strerror if isinstance(e, OSError) else None) or str(e)) from None
 
@@ -78,7 +78,7 @@ def in_memory(data: bytes) -> Iterator[str]:
 def files_in_memory(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Settings of a Kafka client in which each ``NamedFile`` is read and has become a path; they hold while the client is made, which reads them once.
 
-    A client that does not take one of the files says so with the name of its setting and more: that becomes the file's own error.
+    A client that does not take one of the files reports it with the name of its setting and more: that becomes the file's own error.
     """
     named = {key: value for key, value in settings.items() if isinstance(value, NamedFile)}
     with ExitStack() as files:
@@ -92,7 +92,7 @@ def files_in_memory(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             raise
 
 
-class _Reads:
+class Reads:
     """Reads files in threads of their own; those whose file system does not answer are left to themselves."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class _Reads:
         with self._lock:
             if path in self._unanswered or len(self._unanswered) >= _UNANSWERED_MAX:
                 raise TimeoutError("its file system does not answer")
-            limit_s = _ANSWER_BESIDE_S if self._unanswered else _ANSWER_S
+            limit_s = ANSWER_BESIDE_S if self._unanswered else ANSWER_S
         threading.Thread(target=work, name="named-file", daemon=True).start()
         try:
             return answer.result(limit_s)
@@ -148,4 +148,4 @@ def read_regular(path: str) -> bytes:
     return bytes(data)
 
 
-_READS = _Reads()
+READS = Reads()

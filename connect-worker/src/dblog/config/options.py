@@ -22,7 +22,7 @@ Properties = Mapping[str, str | None]
 """Properties as they come from a file or a REST body; None is a null value, which Connect treats as an error."""
 
 Check = Callable[[Value, Mapping[str, Value]], str | None]
-"""Tells what is wrong with a parsed value, seeing all parsed values, or None. ``{value}`` in the text stands for the value shown."""
+"""Gives what is wrong with a parsed value, or None; it sees all parsed values. ``{value}`` in the text stands for the value shown."""
 
 HIDDEN = "[hidden]"
 """How Connect shows a PASSWORD value."""
@@ -60,7 +60,7 @@ class Width(StrEnum):
 
 
 class Voice(StrEnum):
-    """Whose words an error uses."""
+    """Whose phrasing an error uses."""
 
     CONNECT = "connect"
     DEBEZIUM = "debezium"
@@ -71,7 +71,7 @@ class Option:
     """One key: name, type, default, unit, doc, check.
 
     ``default`` is text as in a properties file, None means no default. ``unit`` is ``ms``, ``bytes``, ``rows``... and only documents.
-    ``choices`` are compared without case. ``refused`` tells, for a value that other implementations know, why this worker does not
+    ``choices`` are compared without case. ``refused`` shows, for a value that other implementations know, why this worker does not
     take it: such a key is never silently ignored.
     """
 
@@ -91,6 +91,8 @@ class Option:
     refused: Callable[[Value], str | None] | None = None
     dependents: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    no_effect: str | None = None
+    """Why the key changes nothing here; it is accepted, and whoever sets it gets a warning."""
     listed: bool = True
     """False: accepted and parsed, but not part of the validate answer."""
 
@@ -154,7 +156,7 @@ class Settings(Mapping[str, Value]):
             raise TypeError(f"option {name} is not a list")
         return value
 
-    def under(self, prefix: str) -> dict[str, str]:
+    def with_prefix(self, prefix: str) -> dict[str, str]:
         """The original properties whose names start with ``prefix``, without it (``producer.override.``)."""
         return {name[len(prefix) :]: text for name, text in self.originals.items() if name.startswith(prefix)}
 
@@ -337,17 +339,6 @@ def at_least(low: int) -> Check:
     return check
 
 
-def between(low: int, high: int) -> Check:
-    """Connect's range."""
-
-    def check(value: Value, _all: Mapping[str, Value]) -> str | None:
-        if not isinstance(value, int | float) or low <= value <= high:
-            return None
-        return f"Value must be at least {low}" if value < low else f"Value must be no more than {high}"
-
-    return check
-
-
 def positive(value: Value, _all: Mapping[str, Value]) -> str | None:
     """Debezium's bound for sizes."""
     return "A positive, non-zero integer value is expected" if isinstance(value, int) and value <= 0 else None
@@ -410,7 +401,7 @@ def all_of(*checks: Check) -> Check:
 
 
 def only(*accepted: Value, because: str) -> Callable[[Value], str | None]:
-    """Refuse every value but these, saying why; for keys whose other values this worker does not have yet."""
+    """Refuse every value but these, stating why; for keys whose other values this worker does not have yet."""
     lowered = {item.lower() if isinstance(item, str) else item for item in accepted}
 
     def refused(value: Value) -> str | None:

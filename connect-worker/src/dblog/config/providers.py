@@ -1,6 +1,6 @@
 """Config providers: ``${file:/path:key}``, ``${env:NAME}``, ``${dir:/path:file}`` become values at start and at validation only.
 
-What is stored, returned by REST or logged is always the placeholder (kafka-connect contract 5.7): ``Resolution.scrub`` puts the
+What is stored, returned by REST or logged is always the placeholder (KIP-297): config/secrets.py and observe/hidden.py put the
 placeholder back into any text that might carry the value. Unlike Connect, a provider or key that does not exist is an error, since a
 password that silently stays ``${vault:x}`` only fails later, as "access denied".
 """
@@ -108,7 +108,7 @@ class EnvProvider:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Properties with their placeholders replaced, and how to hide the replacements again."""
+    """Properties with their placeholders replaced, and what to show instead of the replacements."""
 
     values: dict[str, str]
     placeholders: dict[str, str]
@@ -116,12 +116,6 @@ class Resolution:
     secrets: dict[str, str]
     """Resolved value to placeholder."""
     errors: dict[str, list[str]]
-
-    def scrub(self, text: str) -> str:
-        """The text with every resolved value replaced by its placeholder."""
-        for secret, placeholder in sorted(self.secrets.items(), key=lambda item: -len(item[0])):
-            text = text.replace(secret, placeholder)
-        return text
 
 
 _CLASSES = {
@@ -146,9 +140,9 @@ _LIMITS = {
 
 
 def build_providers(names: tuple[str, ...], properties: Mapping[str, str]) -> dict[str, Provider]:
-    """The providers that ``config.providers`` names, with their ``class`` and ``param.*`` (a ``ConfigError`` for a class we lack).
+    """The providers that ``config.providers`` names, with their ``class`` and ``param.*`` (a ``ConfigError`` for an unknown class).
 
-    As in Kafka a provider may be without limits; a line of the log says what that means.
+    As in Kafka a provider may be without limits; a line of the log explains what that means.
     """
     built: dict[str, Provider] = {}
     errors: dict[str, list[str]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dblog.config.infos import documentation
 from dblog.config.options import Option
 
 
@@ -25,7 +26,7 @@ def _default(option: Option) -> str:
 
 
 def _meaning(option: Option) -> str:
-    parts = [option.doc]
+    parts = [documentation(option)]
     if option.choices:
         parts.append("One of: " + ", ".join(option.choices) + ".")
     if option.aliases:

@@ -3,7 +3,7 @@ r"""Patterns of configurations: Java's dialect, matched in time that grows with 
 Whoever posts a connector writes its patterns, and a matcher that backtracks (``java.util.regex``, Python's ``re``) can be kept busy for ever by a short one
 such as ``(a|aa)+!``. RE2 follows all ways at once. Java's spellings are translated; what RE2 cannot do is refused by its name, and never means something else:
 back references, atomic groups and possessive quantifiers (they ask which way was taken), and most of looking around. One common use of that is kept, as
-``db\.(?!tmp_).*``: where all that stands in front of a lookahead (or behind a lookbehind) has one length, the place that is looked at is known, and the whole
+``db\.(?!tmp_).*``: where all that stands in front of a lookahead (or behind a lookbehind) has one length, that character is known, and the whole
 means "this matches, and that does not".
 
 Sources: the page of ``java.util.regex.Pattern``; RE2's syntax page. Differences that stay: letters are compared without case beyond ASCII too, and ``.`` takes
@@ -47,7 +47,7 @@ _AROUND = {"(?=": "lookahead", "(?!": "lookahead", "(?<=": "lookbehind", "(?<!":
 
 
 class PatternError(ValueError):
-    """No pattern that can be used; the text says why, for a user."""
+    """The pattern cannot be used; the text has the reason, for a user."""
 
 
 class Pattern:
@@ -120,7 +120,7 @@ class _Condition:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """One alternative in RE2's words, and what must hold of the whole text beside it."""
+    """One alternative in RE2's syntax, and what must hold of the whole text beside it."""
 
     text: str
     conditions: tuple[_Condition, ...] = ()
@@ -445,7 +445,7 @@ def _width(pieces: Iterable[_Piece]) -> int | None:
 
 
 def _way(pieces: list[_Piece]) -> _Way:
-    """A sequence; each look around in it becomes a condition, which needs its place to be known."""
+    """A sequence; each look around in it becomes a condition, which needs its position to be known."""
     conditions: list[_Condition] = []
     for number, piece in enumerate(pieces):
         if not piece.kind:

@@ -1,6 +1,6 @@
 """Which parts of a configuration are secret: values by the name of their key, and parts of values and names by what stands around them.
 
-A declared option says so by its kind. The keys of clients and converters are declared by others, and a misspelt key by nobody, so their names are looked at
+A declared option shows it by its kind. The keys of clients and converters are declared by others, and a misspelt key by nobody, so their names are looked at
 too. Inside a value that is shown otherwise, these are secret: the login of a URL, what a JAAS text assigns to a password, quoted texts of a statement behind
 IDENTIFIED or PASSWORD, and a private key. Inside a name: the salt of a column's hash.
 """

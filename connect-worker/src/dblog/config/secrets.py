@@ -1,7 +1,7 @@
 """The secrets of a resolved configuration, and what may be shown instead of each: its placeholder where a provider gave it, else ``[hidden]``.
 
-What of a configuration is secret is ``secret_values``' to say. Here the providers' values come to it, the parts of a template around its placeholders, and the
-lines of a secret of several, for error texts quote parts.
+``secret_values`` decides what of a configuration is secret. Added here are the providers' values, the parts of a template around its placeholders, and
+each line of a secret that has several, for error texts quote parts.
 """
 
 from __future__ import annotations

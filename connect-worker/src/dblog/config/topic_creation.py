@@ -1,6 +1,6 @@
 """How topics are created: the ``topic.creation.*`` groups of a connector (KIP-158), as rules.
 
-Connect finds a bad group only when the task starts; here it is found when the connector is created (kafka-connect contract, section 2).
+Connect finds a bad group only when the task starts; here it is found when the connector is created.
 Without any such key there are no rules, and topics are made by the broker's defaults.
 """
 
@@ -15,6 +15,7 @@ from dblog.config.regex import PatternError, any_of
 from dblog.errors import ConfigError
 
 _PREFIX = "topic.creation."
+_GROUPS = "topic.creation.groups"
 _DEFAULT = "default"
 _OWN_KEYS = ("include", "exclude", "replication.factor", "partitions")
 
@@ -50,10 +51,7 @@ def check_topic_creation(properties: Mapping[str, str]) -> dict[str, list[str]]:
 
 def _read(properties: Mapping[str, str]) -> tuple[tuple[TopicRule, ...], dict[str, list[str]]]:
     errors: dict[str, list[str]] = {}
-    if (
-        not any(name.startswith(_PREFIX) and name != _PREFIX + "groups" for name in properties)
-        and not properties.get(_PREFIX + "groups", "").strip()
-    ):
+    if not any(name.startswith(_PREFIX) and name != _GROUPS for name in properties) and not properties.get(_GROUPS, "").strip():
         return (), errors
     fallback: dict[str, int] = {}
     for key in ("replication.factor", "partitions"):
@@ -62,7 +60,7 @@ def _read(properties: Mapping[str, str]) -> tuple[tuple[TopicRule, ...], dict[st
             errors[name] = [f'Missing required configuration "{name}" which has no default value.']
         fallback[key] = _count(properties, name, errors, default=-1)
     rules: list[TopicRule] = []
-    groups = [group for group in split_list(properties.get(_PREFIX + "groups", "")) if group != _DEFAULT]
+    groups = [group for group in split_list(properties.get(_GROUPS, "")) if group != _DEFAULT]
     for group in [*groups, _DEFAULT]:
         prefix = f"{_PREFIX}{group}."
         include: Callable[[str], bool] = _every

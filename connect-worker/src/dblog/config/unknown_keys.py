@@ -1,4 +1,4 @@
-"""Finds keys of a connector's configuration that nothing here reads, and the known key that each most resembles.
+"""Finds keys of a connector's configuration that change nothing here: unknown ones, with the known key that each most resembles, and known ones without effect.
 
 Connect ignores such keys, and so does this worker, for a configuration often carries keys of other versions and tools. But a misspelt filter that is
 ignored dumps a whole server, so an unknown key is named: in the log and a header when a connector is made, in the log at every start of its task, and in
@@ -75,6 +75,17 @@ def misspelt_worker_keys(names: Iterable[str]) -> dict[str, str]:
     known = {option.name for option in WORKER_OPTIONS}
     unknown = [name for name in names if name not in known and not name.startswith(_WORKER_FAMILIES)]
     return {name: nearest for name in unknown if (nearest := nearest_of(name, known)) is not None}
+
+
+def without_effect(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, str]:
+    """A sentence for each key that is set, and to another value than its default, and has no effect here."""
+    found = {}
+    for option in (*FRAMEWORK_OPTIONS, *options):
+        for name in (option.name, *option.aliases):
+            text = properties.get(name)
+            if option.no_effect is not None and text is not None and text.strip() != (option.default or ""):
+                found[name] = f"no effect here: {option.no_effect}"
+    return found
 
 
 def describe_unknown(unknown: Mapping[str, str | None]) -> dict[str, str]:

@@ -144,11 +144,11 @@ WORKER_OPTIONS: tuple[Option, ...] = (
         default="http://:8083",
         check=_listeners,
     ),
-    Option(name="rest.advertised.host.name", doc="Host name that clients and other workers are told.", importance=Importance.LOW),
-    Option(name="rest.advertised.port", doc="Port that clients and other workers are told.", kind=Kind.INT, importance=Importance.LOW),
+    Option(name="rest.advertised.host.name", doc="Host name that clients and other workers get.", importance=Importance.LOW),
+    Option(name="rest.advertised.port", doc="Port that clients and other workers get.", kind=Kind.INT, importance=Importance.LOW),
     Option(
         name="rest.advertised.listener",
-        doc="Scheme that clients and other workers are told.",
+        doc="Scheme that clients and other workers get.",
         importance=Importance.LOW,
         choices=("http", "https"),
     ),
@@ -246,7 +246,7 @@ WORKER_OPTIONS: tuple[Option, ...] = (
         "How long a worker may be silent before a standby of its group takes its connectors. Its own tasks end after four fifths of it.",
         low=1,
     ),
-    _time("heartbeat.interval.ms", "3000", "How often a worker says that it lives."),
+    _time("heartbeat.interval.ms", "3000", "How often a worker sends a heartbeat to its group."),
     _time("rebalance.timeout.ms", "60000", "Longest time of a rebalance."),
     _time("worker.sync.timeout.ms", "3000", "Longest wait for the config topic in a rebalance."),
     _time("worker.unsync.backoff.ms", "300000", "Pause of a worker that could not keep up."),
@@ -326,7 +326,7 @@ WORKER_OPTIONS: tuple[Option, ...] = (
 
 
 OWN_TOKEN = "dblog.rest.own.token"  # noqa: S105  its name
-"""Made anew at each start of a worker, and handed to its tasks with its properties; no user's key."""
+"""Made again at each start of a worker, and handed to its tasks with its properties; no user's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +368,9 @@ class WorkerConfig:
     def client_settings(self, role: str) -> dict[str, str]:
         """Librdkafka settings of the worker's own clients: the shared connection keys, then ``<role>.*`` (producer, consumer, admin)."""
         shared = {name: text for name, text in self.settings.originals.items() if _OWN_CLIENT_KEYS.fullmatch(name) and text}
-        own = {name: text for name, text in self.settings.under(f"{role}.").items() if not name.startswith("listeners")}  # admin.listeners
+        own = {
+            name: text for name, text in self.settings.with_prefix(f"{role}.").items() if not name.startswith("listeners")
+        }  # admin.listeners
         addresses = {"bootstrap.servers": ",".join(self.settings.items_of("bootstrap.servers"))}
         try:
             return to_librdkafka(addresses | shared | own, of_worker=True)
@@ -411,7 +413,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _reachable(host: str) -> str:
-    """The host part others are told: a listener on all addresses is reached by the machine's own name or address."""
+    """The host part others get: a listener on all addresses is reached by the machine's own name or address."""
     if host not in ("", "0.0.0.0", "::"):  # noqa: S104  compared, not bound
         return host
     try:

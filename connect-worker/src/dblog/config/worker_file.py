@@ -28,19 +28,19 @@ _CHOICES = _SWITCHES | {choice.lower() for option in WORKER_OPTIONS for choice i
 
 @dataclass(frozen=True, slots=True)
 class WorkerFile:
-    """What a worker's file says."""
+    """What a worker's file contains."""
 
     texts: dict[str, str]
     """Every key, resolved."""
     placeholders: dict[str, str]
     """Key to original text, for keys that held a placeholder."""
     providers: Mapping[str, Provider]
-    """The same ones resolve what connectors say."""
+    """The same ones resolve the placeholders of connectors."""
     hidden: dict[str, str]
     """Each secret of the file, and what is shown instead.
 
-    What a provider gives is one, as in a connector's configuration, with two exceptions, for lines would be unreadable without them. The options that the
-    worker itself declares it shows in its log, answers and topics (group, addresses, levels). And a number, a choice (``true``, ``snappy``) or a text of less
+    What a provider gives is a secret, as in a connector's configuration, with two exceptions that keep log lines readable. The options that the worker
+    itself declares it shows in its log, answers and topics (group, addresses, levels). And a number, a choice (``true``, ``snappy``) or a text of less
     than 8 characters is an ordinary word, unless its key is a secret's by its name.
     """
 

@@ -1,7 +1,7 @@
 """What one DDL statement does to tables, as values: a dialect's parser makes them, the timeline applies them.
 
 ``Ignored`` and ``Unknown`` are answers, not errors: a statement that cannot be understood names the tables it may have changed (none, if
-not even that can be told), and spoils only those (D8).
+not even that is known), and spoils only those (D8).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Does the schema we would decode with agree with what the log says of the table at this event? (D8, I4)
+"""Does the schema we would decode with agree with what the log shows of the table at this event? (D8, I4)
 
 Every rows event follows a table map. With full metadata it carries names, signedness, charsets, members and the primary key; without, types and a
-count, which is enough to notice most disagreements. Either way a disagreement is reported and nothing is put right here: the schema comes from the
-server or from the statements that made it, the log's metadata is counted otherwise by each server, and which of them is wrong the caller finds out.
-The log fills in only what neither of the others can know: columns that nobody declared. A table is never decoded with columns that do not fit.
+count, which is enough to notice most disagreements. Either way a disagreement is reported, and nothing is put right here: the schema comes from the
+server or from the statements that made it, each server counts the log's metadata in its own way, and the caller finds out which of them is wrong. The
+log fills in only what neither of the others can know: columns that nobody declared. A table is never decoded with columns that do not fit.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from dblog.model import Column, Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What the log says of one table: a column for each it carries, as well as it can be told from the log alone.
+    """What the log shows of one table: a column for each that it carries, as far as the log alone shows it.
 
-    ``named``: the columns have names (full metadata); otherwise their names are empty. ``key``: the names of the key columns, None when the log does not say.
+    ``named``: the columns have names (full metadata); otherwise their names are empty. ``key``: the names of the key columns, None when the log does not
+    name them.
     """
 
     columns: Sequence[Column]
     named: bool
     key: tuple[str, ...] | None = None
     is_table: bool = True
-    """False: the log shows something else as rows (MariaDB logs a sequence's state so)."""
+    """False: what the log shows as rows is something else (MariaDB logs a sequence's state that way)."""
     complete: bool = True
-    """With ``named``: the log says of every column how its bytes are read, so a table could be made of it alone."""
+    """With ``named``: the log shows of every column how its bytes are read, so a table could be made from the log alone."""
     hidden_behind: Callable[[Table], int] = lambda _: 0
     """How many columns that nobody declared the log carries behind a table's own; asked where they have no names."""
 
@@ -40,7 +41,7 @@ class Agreed:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """Decode with this table, and keep it: the one we hold with the hidden columns that only the log shows; ``reasons`` tell which."""
+    """Decode with this table, and keep it: the one we hold, with the hidden columns that only the log shows; ``reasons`` name them."""
 
     table: Table
     reasons: tuple[str, ...]
@@ -50,7 +51,7 @@ class Repaired:
 class Mismatch:
     """The table must not be used as it is: the log contradicts it.
 
-    ``in_log``: the table as the log tells it, completed by what the log cannot say; None where the log names no columns.
+    ``in_log``: the table as the log shows it, completed by what the log cannot express; None where the log names no columns.
     """
 
     reason: str
@@ -61,10 +62,10 @@ Verdict = Agreed | Repaired | Mismatch
 
 
 def cross_check(table: Table, seen: Seen, merge: Callable[[Column, Column], Column]) -> Verdict:
-    """Compare ``table`` with what the log says.
+    """Compare ``table`` with what the log shows.
 
     ``merge`` (the dialect's) takes a known column and the seen one and returns the known one itself if they agree, else the column to
-    decode with: the seen one with everything of the known one that the log cannot say and that still holds.
+    decode with: the seen one with everything of the known one that the log cannot express and that still holds.
     """
     if not seen.named:
         return _by_position(table, seen, merge)
@@ -80,8 +81,10 @@ def cross_check(table: Table, seen: Seen, merge: Callable[[Column, Column], Colu
             continue
         merged = merge(column, found)
         if merged != column:
-            told = hidden if _fills_in(column, merged) else reasons
-            told.append(f"column {column.name} is {merged.type_text}{'' if merged.nullable else ' NOT NULL'}, not {column.type_text}")
+            differences = hidden if _fills_in(column, merged) else reasons
+            differences.append(
+                f"column {column.name} is {merged.type_text}{'' if merged.nullable else ' NOT NULL'}, not {column.type_text}"
+            )
         columns.append(merged)
     names = [column.name for column in columns]
     declared = [column.name for column in table.columns if not column.hidden]
@@ -109,7 +112,7 @@ _BEYOND_BASIC_PLANE = re.compile("[\U00010000-\U0010ffff]")
 
 
 def _fills_in(column: Column, merged: Column) -> bool:
-    """Whether the log only says which members those are that the server's catalog shows with question marks: it has none beyond the basic plane."""
+    """Whether the log differs only in members that the server's catalog shows with question marks: it has no characters beyond the basic plane."""
     shown = tuple(_BEYOND_BASIC_PLANE.sub("?", member) for member in merged.members)
     return shown == column.members and replace(merged, members=column.members, type_text=column.type_text) == column
 

@@ -1,6 +1,6 @@
 """The progress of a dump: which tables, how far each has come, and its text inside the source offset.
 
-Per table the progress is a frontier: every row with a key up to ``after`` has been sent (or was struck by a newer change). ``upto`` is the greatest
+Per table the progress is a frontier: every row with a key up to ``after`` has been sent (or was dropped for a newer change). ``upto`` is the greatest
 key when the table's dump began: rows beyond it are the log's business. The text travels in the connector's offset, which Kafka Connect keeps
 flat (primitives only), so that a killed task goes on at the chunk.
 
@@ -24,7 +24,7 @@ from dblog.errors import DefiniteError
 from dblog.model import TableId
 
 FORMAT = 2
-"""Of the text. 1 listed finished tables too."""
+"""The format of the text. Format 1 listed finished tables too."""
 
 PLAIN_CHARS_MAX = 4096
 """A longer list of tables is packed."""
@@ -195,7 +195,7 @@ class Dump:
         after = change(before)
         left, over, faults = self.left, self.over, self.faults
         if not after.ended:
-            left = {**left, table: after}  # in its place, or the last one when it had ended
+            left = {**left, table: after}  # in its old order, or the last one when it had ended
         elif not before.ended:
             left = {**left}
             del left[table]
@@ -274,7 +274,7 @@ def _loaded(text: bytes) -> Any:
 
 _TOO_LARGE = (
     f"the offset's field dblog_dump is larger than any dump state that this version writes ({PACKED_CHARS_MAX} characters packed, "
-    f"{UNPACKED_BYTES_MAX >> 20} MiB or {VALUES_MAX} values unpacked); reset the connector's offsets to dump anew"
+    f"{UNPACKED_BYTES_MAX >> 20} MiB or {VALUES_MAX} values unpacked); reset the connector's offsets to dump again"
 )
 
 
@@ -298,7 +298,7 @@ def dump_from_text(text: str) -> Dump:
             joins=value["joins"],
         )
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, zlib.error) as e:
-        message = "the offset's field dblog_dump is not a dump state; reset the connector's offsets to dump anew"
+        message = "the offset's field dblog_dump is not a dump state; reset the connector's offsets to dump again"
         raise DefiniteError(message) from e
 
 

@@ -1,6 +1,6 @@
 """Decides how many rows the next chunk asks for: as many as fit a time and a byte budget, growing slowly and shrinking at once.
 
-Large chunks cost fewer marks and round trips; small ones keep windows short, so fewer keys are noted and less is read again.
+Large chunks cost fewer watermarks and round trips; small ones keep windows short, so fewer keys are noted and less is read again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who runs a group's connectors, and until when. Pure: times are handed in, of one clock that never stands still.
+"""Who runs a group's connectors, and until when. Pure: times are passed in, of one clock that never stands still.
 
 Kafka's group coordinator gives the only partition of the config topic to one member. That alone is no fence: a member that was paused believes for a
 while that it still has what another one got. So a member leads only under a **lease**. It commits a claim (its name and a rising number) to the group,
@@ -64,7 +64,7 @@ class Leadership:
         self.until_s = 0.0
         """End of the lease; 0 when there is none."""
         self.term = 0
-        """Rises whenever this worker leads after it did not: what was believed before is to be read anew."""
+        """Rises whenever this worker leads after it did not: what was believed before is to be read again."""
         self.again = False
         """Whether nobody else is known to have led between the term before and this one."""
         self._others_led = True
@@ -100,7 +100,7 @@ class Leadership:
         return None if claim is None or not claim.leader or claim.incarnation == self._incarnation else claim
 
     @property
-    def other_lives(self) -> bool:
+    def other_is_alive(self) -> bool:
         """Whether that worker was seen to renew its claim; else it may be what an earlier run of this one left behind."""
         other = self.other
         return other is not None and other.incarnation == self._renewing

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from dblog.codecs.rewrites import Cut, Hash, Mask, Rewrite
+from dblog.codecs.rewrites import Hash, Mask, Rewrite, Truncate
 from dblog.config.column_rules import column_rules
 from dblog.config.regex import Pattern, PatternError, any_of, as_written
 from dblog.errors import ConfigError
 from dblog.model import Table, TableId
 
-BUILTIN_DATABASES = frozenset({"mysql", "performance_schema", "sys", "information_schema"})
 _PAIRS = (("database.include.list", "database.exclude.list"), ("table.include.list", "table.exclude.list"))
 _PAIRS_COLUMN = ("column.include.list", "column.exclude.list")
 _UNESCAPED_COMMA = re.compile(r"(?<!\\),")
@@ -79,13 +78,16 @@ class Selection:
     _includes_table: Callable[[str], bool] = _everything
     includes_column: Callable[[str], bool] = _everything
     """Asked with ``db.table.column``."""
-    ignore_builtin: bool = True
+    builtin: frozenset[str] = frozenset()
+    """Databases of the server's own, in lower case, that are left out."""
     never: frozenset[TableId] = field(default_factory=frozenset)
     """Tables of our own (watermarks) and the like that are no data."""
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any], *, never: frozenset[TableId] = frozenset()) -> Selection:
-        """From properties by name. Raises ConfigError naming every key at fault."""
+    def from_settings(
+        cls, settings: Mapping[str, Any], *, builtin: frozenset[str] = frozenset(), never: frozenset[TableId] = frozenset()
+    ) -> Selection:
+        """From properties by name; ``builtin`` as ``readers.contract.Source`` gives it. Raises ConfigError naming every key at fault."""
         errors: dict[str, list[str]] = {}
         for include, exclude in (*_PAIRS, _PAIRS_COLUMN):
             if settings.get(include) and settings.get(exclude):
@@ -96,13 +98,13 @@ class Selection:
             includes_database=_pair(settings, "database"),
             _includes_table=_pair(settings, "table"),
             includes_column=_pair(settings, "column"),
-            ignore_builtin=str(settings.get("table.ignore.builtin", "true")).lower() != "false",
+            builtin=frozenset() if str(settings.get("table.ignore.builtin", "true")).lower() == "false" else builtin,
             never=never,
         )
 
     def includes(self, table: TableId) -> bool:
         """Whether rows of the table are captured."""
-        if table in self.never or (self.ignore_builtin and table.database.lower() in BUILTIN_DATABASES):
+        if table in self.never or table.database.lower() in self.builtin:
             return False
         return self.includes_database(table.database) and self._includes_table(f"{table.database}.{table.name}")
 
@@ -123,7 +125,7 @@ def _pair(settings: Mapping[str, Any], what: str) -> Callable[[str], bool]:
 
 
 def column_rewrite(properties: Mapping[str, Any]) -> Callable[[str], Rewrite | None] | None:
-    """What takes the place of a column's values, asked with ``db.table.column``; None when no key of the families is given."""
+    """What replaces a column's values, asked with ``db.table.column``; None when no key of the families is given."""
     rules, errors = column_rules(properties)
     if errors:
         raise ConfigError(errors)
@@ -133,8 +135,8 @@ def column_rewrite(properties: Mapping[str, Any]) -> Callable[[str], Rewrite | N
         if matches is None:
             continue
         match rule.kind:
-            case "cut":
-                known.append((matches, Cut(rule.length)))
+            case "truncate":
+                known.append((matches, Truncate(rule.length)))
             case "mask":
                 known.append((matches, Mask("*" * rule.length)))
             case _:

@@ -1,8 +1,8 @@
 """A table as JSON values: what a schema history record holds of it, lossless both ways.
 
-Names are Debezium's where the meaning is Debezium's (``tableChanges`` of its history records, debezium.md 5.4); a member is left out
-where it has its default, because wide tables make the largest records of the topic. typeName is DATA_TYPE and typeExpression COLUMN_TYPE
-here.
+Names are Debezium's where the meaning is Debezium's (``tableChanges`` of its history records; its manual, "MySQL connector", Schema history topic). A
+member is left out where it has its default, because wide tables make the largest records of the topic. Here typeName is DATA_TYPE, and typeExpression is
+COLUMN_TYPE.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ Reading the log again meets the same DDL again. A statement whose position is no
 to that table already and is passed over for it; so a crash between two history records of one statement (a swap of two tables) is made
 good by the replay.
 
-A version says one of four things: Known (decode with it), Absent (no table of that name), Stale (something happened that was not
-understood: read information_schema again), Parked (a person has to look). Only tables that ``tracked`` accepts are kept: the captured
-ones, and others that may be renamed into one, as the ghost tables of online schema changes are.
+A version is one of four things: Known (decode with it), Absent (no table of that name), Stale (something happened that was not understood: read
+information_schema again), Parked (a person has to look). Only tables that ``tracked`` accepts are kept: the captured ones, and others that may be
+renamed into one, as the ghost tables of online schema changes are.
 """
 
 from __future__ import annotations
@@ -39,16 +39,18 @@ from dblog.core.tablerecord import table_of_record, table_record
 from dblog.model import Table, TableId
 
 Position = tuple[int, int]
-"""(sequence_high, sequence_low) of D7; START sorts before every place in any log."""
+"""(sequence_high, sequence_low) of D7; START sorts before every position in any log."""
 
 START: Position = (0, 0)
+AFTER_ALL: Position = (1 << 62, 0)
+"""Behind every position of a log: the tables as they are now."""
 
 FOREIGN_TABLES_MAX = 1000
 """How many tables that are not captured are remembered; the longest untouched goes first. # I6"""
 
 JOINED = "joined"
 """In a version's note, the number of the joining: the table was there before, and joined the connector here. Its rows of before are a dump's business.
-Numbers rise, so that a dump's state can tell the joinings it has taken in from later ones.
+Numbers rise, so that a dump's state can show the joinings it has taken in from later ones.
 """
 
 AWAITED = "awaited"
@@ -85,7 +87,7 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """Rows of this table cannot be decoded until a person acts; the reason says what to do."""
+    """Rows of this table cannot be decoded until a person acts; the reason states what to do."""
 
     reason: str
 
@@ -149,11 +151,6 @@ class Timeline:
         version.used = True
         return version.state
 
-    def table_at(self, table: TableId, position: Position) -> Table | None:
-        """The schema valid for a row at ``position``; None if it is not known (``state_at`` says why). # I4"""
-        state = self.state_at(table, position)
-        return state.table if isinstance(state, Known) else None
-
     def current(self, table: TableId) -> State:
         """The newest state."""
         versions = self._versions.get(table)
@@ -213,7 +210,7 @@ class Timeline:
 
     @property
     def newest(self) -> Position:
-        """The position of the newest version of any table, or the newest epoch's begin."""
+        """The position of the newest version of any table, or the beginning of the newest epoch."""
         return max((self.began, *(versions[-1].position for versions in self._versions.values())))
 
     def joined(self) -> dict[TableId, tuple[int, Position]]:
@@ -246,7 +243,7 @@ class Timeline:
         """From ``position`` on rows of this table cannot be decoded; ``put``, ``gone`` or the table's next CREATE ends it."""
         self._append(table, Version(position, Parked(reason)))
 
-    def gone(self, table: TableId, position: Position) -> None:
+    def drop_table(self, table: TableId, position: Position) -> None:
         """At ``position`` the server had no table of this name (any more)."""
         self._append(table, Version(position, Absent()))
 
@@ -347,7 +344,7 @@ class Timeline:
         return tuple(gone)
 
     def forget_behind(self, committed: Position, *, awaited_until: Position) -> tuple[TableId, ...]:
-        """Take back every version behind the committed offset: another server's log has its statements again, at places that sort behind all of these, and
+        """Take back every version behind the committed offset: another server's log has its statements again, at positions that sort behind all of these, and
         up to ``awaited_until``.
 
         Returns the tables that have changed. A table that joined the connector behind the offset keeps its first version: no statement would bring it.
@@ -383,8 +380,8 @@ class Timeline:
     def from_record(self, table: TableId, record: Mapping[str, object]) -> None:
         """Take a table's versions over from a record of ``to_record``. Raises ValueError on anything else.
 
-        A table that was not captured when the record was written and is now stays unknown: it joins anew. One that was captured and is not any more
-        is forgotten, and its record erased with the next ``prune``: should it come back, its rows of the meantime are missing, so it must join anew, too.
+        A table that was not captured when the record was written and is now stays unknown: it joins again. One that was captured and is not any more
+        is forgotten, and its record erased with the next ``prune``: should it come back, its rows of the meantime are missing, so it must join again, too.
         """
         foreign = bool(record.get("foreign"))
         if foreign == self._captured(table):
@@ -477,7 +474,7 @@ def _number(noted: object) -> int:
 
 
 def _known_until(gone: Version) -> Position:
-    """The place behind which a table is gone for good."""
+    """The position behind which a table is dropped for good."""
     awaited = gone.note.get(AWAITED)
     if not isinstance(awaited, list):
         return gone.position

@@ -1,20 +1,22 @@
 """Decides which rows of a chunk may be sent, and when: DBLog's watermark windows, several at once.
 
-A window is a SELECT between two marks in the log. A log event for a key between the marks removes that key's chunk row, because the event is
-at least as new as the row; whatever is left is exactly what the log did not touch, and may be sent at the high mark. The log never waits:
-keys are noted from the low mark on, and the rows are filtered once the high mark shows up.
+A window is a SELECT between two watermarks in the log. A log event for a key between the watermarks removes that key's chunk row, because the event is
+at least as new as the row; whatever is left is exactly what the log did not touch, and may be sent at the high watermark. The log never waits:
+keys are noted from the low watermark on, and the rows are filtered once the high watermark shows up.
 
-Why this is right: the low mark is committed before the chunk's snapshot is taken (the reader proves it by finding the mark in that very
-snapshot), and the high mark is committed after the SELECT has ended. So a change that the SELECT did not see is logged behind the low mark, and
-a change that the SELECT did see is either logged before the low mark (and was sent before the row) or inside the window, where it strikes
-the row. # I2
+Why this is right: the low watermark is committed before the chunk's snapshot is taken (the reader proves it by finding the watermark in that very
+snapshot), and the high watermark is committed after the SELECT has ended. So a change that the SELECT did not see is logged behind the low watermark, and
+a change that the SELECT did see is either logged before the low watermark (and was sent before the row), or inside the window, where it drops the
+row. # I2
+
 Source of the rule: "DBLog: A Watermark Based Change-Data-Capture Framework" (Andreakis, Papapanagiotou, 2020), section 3.
 
 Windows of one table are opened on consecutive key ranges and progress is a frontier; so a window that is thrown away takes its younger
 siblings of the same table with it.
 
-A mark may be lost: a server that takes over never got it, or a damaged event is passed over. High marks of one table come in the order of its windows, so
-one that comes ahead of an older sibling's proves that the older one is lost; where no younger one follows, the shell asks for those that are overdue.
+A watermark may be lost: a server that takes over never got it, or a damaged event is passed over. High watermarks of one table come in the order of its
+windows, so one that comes ahead of an older sibling's proves that the older one is lost; where no younger one follows, the shell asks for those that are
+overdue.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ from typing import Generic, TypeVar
 from dblog.model import TableId
 
 Rows = TypeVar("Rows")
-"""Whatever the reader hands in for a chunk; windows never look inside."""
+"""Whatever the reader gives for a chunk; windows never look inside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkPosition:
-    """Where a mark stands in the log; ``sequence_high`` and ``sequence_low`` are D7's two numbers."""
+class WatermarkPosition:
+    """Where a watermark stands in the log; ``sequence_high`` and ``sequence_low`` are D7's two numbers."""
 
     file: str
     pos: int
@@ -42,7 +44,7 @@ class MarkPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """What the chunk reader gets for a window it may now read: the texts to write as marks."""
+    """What the chunk reader gets for a window it may now read: the texts to write as watermarks."""
 
     number: int
     table: TableId
@@ -52,14 +54,14 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed(Generic[Rows]):
-    """A window whose high mark has passed: send ``rows`` but for the ``struck`` keys, with the position of ``low``."""
+    """A window whose high watermark has passed: send ``rows`` but for the ``dropped`` keys, with the position of ``low``."""
 
     number: int
     table: TableId
     rows: Rows
-    low: MarkPosition
-    high: MarkPosition
-    struck: frozenset[bytes]
+    low: WatermarkPosition
+    high: WatermarkPosition
+    dropped: frozenset[bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,16 +79,16 @@ class _Window(Generic[Rows]):
     number: int
     table: TableId
     keyed: bool
-    low: MarkPosition | None = None
+    low: WatermarkPosition | None = None
     rows: Rows | None = None
-    handed_in_s: float = 0.0
-    struck: set[bytes] = field(default_factory=set)
+    submitted_s: float = 0.0
+    dropped: set[bytes] = field(default_factory=set)
 
 
 class Windows(Generic[Rows]):
     """All windows of one task. Pure: the shell holds a lock around each call.
 
-    ``run`` makes the marks of this run unlike those of any other run or connector, so that marks found again after a restart mean nothing.
+    ``run`` makes the watermarks of this run unlike those of any other run or connector, so that watermarks found again after a restart mean nothing.
     ``keys_max`` bounds the notes of one window. # I6
     """
 
@@ -107,7 +109,7 @@ class Windows(Generic[Rows]):
         return len(self._by_table.get(table, ()))
 
     def declare(self, table: TableId, *, keyed: bool) -> Ticket:
-        """Announce a window, before its low mark is written. ``keyed`` False: any event of the table spoils the window."""
+        """Announce a window, before its low watermark is written. ``keyed`` False: any event of the table spoils the window."""
         window: _Window[Rows] = _Window(self._next_number, table, keyed)
         self._next_number += 1
         self._windows[window.number] = window
@@ -119,33 +121,33 @@ class Windows(Generic[Rows]):
             high_token=f"{self._run}/{window.number}/high",
         )
 
-    def hand_in(self, number: int, rows: Rows, *, now_s: float = 0.0) -> bool:
-        """Give a window its rows, before its high mark is written. False: the window was discarded meanwhile, do not write the mark."""
+    def submit(self, number: int, rows: Rows, *, now_s: float = 0.0) -> bool:
+        """Give a window its rows, before its high watermark is written. False: the window was discarded meanwhile, do not write the watermark."""
         window = self._windows.get(number)
         if window is None:
             return False
-        window.rows, window.handed_in_s = rows, now_s
+        window.rows, window.submitted_s = rows, now_s
         return True
 
     def note(self, table: TableId, keys: Iterable[bytes | None]) -> Discarded | None:
-        """Strike the keys of log events from the table's open windows. Called in log order, between the calls of ``mark``."""
+        """Drop the keys of log events from the table's open windows. Called in log order, between the calls of ``watermark``."""
         windows = self._by_table.get(table)
         if windows is None:
             return None
         for window in windows:
             if window.low is None:
-                continue  # not open yet, or its low mark is lost; a younger sibling may be open all the same
+                continue  # not open yet, or its low watermark is lost; a younger sibling may be open all the same
             if not window.keyed:
                 return self._discard(window, "a change of a table without a key came inside the window")
-            window.struck.update(key for key in keys if key is not None)
-            if len(window.struck) > self._keys_max:
+            window.dropped.update(key for key in keys if key is not None)
+            if len(window.dropped) > self._keys_max:
                 return self._discard(window, f"more than {self._keys_max} keys changed inside the window", smaller=True)
         return None
 
-    def mark(self, token: str, position: MarkPosition) -> Closed[Rows] | Discarded | None:
-        """A mark has shown up in the log. Marks of other runs, and of windows discarded since, mean nothing.
+    def watermark(self, token: str, position: WatermarkPosition) -> Closed[Rows] | Discarded | None:
+        """A watermark has shown up in the log. Watermarks of other runs, and of windows discarded since, mean nothing.
 
-        A high mark that shows another one to be lost closes no window: the range of the older one would be passed over.
+        A high watermark that shows another one to be lost closes no window: the range of the older one would be passed over.
         """
         run, _, rest = token.rpartition("/")[0].rpartition("/")
         if run != self._run:
@@ -157,13 +159,13 @@ class Windows(Generic[Rows]):
             window.low = position
             return None
         if window.rows is None:
-            message = f"the high mark of window {window.number} of {window.table} came before its rows"
+            message = f"the high watermark of window {window.number} of {window.table} came before its rows"
             raise AssertionError(message)
         oldest = self._by_table[window.table][0]
         if oldest is not window:
-            return self._discard(oldest, "the log has a younger window's high mark, and none of this one's")
+            return self._discard(oldest, "the log has a younger window's high watermark, and none of this one's")
         if window.low is None:
-            return self._discard(window, "the log has its high mark, and no low mark")
+            return self._discard(window, "the log has its high watermark, and no low watermark")
         self._forget(window)
         return Closed(
             number=window.number,
@@ -171,7 +173,7 @@ class Windows(Generic[Rows]):
             rows=window.rows,
             low=window.low,
             high=position,
-            struck=frozenset(window.struck),
+            dropped=frozenset(window.dropped),
         )
 
     def discard(self, number: int, reason: str, *, smaller: bool = False) -> Discarded | None:
@@ -179,17 +181,17 @@ class Windows(Generic[Rows]):
         window = self._windows.get(number)
         return None if window is None else self._discard(window, reason, smaller=smaller)
 
-    def overdue(self, handed_in_before_s: float) -> list[Discarded]:
-        """Throw away the windows whose rows were handed in before that moment: whoever asks has read a log that had their high marks long ago."""
-        late = self._late(handed_in_before_s)
-        return [self._discard(w, "the log does not have its high mark") for w in late if w.number in self._windows]
+    def overdue(self, submitted_before_s: float) -> list[Discarded]:
+        """Throw away the windows whose rows were submitted before that moment: whoever asks has read a log that had their high watermarks long ago."""
+        late = self._late(submitted_before_s)
+        return [self._discard(w, "the log does not have its high watermark") for w in late if w.number in self._windows]
 
-    def has_overdue(self, handed_in_before_s: float) -> bool:
+    def has_overdue(self, submitted_before_s: float) -> bool:
         """Whether there are such windows."""
-        return bool(self._late(handed_in_before_s))
+        return bool(self._late(submitted_before_s))
 
-    def _late(self, handed_in_before_s: float) -> list[_Window[Rows]]:
-        return [w for w in self._windows.values() if w.rows is not None and w.handed_in_s < handed_in_before_s]
+    def _late(self, submitted_before_s: float) -> list[_Window[Rows]]:
+        return [w for w in self._windows.values() if w.rows is not None and w.submitted_s < submitted_before_s]
 
     def table_changed(self, table: TableId, reason: str) -> Discarded | None:
         """DDL on the table: nothing read so far can be trusted to fit it. Every window of the table goes, also those not open yet."""

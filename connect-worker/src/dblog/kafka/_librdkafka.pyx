@@ -153,8 +153,8 @@ cdef class BatchProducer:
                 bint with_headers, intptr_t tag):
         """Hand over the records from ``start`` to ``stop``; ``partition`` -1 leaves it to the partitioner. ``tag`` comes back with their acknowledgements.
 
-        Gives (place after the last one taken, error code): the code is 0 when all are, ``QUEUE_FULL`` when the rest must wait for ``serve``, else why
-        the record at that place was refused. Keys and values are bytes or None.
+        Gives (index after the last one taken, error code): the code is 0 when all are, ``QUEUE_FULL`` when the rest must wait for ``serve``, else why
+        the record at that index was refused. Keys and values are bytes or None.
         """
         cdef const char* key_starts[SLICE]
         cdef const char* value_starts[SLICE]
@@ -252,7 +252,7 @@ cdef class BatchProducer:
         return acknowledged, failures, errors
 
     def flush(self, int timeout_ms):
-        """Send everything now and wait up to that long until it is delivered; what came of it is told by ``serve``."""
+        """Send everything now and wait up to that long until it is delivered; what came of it is reported by ``serve``."""
         if self.rk != NULL:
             with nogil:
                 api.flush(self.rk, timeout_ms)

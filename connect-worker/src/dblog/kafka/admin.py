@@ -1,6 +1,6 @@
 """The worker's internal topics: made when missing, refused when their settings would lose state.
 
-Kafka Connect's rules (contract section 4): the config topic has exactly one partition, since its order is the order of decisions; all
+Kafka Connect's rules (Kafka's documentation, Running Kafka Connect): the config topic has exactly one partition, since its order is the order of decisions; all
 three have ``cleanup.policy=compact`` and nothing else, since a topic that deletes forgets connectors and offsets.
 """
 
@@ -37,7 +37,7 @@ _FINAL = (
     KafkaError.INVALID_PARTITIONS,
     KafkaError.TOPIC_EXCEPTION,
 )
-"""Answers to a creation that another try does not change; the client's own flag says so of too many."""
+"""Errors of a creation that another try does not change; the client's own flag names too many as such."""
 _BACKOFF = Backoff(first_s=0.5, max_s=15.0)
 
 
@@ -151,7 +151,7 @@ def _check(client: AdminClient, wanted: Sequence[TopicWanted]) -> None:
             if topic.partitions_exactly is not None and count != topic.partitions_exactly:
                 raise DefiniteError(
                     f"the topic {topic.name} ({topic.setting}) has {count} partitions but must have exactly {topic.partitions_exactly}: "
-                    f"its order is the order of all changes; name another topic or create it anew with one partition"
+                    f"its order is the order of all changes; name another topic or create it again with one partition"
                 )
             pending.remove(topic)
         if pending and time.monotonic() > deadline:

@@ -12,7 +12,7 @@ from dblog.kafka.failures import explained
 
 _log = structlog.get_logger("dblog.kafka")
 
-_SAID_AGAIN_S = 60.0
+_LOGGED_AGAIN_S = 60.0
 _RAW = re.compile(r"^%\d\|[\d.]+\|[A-Z_]+\|[^|]*\|\s*(?:\[thrd:[^]]*\]: )?")
 """As librdkafka writes to standard error by itself: level, time, facility, client, thread."""
 _PREFIX = re.compile(r"^[A-Z_]+ \[[^]]*\] (?:\[thrd:[^]]*\]: )?")
@@ -26,12 +26,12 @@ def is_client_line(line: str) -> bool:
 
 
 class ClientLog:
-    """The logger of one client, by the protocol that confluent-kafka calls. ``what`` says which: a topic, a task's producer."""
+    """The logger of one client, by the protocol that confluent-kafka calls. ``what`` names it: a topic, a task's producer."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._lock = threading.Lock()
-        self._said: dict[str, tuple[float, int]] = {}
+        self._logged: dict[str, tuple[float, int]] = {}
 
     def log(self, _level: int, text: str, *args: object) -> None:
         """One line of librdkafka."""
@@ -43,10 +43,10 @@ class ClientLog:
         kind = _CHANGING.sub("#", reason)
         now_s = time.monotonic()
         with self._lock:
-            said_s, held_back = self._said.get(kind, (-_SAID_AGAIN_S, 0))
-            if now_s - said_s < _SAID_AGAIN_S:
-                self._said[kind] = said_s, held_back + 1
+            logged_s, held_back = self._logged.get(kind, (-_LOGGED_AGAIN_S, 0))
+            if now_s - logged_s < _LOGGED_AGAIN_S:
+                self._logged[kind] = logged_s, held_back + 1
                 return
-            self._said[kind] = now_s, 0
+            self._logged[kind] = now_s, 0
         more = {"means": sentence} if (sentence := explained(reason)) is not None else {}
         _log.warning("kafka client", client=self._what, reason=reason, **more, **({"repeated": held_back} if held_back else {}))

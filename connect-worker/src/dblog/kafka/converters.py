@@ -86,7 +86,7 @@ class AvroConverter:
         try:
             layout = _layout(latest)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, SchemaParseException):
-            # Without a word of it: it may come from any address that a configuration names.
+            # Without any of its text: it may come from any address that a configuration names.
             raise DefiniteError(
                 f"subject {subject}: the newest registered schema (id {schema_id}) is no Avro schema; check schema.registry.url, "
                 "register a fitting version, or set use.latest.version=false"

@@ -1,7 +1,7 @@
 """Explains what librdkafka saw where no broker answered: a listener that speaks another protocol, a certificate, or a refused login.
 
-All of these end a connection, so a client that retries reports them as "Broker transport failure", as it does a broker that is down. Only its log lines tell
-them apart: by the address with the client's protocol, the reason, and the state that the connection was in. A broker's own words are not repeated.
+All of these end a connection, so a client that retries reports them as "Broker transport failure", as it does a broker that is down. Only its log lines
+distinguish them: by the address with the client's protocol, the reason, and the state that the connection was in. A broker's own text is not repeated.
 Source: librdkafka 2.16, rdkafka_transport.c, rdkafka_ssl.c and rdkafka_sasl.c; seen with Kafka's listeners of all four protocols.
 """
 
@@ -22,7 +22,7 @@ _LINE_CHARS_MAX = 1024
 
 
 def explained(line: str, *, answered: bool = True) -> str | None:
-    """One line, or an error's text, in one sentence with the remedy; None where librdkafka's words are as good.
+    """One line, or an error's text, in one sentence with the remedy; None where librdkafka's text is as good.
 
     ``answered``: whether a broker may have answered this client before. A connection that was UP ends at each restart of a broker and when it is idle, too;
     only where nothing was ever answered does that mean that a login is missing.

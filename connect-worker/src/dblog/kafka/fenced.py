@@ -32,8 +32,8 @@ _EXPECTED = re.compile(r"old epoch|fenced by a newer instance|another concurrent
 _FORBIDDEN = {KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 
 
-class Overtaken(DblogError):  # noqa: N818  not a failure: the caller decides anew
-    """Another writer has taken the topic, in the midst of a write perhaps: take it, read it and decide anew."""
+class Overtaken(DblogError):  # noqa: N818  not a failure: the caller decides again
+    """Another writer has taken the topic, in the midst of a write perhaps: take it, read it and decide again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Write:
 
 
 class _Quiet(ClientLog):
-    """Without the lines that say that the fence did its work."""
+    """Leaves out the lines that only show that the fence did its work."""
 
     def line(self, line: str) -> None:
         """One line of librdkafka."""
@@ -64,7 +64,7 @@ class FencedWriter:
         self._producer: Producer | None = None
 
     def take(self, *, limit_s: float) -> bool:
-        """Fence all others, and whether that was necessary: a writer whose writes went well so far goes on, and finds out when it writes."""
+        """Fence all others; gives whether that was necessary. A writer whose writes went well so far goes on, and finds out when it writes."""
         if self._producer is not None:
             return False
         producer = Producer(
@@ -97,12 +97,12 @@ class FencedWriter:
         return True
 
     def write(self, writes: Sequence[Write], *, limit_s: float) -> list[tuple[int, int]]:
-        """Write all or none; partition and offset of each. After an error the next ``take`` and reading tell which."""
+        """Write all or none; partition and offset of each. After an error the next ``take`` and reading show which."""
         producer = self._producer
         if producer is None:
             raise Overtaken(f"another worker writes the topic {self._topic}")
         deadline = time.monotonic() + limit_s
-        places: list[tuple[int, int]] = []
+        written: list[tuple[int, int]] = []
         errors: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -110,7 +110,7 @@ class FencedWriter:
             if error is not None:
                 errors.append(error)
             elif partition is not None and offset is not None:
-                places.append((partition, offset))
+                written.append((partition, offset))
 
         # Until the commit is known this writer is not used again: the next one fences whatever of it is still on its way.
         self._producer = None
@@ -122,10 +122,10 @@ class FencedWriter:
             producer.commit_transaction(max(0.1, deadline - time.monotonic()))
         except (BufferError, KafkaException) as e:
             raise self._failure([e.args[0], *errors]) from e
-        if len(places) < len(writes):
+        if len(written) < len(writes):
             raise TransientError(f"writing to the topic {self._topic} took longer than {limit_s:.0f} s; are the brokers reachable?")
         self._producer = producer
-        return places
+        return written
 
     def close(self) -> None:
         """Let go of the client; the id stays as it is, nothing is open."""

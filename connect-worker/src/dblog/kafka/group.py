@@ -32,7 +32,7 @@ _LOOK_S = 0.5
 _JOIN_SOON_S = 2.0
 """Until then nobody is looked for: a group without other members is joined sooner than a coordinator that is just being found answers."""
 _LOOK_LIMIT_S = 1.0
-_REOPEN_S = 2.0
+REOPEN_S = 2.0
 _LEAVE_LIMIT_S = 3.0
 _JOIN_LIMIT_S = 8.0
 _ANSWER_SHARE = 0.25
@@ -48,7 +48,7 @@ _PASSING = frozenset(
         KafkaError.NOT_COORDINATOR,
     }
 )
-"""Troubles that pass by themselves, or that other lines of the log tell."""
+"""Troubles that pass by themselves, or that other lines of the log show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Membership:
         """``others`` are looked at for a group that runs the same connectors: this worker neither joins its own nor leads while there is one."""
         self.group = group
         self.silence_s = silence_s
-        self._place = TopicPartition(topic, 0)
+        self._claim_partition = TopicPartition(topic, 0)
         self._url = url
         self._consumer_settings = consumer_settings
         self._heartbeat_s = min(heartbeat_s, silence_s / 3)
@@ -103,7 +103,6 @@ class Membership:
         self._on_lease: Callable[[float], None] = lambda _until_s: None
         self._on_revoked: Callable[[], None] = lambda: None
         self._stopping = threading.Event()
-        self._release = True
         self._thread: threading.Thread | None = None
         self._standing = Standing()
         self._problem = ""
@@ -117,12 +116,16 @@ class Membership:
 
     def start(self, *, on_change: Callable[[], None], on_lease: Callable[[float], None], on_revoked: Callable[[], None]) -> None:
         """Join. ``on_lease`` gets each new end of the lease, ``on_revoked`` returns when nothing runs any more, ``on_change`` follows a new standing."""
-        self._on_change, self._on_lease, self._on_revoked = on_change, on_lease, on_revoked
+        self.report_to(on_change=on_change, on_lease=on_lease, on_revoked=on_revoked)
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
         self._thread.start()
 
+    def report_to(self, *, on_change: Callable[[], None], on_lease: Callable[[float], None], on_revoked: Callable[[], None]) -> None:
+        """Who hears of changes; before the thread starts."""
+        self._on_change, self._on_lease, self._on_revoked = on_change, on_lease, on_revoked
+
     def close(self) -> None:
-        """Leave the group. Nothing may run under the lease any more: the next leader is told not to wait."""
+        """Leave the group. Nothing may run under the lease any more: the next leader is asked not to wait."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(_JOIN_LIMIT_S)
@@ -152,12 +155,12 @@ class Membership:
         other = None if self._others is None else self._others.before_joining()
         if other is None:
             return False
-        self._say(other)
+        self._log_other_leader(other)
         # Two groups that have made way for each other do not come back together.
-        self._stopping.wait(_REOPEN_S * random.uniform(0.7, 1.3))  # noqa: S311  jitter
+        self._stopping.wait(REOPEN_S * random.uniform(0.7, 1.3))  # noqa: S311  jitter
         return True
 
-    def _makes_way(self) -> bool:
+    def makes_way(self) -> bool:
         """Whether another group has got a leader while nobody led in ours. Asked before the first claim of each term: whoever was silent for a session
         has lost what it knew of them. # I7
         """
@@ -165,27 +168,27 @@ class Membership:
             return False
         other = self._others.before_leading()
         if other is not None:
-            self._say(other)
+            self._log_other_leader(other)
         return other is not None
 
-    def _say(self, other: OtherLeader) -> None:
+    def _log_other_leader(self, other: OtherLeader) -> None:
         # One line for each leader: the moment between two is none.
         if other.problem != self._problem and (other.url or not self._problem):
             _log.error("another group of workers uses this worker's topics", group=self.group, reason=other.problem, remedy=other.remedy)
         self._problem, self._remedy = other.problem, other.remedy
         self._leadership.make_way()
-        self._publish()
+        self.publish()
 
     def _join_again(self, reason: str, log: Callable[..., object]) -> None:
         self._problem, self._remedy = reason, ""
-        log("membership of the group ended; joining again", group=self.group, reason=reason, next_try_s=_REOPEN_S)
+        log("membership of the group ended; joining again", group=self.group, reason=reason, next_try_s=REOPEN_S)
         try:
             self._lost()
         except Exception:  # noqa: BLE001  whatever it was
             # The lease ends by itself, at its time.
             _log.exception("the end of the lease could not be reported", group=self.group)
-        self._publish()
-        self._stopping.wait(_REOPEN_S)
+        self.publish()
+        self._stopping.wait(REOPEN_S)
 
     def _live(self) -> None:
         shared = {**self._consumer_settings, "group.id": self.group, "group.protocol": "classic", "reconnect.backoff.max.ms": "2000"}
@@ -200,31 +203,31 @@ class Membership:
                 "max.poll.interval.ms": str(round(self._rebalance_s * 1000)),
                 "enable.auto.commit": "false",
                 "allow.auto.create.topics": "false",
-                "on_commit": self._on_commit,
+                "on_commit": self.on_commit,
             },
             logger=ClientLog(f"group {self.group}"),
         )
         try:
-            consumer.subscribe([self._place.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+            consumer.subscribe([self._claim_partition.topic], on_assign=self.on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
             while not self._stopping.is_set():
                 message = consumer.poll(_POLL_S if self._standing.known else _JOINING_POLL_S)
                 if message is not None and (error := message.error()) is not None:
                     self._on_error(error)
-                self._observe(reader)
-                if self._makes_way():
-                    # Nobody of our group leads: it is told so, or its next worker would take this one for its leader's standby.
+                self.observe(reader)
+                if self.makes_way():
+                    # Nobody of our group leads. A released claim shows it: else the group's next worker would take this one for its leader's standby.
                     self._leave(consumer, release=True)
                     return
-                self._renew(consumer)
-                self._publish()
+                self.renew(consumer)
+                self.publish()
             self._leave(consumer, release=self._leadership.leads(lease_clock_s()))
         finally:
             self._sent.clear()
             consumer.close()
             reader.close()
 
-    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        ours = [TopicPartition(place.topic, place.partition, OFFSET_END) for place in partitions]
+    def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        ours = [TopicPartition(each.topic, each.partition, OFFSET_END) for each in partitions]
         consumer.incremental_assign(ours)
         if ours:
             # Its records are read elsewhere: this consumer is here to be a member.
@@ -255,7 +258,7 @@ class Membership:
             _log.warning("the brokers refuse this worker in its group", group=self.group, reason=error.str())
         self._problem, self._remedy = error.str(), ""
 
-    def _renew(self, consumer: Consumer) -> None:
+    def renew(self, consumer: Consumer) -> None:
         if self._claims_now():
             self._commit(consumer, self._leadership.next_claim())
 
@@ -273,15 +276,15 @@ class Membership:
         # An answer that comes later than that would give a lease that has ended.
         self._sent = {number: sent for number, sent in self._sent.items() if self._sent_at_s - sent[1] < self.silence_s}
         self._sent[claim.number] = claim, self._sent_at_s
-        place = TopicPartition(self._place.topic, self._place.partition, claim.number, claim.metadata())
+        claimed = TopicPartition(self._claim_partition.topic, self._claim_partition.partition, claim.number, claim.metadata())
         try:
-            consumer.commit(offsets=[place], asynchronous=True)
+            consumer.commit(offsets=[claimed], asynchronous=True)
         except KafkaException:
             del self._sent[claim.number]
 
-    def _on_commit(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
-        sent = next((self._sent.pop(place.offset) for place in places if place.offset in self._sent), None)
-        failed = error or next((place.error for place in places if place.error is not None), None)
+    def on_commit(self, error: KafkaError | None, committed: list[TopicPartition]) -> None:
+        sent = next((self._sent.pop(each.offset) for each in committed if each.offset in self._sent), None)
+        failed = error or next((each.error for each in committed if each.error is not None), None)
         if sent is None:
             return
         if failed is not None:
@@ -292,30 +295,30 @@ class Membership:
         if claim.leader and self._leadership.until_s:
             self._on_lease(self._leadership.until_s)
 
-    def _observe(self, reader: Consumer) -> None:
+    def observe(self, reader: Consumer) -> None:
         """Read the group's claim now and then, while this worker does not lead."""
         now_s = lease_clock_s()
         if self._leadership.leads(now_s) or self._awaits_answer(now_s) or now_s < self._look_from_s:
             return
         try:
-            place = reader.committed([self._place], timeout=_LOOK_LIMIT_S)[0]
+            committed = reader.committed([self._claim_partition], timeout=_LOOK_LIMIT_S)[0]
         except KafkaException as e:
             _log.debug("the group's leader cannot be read", group=self.group, reason=str(e))
         else:
-            if place.error is None:
-                claim = read_claim(place.offset, place.metadata)
+            if committed.error is None:
+                claim = read_claim(committed.offset, committed.metadata)
                 # Nothing of this thread has come between: what is ours now was ours when it was asked.
                 self._leadership.observe(claim, asked_while_assigned=self._leadership.assigned, at_s=lease_clock_s())
         self._look_from_s = lease_clock_s() + _LOOK_S
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
         leadership, now_s = self._leadership, lease_clock_s()
         if leadership.leads(now_s):
             standing = Standing(leads=True, term=leadership.term, again=leadership.again, leader=self._url)
         else:
             other = leadership.other
             # An earlier run of this worker is waited for as a start is: there is nobody else to send a request to. One that renews its claim is another.
-            leader = other.leader if other is not None and (other.leader != self._url or leadership.other_lives) else ""
+            leader = other.leader if other is not None and (other.leader != self._url or leadership.other_is_alive) else ""
             silence_s = other.silence_s if other is not None else 0.0
             standing = Standing(term=leadership.term, leader=leader, silence_s=silence_s, problem=self._problem, remedy=self._remedy)
         if standing != self._standing:

@@ -24,7 +24,6 @@ from dblog.kafka.fenced import FencedWriter, Write
 _log = structlog.get_logger("dblog.kafka.log")
 E = TypeVar("E", bound=BaseException)
 
-_QUERY_TURN_S = 1.0
 _POLL_S = 0.25
 _RECORDS_AT_ONCE = 1000
 _STOP_LIMIT_S = 5.0
@@ -37,11 +36,11 @@ _KEY_SHOWN_BYTES = 120
 
 
 class TopicReplacedError(DefiniteError):
-    """The topic was deleted, or deleted and made anew: what is known of it is not in it any more, and writing to it would mix two histories."""
+    """The topic was deleted, or deleted and made again: what is known of it is not in it any more, and writing to it would mix two histories."""
 
 
 class UnreadableRecordError(DblogError):
-    """A record that its reader has no use for; the text says why."""
+    """A record that its reader has no use for; the text has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +51,12 @@ class LogRecord:
     offset: int
     key: bytes | None
     value: bytes | None
-    timestamp_ms: int
     live: bool = True
     """Whether the backlog had been read when it came."""
 
 
 OnRecord = Callable[[LogRecord], None]
-"""Called in the log's own thread for each record, in order. What it raises has that record skipped, whoever wrote it: it would end every start anew."""
+"""Called in the log's own thread for each record, in order. If it raises, that record is skipped, whoever wrote it: it would end every start again."""
 
 
 class CompactedLog:
@@ -200,7 +198,7 @@ class CompactedLog:
         def delivered(error: KafkaError | None, message: Message) -> None:
             partition, offset = message.partition(), message.offset()
             if error is not None or partition is None or offset is None:
-                errors.append(error or "it has no place")
+                errors.append(error or "it has no offset")
             else:
                 done.append((partition, offset))
 
@@ -220,7 +218,7 @@ class CompactedLog:
             raise self._not_written(errors[0])
         for partition, offset in done:
             if offset < reached.get(partition, 0):
-                raise self._end(self._replaced("its records begin anew"))
+                raise self._end(self._replaced("its records begin again"))
             self._wait_for(partition, offset + 1, deadline)
 
     def _not_written(self, error: KafkaError | str) -> DefiniteError | TransientError:
@@ -232,13 +230,13 @@ class CompactedLog:
         return TransientError(f"writing to the topic {self.topic} failed: {error}")
 
     def fenced_writer(self) -> FencedWriter:
-        """A writer that no other of this topic can cross; who uses it waits for its places with ``read_back``."""
+        """A writer that no other of this topic can cross; who uses it waits for its offsets with ``read_back``."""
         return FencedWriter(self.topic, self._producer_settings)
 
-    def read_back(self, places: Sequence[tuple[int, int]], *, limit_s: float) -> None:
+    def read_back(self, written: Sequence[tuple[int, int]], *, limit_s: float) -> None:
         """Return when the records at these partitions and offsets have been seen."""
         deadline = time.monotonic() + limit_s
-        for partition, offset in places:
+        for partition, offset in written:
             self._wait_for(partition, offset + 1, deadline)
 
     def put_later(self, key: bytes, value: bytes | None) -> None:
@@ -254,7 +252,7 @@ class CompactedLog:
             return
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
-            again = self._settle(key, value, number, error)
+            again = self._write_again(key, value, number, error)
             if error is not None:
                 _log.warning("record not written", topic=self.topic, reason=str(error), again=again)
 
@@ -262,10 +260,10 @@ class CompactedLog:
             producer.produce(self.topic, key=key, value=value, on_delivery=delivered)
         except (BufferError, KafkaException) as e:
             error = e.args[0] if isinstance(e, KafkaException) else str(e)
-            _log.warning("record not written", topic=self.topic, reason=str(e), again=self._settle(key, value, number, error))
+            _log.warning("record not written", topic=self.topic, reason=str(e), again=self._write_again(key, value, number, error))
         producer.poll(0)
 
-    def _settle(self, key: bytes, value: bytes | None, number: int, error: KafkaError | str | None) -> bool:
+    def _write_again(self, key: bytes, value: bytes | None, number: int, error: KafkaError | str | None) -> bool:
         """Whether the record is to be sent again: not when it was taken, when a newer one of its key has been put, or when it never fits."""
         with self._moved:
             newest = self._newest_put.get(key) == number
@@ -344,7 +342,7 @@ class CompactedLog:
             limit_s = max(0.1, deadline - time.monotonic())
             futures = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=limit_s)
             try:
-                return {place.partition: int(future.result(timeout=limit_s + 1.0).offset) for place, future in futures.items()}
+                return {target.partition: int(future.result(timeout=limit_s + 1.0).offset) for target, future in futures.items()}
             except (KafkaException, TimeoutError) as e:
                 # A topic that was just made, or whose broker was just lost, has no leader for a moment.
                 # (The client calls these errors not retriable, so what cannot pass is named here.)
@@ -352,7 +350,7 @@ class CompactedLog:
                 if refused or self._stopping.is_set() or time.monotonic() >= deadline:
                     raise TransientError(f"the end of the topic {self.topic} cannot be read: {e}") from e
             self._stopping.wait(_LEADERLESS_S)
-            # After a broker's restart this call goes on with the old leader epoch for ever; a new client asks anew.
+            # After a broker's restart this call goes on with the old leader epoch for ever; a new client asks again.
             self._admin = self._new_admin()
 
     def _new_admin(self) -> AdminClient:
@@ -417,7 +415,7 @@ class CompactedLog:
         return admin.describe_topics(TopicCollection([self.topic]), request_timeout=_ASKED_LIMIT_S)[self.topic]
 
     def _described(self, asked: Any) -> str | None:
-        """The topic's id; None where the brokers do not tell (older ones, or no answer in time). ``LookupError``: there is no such topic."""
+        """The topic's id; None where the brokers do not report it (older ones, or no answer in time). ``LookupError``: there is no such topic."""
         try:
             found = str(asked.result(timeout=_ASKED_LIMIT_S).topic_id) if asked is not None else None
         except KafkaException as e:
@@ -443,7 +441,7 @@ class CompactedLog:
     def _replaced(self, how: str) -> TopicReplacedError:
         return TopicReplacedError(
             f"the topic {self.topic} was deleted or replaced while this worker used it ({how}). Nothing more is written to it. Restore it, or make it "
-            "anew (compacted) and post what it held, then start the worker again"
+            "again (compacted) and post what it held, then start the worker again"
         )
 
     def _take(self, messages: list[Message]) -> None:
@@ -462,10 +460,10 @@ class CompactedLog:
                 continue
             key, value = _as_bytes(message.key()), _as_bytes(message.value())
             if offset < self._reached.get(partition, 0):
-                raise self._replaced("its records begin anew")
-            record = LogRecord(partition, offset, key, value, int(message.timestamp()[1]), self._backlog_read)
+                raise self._replaced("its records begin again")
+            record = LogRecord(partition, offset, key, value, self._backlog_read)
             if self._on_record is not None:
-                # Before the place is advanced: whoever waits for its own write finds the fold done.
+                # Before the offset is advanced: whoever waits for its own write finds the fold done.
                 try:
                     self._on_record(record)
                 except Exception as e:  # noqa: BLE001  whatever a record makes of the fold
@@ -485,10 +483,10 @@ class CompactedLog:
             "record skipped", topic=self.topic, partition=record.partition, offset=record.offset, key=_shown(record.key), reason=reason
         )
 
-    def _advance(self, partition: int, place: int) -> None:
+    def _advance(self, partition: int, offset: int) -> None:
         with self._moved:
-            if place > self._reached.get(partition, 0):
-                self._reached[partition] = place
+            if offset > self._reached.get(partition, 0):
+                self._reached[partition] = offset
             self._moved.notify_all()
 
 

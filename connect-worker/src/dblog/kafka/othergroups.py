@@ -1,7 +1,7 @@
 """Whether another group of workers runs the connectors of the same config topic.
 
 A group's coordinator keeps its own members apart and knows nothing of other groups: a second worker with another ``group.id`` on the same storage topics
-would run every connector a second time. Kafka Connect says nothing of it. What workers leave at the brokers shows it, though: they are members that
+would run every connector a second time. Kafka Connect has nothing on it. What workers leave at the brokers shows it, though: they are members that
 subscribe to the config topic, and whoever led has committed a claim (``kafka/group.py``). A worker that was killed is no member any more once its
 session has ended.
 
@@ -61,7 +61,7 @@ class OtherLeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherGroups:
-    """The groups beside ``group`` that use ``topic``. Nothing that the brokers do not tell keeps a worker from its work."""
+    """The groups beside ``group`` that use ``topic``. A group that the brokers do not show keeps no worker from its work."""
 
     group: str
     topic: str
@@ -115,7 +115,7 @@ class OtherGroups:
         return claim if claim is not None and claim.incarnation else None
 
     def _may_be_on_topic(self, found: GroupMetadata) -> bool:
-        """While a group balances itself, the topics that its members subscribe to are not told, and a standby's assignment has none."""
+        """While a group balances itself, the topics that its members subscribe to are not reported, and a standby's assignment has none."""
         subscribed = [bytes(member.metadata or b"") for member in found.members]
         name = self.topic.encode()
         # A classic consumer's subscription has a topic as its length and its name.
@@ -124,9 +124,9 @@ class OtherGroups:
     def _committed(self, group: str) -> Claim | None:
         reader = Consumer({**self.consumer_settings, "group.id": group, "enable.auto.commit": "false", "log_level": "2"})
         try:
-            place = reader.committed([TopicPartition(self.topic, 0)], timeout=_LOOK_LIMIT_S)[0]
-            if place.error is not None:
-                raise KafkaException(place.error)
-            return read_claim(place.offset, place.metadata)
+            committed = reader.committed([TopicPartition(self.topic, 0)], timeout=_LOOK_LIMIT_S)[0]
+            if committed.error is not None:
+                raise KafkaException(committed.error)
+            return read_claim(committed.offset, committed.metadata)
         finally:
             reader.close()

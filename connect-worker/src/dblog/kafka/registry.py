@@ -42,8 +42,8 @@ _ANSWER_BYTES_MAX = 16 * 1024 * 1024
 _URLS_MAX = 10
 _VERSIONS_MAX = 1000
 _VERSIONS_CHARS_MAX = 32 * 1024 * 1024
-_VERSIONS_S = 30.0
-"""For all versions of a subject."""
+VERSIONS_S = 30.0
+"""How long reading all versions of a subject may take."""
 
 Made = TypeVar("Made")
 
@@ -198,7 +198,7 @@ class RegistryClient:
             "transport": transport,
             "verify": verify,
             "proxy": access.proxy,
-            "trust_env": False,  # a proxy of the environment is not for a registry on this machine; proxy.host says otherwise
+            "trust_env": False,  # a proxy of the environment is not for a registry on this machine; proxy.host overrides that
         }
         self._timeout_s = timeout_s
         self._trusted = access.trusted
@@ -254,7 +254,7 @@ class RegistryClient:
 
         DefiniteError for more or larger ones than a subject has, TransientError when they take too long.
         """
-        until_s = time.monotonic() + _VERSIONS_S
+        until_s = time.monotonic() + VERSIONS_S
         path = f"/subjects/{_segment(subject)}/versions"
         numbers = self._call_or_none("GET", path, subject, versions_of) or []
         if len(numbers) > _VERSIONS_MAX:
@@ -270,7 +270,7 @@ class RegistryClient:
                 )
             if time.monotonic() > until_s:
                 raise TransientError(
-                    f"the schema registry took longer than {_VERSIONS_S:.0f} s to answer with the versions of subject {subject}"
+                    f"the schema registry took longer than {VERSIONS_S:.0f} s to answer with the versions of subject {subject}"
                 )
         return texts
 
@@ -341,7 +341,7 @@ class RegistryClient:
     ) -> httpx.Response:
         """An answer of bounded size, in bounded time. Redirects are not followed.
 
-        On a connection of its own, for requests are few. Not by httpx's blocking client: that waits for each byte anew, and a byte now and then holds it
+        On a connection of its own, for requests are few. Not by httpx's blocking client: that waits for each byte again, and a byte now and then holds it
         for ever.
         """
         try:

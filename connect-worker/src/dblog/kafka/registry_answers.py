@@ -1,7 +1,7 @@
 """Reads what the address of a schema registry answers, as what a registry answers or not at all.
 
-The address may be anybody's, for a connector's configuration names it. What another program says there must end in our own sentence: a text of it in an
-error would be shown to whoever named the address. So each reader gives a value of its type, or ``NotARegistryError`` without a word of the answer.
+The address may be anybody's, for a connector's configuration names it. What another program answers there must end in our own sentence: its text in an
+error would be shown to whoever named the address. So each reader gives a value of its type, or ``NotARegistryError`` without any text of the answer.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The topic is the registry: any Confluent-compatible registry pointed at it goes on with the same ids, and the other way round. One
 writer at a time: a lock here, and Kafka's fence between workers, of several groups too (``kafka/fenced.py``). It reads to the end, decides, writes, and
-reads back; whoever was overtaken decides anew. So ids rise, a schema gets one id however many clients register it at once, and no write that comes late
+reads back; whoever was overtaken decides again. So ids rise, a schema gets one id however many clients register it at once, and no write that comes late
 takes an id. A writer that knows no fence may still claim an id that is taken: the first record of the topic that has an id owns it, a version that has
 another schema with it is as if it were not there, and its next registration puts the topic right.
 """
@@ -30,7 +30,7 @@ from dblog.kafka.log import CompactedLog, LogRecord
 
 _log = structlog.get_logger("dblog.kafka.registry")
 
-_WRITE_LIMIT_S = 30.0
+WRITE_LIMIT_S = 30.0
 _OPEN_LIMIT_S = 30.0
 _OVERTAKEN_PAUSE_MS = 200
 _STOP_ASKED_S = 0.1
@@ -43,11 +43,11 @@ _REFERENCED_CHARS_MAX = 5_000_000
 _COMPARED_CHARS_MAX = 10_000_000
 """Of the versions that a new one is compared with, and what they refer to: reading them takes a few tenths of a second."""
 _TURNS_MAX = 10
-"""How often a registration may find its id or version taken by a writer without the fence, before it says so."""
+"""How often a registration may find its id or version taken by a writer without the fence, before it is logged."""
 _LATEST = -1
 """A reference to the latest version, as clients write it."""
 _ID_MAX = (1 << 31) - 1
-"""What the four bytes before a record's value can say, as Confluent reads them."""
+"""What the four bytes before a record's value can express, as Confluent reads them."""
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 
 
@@ -181,7 +181,7 @@ class RegistryStore:
 
     def __init__(self, topic: str, make_log: MakeLog) -> None:
         self._lock = threading.Lock()
-        self._writing = threading.Lock()
+        self.writing = threading.Lock()
         self._state = RegistryState()
         self._ids: dict[tuple[str, tuple[Reference, ...]], int] = {}
         self._ids_noted = 0
@@ -314,7 +314,7 @@ class RegistryStore:
         raise RegistryError(40403, "Schema not found")
 
     def problems(self, subject: str, text: str, references: Sequence[Reference], type_name: str, version: str | None) -> list[str]:
-        """What the subject's level says against a schema, beside one version or (None) those the level looks at."""
+        """What the subject's level finds wrong with a schema, beside one version or (None) those the level looks at."""
         references = self._resolved(references)
         canonical = self._canonical(text, references, type_name)
         if version is None:
@@ -459,19 +459,19 @@ class RegistryStore:
         """Decide on all that was ever written, and write, as the only writer; return once it has been read back."""
         with self._turn():
             # From here: the time that others of this process took for their turns is none of ours.
-            deadline = time.monotonic() + _WRITE_LIMIT_S
+            deadline = time.monotonic() + WRITE_LIMIT_S
             while True:
                 try:
                     writes, answer = self._decided(decide)
                     if writes:
                         self._behind = True
-                        self.log.read_back(self._writer.write(writes, limit_s=_WRITE_LIMIT_S), limit_s=_WRITE_LIMIT_S)
+                        self.log.read_back(self._writer.write(writes, limit_s=WRITE_LIMIT_S), limit_s=WRITE_LIMIT_S)
                         self._behind = False
                 except Overtaken as e:
                     # Two that take turns would fence each other for ever if their pauses were the same.
                     pause_s = secrets.randbelow(_OVERTAKEN_PAUSE_MS) / 1000
                     if time.monotonic() >= deadline or self._stopping.wait(pause_s):
-                        raise TransientError(f"{e}; this worker found no turn in {_WRITE_LIMIT_S:.0f} s") from e
+                        raise TransientError(f"{e}; this worker found no turn in {WRITE_LIMIT_S:.0f} s") from e
                 except DefiniteError as e:
                     raise RegistryError(50001, f"Error in the backend data store: {e}") from e
                 else:
@@ -480,13 +480,13 @@ class RegistryStore:
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         """Others write first, for as long as they take; not beyond ``stop``."""
-        while not self._writing.acquire(timeout=_STOP_ASKED_S):
+        while not self.writing.acquire(timeout=_STOP_ASKED_S):
             self._require_open()
         try:
             self._require_open()
             yield
         finally:
-            self._writing.release()
+            self.writing.release()
 
     def _require_open(self) -> None:
         if self._stopping.is_set():
@@ -496,15 +496,15 @@ class RegistryStore:
         """The decision, on all that was ever written.
 
         Reading to the end takes a tenth of a second, for a fetch waits that long for records that do not come. A writer that still has the topic has read
-        it all, or its write is refused by the fence and decided anew; so only a decision that writes nothing has to read first.
+        it all, or its write is refused by the fence and decided again; so only a decision that writes nothing has to read first.
         """
-        self._behind |= self._writer.take(limit_s=_WRITE_LIMIT_S)
+        self._behind |= self._writer.take(limit_s=WRITE_LIMIT_S)
         if not self._behind:
             with contextlib.suppress(RegistryError):
                 writes, answer = decide()
                 if writes:
                     return writes, answer
-        self.log.read_to_end(limit_s=_WRITE_LIMIT_S)
+        self.log.read_to_end(limit_s=WRITE_LIMIT_S)
         self._behind = False
         return decide()
 
@@ -608,9 +608,9 @@ class RegistryStore:
         def visit(those: Sequence[Reference], depth: int) -> None:
             for reference in those:
                 entry = self._referenced_version(reference)
-                place = (entry.subject, entry.version)
-                if place not in visited:
-                    visited.add(place)
+                version_key = (entry.subject, entry.version)
+                if version_key not in visited:
+                    visited.add(version_key)
                     if depth > _REFERENCE_DEPTH_MAX or len(visited) > _REFERENCES_MAX:
                         raise RegistryError(
                             42201,

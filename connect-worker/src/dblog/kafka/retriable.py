@@ -1,7 +1,7 @@
 """Which of Kafka's errors may pass when the same thing is tried again.
 
-The protocol's table of error codes says it of the brokers' errors ("Retriable" column, Kafka protocol guide, Error Codes). librdkafka has codes of its
-own below zero for what happens on this side; of a delivery report it gives the code alone, so the flag is decided here.
+For the brokers' errors the protocol's table of error codes has the answer ("Retriable" column, Kafka protocol guide, Error Codes). librdkafka has codes
+of its own, below zero, for what happens on this side; a delivery report has the code alone, so the flag is decided here.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class TopicCreator:
         self._admin: AdminClient | None = None
 
     def ensure(self, topic: str) -> None:
-        """Make the topic if a rule says how and it is not there yet."""
+        """Make the topic if it has a rule and is not there yet."""
         rule = next((r for r in self._rules if r.matches(topic)), None)
         if rule is None:
             return

@@ -1,7 +1,7 @@
 """Log lines to stdout, one event a line: JSON for machines, plain for people. Levels can be set by logger while running.
 
-Row values and secrets are never handed to a logger (errors scrub theirs); as a second guard, fields whose names say that they are secret
-are hidden here. Levels are Connect's (OFF to ALL), looked up for the nearest ancestor of a logger's name, as log4j does.
+Row values and secrets are never handed to a logger (errors scrub theirs); as a second guard, fields whose names show that they are secret are hidden
+here. Levels are Connect's (OFF to ALL), looked up for the nearest ancestor of a logger's name, as log4j does.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ TABLE = LevelTable()
 """The process's levels."""
 
 
-class _Line:
+class _LogLine:
     """The innermost logger: a name, and a stream that is looked up late so that tests can capture it."""
 
     __slots__ = ("name",)
@@ -208,6 +208,6 @@ def configure_logs(*, format: str = "json", level: str = "INFO") -> None:  # noq
             _plain if format == "plain" else _json,
         ],
         wrapper_class=structlog.BoundLogger,
-        logger_factory=lambda *names: _Line(str(names[0]) if names else ""),
+        logger_factory=lambda *names: _LogLine(str(names[0]) if names else ""),
         cache_logger_on_first_use=False,
     )

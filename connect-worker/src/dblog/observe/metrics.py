@@ -1,7 +1,7 @@
 """Metrics in Prometheus's text, under the names that dashboards for Kafka Connect and Debezium already read.
 
 Connect's JMX groups appear as ``kafka_connect_<group>_<metric>`` and Debezium's attributes as ``debezium_metrics_<Attribute>`` (the usual
-spelling of the JMX exporter; contracts: kafka-connect section 7, debezium section 6). Whatever else a task reports is
+spelling of the JMX exporter; Kafka's documentation, Connect Monitoring; Debezium's manual, "MySQL connector", Monitoring). Whatever else a task reports is
 ``dblog_task_<name>``. A worker reports only what runs on it.
 """
 
@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-
-TaskKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,7 @@ TASK_DOCS = {
     "log_pos": "Offset in the log file that has been read up to.",
     "log_reconnects_total": "Log connections that were lost.",
     "log_records_total": "Records made from the log.",
-    "log_events_skipped_total": "Events left out because an option says so, or because their table is parked.",
+    "log_events_skipped_total": "Events left out because an option asks for it, or because their table is parked.",
     "tables_parked": "Tables whose rows are passed over because their columns are not known.",
     "queue_records": "Records between the readers and the sender.",
     "queue_bytes": "Bytes of their keys and values.",

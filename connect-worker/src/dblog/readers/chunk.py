@@ -1,9 +1,9 @@
-"""Reads tables in key ranges while the log flows: low mark, snapshot, proof, SELECT, high mark, next range.
+"""Reads tables in key ranges while the log flows: low watermark, snapshot, proof, SELECT, high watermark, next range.
 
 One ``ChunkReader`` is one thread with its own connection; it takes tables from the dump one after the other. It runs ahead of the log by at most
-``windows_max`` windows of the table, so the database works on the next chunk while the last one waits for its high mark.
+``windows_max`` windows of the table, so the database works on the next chunk while the last one waits for its high watermark.
 
-Each window proves itself: the mark row is selected inside the chunk's own snapshot and must show the low mark. A replica that lags, or a snapshot
+Each window proves itself: the watermark row is selected inside the chunk's own snapshot and must show the low watermark. A replica that lags, or a snapshot
 taken too early, shows another token, and the chunk is read again. # I2
 """
 
@@ -14,19 +14,22 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import structlog
 
+from dblog.clock import Clock, SystemClock
 from dblog.core.backoff import Backoff
 from dblog.core.dumps import Key, TableDump
 from dblog.core.governor import ChunkLimits, rows_after_overflow, rows_next
+from dblog.core.retries import Retries, RetryPolicy
 from dblog.core.watermark import Ticket
-from dblog.errors import ServerChangedError, TransientError, UnknownKeyError
+from dblog.errors import ServerChangedError, TableChangedError, TransientError, UnknownKeyError
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows, DumpConnection
+from dblog.readers.contract import ChunkSql
 from dblog.readers.interleaved import ChunkRead, Interleaver
-from dblog.readers.proof import read_behind_mark
+from dblog.readers.proof import read_behind_watermark
 
 log = structlog.get_logger(__name__)
 
@@ -34,41 +37,17 @@ KEYLESS_TRIES_MAX = 10
 """A table without a key fits one window or none: tried so often, then its dump fails with a sentence."""
 
 KEYLESS_ROWS_MAX = 5_000_000
+_BACKOFF = Backoff()
 
 Statement = tuple[str, Key]
 
 Found = TypeVar("Found")
 
 
-class ChunkSql(Protocol):
-    """The dialect's statements: each gives its text and its parameters (dialects/mysql/sql.py is one)."""
-
-    def chunk_select(self, table: Table, after: Key | None, upto: Key | None, rows_max: int) -> Statement:
-        """The first rows of the range (after, upto], in key order."""
-
-    def max_key(self, table: Table) -> Statement:
-        """The greatest key, as the only columns."""
-
-    def exact_key(self, table: Table, shown: Key) -> Key | None:
-        """The key that a chunk's row shows, as a bound; None where the row may not show all of it."""
-
-    def last_key(self, table: Table, after: Key | None, upto: Key | None, row_count: int) -> Statement:
-        """The key of the last of these rows of a chunk, as the only columns: for a row that does not show it."""
-
-    def key_lookup(self, table: Table, key: Key, after: Key | None) -> Statement:
-        """One row if the table has this key, and it is greater than ``after``."""
-
-    def full_scan(self, table: Table, rows_max: int) -> Statement:
-        """The whole of a table without a key."""
-
-    def key_indexes(self, table: Table) -> tuple[int, ...]:
-        """Where the key columns stand in the select list, in key order."""
-
-
 class ChunkReader:
-    """One dump thread. ``next_table`` hands out tables, ``put_back`` is told of each that it is through with, for now or for good.
+    """One dump thread. ``next_table`` hands out tables, ``put_back`` hears of each that it is through with, for now or for good.
 
-    ``table_of`` tells a table's version at the log's position.
+    ``table_of`` shows a table's version at the log's position.
     """
 
     def __init__(
@@ -80,11 +59,13 @@ class ChunkReader:
         next_table: Callable[[], TableId | None],
         put_back: Callable[[TableId], None] = lambda _: None,
         table_of: Callable[[TableId], Table | None],
-        mark_name: str,
+        watermark_name: str,
         limits: ChunkLimits,
         windows_max: int = 2,
         keyless_bytes_max: int = 256 << 20,
         delay_s: Callable[[], float] = lambda: 0.0,
+        retry_policy: RetryPolicy | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._connect = connect
         self._sql = sql
@@ -92,11 +73,13 @@ class ChunkReader:
         self._next_table = next_table
         self._put_back = put_back
         self._table_of = table_of
-        self._mark_name = mark_name
+        self._watermark_name = watermark_name
         self._limits = limits
         self._windows_max = windows_max
         self._keyless_bytes_max = keyless_bytes_max
         self._delay_s = delay_s
+        self._retry_policy = retry_policy or RetryPolicy()
+        self._clock = clock or SystemClock()
         self._stop = threading.Event()
         self._connection: DumpConnection | None = None
 
@@ -124,9 +107,9 @@ class ChunkReader:
         return self._stop.is_set() or self._interleaver.stopping
 
     def _read_table(self, table: TableId) -> None:
-        backoff, failures = Backoff(), 0
+        retries, failed_at = Retries(self._retry_policy), None
         rows_asked = min(self._limits.rows_max, 2048)
-        keyless_tries = 0
+        keyless_tries = changes = 0
         while not self._ends():
             resets = self._interleaver.resets(table)
             progress = self._interleaver.table_dump(table)
@@ -145,7 +128,16 @@ class ChunkReader:
                 continue
             try:
                 rows_asked = self._read_from_frontier(version, progress, resets, rows_asked)
-                failures = 0
+                retries.succeeded()
+                changes = 0
+            except TableChangedError as e:
+                if self._ends():
+                    return
+                self._disconnect()
+                changes += 1
+                log.warning("dump waits until the log has come to the change of its table", table=str(table), reason=str(e))
+                self._stop.wait(_BACKOFF.delay_s(changes, chance=random.random()))  # noqa: S311 - jitter, no secret
+                continue
             except UnknownKeyError:
                 log.info("the table's definition does not hold the key that its dump has come to, it begins again", table=str(table))
                 self._interleaver.change_dump(lambda d: None if d is None else d.restarted(table))
@@ -157,9 +149,11 @@ class ChunkReader:
             except TransientError as e:
                 if self._ends():
                     return
-                failures += 1
                 self._disconnect()
-                delay_s = backoff.delay_s(failures, chance=random.random())  # noqa: S311 - jitter, no secret
+                if (frontier := self._interleaver.table_dump(table)) != failed_at:
+                    retries.succeeded()  # chunks have come through since: a new trouble, not the old one
+                failed_at = frontier
+                delay_s = retries.failed(e, now_s=self._clock.monotonic_s(), chance=random.random())  # noqa: S311 - jitter, no secret
                 log.warning("dump waits before its next try", table=str(table), reason=str(e), delay_s=round(delay_s, 2))
                 self._stop.wait(delay_s)
                 continue
@@ -172,7 +166,7 @@ class ChunkReader:
                 keyless_tries += 1
                 if keyless_tries >= KEYLESS_TRIES_MAX:
                     message = (
-                        f"{table} has no key and changed during each of {keyless_tries} full scans, so its rows cannot be told apart from the "
+                        f"{table} has no key and changed during each of {keyless_tries} full scans, so its rows cannot be distinguished from the "
                         "changes; add a primary key and restart the task, or leave the table out of snapshot.include.collection.list"
                     )
                     self._interleaver.fail_dump(table, message)
@@ -202,11 +196,11 @@ class ChunkReader:
             started_s = time.monotonic()
             try:
                 read = self._select_chunk(connection, ticket, version, _Range(after, upto, begins), rows_asked)
-                if not self._interleaver.hand_in(ticket, read):
+                if not self._interleaver.submit(ticket, read):
                     return rows_asked
-                connection.write_mark(self._mark_name, ticket.high_token)
+                connection.write_watermark(self._watermark_name, ticket.high_token)
             except BaseException as e:
-                self._interleaver.give_up(ticket, f"its chunk could not be read: {type(e).__name__}")
+                self._interleaver.abandon(ticket, f"its chunk could not be read: {type(e).__name__}")
                 raise
             if read.final or read.fault is not None:
                 return rows_asked
@@ -221,14 +215,14 @@ class ChunkReader:
         return rows_asked
 
     def _read_keyless(self, connection: DumpConnection, version: Table, resets: int) -> None:
-        """The whole table in one window; any change of it meanwhile spoils the window (there is no key to strike)."""
+        """The whole table in one window; any change of it meanwhile spoils the window (there is no key to drop)."""
         table = version.id
         ticket = self._interleaver.declare(table, keyed=False, resets=resets, windows_max=self._windows_max)
         if ticket is None:
             return
         try:
             statement = self._sql.full_scan(version, KEYLESS_ROWS_MAX + 1)
-            chunk = self._behind_mark(
+            chunk = self._behind_watermark(
                 connection, ticket, lambda: self._select(connection, statement, version, None, bytes_max=self._keyless_bytes_max)
             )
             if len(chunk.rows) > self._keyless_bytes_max or chunk.row_count > KEYLESS_ROWS_MAX:
@@ -237,19 +231,19 @@ class ChunkReader:
                     "add a primary key and restart the task, or leave the table out with snapshot.include.collection.list (its changes are "
                     "still followed)"
                 )
-                self._interleaver.give_up(ticket, "the table does not fit one window")
+                self._interleaver.abandon(ticket, "the table does not fit one window")
                 self._interleaver.fail_dump(table, message)
                 return
             read = ChunkRead(table=version, rows=chunk.rows, row_count=chunk.row_count, after=None, upto=None, final=True)
-            if self._interleaver.hand_in(ticket, read):
-                connection.write_mark(self._mark_name, ticket.high_token)
+            if self._interleaver.submit(ticket, read):
+                connection.write_watermark(self._watermark_name, ticket.high_token)
         except BaseException as e:
-            self._interleaver.give_up(ticket, f"its chunk could not be read: {type(e).__name__}")
+            self._interleaver.abandon(ticket, f"its chunk could not be read: {type(e).__name__}")
             raise
 
     def _select_chunk(self, connection: DumpConnection, ticket: Ticket, version: Table, wanted: _Range, rows_asked: int) -> ChunkRead:
         """The first rows of the range, and of the table's first chunk also where the range ends. All in one proved snapshot: a row that the log has in
-        front of the low mark and a snapshot does not show yet must not stand behind the greatest key.
+        front of the low watermark and a snapshot does not show yet must not stand behind the greatest key.
 
         The log may have a statement ahead that the server's keys follow already, as an ALTER that gives an ENUM a member. Whether it has shows when the
         window closes: then the chunk is read again.
@@ -295,7 +289,7 @@ class ChunkReader:
                 fault=self._fault(connection, version, _Range(after, upto, wanted.begins), last, final=final),
             )
 
-        return self._behind_mark(connection, ticket, read)
+        return self._behind_watermark(connection, ticket, read)
 
     def _fault(self, connection: DumpConnection, version: Table, wanted: _Range, last: Key | None, *, final: bool) -> str | None:
         """Why the server and we do not mean the same rows by the range: asked of the server in the chunk's snapshot, for it alone compares keys.
@@ -318,22 +312,22 @@ class ChunkReader:
         return None if follows else _not_found(version, "the last key of a chunk, behind the one before,")
 
     def _found(self, connection: DumpConnection, version: Table, key: Key, after: Key | None) -> int:
-        """How many rows the snapshot has of the key, if it is greater than ``after``: 1 or 0, or the key is none."""
+        """How many rows the snapshot has of the key, if it is greater than ``after``: 1 or 0; with more it is no key."""
         text, parameters = self._sql.key_lookup(version, key, after)
         return connection.select(text, parameters, table=version.id).row_count
 
     def _select(self, connection: DumpConnection, statement: Statement, version: Table, after: Key | None, *, bytes_max: int) -> ChunkRows:
         text, parameters = statement
         key = self._sql.key_indexes(version) if version.key else ()
-        return connection.settle(connection.select(text, parameters, bytes_max=bytes_max, key=key, table=version.id), version, after)
+        return connection.complete(connection.select(text, parameters, bytes_max=bytes_max, key=key, table=version.id), version, after)
 
-    def _behind_mark(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
-        """What ``read`` gives in a snapshot that is proved to lie behind the low mark. # I2"""
-        connection.write_mark(self._mark_name, ticket.low_token)
-        return read_behind_mark(
+    def _behind_watermark(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
+        """What ``read`` gives in a snapshot that is proved to lie behind the low watermark. # I2"""
+        connection.write_watermark(self._watermark_name, ticket.low_token)
+        return read_behind_watermark(
             connection,
             read,
-            mark=self._mark_name,
+            watermark=self._watermark_name,
             token=ticket.low_token,
             wanted_for=f"below a chunk of {ticket.table}",
             stopped=self._stop,

@@ -1,10 +1,9 @@
 """The schema history topic: one record a table, so that recovery costs one record a table whatever the number of DDL statements (D8).
 
 Key ``{"dblog":1,"server":"<prefix>","table":"<db>.<table>"}``, value ``{"versions":[...]}`` with every version a restart can still need
-(core/timeline.py): the one valid at the committed offset and all later. A database's defaults are a record too (``"database":"<db>"`` in
-the key), and so is the place where the newest epoch began (``"place":"epoch"``). The topic is compacted when we create it; in a topic that
-Debezium made, with its null keys, our records stand beside Debezium's, which are skipped. Several connectors may share a topic; the
-server name keeps them apart.
+(core/timeline.py): the one valid at the committed offset and all later. A database's defaults are a record too (``"database":"<db>"`` in the key),
+and so is the position where the newest epoch began (``"position":"epoch"``). The topic is compacted when we create it; in a topic that Debezium made,
+with its null keys, our records stand beside Debezium's, which are skipped. Several connectors may share a topic; the server name keeps them apart.
 
 ``save`` returns when the broker has the records (acks=all). The stream must not go on past a DDL statement before: otherwise a row of the
 new version could be committed and the version lost. # I4
@@ -24,8 +23,8 @@ from dblog.model import TableId
 FORMAT = 1
 
 
-class Place(Enum):
-    """A place of the log that is kept."""
+class KeptPosition(Enum):
+    """A position of the log that is kept."""
 
     EPOCH = "epoch"
 
@@ -50,17 +49,10 @@ class SchemaHistory:
         """``server`` is topic.prefix."""
         self._log = log
         self._server = server
-        self.records_read = 0
-        """How many records the last recovery went through, for its metric."""
 
     def recover(self, timeline: Timeline) -> int:
         """Read the topic to its end and fill ``timeline``; returns the number of tables. One parse a table, not one a record."""
-        newest: dict[bytes, bytes | None] = {}
-        self.records_read = 0
-        for key, value in self._log.read():
-            self.records_read += 1
-            if key is not None:
-                newest[key] = value
+        newest = {key: value for key, value in self._log.read() if key is not None}
         tables = 0
         for key, value in newest.items():
             name = self._ours(key)
@@ -71,7 +63,7 @@ class SchemaHistory:
                 if isinstance(name, TableId):
                     timeline.from_record(name, record)
                     tables += 1
-                elif isinstance(name, Place):
+                elif isinstance(name, KeptPosition):
                     high, low = record["sequence"]
                     timeline.began = int(high), int(low)
                 else:
@@ -104,10 +96,10 @@ class SchemaHistory:
         if records:
             self._log.write(records)
 
-    def begin_epoch(self, timeline: Timeline, place: Position) -> None:
+    def begin_epoch(self, timeline: Timeline, began_at: Position) -> None:
         """Write where a new epoch begins; call it when the tables as they are in front of it are saved. An offset that names no epoch is of the newest."""
-        timeline.began = place
-        self._log.write([(self._key("place", Place.EPOCH.value), _value({"sequence": list(place)}))])
+        timeline.began = began_at
+        self._log.write([(self._key("position", KeptPosition.EPOCH.value), _value({"sequence": list(began_at)}))])
 
     def save_all(self, timeline: Timeline) -> None:
         """Write every table and database: after the first read of the catalog."""
@@ -129,8 +121,8 @@ class SchemaHistory:
             key["db_length"] = len(id_.database)
         return json.dumps(key, separators=(",", ":"), ensure_ascii=False).encode()
 
-    def _ours(self, key: bytes) -> TableId | Place | str | None:
-        """What a record is about: a table, a place, a database by its name; None if it is not ours."""
+    def _ours(self, key: bytes) -> TableId | KeptPosition | str | None:
+        """What a record is about: a table, a position, a database by its name; None if it is not ours."""
         try:
             parsed = json.loads(key)
         except ValueError:
@@ -141,8 +133,8 @@ class SchemaHistory:
             raise DefiniteError(
                 f"the schema history was written by a newer version (format {parsed['dblog']}, this one reads {FORMAT}); use that version"
             )
-        if "place" in parsed:
-            return Place(parsed["place"])
+        if "position" in parsed:
+            return KeptPosition(parsed["position"])
         if "database" in parsed:
             return str(parsed["database"])
         name = str(parsed["table"])

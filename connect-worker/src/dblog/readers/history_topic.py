@@ -2,7 +2,7 @@
 
 A topic that is there already is taken as it is (Debezium's own has cleanup.policy=delete and unlimited retention), but must have exactly
 one partition; one that forgets by time is reported, because a table that is quiet longer than the retention would lose its schema
-(debezium.md 7.2).
+(Debezium's manual, "MySQL connector", Database schema history connector configuration properties).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class KafkaHistoryLog:
             consumer.close()
 
     def write(self, records: list[tuple[bytes, bytes | None]]) -> None:
-        """Produce and wait for every acknowledgement. A large and a small record of one call may change places: a call has each key once."""
+        """Produce and wait for every acknowledgement. A large and a small record of one call may be swapped: a call has each key once."""
         failed: list[KafkaError] = []
         acknowledged = 0
 

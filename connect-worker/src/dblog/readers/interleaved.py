@@ -1,10 +1,10 @@
 """Brings log rows and chunk rows into one order: the order in which everything leaves the task.
 
-The log thread hands in what the log says (``rows``, ``mark``, ``table_changed``), chunk threads announce windows and hand in what they have read
-(``declare``, ``hand_in``). Rules are core/watermark.py's; here are the lock, the waiting, and the batches. Chunk rows are encoded when their window
-closes, on the log thread: only then is the position of the low mark known, which every dump row carries. # I2
+The log thread submits what the log holds (``rows``, ``watermark``, ``table_changed``), chunk threads announce windows and submit what they have read
+(``declare``, ``submit``). Rules are core/watermark.py's; here are the lock, the waiting, and the batches. Chunk rows are encoded when their window
+closes, on the log thread: only then is the position of the low watermark known, which every dump row carries. # I2
 
-A chunk was read with one version of its table. If the log, on its way to the high mark, has come to another version, the rows do not fit the
+A chunk was read with one version of its table. If the log, on its way to the high watermark, has come to another version, the rows do not fit the
 columns any more: the window is discarded and read again.
 """
 
@@ -21,7 +21,7 @@ from dblog.clock import Clock
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import RowEncoder
 from dblog.core.dumps import Dump, Key, TableDump
-from dblog.core.watermark import Closed, Discarded, MarkPosition, Ticket, Windows
+from dblog.core.watermark import Closed, Discarded, Ticket, WatermarkPosition, Windows
 from dblog.model import Batch, Segment, Table, TableId
 from dblog.readers.queue import BlockingQueue
 
@@ -31,20 +31,20 @@ CHUNK_BATCH_RECORDS = 2000
 """Chunk rows enter the queue in batches of this size: larger ones cost time in the producer (measured: 12 to 15 % at 20 000)."""
 
 MIXED_UP_TRIES_MAX = 100
-"""Windows over the same rows of a table whose message key tells no rows apart: with a change in each of so many it will not rest, and its dump fails."""
+"""Windows over the same rows of a table whose message key does not distinguish rows: with a change in each of so many it will not rest, and its dump fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one batch moves: the places of the log items up to it, in order, and the dump's state when it has changed."""
+    """What one batch moves: the offsets of the log items up to it, in order, and the dump's state when it has changed."""
 
-    places: tuple[Any, ...]
+    log_offsets: tuple[Any, ...]
     dump: Dump | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRead:
-    """A chunk as its reader hands it in: raw rows, the range they cover, and the table version they were selected with."""
+    """A chunk as its reader submits it: raw rows, the range they cover, and the table version they were selected with."""
 
     table: Table
     rows: bytes
@@ -57,7 +57,7 @@ class ChunkRead:
     """The table's first chunk: its snapshot has shown ``greatest``, the key up to which the table is dumped."""
     greatest: Key | None = None
     fault: str | None = None
-    """Why the range cannot be trusted. Only the log can tell whether the table was changed under the reader, so it counts when the window closes."""
+    """Why the range cannot be trusted. Only the log can show whether the table was changed under the reader, so it counts when the window closes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +70,8 @@ class ChunkMarker:
     after: Key | None
     upto: Key | None
     final: bool
-    low: MarkPosition
-    high: MarkPosition
+    low: WatermarkPosition
+    high: WatermarkPosition
     rows_read: int
     rows_dropped: int
     digest: int
@@ -100,12 +100,12 @@ class Interleaver:
         self._stopping = False
         self._dump: Dump | None = None
         self._dump_moved = False
-        self._places: list[Any] = []
+        self._log_offsets: list[Any] = []
         self._resets: dict[TableId, int] = {}
         self._shrink: set[TableId] = set()
         self._held: frozenset[TableId] = frozenset()
         self._mixed_up: dict[TableId, tuple[Key | None, int]] = {}
-        """Where each table's chunks have got stuck, and how often: log rows had message keys of theirs, which tell no rows apart."""
+        """Where each table's chunks have got stuck, and how often: log rows had message keys of theirs, which do not distinguish rows."""
 
     # ---- the dump's state
 
@@ -145,12 +145,12 @@ class Interleaver:
                 return None
             return self._windows.declare(table, keyed=keyed)
 
-    def hand_in(self, ticket: Ticket, chunk: ChunkRead) -> bool:
-        """Give a window its rows. False: it was discarded meanwhile; its high mark need not be written."""
+    def submit(self, ticket: Ticket, chunk: ChunkRead) -> bool:
+        """Give a window its rows. False: it was discarded meanwhile; its high watermark need not be written."""
         with self._changed:
-            return self._windows.hand_in(ticket.number, chunk, now_s=self._clock.monotonic_s())
+            return self._windows.submit(ticket.number, chunk, now_s=self._clock.monotonic_s())
 
-    def give_up(self, ticket: Ticket, reason: str) -> None:
+    def abandon(self, ticket: Ticket, reason: str) -> None:
         """The SELECT failed: throw the window away; the reader starts again at the frontier."""
         with self._changed:
             self._discarded(self._windows.discard(ticket.number, reason))
@@ -197,12 +197,12 @@ class Interleaver:
 
     # ---- the log thread
 
-    def moved(self, place: object) -> None:
-        """The log has come to this place (each item's, in order); the next batch carries it."""
-        self._places.append(place)
+    def moved(self, log_offset: object) -> None:
+        """The log has come to this offset (each item's, in order); the next batch carries it."""
+        self._log_offsets.append(log_offset)
 
     def rows(self, segments: list[Segment], *, records: int, size_bytes: int, source_ts_us: int | None) -> None:
-        """Log rows, in log order: strike their keys from open windows and send them."""
+        """Log rows, in log order: drop their keys from open windows, and send them."""
         if self._windows.open_total:
             with self._changed:
                 for segment in segments:
@@ -227,38 +227,38 @@ class Interleaver:
             return bool(before - tables)
 
     def read_again(self, table: TableId, reason: str, change: Callable[[Dump | None], Dump | None]) -> None:
-        """The table's dump begins anew with the state that ``change`` gives; whoever reads it goes back to its beginning, between two windows too."""
+        """Begin the table's dump again, with the state that ``change`` gives; whoever reads the table goes back to its beginning, between two windows too."""
         with self._changed:
             self._windows.table_changed(table, reason)
             self._reset(table, reason)
             self._set_dump(change(self._dump))
 
-    def mark(self, token: str, at: MarkPosition) -> None:
-        """A mark, at the log's position; a high mark sends the rows of its window."""
+    def watermark(self, token: str, at: WatermarkPosition) -> None:
+        """A watermark, at the log's position; a high watermark sends the rows of its window."""
         with self._changed:
-            closed = self._windows.mark(token, at)
+            closed = self._windows.watermark(token, at)
             if isinstance(closed, Discarded):
                 self._discarded(closed)
                 return
         if closed is not None:
             self._close(closed)
 
-    def has_overdue(self, *, handed_in_before_s: float) -> bool:
-        """Whether a window that was handed in before that moment still waits for its high mark."""
+    def has_overdue(self, *, submitted_before_s: float) -> bool:
+        """Whether a window that was submitted before that moment still waits for its high watermark."""
         if not self._windows.open_total:
             return False
         with self._changed:
-            return self._windows.has_overdue(handed_in_before_s)
+            return self._windows.has_overdue(submitted_before_s)
 
-    def read_overdue_again(self, *, handed_in_before_s: float) -> None:
-        """The log has been read to its end and lacks the marks of windows that were handed in before that moment: their ranges are read again."""
+    def read_overdue_again(self, *, submitted_before_s: float) -> None:
+        """The log has been read to its end and lacks the watermarks of windows that were submitted before that moment: their ranges are read again."""
         if self._windows.open_total:
             with self._changed:
-                for discarded in self._windows.overdue(handed_in_before_s):
+                for discarded in self._windows.overdue(submitted_before_s):
                     self._discarded(discarded)
 
     def extra(self, segments: list[Segment]) -> None:
-        """Records that are no rows (heartbeat, schema change), or none at all when only the place moves."""
+        """Records that are no rows (heartbeat, schema change), or none at all when only the offset moves."""
         size_bytes = sum(len(k or b"") + len(v or b"") for s in segments for k, v in zip(s.keys, s.values, strict=True))
         self._put(segments, sum(len(s.values) for s in segments), size_bytes, None)
 
@@ -268,7 +268,7 @@ class Interleaver:
         if encoder is None or encoder.plan.table != chunk.table:
             with self._changed:
                 # the window is forgotten already, so the reset is counted here
-                self._reset(closed.table, f"the columns of {closed.table} changed between its SELECT and its high mark")
+                self._reset(closed.table, f"the columns of {closed.table} changed between its SELECT and its high watermark")
                 self._discarded(self._windows.table_changed(closed.table, "an older window of the table was discarded"))
             return
         if chunk.fault is not None:
@@ -285,8 +285,8 @@ class Interleaver:
             sequence_low=closed.low.sequence_low,
             snapshot="incremental",
         )
-        keys, values, dropped, digest = encoder.encode_chunk(chunk.rows, context, closed.struck)
-        if dropped and not _tells_rows_apart(encoder, chunk.table):
+        keys, values, dropped, digest = encoder.encode_chunk(chunk.rows, context, closed.dropped)
+        if dropped and not _distinguishes_rows(encoder, chunk.table):
             self._mixed_up_again(chunk)
             return
         self._mixed_up.pop(closed.table, None)
@@ -329,14 +329,14 @@ class Interleaver:
         if tries >= MIXED_UP_TRIES_MAX:
             message = (
                 f"{table} changed inside each of {tries} windows over the same rows, and message.key.columns gives several rows one message key, so rows "
-                f"cannot be told apart from changes; have message.key.columns name {', '.join(chunk.table.key)} too, or leave the table out of it, or "
+                f"cannot be distinguished from changes; have message.key.columns name {', '.join(chunk.table.key)} too, or leave the table out of it, or "
                 "restart the task while the table rests"
             )
             self.fail_dump(table, message)
             return
         with self._changed:
             self._shrink.add(table)
-            self._reset(table, "a change inside the window has the message key of a row, and message.key.columns tells no rows apart")
+            self._reset(table, "a change inside the window has the message key of a row, and message.key.columns does not distinguish rows")
             self._discarded(self._windows.table_changed(table, "an older window of the table was discarded"))
 
     def _put(self, segments: list[Segment], records: int, size_bytes: int, source_ts_us: int | None) -> None:
@@ -344,8 +344,8 @@ class Interleaver:
         if self._dump_moved:
             with self._changed:
                 moved, self._dump_moved = self._dump, False
-        places, self._places = tuple(self._places), []
-        step = Step(places=places, dump=moved)
+        log_offsets, self._log_offsets = tuple(self._log_offsets), []
+        step = Step(log_offsets=log_offsets, dump=moved)
         self._queue.put(Batch(segments, step, records, size_bytes, source_ts_us))
 
     def _set_dump(self, dump: Dump | None) -> None:
@@ -369,7 +369,7 @@ class Interleaver:
         return progress is None or progress.ended
 
 
-def _tells_rows_apart(encoder: RowEncoder, table: Table) -> bool:
-    """Whether the message key holds the whole table key: only then does striking a key strike one row and no other."""
+def _distinguishes_rows(encoder: RowEncoder, table: Table) -> bool:
+    """Whether the message key holds the whole table key: only then does dropping a key drop one row and no other."""
     names = {table.columns[index].name for index in encoder.plan.key}
     return not table.key or names >= {column.name for column in (table.column(name) for name in table.key) if column is not None}

@@ -1,40 +1,42 @@
-"""The source offset of a binlog task, folded from the steps of acknowledged batches. # I1"""
+"""The source offset of a task, folded from the steps of acknowledged batches. # I1"""
 
 from __future__ import annotations
 
 from dblog.core.dumps import Dump, dump_to_text
-from dblog.dialects.mysql.offset import LogProgress
+from dblog.core.timeline import Position
 from dblog.model import OffsetMap
+from dblog.readers.contract import Progress
 from dblog.readers.interleaved import Step
 
-UNTOLD = "dblog_untold"
+UNREPORTED = "dblog_unreported"
+"""In an offset: the schemas that the connector found at its first start are not all in their topic yet."""
 
 
-class BinlogOffset:
-    """Where the acknowledged output ends: the log's place, and the dump's state. Implements ``ports.OffsetFold``.
+class SourceOffset:
+    """Where the acknowledged output ends: the log's position, and the dump's state. Implements ``ports.OffsetFold``.
 
-    While a dump is unfinished the offset says ``snapshot=INITIAL``, so that Debezium, taking over, would dump anew instead of missing rows.
+    While a dump is unfinished the offset has ``snapshot=INITIAL``, so that Debezium, taking over, would dump again instead of missing rows.
 
-    ``untold``: how many batches with the schemas of the start come ahead of all others. Until they are acknowledged the offset says ``dblog_untold``,
-    and a life that begins with it tells them again.
+    ``unreported``: how many batches with the schemas of the start come ahead of all others. Until they are acknowledged the offset has
+    ``dblog_unreported``, and a run that begins with it reports them again.
     """
 
-    def __init__(self, progress: LogProgress, *, dump: Dump | None, untold: int = 0) -> None:
+    def __init__(self, progress: Progress, *, dump: Dump | None, unreported: int = 0) -> None:
         self._progress = progress
         self._dump = dump
-        self._untold = untold
+        self._unreported = unreported
 
     @property
-    def sequence(self) -> tuple[int, int]:
-        """D7's numbers of the committed place."""
+    def sequence(self) -> Position:
+        """D7's numbers of the committed position."""
         return self._progress.sequence
 
     def advance(self, step: object) -> None:
         """Take one batch's step."""
-        assert isinstance(step, Step), "a binlog task makes binlog steps"
-        self._untold = max(0, self._untold - 1)
-        for place in step.places:
-            self._progress.advance(place)
+        assert isinstance(step, Step), "the interleaver makes the steps"
+        self._unreported = max(0, self._unreported - 1)
+        for position in step.log_offsets:
+            self._progress.advance(position)
         if step.dump is not None:
             self._dump = step.dump
 
@@ -45,6 +47,6 @@ class BinlogOffset:
             if not self._dump.done:
                 out["snapshot"] = "INITIAL"
             out["dblog_dump"] = dump_to_text(self._dump)  # made here, once an offset, not once a batch: it may name thousands of tables
-        if self._untold:
-            out[UNTOLD] = True
+        if self._unreported:
+            out[UNREPORTED] = True
         return out

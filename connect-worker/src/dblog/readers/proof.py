@@ -1,7 +1,7 @@
-"""A snapshot that is proved to lie behind a mark: what is read in it has every change that was committed before the mark. # I2
+"""A snapshot that is proved to lie behind a watermark: what is read in it has every change that was committed before the watermark. # I2
 
-A commit may become visible to other connections a moment after it returned, so a snapshot that does not show the mark yet is given up and a new one begun. One
-that never does reads from another server than the mark was written to.
+A commit may become visible to other connections a moment after it returned, so a snapshot that does not show the watermark yet is given up and a new one
+begun. One that never does reads from another server than the watermark was written to.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ PROOFS_MAX = 50
 PROOF_INTERVAL_S = 0.05
 
 
-def read_behind_mark(
-    connection: DumpConnection, read: Callable[[], Found], *, mark: str, token: str, wanted_for: str, stopped: threading.Event
+def read_behind_watermark(
+    connection: DumpConnection, read: Callable[[], Found], *, watermark: str, token: str, wanted_for: str, stopped: threading.Event
 ) -> Found:
-    """What ``read`` gives in such a snapshot. ``token`` was committed under the name ``mark``; ``wanted_for`` names the reading in errors.
+    """What ``read`` gives in such a snapshot. ``token`` was committed under the name ``watermark``; ``wanted_for`` names the reading in errors.
 
-    TransientError when the task stops meanwhile, DefiniteError when no snapshot shows the mark.
+    TransientError when the task stops meanwhile, DefiniteError when no snapshot shows the watermark.
     """
     for _ in range(PROOFS_MAX):
         with snapshot(connection):
-            if connection.read_mark(mark) == token:
+            if connection.read_watermark(watermark) == token:
                 return read()
         if stopped.wait(PROOF_INTERVAL_S):
             message = "the task is stopping"
             raise TransientError(message)
     message = (
-        f"a mark was committed {wanted_for}, but {PROOFS_MAX} snapshots did not show it; the connection does not reach the server whose log is "
+        f"a watermark was committed {wanted_for}, but {PROOFS_MAX} snapshots did not show it; the connection does not reach the server whose log is "
         "read (a load balancer, or a replica that lags?): point database.hostname at one server"
     )
     raise DefiniteError(message)
@@ -43,7 +43,7 @@ def read_behind_mark(
 
 @contextlib.contextmanager
 def snapshot(connection: DumpConnection) -> Iterator[None]:
-    """A snapshot for a while. After an error it is left to the connection's end: the error says more than a failing ROLLBACK."""
+    """A snapshot for a while. After an error it is left to the connection's end: the error shows more than a failing ROLLBACK."""
     connection.begin_snapshot()
     yield
     connection.end_snapshot()

@@ -1,8 +1,8 @@
 """Asks whether the brokers of the schema history and the schema registry of a configuration answer, before the connector is created.
 
 A task would wait for them, and for a long time, since a broker that is away comes back; an address that was mistyped does not. So the request that names
-it is refused with the option and the address. What is the worker's own (its brokers, its registry without a login
-of the configuration's) is not asked: the worker would not run without.
+it is refused with the option and the address. What is the worker's own (its brokers, its registry without a login of the configuration's) is not asked:
+the worker would not run without it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def check_reachable(settings: Settings, worker: WorkerConfig, *, limit_s: float)
 
 
 def history_client(settings: Settings, worker: WorkerConfig) -> dict[str, Any]:
-    """The connection of the schema history, in librdkafka's words; files that the connector names are still to be read (``files_in_memory``)."""
+    """The connection of the schema history, in librdkafka's terms; files that the connector names are still to be read (``files_in_memory``)."""
     workers = worker.client_settings("producer")
     own = connector_client(settings.originals, "schema.history.internal.producer.")
     return beside(workers, {**own, "bootstrap.servers": settings.text_or_none(_BOOTSTRAP) or workers["bootstrap.servers"]})

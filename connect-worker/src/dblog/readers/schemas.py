@@ -1,12 +1,12 @@
 """Gives the log reader the encoder that fits a table at the log's position, and keeps timeline and history in step with the log. # I4
 
-``resolve`` answers a table map: the table valid there, checked against what the table map says, and read again from the server where the two disagree.
+``resolve`` answers a table map: the table valid there, checked against what the table map shows, and read again from the server where the two disagree.
 If the server agrees with the log, its schema is taken; if it disagrees too, the table is parked: the log's metadata fills in, and overrules nobody.
 ``statement`` takes a DDL statement: the timeline is changed and the history written before the log goes on.
 
-What the server says of a table is true at the server's end of the log, not where we are: it is taken only if no statement in between touches the table
+What the server has of a table is true at the server's end of the log, not where we are: it is taken only if no statement in between touches the table
 (``Reading.touched``). If one does, the table is parked from here to that end: its rows are passed over, every other table goes on, and at the end the
-table has a schema again and is dumped anew, because its rows of the stretch are missing. A table that cannot be told at all stays parked. Rows that are
+table has a schema again and is dumped again, because its rows of the stretch are missing. A table that is not known at all stays parked. Rows that are
 passed over of a table that nothing dumps would never come: there the task ends instead, unless the user wants it to go on without them; then their
 events are counted. # I5
 
@@ -16,45 +16,35 @@ The log thread moves it; chunk threads ask for tables, and the committer lets ve
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import structlog
 
-from dblog.codecs.logitems import IGNORED_FOR_NOW, IgnoredForNow, LogOffset
-from dblog.codecs.plan import RowContext, TablePlan
+from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import Chunk, Op, ReadOp, Records, RowEncoder
 from dblog.core.changes import Change, Ignored, TruncateTable, Unknown, tables_of
 from dblog.core.crosscheck import Agreed, Mismatch, Repaired, Seen, cross_check
 from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
 from dblog.errors import DefiniteError
-from dblog.model import Column, Table, TableId
+from dblog.model import Table, TableId
+from dblog.readers.contract import LogSchemas, Merge, Reading
 from dblog.readers.history import SchemaHistory
+from dblog.readers.items import IGNORED_FOR_NOW, IgnoredForNow
 
 log = structlog.get_logger(__name__)
 
 
 WAS_PARKED = "rows were passed over while it was parked"
 
-Merge = Callable[[Column, Column], Column]
-"""(known, seen) -> the column to decode with; see ``core.crosscheck.cross_check``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """A table as the server had it at ``position``, None if there was none; ``touched``: a statement between the place asked about and there names it."""
-
-    table: Table | None
-    position: Position
-    touched: bool
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementDone:
-    """One statement: its changes, the captured tables that it touched, those whose old rows it altered (and why), and those whose rows were passed over
-    until now and can be told again.
+    """One statement: its changes, the captured tables that it touched, those whose old rows it altered (and why), and those whose rows were passed
+    over until now and are known again (and why they were).
     """
 
     changes: tuple[Change, ...]
@@ -63,43 +53,22 @@ class StatementDone:
     unparked: dict[TableId, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaDialect:
-    """What a dialect knows about table maps, statements and its catalog."""
-
-    read_table_map: Callable[[bytes], tuple[TableId, Seen, Merge]]
-    text_of: Callable[[Any], str]
-    """A QUERY event's statement."""
-    parse_statement: Callable[[Any, str, Position], Iterable[Change]]
-    """A QUERY event's body as the dialect reads it, its text, and the position at which its changes hold."""
-    rewritten: Callable[[Iterable[Change], Callable[[TableId], Table | None]], dict[TableId, str]]
-    """The tables whose old rows a statement's changes alter, and how; asked with the tables as they were before."""
-    row_change: Callable[[Any, str], tuple[str, AbstractSet[TableId]] | None]
-    """For a statement that changes rows, INSERT, UPDATE and so on, and the tables that it may mean, in lower case: in a log of rows it must not occur. None for
-    all others."""
-    read_table: Callable[[TableId, Position, LogOffset], Reading]
-    """The table as the server has it now, and whether it was the same at this place of the log."""
-
-
 class PassedOver:
-    """In place of a parked table's encoder: makes nothing of its rows, and counts the events. Satisfies ``RowEncoder`` but for its plan: there is none."""
+    """Stands for a parked table's encoder: makes nothing of its rows, and counts the events. Satisfies ``RowEncoder``; of a plan it has only what is asked
+    before there are records, the table's name and a topic that is nobody's.
+    """
 
     def __init__(self, table: TableId, count: Callable[[], None]) -> None:
         self._table = table
         self._count = count
-        self._told = False
-
-    @property
-    def plan(self) -> TablePlan:
-        """Not asked for: no record of it exists."""
-        message = f"{self._table} is parked and has no plan"
-        raise AssertionError(message)
+        self._is_reported = False
+        self.plan: Any = SimpleNamespace(table=SimpleNamespace(id=table), topic="")
 
     def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records:  # noqa: ARG002 - RowEncoder's
         """No record."""
         self._count()
-        if not self._told:
-            self._told = True
+        if not self._is_reported:
+            self._is_reported = True
             log.warning(
                 "rows are skipped (inconsistent.schema.handling.mode): the table's schema is not known here",
                 table=str(self._table),
@@ -108,9 +77,9 @@ class PassedOver:
             )
         return [], [], {}
 
-    def encode_chunk(self, rows: bytes, context: RowContext, struck: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
+    def encode_chunk(self, rows: bytes, context: RowContext, dropped_keys: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
         """Not asked for: its windows are thrown away."""
-        raise AssertionError(self._table, len(rows), context, struck, op)
+        raise AssertionError(self._table, len(rows), context, dropped_keys, op)
 
     def check_table_map(self, body: bytes) -> None:
         """Anything goes."""
@@ -121,7 +90,7 @@ class Schemas:
 
     ``filtered``: statements that the user wants left out of the history (schema.history.internal.ddl.filter). They are followed all the same.
     ``dumps``: whether a dump may bring rows of the table that were passed over; ``goes_on``: whether the task does so without them where none may.
-    ``left_out`` is called with each table whose rows are passed over for now, when ``resolve`` says so.
+    ``left_out`` is called with each table whose rows are passed over for now, when ``resolve`` asks for it.
     """
 
     def __init__(
@@ -129,7 +98,7 @@ class Schemas:
         *,
         timeline: Timeline,
         history: SchemaHistory,
-        dialect: SchemaDialect,
+        log_schemas: LogSchemas,
         includes: Callable[[TableId], bool],
         build_encoder: Callable[[Table], RowEncoder],
         filtered: Callable[[str], bool] = lambda _: False,
@@ -142,14 +111,14 @@ class Schemas:
         self._left_out = left_out
         self._timeline = timeline
         self._history = history
-        self._dialect = dialect
+        self._log_schemas = log_schemas
         self._includes = includes
         self._build_encoder = build_encoder
         self._filtered = filtered
         self._dumps = dumps
         self._goes_on = goes_on
         self.passed_over_total = 0
-        """Rows events of parked tables that no dump will bring, where the connector is told to go on without them."""
+        """Rows events of parked tables that no dump will bring, where the connector is asked to go on without them."""
         self._parked: dict[TableId, str] = {}
         self._ends: list[tuple[Position, TableId]] = []
         self._encoders: dict[TableId, RowEncoder] = {}
@@ -185,8 +154,8 @@ class Schemas:
         self._ignored_before[table] = position
 
     def expect(self, table: Table, position: Position) -> None:
-        """The table joined the connector at ``position``, where the server had it so, and no dump brings its rows: those in front of that position are
-        followed, too, with the columns that the log tells. What the log leaves open is so from ``position`` on. # I4
+        """The table joined the connector at ``position``, where the server had it so, and no dump brings its rows: those in front of that position
+        are followed, too, with the columns that the log shows. What the log leaves open is taken as it is at ``position``. # I4
         """
         self._expected[table.id] = position, table
 
@@ -205,7 +174,7 @@ class Schemas:
         return bool(self._ends)
 
     def take_ended(self, position: Position) -> dict[TableId, str]:
-        """The tables whose parking the log has come to the end of: they must be dumped anew. The decoder has to forget its tables."""
+        """The tables whose parking the log has come to the end of: they must be dumped again. The decoder has to forget its tables."""
         ended = {table: WAS_PARKED for end, table in self._ends if end <= position}
         self._ends = [(end, table) for end, table in self._ends if end > position]
         for table in ended:
@@ -213,19 +182,15 @@ class Schemas:
             log.info("a parked table is read again", table=str(table))
         return ended
 
-    def text_of(self, query: Any) -> str:
-        """A statement's text."""
-        return self._dialect.text_of(query)
-
-    def resolve(self, table_map: bytes, position: Position, place: LogOffset) -> RowEncoder | IgnoredForNow | None:
+    def resolve(self, table_map: Any, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | None:
         """The encoder for rows behind this table map; None when the table is not captured, or parked until a statement or a position that the reader
         watches for; IGNORED_FOR_NOW in front of the position where it joined: no cache may keep that answer. # I3
         """
         with self._lock:
             if self._expected:
                 self._arrive(position)
-            table_id, seen, merge = self._dialect.read_table_map(table_map)
-            encoder = self._resolve(table_id, seen, merge, position, place)
+            table_id, seen, merge = self._log_schemas.read_table_map(table_map)
+            encoder = self._resolve(table_id, seen, merge, position, begin)
             parked = encoder is None and table_id in self._parked
             if parked and not self._dumps(table_id):
                 return PassedOver(table_id, self._count_passed_over)
@@ -237,7 +202,7 @@ class Schemas:
         self.passed_over_total += 1
 
     def _arrive(self, position: Position) -> None:
-        """The tables that were expected at a position up to here and that the log has not told of: they are as the server had them."""
+        """The tables that were expected at a position up to here and that the log has not described: they are as the server had them."""
         arrived = [table for at, table in self._expected.values() if at <= position]
         for table in arrived:
             at, _ = self._expected.pop(table.id)
@@ -245,25 +210,23 @@ class Schemas:
                 self._timeline.put(table, at)
                 self._save(table.id)
 
-    def _resolve(
-        self, table_id: TableId, seen: Seen, merge: Merge, position: Position, place: LogOffset
-    ) -> RowEncoder | IgnoredForNow | None:
+    def _resolve(self, table_id: TableId, seen: Seen, merge: Merge, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | None:
         if not self._includes(table_id) or not seen.is_table:
             return None
         if position < self._ignored_before.get(table_id, (0, 0)):
             return IGNORED_FOR_NOW
         match self._timeline.state_at(table_id, position):
             case Known(table):
-                return self._checked(table, seen, merge, position, place)
+                return self._checked(table, seen, merge, position, begin)
             case Stale(reason, last):
-                return self._refreshed(table_id, last, seen, merge, position, place, reason)
+                return self._refreshed(table_id, last, seen, merge, position, begin, reason)
             case Absent():
-                return self._refreshed(table_id, None, seen, merge, position, place, "no version of it is known")
+                return self._refreshed(table_id, None, seen, merge, position, begin, "no version of it is known")
             case Parked(reason):
                 self._parked[table_id] = reason
                 return None
 
-    def statement(self, query: Any, text: str, *, position: Position, note: dict[str, object], place: LogOffset) -> StatementDone:
+    def statement(self, query: Any, text: str, *, position: Position, note: dict[str, object], begin: Any) -> StatementDone:
         """Apply one statement of the log, valid from ``position`` on.
 
         A table that the statement leaves unknown is read from the server at once. DefiniteError for a statement that changes rows of captured tables
@@ -275,10 +238,10 @@ class Schemas:
                 self._refuse_row_changes(query, text)
             if self._expected:
                 self._arrive((position[0], position[1] - 1))
-            changes = tuple(self._named(change, text) for change in self._dialect.parse_statement(query, text, position))
+            changes = tuple(self._named(change, text) for change in self._log_schemas.parse_statement(query, text, position))
             if all(isinstance(change, Ignored) for change in changes):
                 return StatementDone(changes=changes)
-            rewritten = self._timeline.returned(changes, position) | self._dialect.rewritten(
+            rewritten = self._timeline.returned(changes, position) | self._log_schemas.rewritten(
                 changes, self._timeline.lookup_before(position)
             )
             before = dict(self._timeline.databases)
@@ -290,9 +253,9 @@ class Schemas:
                 self._encoders.pop(table, None)
                 was_parked = self._parked.pop(table, None) is not None
                 if table in self._expected:
-                    continue  # its first row asks for its columns, or the place where it joined tells them
+                    continue  # its first row asks for its columns, or the position where it joined the selection gives them
                 if self._includes(table) and isinstance(state := self._timeline.current(table), Stale):
-                    self._reread(table, position, place, state.reason)
+                    self._reread(table, position, begin, state.reason)
                 if was_parked and table not in self._parked and isinstance(self._timeline.current(table), Known):
                     unparked[table] = WAS_PARKED
             if changed or databases:
@@ -314,21 +277,21 @@ class Schemas:
         return Unknown(tuple(t for t in self._captured_ids() if t.name.lower() in lowered), change.reason)
 
     def _captured_ids(self) -> tuple[TableId, ...]:
-        """Also those that are expected further on: the log may have come to them before anybody has told their columns."""
+        """Also those that are expected further on: the log may have come to them before anybody has shown their columns."""
         return tuple(dict.fromkeys((*(t.id for t in self._timeline.captured_tables()), *self._expected)))
 
-    def _reread(self, table_id: TableId, position: Position, place: LogOffset, why: str) -> None:
+    def _reread(self, table_id: TableId, position: Position, begin: Any, why: str) -> None:
         """A table that a statement left unknown: as the server has it, if that was so here; parked up to there if not."""
-        reading = self._read(table_id, position, place, why)
+        reading = self._read(table_id, position, begin, why)
         if reading.table is None:
-            self._timeline.gone(table_id, position)  # gone by now, with all its rows
+            self._timeline.drop_table(table_id, position)  # gone by now, with all its rows
         elif reading.touched:
             self._park(table_id, position, f"{why}, and it was altered again before it could be read", reading)
         else:
             self._timeline.put(reading.table, position)
 
-    def _read(self, table_id: TableId, position: Position, place: LogOffset, why: str) -> Reading:
-        reading: Reading = self._patience(lambda: self._dialect.read_table(table_id, position, place))
+    def _read(self, table_id: TableId, position: Position, begin: Any, why: str) -> Reading:
+        reading: Reading = self._patience(lambda: self._log_schemas.read_table(table_id, position, begin))
         log.info(
             "table schema read from the server", table=str(table_id), reason=why, found=reading.table is not None, touched=reading.touched
         )
@@ -339,8 +302,8 @@ class Schemas:
         if not (dumped or self._goes_on):
             message = (
                 f"rows of {table_id} in the log cannot be decoded: {reason}; snapshot.mode or snapshot.include.collection.list leave it out of every dump, "
-                "so passing over them would lose them. Run SET GLOBAL binlog_row_metadata = 'FULL' for the future, and reset the connector's offsets, or "
-                "leave the table out, or set inconsistent.schema.handling.mode=warn to go on without them"
+                f"so passing over them would lose them. {self._log_schemas.advice.name_columns_in_future} for the future, and reset the connector's "
+                "offsets, or leave the table out, or set inconsistent.schema.handling.mode=warn to go on without them"
             )
             raise DefiniteError(message)
         self._timeline.park(table_id, position, reason)
@@ -348,19 +311,19 @@ class Schemas:
         if reading is not None and reading.table is not None and reading.position > position:
             self._timeline.put(reading.table, reading.position)
             self._ends = sorted([*(end for end in self._ends if end[1] != table_id), (reading.position, table_id)])
-            reason += "; its rows are passed over until then" + (", and it is dumped anew" if dumped else "")
+            reason += "; its rows are passed over until then" + (", and it is dumped again" if dumped else "")
         log.error("table parked", table=str(table_id), reason=reason, remedy="restart the task to have it read and dumped again")
 
     def _refuse_row_changes(self, query: Any, text: str) -> None:
-        change = self._dialect.row_change(query, text)
+        change = self._log_schemas.row_change(query, text)
         if change is None:
             return
         kind, changed = change
         for table in self._captured_ids():
             if TableId(table.database.lower(), table.name.lower()) in changed:
                 message = (
-                    f"the log holds the statement {kind} that changes rows of {table} (statement-based logging) instead of the rows; run SET GLOBAL "
-                    "binlog_format = 'ROW', let sessions reconnect, and reset the connector's offsets to dump anew"
+                    f"the log holds the statement {kind} that changes rows of {table} (statement-based logging) instead of the rows; "
+                    f"{self._log_schemas.advice.log_rows}, and reset the connector's offsets to dump again"
                 )
                 raise DefiniteError(message)
         log.warning("the log holds a statement that changes rows instead of the rows; it names no captured table", kind=kind)
@@ -377,7 +340,7 @@ class Schemas:
             finally:
                 self._lock.release()
 
-    def _checked(self, table: Table, seen: Seen, merge: Merge, position: Position, place: LogOffset) -> RowEncoder | None:
+    def _checked(self, table: Table, seen: Seen, merge: Merge, position: Position, begin: Any) -> RowEncoder | None:
         match cross_check(table, seen, merge):
             case Agreed():
                 return self._encoder_of(table)
@@ -387,16 +350,16 @@ class Schemas:
                 self._save(table.id)
                 return self._encoder_of(repaired)
             case Mismatch(reason):
-                return self._refreshed(table.id, table, seen, merge, position, place, reason)
+                return self._refreshed(table.id, table, seen, merge, position, begin, reason)
 
     def _refreshed(
-        self, table_id: TableId, last: Table | None, seen: Seen, merge: Merge, position: Position, place: LogOffset, why: str
+        self, table_id: TableId, last: Table | None, seen: Seen, merge: Merge, position: Position, begin: Any, why: str
     ) -> RowEncoder | None:
         """Read the table from the server, and take it if the log agrees. If not, the table is parked: what the log implies overrules nobody. # I4
 
-        Except where nobody is left to say better: the table is gone or was altered since, and the log names its columns and tells all of each.
+        Except where nobody is left to know better: the table is gone or was altered since, and the log names its columns and shows all of each.
         """
-        reading = self._read(table_id, position, place, why)
+        reading = self._read(table_id, position, begin, why)
         if seen.named:
             in_log: Table | None = None
             for candidate in (reading.table, last):
@@ -413,7 +376,7 @@ class Schemas:
             if seen.complete and (reading.table is None or reading.touched):
                 key = seen.key or ()
                 log.warning(
-                    "only the log tells a table's columns: the server has it otherwise by now",
+                    "only the log shows a table's columns: the server has it otherwise by now",
                     table=str(table_id),
                     reason=why,
                     columns=[f"{column.name} {column.type_text}" for column in (in_log.columns if in_log else seen.columns)],
@@ -429,15 +392,13 @@ class Schemas:
                     return self._accepted(repaired, position)
                 case Mismatch(reason):
                     why = reason
-        advice = (
-            "set binlog_row_metadata=FULL on the server so that the log names its columns, or leave the table out with table.exclude.list"
-        )
+        advice = f"{self._log_schemas.advice.name_columns}, or leave the table out with table.exclude.list"
         if reading.touched:
             self._park(table_id, position, f"{why}, and it was altered again before it could be read; {advice}", reading)
         else:
             if seen.named:
                 advice = (
-                    "catalog and log of the server disagree, as after an ALTER with sql_log_bin=0: reset the connector's offsets to dump anew, or leave "
+                    f"catalog and log of the server disagree, {self._log_schemas.advice.disagreement}: reset the connector's offsets to dump again, or leave "
                     "the table out with table.exclude.list"
                 )
             self._park(table_id, position, f"{why}, though the server has it so; {advice}", None)

@@ -2,7 +2,7 @@
 
 The modes are Debezium's ``snapshot.mode`` (Debezium manual, "snapshot.mode"), on top of a dump that never stops the log: ``initial`` dumps when there
 is no offset; ``initial_only`` ends after the dump; ``always`` dumps at every start, beside the log from the stored offset, so that rows deleted since
-then are told of too; ``no_data`` (``schema_only``) follows from now; ``when_needed`` is ``initial``, and starts over when the stored position is lost,
+then are reported too; ``no_data`` (``schema_only``) follows from now; ``when_needed`` is ``initial``, and starts over when the stored position is lost,
 as ``always`` does; ``never`` follows from the oldest log.
 """
 
@@ -45,7 +45,7 @@ DUMPING_MODES = frozenset({"initial", "initial_only", "always", "when_needed"})
 
 
 def start_plan(mode: str, offset: OffsetMap | None) -> StartPlan:
-    """The plan for a snapshot mode and the stored offset. A dump of Debezium's that it had not finished is started anew, as Debezium would.
+    """The plan for a snapshot mode and the stored offset. A dump of Debezium's that it had not finished is started again, as Debezium would.
 
     DefiniteError for an incremental snapshot of Debezium's that runs: it has sent a part of the rows, and nobody would send the rest. # I3
     """
@@ -85,7 +85,7 @@ def _refuse_incremental_snapshot(offset: OffsetMap | None) -> None:
     if found:
         message = (
             f"the stored offset is that of an incremental snapshot of Debezium's that has not ended ({', '.join(found)}), and dblog cannot go on with it; let "
-            "Debezium finish or stop the snapshot before taking the connector over, or reset the connector's offsets to dump anew"
+            "Debezium finish or stop the snapshot before taking the connector over, or reset the connector's offsets to dump again"
         )
         raise DefiniteError(message)
 

@@ -1,4 +1,4 @@
-"""``/``, ``/health``, ``/metrics`` and ``/admin/loggers`` (contract 1.1 and 1.9)."""
+"""``/``, ``/health``, ``/metrics`` and ``/admin/loggers`` (KIP-495, KIP-976)."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ async def root(request: HttpRequest) -> Response:
 async def health(request: HttpRequest) -> Response:
     """A no-op through the herder's thread: fails when that is stuck, not when connectors fail.
 
-    A standby is as healthy as a follower of Connect, or a liveness probe would kill it before it is needed; its message says who leads.
+    A standby is as healthy as a follower of Connect, or a liveness probe would kill it before it is needed; its message names who leads.
     """
     herder = services(request).herder
     if not herder.ready.is_set():
         return _health(HTTPStatus.SERVICE_UNAVAILABLE, "starting", f"Worker is still starting up. {herder.stage}")
-    if herder.broken:
-        return _health(HTTPStatus.SERVICE_UNAVAILABLE, "unhealthy", herder.broken)
-    if herder.leads and herder.rival:
-        return _health(HTTPStatus.SERVICE_UNAVAILABLE, "unhealthy", herder.rival)
-    reason = herder.waits_because()
-    if reason and not herder.stands_by:
+    if herder.role.broken:
+        return _health(HTTPStatus.SERVICE_UNAVAILABLE, "unhealthy", herder.role.broken)
+    if herder.role.leads and herder.role.rival:
+        return _health(HTTPStatus.SERVICE_UNAVAILABLE, "unhealthy", herder.role.rival)
+    reason = herder.role.waits_because()
+    if reason and not herder.role.stands_by:
         return _health(HTTPStatus.SERVICE_UNAVAILABLE, "starting", reason)
     try:
         await ask(request, Ping(), limit_s=_HEALTH_LIMIT_S)
@@ -46,8 +46,8 @@ async def health(request: HttpRequest) -> Response:
     return _health(HTTPStatus.OK, "healthy", reason or "Worker has completed startup and is ready to handle requests.")
 
 
-def _health(code: HTTPStatus, word: str, message: str) -> Answer:
-    return Answer({"status": word, "message": message}, status_code=code)
+def _health(code: HTTPStatus, status: str, message: str) -> Answer:
+    return Answer({"status": status, "message": message}, status_code=code)
 
 
 async def metrics(request: HttpRequest) -> Response:

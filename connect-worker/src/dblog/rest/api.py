@@ -1,6 +1,6 @@
 """What all resources share: reading bodies, asking the herder within its limit, answers and errors in Connect's shape.
 
-Connect's rules are in the contract, section 1.0. Where Connect answers 500 to a client's mistake (malformed JSON, a nested value) this
+Connect's rules are in Kafka's documentation, Kafka Connect, REST API. Where Connect answers 500 to a client's mistake (malformed JSON, a nested value) this
 interface answers 400 with the same body shape.
 """
 
@@ -60,7 +60,7 @@ class Answer(JSONResponse):
     """JSON as Connect writes it: compact, UTF-8."""
 
     def render(self, content: Any) -> bytes:
-        """The bytes. What JSON has no word for (NaN in an offset that another program wrote) becomes null."""
+        """The bytes. What JSON has no form for (NaN in an offset that another program wrote) becomes null."""
         try:
             return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         except ValueError:

@@ -1,4 +1,4 @@
-"""The application: all resources on one listener, with Connect's rules for paths, types and errors (contract 1.0)."""
+"""The application: all resources on one listener, with Connect's rules for paths, types and errors (Kafka's documentation, REST API)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def build_app(
         middleware=middleware,
         exception_handlers={
             HTTPException: _on_http_error,
-            RequestError: _on_request_error,
+            RequestError: on_request_error,
             ClientDisconnect: _on_disconnect,
             DblogError: _on_error,
             Exception: _on_error,
@@ -89,7 +89,8 @@ async def _on_http_error(_request: HttpRequest, raised: Exception) -> Response:
     return answer
 
 
-async def _on_request_error(_request: HttpRequest, raised: Exception) -> Response:
+async def on_request_error(_request: HttpRequest, raised: Exception) -> Response:
+    """The answer to a refused request, with when to try again where that is known."""
     if not isinstance(raised, RequestError):
         raise raised
     answer = error(raised.status, raised.message)
@@ -104,7 +105,7 @@ async def _on_disconnect(request: HttpRequest, _raised: Exception) -> Response:
 
 
 async def _on_error(request: HttpRequest, raised: Exception) -> Response:
-    """What is no error of ours is a bug: its words may hold anything, and stay in the log."""
+    """What is no error of ours is a bug: its text may hold anything, and stay in the log."""
     number = secrets.token_hex(4)
     _log.error("request failed", method=request.method, path=request.url.path, number=number, exc_info=raised)
     if isinstance(raised, DblogError):
@@ -113,7 +114,7 @@ async def _on_error(request: HttpRequest, raised: Exception) -> Response:
 
 
 class _Headers:
-    """Answers are what they say they are, whatever a browser finds in them."""
+    """Answers are what they are declared as, whatever a browser finds in them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -35,8 +35,8 @@ def parse_body(data: bytes, *, numbers_as_text: bool = False) -> Any:
             value = json.loads(data, parse_int=Number, parse_float=Number, parse_constant=Number)
         else:
             value = json.loads(data, parse_constant=_no_number)
-        if b"\\u" in data:
-            # Half of a surrogate pair can be written with \u and nowhere else; no answer and no record could carry it.
+        if b"\\u" in data or not data.isascii():
+            # Half of a surrogate pair, written with \u or as the three bytes that Python's parser lets pass: no answer and no record could carry it.
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError as e:
         raise BadBodyError("The request body is not valid JSON: it has too many levels") from e

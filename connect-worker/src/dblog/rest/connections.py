@@ -89,7 +89,7 @@ class BoundedProtocol(H11Protocol):
             self._answer_timer = None
 
     def _await_taken(self) -> None:
-        """What is written at once is one buffer, however large, so asyncio says nothing until nearly all of it has been taken."""
+        """What is written at once is one buffer, however large, so asyncio reports nothing until nearly all of it has been taken."""
         left_max = self.transport.get_write_buffer_size() - ANSWER_PIECE_BYTES
         self._answer_timer = self.loop.call_later(ANSWER_S, self._abort_unless_taken, left_max)
 

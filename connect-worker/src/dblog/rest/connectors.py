@@ -1,4 +1,4 @@
-"""``/connectors``: list, create, change, delete, status, restart, pause, resume, stop (contract 1.2 to 1.5)."""
+"""``/connectors``: list, create, change, delete, status, restart, pause, resume, stop (Kafka's documentation, REST API; KIP-745)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def list_connectors(request: HttpRequest) -> Response:
     for name, view in found.herder.configs.views().items():
         parts: dict[str, object] = {}
         if "status" in expands:
-            status = found.herder.status_of(name)
+            status = found.herder.status_view.connector_status(name)
             if status is None:
                 _log.info("connector left out of the list", connector=name, reason="no status yet")
                 continue
@@ -74,9 +74,9 @@ async def create(request: HttpRequest) -> Response:
     config = _named(name, config_map(body.get("config") or {}, what="config"))
     target = _initial_target(body.get("initial_state"))
     found = await ready(request)
-    warned = await _require_valid(request, found, config)
+    warned = await require_valid(request, found, config)
     _, info = await ask(request, PutConnector(name=name, config=_texts(config), only_new=True, target=target))
-    return Answer(info, status_code=HTTPStatus.CREATED, headers=location(request, name) | _warn(name, warned))
+    return Answer(info, status_code=HTTPStatus.CREATED, headers=location(request, name) | warn(name, warned))
 
 
 async def get(request: HttpRequest) -> Response:
@@ -94,9 +94,9 @@ async def put_config(request: HttpRequest) -> Response:
     name = segment(request, "connector")
     config = _named(name, config_map(await json_body(request)))
     found = await ready(request)
-    warned = await _require_valid(request, found, config)
+    warned = await require_valid(request, found, config)
     created, info = await ask(request, PutConnector(name=name, config=_texts(config)))
-    headers = _warn(name, warned)
+    headers = warn(name, warned)
     if created:
         return Answer(info, status_code=HTTPStatus.CREATED, headers=location(request, name) | headers)
     return Answer(info, headers=headers)
@@ -111,7 +111,7 @@ async def patch_config(request: HttpRequest) -> Response:
         view = await _view(request)
         merged = {**view.config, **changes}
         config = _named(name, {key: text for key, text in merged.items() if text is not None})
-        warned = await _require_valid(request, found, config)
+        warned = await require_valid(request, found, config)
         try:
             # The check may have taken long: only what was merged into may be replaced.
             _, info = await ask(request, PutConnector(name=name, config=_texts(config), expected=view.config))
@@ -119,7 +119,7 @@ async def patch_config(request: HttpRequest) -> Response:
             if e.status is not HTTPStatus.CONFLICT:
                 raise
         else:
-            return Answer(info, headers=_warn(name, warned))
+            return Answer(info, headers=warn(name, warned))
     raise conflict(STALE)
 
 
@@ -134,7 +134,7 @@ async def status(request: HttpRequest) -> Response:
     """STATUS from the status topic's view."""
     found = await ready(request)
     name = segment(request, "connector")
-    answer = found.herder.status_of(name)
+    answer = found.herder.status_view.connector_status(name)
     if answer is None:
         raise not_found(f"No status found for connector {name}")
     return Answer(answer)
@@ -144,7 +144,7 @@ async def restart(request: HttpRequest) -> Response:
     """204 after the connector alone was restarted; 202 with STATUS for the wider forms."""
     found = await ready(request)
     name = segment(request, "connector")
-    if found.herder.configs.view(name) is not None and found.herder.status_of(name) is None:
+    if found.herder.configs.view(name) is not None and found.herder.status_view.connector_status(name) is None:
         raise not_found(f"Status for connector {name} not found")
     answer = await ask(
         request, RestartConnector(name=name, include_tasks=flag(request, "includeTasks"), only_failed=flag(request, "onlyFailed"))
@@ -182,7 +182,7 @@ async def _view(request: HttpRequest) -> ConnectorView:
     return view
 
 
-async def _require_valid(request: HttpRequest, found: Services, config: Properties) -> tuple[str, ...]:
+async def require_valid(request: HttpRequest, found: Services, config: Properties) -> tuple[str, ...]:
     configs = found.herder.configs
 
     def work() -> tuple[str, ...]:
@@ -193,12 +193,17 @@ async def _require_valid(request: HttpRequest, found: Services, config: Properti
     return await check(request, work)
 
 
-def _warn(name: str, warnings: Sequence[str]) -> dict[str, str]:
-    """Log what is accepted and probably not meant, and the answer's header with it: its body is Connect's, which has no place for it."""
+def warn(name: str, warnings: Sequence[str]) -> dict[str, str]:
+    """Log what is accepted and probably not meant; the header that the answer reports it in."""
     for warning in warnings[:_WARNINGS_LOGGED_MAX]:
         _log.warning("connector accepted with a doubt", connector=name, reason=warning)
     if len(warnings) > _WARNINGS_LOGGED_MAX:
         _log.warning("connector accepted with more doubts", connector=name, more=len(warnings) - _WARNINGS_LOGGED_MAX)
+    return warning_header(warnings)
+
+
+def warning_header(warnings: Sequence[str]) -> dict[str, str]:
+    """The Warning header (RFC 7234, section 5.5): the bodies of the answers are Connect's, which have no field for it."""
     # ASCII without controls: a header must not be more than one, whatever the configuration's keys are.
     texts = [warning.encode("ascii", "replace").decode()[:_WARNING_CHARS_MAX] for warning in warnings[:_WARNINGS_SENT_MAX]]
     quoted = ["".join(c if c.isprintable() and c not in '"\\' else "'" for c in text) for text in texts]
@@ -212,7 +217,7 @@ def _warn(name: str, warnings: Sequence[str]) -> dict[str, str]:
 
 
 def _named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:
-    """The configuration with its name; one that says another name is refused."""
+    """The configuration with its name; one that has another name is refused."""
     included = config.get("name")
     if included is not None and included.strip() != name:
         raise bad_request(f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})")

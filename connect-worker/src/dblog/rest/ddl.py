@@ -26,7 +26,7 @@ async def explain(request: HttpRequest) -> Response:
     """200 with the effects.
 
     400 without a statement, for one that is too long, and where something has to be put right first (no history yet, a wrong password); 404 for an unknown
-    connector; 503 when database, broker or registry do not answer. The last two say why.
+    connector; 503 when database, broker or registry do not answer. The last two give the reason.
     """
     body = await json_body(request)
     statement = body.get("statement") if isinstance(body, dict) else None
@@ -45,7 +45,7 @@ async def explain(request: HttpRequest) -> Response:
     config, worker = dict(view.config), dict(found.worker.settings.originals)
 
     def work() -> dict[str, Any]:
-        from dblog.readers.explain import explain as effects  # noqa: PLC0415  what a worker that is never asked need not load
+        from dblog.dialects.explain import explain as effects  # noqa: PLC0415  what a worker that is never asked need not load
 
         hide: Callable[[str], str] = str
 

@@ -1,9 +1,8 @@
-"""What every request passes before its resource: size and time of its body, its type, the host it was sent to, and where it comes from; and what its answer
-passes behind it.
+"""What every request passes before its resource (size and time of its body, its type, the host it was sent to, where it comes from), and every answer.
 
-A browser sends a form or plain text to any address without asking, and so requests in its user's name from any page (CSRF). What changes something here must
-say that its body is JSON, which a page of another origin can only do after asking (CORS), and must not come from a page that is not allowed to. A name that
-an attacker points at the worker's address (DNS rebinding) is kept out by a list of the hosts that the worker goes by.
+A browser sends a form or plain text to any address without asking, and so requests in its user's name from any page (CSRF). What changes something here
+must declare that its body is JSON, which a page of another origin can only do after asking (CORS), and must not come from a page that is not allowed to. A
+name that an attacker points at the worker's address (DNS rebinding) is kept out by a list of the hosts that the worker goes by.
 """
 
 from __future__ import annotations
@@ -172,7 +171,7 @@ def host_name(host: str) -> str:
 
 
 class Types:
-    """415 for a body that does not say it is JSON; 406 for a client that takes no JSON, on Connect's own paths."""
+    """415 for a body that is not declared as JSON; 406 for a client that takes no JSON, on Connect's own paths."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

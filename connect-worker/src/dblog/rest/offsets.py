@@ -1,4 +1,4 @@
-"""``/connectors/{c}/offsets``: read, alter and reset source offsets (KIP-875, contract 1.6)."""
+"""``/connectors/{c}/offsets``: read, alter and reset source offsets (KIP-875)."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ async def reset(request: HttpRequest) -> Response:
 
 
 def _require_usable(found: Services, name: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
-    """Refuse (400) what the connector could not start from; the herder says what else is in the way."""
-    from dblog.readers.altered import check_altered  # noqa: PLC0415  what a worker that is never asked need not load
+    """Refuse (400) what the connector could not start from; the herder reports what else is in the way."""
+    from dblog.dialects.registry import kind_of  # noqa: PLC0415  what a worker that is never asked need not load
 
     view = found.herder.configs.view(name)
     plugin = find_connector(view.config.get("connector.class")) if view is not None else None
@@ -58,7 +58,7 @@ def _require_usable(found: Services, name: str, changes: Sequence[tuple[Mapping[
         return
     try:
         config, _ = found.validator.resolved(dict(view.config))
-        check_altered(plugin.flavor, config.get("topic.prefix", ""), changes)
+        kind_of(plugin.flavor).check_offsets(config.get("topic.prefix", ""), changes)
     except ConfigError as e:
         raise bad_request(f"The configuration of connector {name} cannot be used: {e}") from e
     except DefiniteError as e:

@@ -1,4 +1,4 @@
-"""``/connector-plugins``: what can be run, its keys, and whether a configuration is valid (contract 1.8 and 2)."""
+"""``/connector-plugins``: what can be run, its keys, and whether a configuration is valid (KIP-769)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dblog.config.framework import FRAMEWORK_OPTIONS
 from dblog.config.infos import definitions
 from dblog.config.plugins import CONNECTORS, PLUGINS, Plugin, find_plugin
 from dblog.rest.api import Answer, check, config_map, json_body, segment, services
+from dblog.rest.connectors import warning_header
 
 _LATEST = "latest"
 
@@ -44,7 +45,7 @@ async def validate(request: HttpRequest) -> Response:
         raise bad_request(f"Included connector type {included} does not match request type {name}")
     validator = services(request).validator
     outcome = await check(request, lambda: validator.validate(config))
-    return Answer(outcome.infos)
+    return Answer(outcome.infos, headers=warning_header(outcome.warnings))
 
 
 def _described(plugin: Plugin) -> dict[str, str]:

@@ -142,8 +142,8 @@ async def _delete_version(store: RegistryStore, request: HttpRequest) -> object:
 
 async def _referenced_by(store: RegistryStore, request: HttpRequest) -> object:
     entry = store.version(_subject(request), request.path_params["version"])
-    place = (entry.subject, entry.version)
-    return _page(request, [user.id for user in store.all() if any((r.subject, r.version) == place for r in user.references)])
+    version_key = (entry.subject, entry.version)
+    return _page(request, [user.id for user in store.all() if any((r.subject, r.version) == version_key for r in user.references)])
 
 
 async def _schemas(store: RegistryStore, request: HttpRequest) -> object:
@@ -251,8 +251,8 @@ async def _body(request: HttpRequest) -> dict[str, Any]:
 
 def _word(body: Mapping[str, Any], name: str) -> str:
     """A text of the body; an empty one where there is none, which is no level and no mode. A null must not become the level NONE."""
-    word = body.get(name)
-    return word if isinstance(word, str) else ""
+    text = body.get(name)
+    return text if isinstance(text, str) else ""
 
 
 def _version_answer(entry: Registered) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the HTTP server and the event loop have to say, as lines of the worker's own log."""
+"""What the HTTP server and the event loop report, as lines of the worker's own log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _ServerLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         raised = record.exc_info[1] if record.exc_info else None
         if isinstance(raised, asyncio.CancelledError):
-            # The server has cut off a client that did not take its answer, and says so in a line of its own.
+            # The server has cut off a client that did not take its answer, and reports it in a line of its own.
             return
         write = _log.error if record.levelno >= logging.ERROR else _log.warning
         write("rest server", reason=record.getMessage().strip(), **({"exc_info": raised} if raised is not None else {}))

@@ -1,4 +1,4 @@
-"""``/connectors/{c}/tasks``: configurations, status, restart, and the internal calls between workers (contract 1.2, 1.4, 1.10)."""
+"""``/connectors/{c}/tasks``: configurations, status, restart, and the internal calls between workers (Kafka's documentation, REST API)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ async def task_status(request: HttpRequest) -> Response:
     """One task's status."""
     found = await ready(request)
     task = _task_id(request)
-    status = found.herder.task_status(task)
+    status = found.herder.status_view.task_status(task)
     if status is None:
         view = found.herder.configs.view(task.connector)
         if view is None or task.task >= len(view.tasks):
             raise not_found(f"No status found for task {task}")
-        status = unassigned(found.worker.worker_id, found.herder.generation)
+        status = unassigned(found.worker.worker_id, found.herder.role.generation)
     return Answer({"id": task.task, **state_answer(status)})
 
 

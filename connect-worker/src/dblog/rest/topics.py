@@ -1,4 +1,4 @@
-"""``/connectors/{c}/topics``: the topics a connector has written to (KIP-558, contract 1.7)."""
+"""``/connectors/{c}/topics``: the topics a connector has written to (KIP-558)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def get(request: HttpRequest) -> Response:
 
 
 async def reset(request: HttpRequest) -> Response:
-    """Forget them; they are noted anew as records are written."""
+    """Forget them; they are noted again as records are written."""
     found = await ready(request)
     _require_tracking(found.worker.settings.boolean("topic.tracking.enable"))
     if not found.worker.settings.boolean("topic.tracking.allow.reset"):

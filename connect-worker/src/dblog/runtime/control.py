@@ -2,7 +2,7 @@
 
 The herder sends start, pause, resume, stop; the task answers with states, topics and metrics. The end of the channel means that the herder is gone:
 the task must not go on without it (another worker may start the same task), so the process ends at once. A herder that is there but leads its group no
-longer is no better: it says in its first message, and again and again, until when it does, and the kernel ends the process then. # I7
+longer is no better: its first message, and every renewal, names the time until which it leads, and the kernel ends the process then. # I7
 
 It is made before the task's modules are imported, which takes seconds on a busy machine: a stop is heard from the first moment on (``stop.py``).
 """
@@ -77,7 +77,7 @@ class Control:
                 os._exit(HERDER_GONE_EXIT_CODE)
             *lines, pending = (pending + data).split(b"\n")
             messages = [json.loads(line) for line in lines]
-            # Only the last word counts: to a process that came up slowly the first one's lease may have ended, and been renewed since.
+            # Only the last message counts: to a process that came up slowly the first one's lease may have ended, and been renewed since.
             leases = [until_s for message in messages if (until_s := _lease_of(message)) is not None]
             if leases:
                 self._deadline.set(leases[-1])
@@ -86,7 +86,7 @@ class Control:
                     case {"type": "lease"}:
                         pass
                     case {"type": "stop"}:
-                        self.stop.tell(_limit_of(message))
+                        self.stop.order(_limit_of(message))
                         self._messages.put(message)  # wakes who waits for one
                     case {"type": "level", "logger": str(name), "level": str(level)}:
                         TABLE.set(name, level)  # here, so that it reaches a task that is busy
@@ -108,7 +108,7 @@ class Control:
             return data
         except OSError:
             return b""
-        return b""  # it has ended behind what was said
+        return b""  # it has ended behind what was sent
 
 
 def _limit_of(message: dict[str, Any]) -> float:

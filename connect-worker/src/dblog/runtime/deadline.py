@@ -1,8 +1,8 @@
 """The end of a task's lease, kept by the kernel: at that moment it kills the process, whatever the process is doing.
 
-A task may send and commit only while its worker leads its group; a worker that has been paused, or cut off from Kafka, or that hangs, can no longer say
-so. Code that looks at a clock does not help: the producer's threads send what lies in their queue as soon as a paused process goes on, before any line
-of ours runs. A kernel timer (timer_create(2)) whose signal is SIGKILL ends even a stopped process, at its time. # I7
+A task may send and commit only while its worker leads its group; a worker that has been paused, or cut off from Kafka, or that hangs, can no longer show
+that it does. Code that looks at a clock does not help: the producer's threads send what lies in their queue as soon as a paused process goes on, before
+any line of ours runs. A kernel timer (timer_create(2)) whose signal is SIGKILL ends even a stopped process, at its time. # I7
 """
 
 from __future__ import annotations

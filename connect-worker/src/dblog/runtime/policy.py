@@ -1,4 +1,4 @@
-"""Decides what an error means for the task: wait and try again, or FAILED with a trace that says what to do. # I5
+"""The trace of a task that is FAILED: what happened, and what to do. # I5
 
 Connect shows the trace to operators, so it opens with our sentence; the Python trace follows only for bugs (anything that is not an error of
 ours), because there it is the only clue.
@@ -9,13 +9,8 @@ from __future__ import annotations
 import traceback
 from urllib.parse import quote
 
-from dblog.errors import DblogError, DefiniteError, TransientError
+from dblog.errors import DblogError
 from dblog.observe.logs import shortened
-
-
-def may_retry(error: BaseException) -> bool:
-    """Whether trying again may help."""
-    return isinstance(error, TransientError)
 
 
 def trace_of(error: BaseException) -> str:
@@ -24,10 +19,10 @@ def trace_of(error: BaseException) -> str:
         lines = [f"{type(error).__name__}: {error}"]
         cause = error.__cause__
         while cause is not None:
-            # A library's error has words that may hold data, so only its class could be shown, which says less than the sentence made of it.
+            # A library's error has text that may hold data, so only its class could be shown, which shows less than the sentence made of it.
             if isinstance(cause, DblogError):
-                told = str(cause) in lines[-1]
-                lines.append(f"Caused by: {type(cause).__name__}" + ("" if told else f": {cause}"))
+                is_shown = str(cause) in lines[-1]
+                lines.append(f"Caused by: {type(cause).__name__}" + ("" if is_shown else f": {cause}"))
             cause = cause.__cause__
         return "\n".join(lines)
     text = shortened("".join(traceback.format_exception(error)))
@@ -38,9 +33,3 @@ def failed_trace(error: BaseException, connector: str) -> str:
     """The trace of a task that is FAILED: what happened first, as tools read it, and last how the task is started again."""
     name = quote(connector, safe="")
     return f"{trace_of(error).rstrip()}\nOnce the cause is gone: POST /connectors/{name}/restart?includeTasks=true&onlyFailed=true"
-
-
-def gave_up(error: TransientError, *, tries: int, waited_s: float) -> DefiniteError:
-    """The definite error a transient one turns into when trying again has not helped for too long."""
-    message = f"gave up after {tries} tries in {waited_s:.0f} s: {error}; nothing is lost, restart the task once the cause is gone"
-    return DefiniteError(message)

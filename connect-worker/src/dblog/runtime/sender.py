@@ -90,7 +90,7 @@ class Sender:
         self._push()
 
     def send(self, batch: Batch, entry: Entry) -> None:
-        """Hand over all records of a batch; waits while the producer is full, until the task is told to stop. Raises what an earlier delivery failed with."""
+        """Hand over all records of a batch; waits while the producer is full, until the task has to stop. Raises what an earlier delivery failed with."""
         self._batches_total += 1
         tag = self._batches_total
         if batch.records_total:
@@ -129,14 +129,14 @@ class Sender:
             raise self._error
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until everything is delivered, at most that long, and not as long when the task is told to stop."""
+        """Wait until everything is delivered, at most that long, and not as long when the task has to stop."""
         until_s = time.monotonic() + timeout_s
         while len(self._producer) and (left_s := self._stop.left_s(until_s, SENT_BY)):
             self._producer.flush(min(FULL_WAIT_MS, int(left_s * 1000)))
             self.serve(0)
 
     def close(self) -> None:
-        """Drop what is not delivered: nothing of an ended life may reach Kafka behind the next one's records. # I2"""
+        """Drop what is not delivered: nothing of an ended run may reach Kafka behind the next one's records. # I2"""
         self._producer.close()
 
     def _send_segment(self, segment: Segment, tag: int) -> None:
@@ -165,7 +165,7 @@ class Sender:
     def _not_taken(self, code: int, segment: Segment, index: int, tag: int) -> int:
         """Wait, or give the record up: how many records are thereby dealt with."""
         if code == QUEUE_FULL:
-            if self._stop.told():
+            if self._stop.ordered():
                 message = "the task stops, and the producer takes no more records"
                 raise TransientError(message)
             self.serve(FULL_WAIT_MS / 1000)  # which also pushes

@@ -1,16 +1,16 @@
-"""The life of one task process: start, poll and send, commit, pause, stop, fail.
+"""One task process: start, poll and send, commit, pause, stop, fail.
 
 One thread (this one) polls the task's queue, produces, serves delivery callbacks and commits offsets, so the ledger needs no lock. Transient errors
-start the task again from its committed offset, with backoff, for ever or until they have lasted longer than ``dblog.retry.timeout.ms``; definite ones end
-it with FAILED and a trace. What is waited for is reported beside the state.
+start the task again from its committed offset, as long as ``core/retries.py`` allows; definite ones end it with FAILED and a trace. What is waited for is
+reported beside the state.
 
 An offset is committed at the start, on every ``offset.flush.interval.ms``, when a dump has moved (at most once a second, so that a kill repeats
 little), on pause, on stop, and when the task fails; always only the acknowledged prefix. # I1
 
 A stop is heeded only in the stretch in which records are sent (``stop.py``): in front of it and behind it the process ends where it is.
 
-The one at the start says where a first life begins, and is stored before its first record is sent: a life that is killed before any other offset would
-otherwise begin anew at a later place of the log, and a row that it had sent and that was deleted in between would stay for ever. # I3
+The offset at the start records where a first run begins, and is stored before its first record is sent: a run that is killed before any other offset
+would otherwise begin again at a later position of the log, and a row that it had sent and that was deleted in between would stay for ever. # I3
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from dblog.config.overrides import override_policy
 from dblog.config.plugins import find_connector
 from dblog.config.topic_creation import topic_rules
 from dblog.config.worker import WorkerConfig, read_worker_config
-from dblog.core.backoff import Backoff
 from dblog.core.ledger import Ledger
+from dblog.core.retries import Retries, RetryPolicy, gave_up
 from dblog.errors import ConfigError, DblogError, DefiniteError, TransientError
 from dblog.kafka.failures import explained
 from dblog.kafka.producer import offset_producer, record_producer
@@ -44,7 +44,7 @@ from dblog.model import Batch, Headers, OffsetMap
 from dblog.ports import OffsetFold
 from dblog.runtime.control import Control
 from dblog.runtime.offsets import OffsetWriter
-from dblog.runtime.policy import failed_trace, gave_up, trace_of
+from dblog.runtime.policy import failed_trace, trace_of
 from dblog.runtime.sender import Sender
 
 log = structlog.get_logger(__name__)
@@ -60,7 +60,10 @@ _BROKERS_AWAY = frozenset(
 )
 
 POLL_TIMEOUT_S = 0.02
-"""An idle task looks for delivery callbacks and control messages this often."""
+"""An idle task looks for delivery callbacks and control messages this often, unless poll.interval.ms is set."""
+
+_IDLE_MAX_S = 0.5
+"""Whatever poll.interval.ms is, Debezium's default of it: orders of the herder, heartbeats and offsets are due meanwhile, and a stop has a limit."""
 
 SWITCH_INTERVAL_S = 0.0005
 """The sender waits at most about that long for the log thread to let go of the interpreter; Python's 5 ms are longer than a request to Kafka takes."""
@@ -71,7 +74,7 @@ POLL_BYTES_MAX = 512 * 1024
 METRICS_INTERVAL_S = 1.0
 
 AWAY_REPORTED_S = 3.0
-"""A broker that is chosen anew is away for a moment; that is not worth a status."""
+"""A broker that is chosen again is away for a moment; that is not worth a status."""
 
 DUMP_FLUSH_INTERVAL_S = 1.0
 TRACE_CHARS_MAX = 1_000_000
@@ -80,7 +83,7 @@ TRACE_CHARS_MAX = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOrder:
-    """What the herder says at start."""
+    """What the herder sends at start."""
 
     connector: str
     task: int
@@ -130,7 +133,7 @@ TaskFactory = Callable[[StartOrder], SourceTask]
 
 @dataclass(slots=True)
 class _Run:
-    """One life of a task between a start and an error or stop."""
+    """One run of a task between a start and an error or stop."""
 
     task: SourceTask
     sender: Sender
@@ -143,7 +146,7 @@ class _Run:
 
 
 class Supervisor:
-    """Runs one task by the herder's orders until it is told to stop or fails."""
+    """Runs one task by the herder's orders until it has to stop or fails."""
 
     def __init__(self, control: Control, factory: TaskFactory) -> None:
         self._control = control
@@ -152,6 +155,8 @@ class Supervisor:
         self._paused = False
         self._metrics_at_s = 0.0
         self._brokers_away: str | None = None
+        self._sending_since: tuple[float, OffsetMap] | None = None
+        """Since when the current run sends, and the offset that it began with."""
         self._has_run = False
         self._reported: tuple[str, str | None] | None = None
 
@@ -172,7 +177,7 @@ class Supervisor:
         structlog.contextvars.bind_contextvars(connector=order.connector, task=order.task)
         self._paused = order.paused
         plugin = find_connector(order.config.get("connector.class"))
-        # Here, so that it is said once, however often the task tries to start.
+        # Here, so that it is logged once, however often the task tries to start.
         if insecure := insecure_choices(plugin.options if plugin is not None else (), order.config):
             log.warning("insecure choices in the connector's configuration", choices=described(insecure))
         try:
@@ -185,34 +190,36 @@ class Supervisor:
         return 0
 
     def _run_with_retries(self, order: StartOrder) -> None:
-        backoff, failures, first_failure_s = Backoff(), 0, 0.0
-        retry_timeout_s = _retry_timeout_s(order)
+        policy = RetryPolicy.of(order.config)
+        retries = Retries(policy)
         offset = _own_offset(order)
-        while not self._stop.told():
-            started_s = time.monotonic()
+        while not self._stop.ordered():
+            self._sending_since = None
             try:
                 offset = self._run_once(order, offset)
             except _RestartError as e:
-                if self._stop.told():
+                if self._stop.ordered():
                     return
                 offset, error = e.offset, e.error
                 now_s = time.monotonic()
-                if now_s - started_s > max(60.0, (retry_timeout_s or 0.0) / 2):
-                    failures = 0  # it ran well for a while: a new trouble, not the old one
-                if failures == 0:
-                    first_failure_s = now_s
-                failures += 1
-                if retry_timeout_s is not None and now_s - first_failure_s > retry_timeout_s:
-                    raise gave_up(error, tries=failures, waited_s=now_s - first_failure_s) from error
-                delay_s = backoff.delay_s(failures, chance=random.random())  # noqa: S311 - jitter, no secret
-                log.warning("task tries again", reason=str(error), failures=failures, delay_s=round(delay_s, 2))
-                self._say_state(f"trying again: {error}")
+                if self._has_run_well(e.offset, now_s, policy):
+                    retries.succeeded()  # a new trouble, not the old one
+                delay_s = retries.failed(error, now_s=now_s, chance=random.random())  # noqa: S311 - jitter, no secret
+                log.warning("task tries again", reason=str(error), failures=retries.failures, delay_s=round(delay_s, 2))
+                self._report_state(f"trying again: {error}")
                 self._wait(delay_s)
             else:
                 return
 
+    def _has_run_well(self, offset: OffsetMap | None, now_s: float, policy: RetryPolicy) -> bool:
+        """Whether the last run stored a further offset, or at least sent for a while: a start that takes long is no success."""
+        if self._sending_since is None:
+            return False
+        since_s, first = self._sending_since
+        return offset != first or now_s - since_s > max(60.0, (policy.timeout_s or 0.0) / 2)
+
     def _run_once(self, order: StartOrder, offset: OffsetMap | None) -> OffsetMap | None:
-        """One life; returns the last stored offset after an orderly stop, raises _RestartError carrying it after a transient error."""
+        """One run; returns the last stored offset after an orderly stop, raises _RestartError carrying it after a transient error."""
         worker = read_worker_config(order.worker)
         # Asked again: policy and hosts may be others than when the connector was posted, and the config topic has other writers.
         refused = check_connector_clients(order.config, override_policy(worker.settings))
@@ -227,10 +234,11 @@ class Supervisor:
             task.start(offset)
             stored = self._store_start(run, offset)
             self._has_run = True
-            self._say_state(None)
+            self._sending_since = time.monotonic(), stored
+            self._report_state(None)
             _calm_the_collector()
             with self._stop.heeded():
-                return self._send_until_told(order, run, stored)
+                return self._send_until_stopped(order, run, stored)
         except TransientError as e:
             raise _RestartError(e, stored) from e
         finally:
@@ -238,19 +246,20 @@ class Supervisor:
             if run is not None:
                 run.sender.close()
 
-    def _send_until_told(self, order: StartOrder, run: _Run, stored: OffsetMap) -> OffsetMap:
-        """Poll, send and commit until told to stop; raises what ends this life earlier, once what is acknowledged of it is stored."""
+    def _send_until_stopped(self, order: StartOrder, run: _Run, stored: OffsetMap) -> OffsetMap:
+        """Poll, send and commit until it has to stop; raises what ends this run earlier, once what is acknowledged of it is stored."""
         try:
             run.flushed_at_s = run.acknowledged_at_s = time.monotonic()
             flush_interval_s = _milliseconds(order.worker, "offset.flush.interval.ms", 60_000) / 1000
             records_max = int(order.config.get("max.batch.size") or 2048)
-            away_max_s = _retry_timeout_s(order)
-            while not self._stop.told():
+            away_max_s = RetryPolicy.of(order.config).timeout_s
+            idle_s = _idle_s(order)
+            while not self._stop.ordered():
                 self._orders(run)
                 if self._paused or run.sender.busy:
                     run.sender.serve(POLL_TIMEOUT_S)
                 else:
-                    timeout_s = 0.0 if run.sender.waits else POLL_TIMEOUT_S
+                    timeout_s = 0.0 if run.sender.waits else idle_s
                     polled = run.task.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=POLL_BYTES_MAX)
                     run.sender.send_all(
                         [(batch, run.ledger.enter(batch.step, batch.records_total, batch.source_ts_us)) for batch in polled]
@@ -266,7 +275,7 @@ class Supervisor:
                 if now_s - self._metrics_at_s >= METRICS_INTERVAL_S:
                     self._metrics_at_s = now_s
                     self._send_metrics(run)
-                    self._say_state(self._away(run) or run.task.waits_for())
+                    self._report_state(self._away(run) or run.task.waits_for())
             return self._last_commit(run) or stored
         except Exception as e:
             stored = self._last_commit_quietly(run) or stored
@@ -285,7 +294,7 @@ class Supervisor:
                 raise DefiniteError(message) from e
         creates = order.worker.get("topic.creation.enable", "true").lower() == "true"
         admin_settings = beside(worker.client_settings("admin"), connector_client(order.config, "admin.override."))
-        topics = TopicCreator(topic_rules(order.config) if creates else (), admin_settings, stopped=self._stop.told)
+        topics = TopicCreator(topic_rules(order.config) if creates else (), admin_settings, stopped=self._stop.ordered)
 
         def ensure_topic(topic: str) -> None:
             topics.ensure(topic)
@@ -324,7 +333,7 @@ class Supervisor:
         run.moved = True
 
     def _store_start(self, run: _Run, offset: OffsetMap | None) -> OffsetMap:
-        """Store where this life begins, unless that is the stored offset; TransientError when Kafka does not take it, and nothing has been sent then."""
+        """Store where this run begins, unless that is the stored offset; TransientError when Kafka does not take it, and nothing has been sent then."""
         start = run.task.fold.offset()
         if start != offset:
             self._store(run, start)
@@ -380,7 +389,7 @@ class Supervisor:
                 f"Kafka has acknowledged nothing for {waited_s:.0f} s ({self._brokers_away}); {run.sender.outstanding} records wait; "
                 "check bootstrap.servers and the brokers, then restart the task: it goes on from its committed offset"
             )
-            raise gave_up(TransientError(message), tries=1, waited_s=waited_s)
+            raise gave_up(TransientError(message), tries=1, waited_s=waited_s, limit=f"dblog.retry.timeout.ms={away_max_s * 1000:.0f}")
 
     def _orders(self, run: _Run) -> None:
         while (message := self._control.take(0)) is not None:
@@ -388,33 +397,29 @@ class Supervisor:
                 case "pause" if not self._paused:
                     self._paused = True
                     self._last_commit_quietly(run)
-                    self._say_state(None)
+                    self._report_state(None)
                 case "resume" if self._paused:
                     self._paused = False
-                    self._say_state(None)
+                    self._report_state(None)
                 case _:
                     pass
 
     def _wait(self, delay_s: float) -> None:
-        """Wait, but not when told to stop."""
+        """Wait, but not when it has to stop."""
         until_s = time.monotonic() + delay_s
-        while not self._stop.told() and (left_s := until_s - time.monotonic()) > 0:
+        while not self._stop.ordered() and (left_s := until_s - time.monotonic()) > 0:
             message = self._control.take(left_s)
             match message and message.get("type"):
                 case "pause" | "resume" as order:
                     self._paused = order == "pause"
-                    self._say_state(self._reported[1] if self._reported is not None else None)
+                    self._report_state(self._reported[1] if self._reported is not None else None)
                 case _:
                     pass
 
     def _on_kafka_error(self, error: KafkaError) -> None:
-        if error.code() not in _BROKERS_AWAY:
-            return
-        reason = explained(error.str()) or error.str()
-        if self._brokers_away is None:
+        reason = why_away(error, self._brokers_away)
+        if self._brokers_away is None and reason is not None:
             log.warning("Kafka is away; records wait in the queue", reason=reason)
-        elif error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001  it follows the reason, and has none
-            return
         self._brokers_away = reason
 
     def _send_metrics(self, run: _Run) -> None:
@@ -432,8 +437,8 @@ class Supervisor:
         }
         self._control.send({"type": "metrics", "values": values})
 
-    def _say_state(self, waits: str | None) -> None:
-        """The state of a task that lives, with what it waits for, when either is another than was said last."""
+    def _report_state(self, waits: str | None) -> None:
+        """The state of a task that runs, with what it waits for, when either is another than was reported last."""
         state = "PAUSED" if self._paused else "RUNNING" if self._has_run else "UNASSIGNED"
         if (state, waits) != self._reported:
             self._reported = state, waits
@@ -455,6 +460,15 @@ class _RestartError(Exception):
         self.offset = offset
 
 
+def why_away(error: KafkaError, known: str | None) -> str | None:
+    """Why the brokers are away after an error of a client; ``known`` is why they were before it, None while they were not."""
+    if error.code() not in _BROKERS_AWAY:
+        return known
+    if known is not None and error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001  it follows the reason, and has none
+        return known
+    return explained(error.str()) or error.str()
+
+
 def _calm_the_collector() -> None:
     """Modules and schemas stay: the cyclic collector need not walk them again with every few hundred batches (4 % of the time in a catch-up)."""
     gc.collect()
@@ -471,10 +485,9 @@ def _own_offset(order: StartOrder) -> OffsetMap | None:
     return None
 
 
-def _retry_timeout_s(order: StartOrder) -> float | None:
-    """How long trouble may last, None for ever."""
-    limit_ms = _milliseconds(order.config, "dblog.retry.timeout.ms", -1)
-    return None if limit_ms < 0 else limit_ms / 1000
+def _idle_s(order: StartOrder) -> float:
+    """How long a poll waits for a first record while nothing else is to be done: poll.interval.ms, where it is set."""
+    return min(_milliseconds(order.config, "poll.interval.ms", 0) / 1000 or POLL_TIMEOUT_S, _IDLE_MAX_S)
 
 
 def _milliseconds(properties: Mapping[str, str], name: str, default: int) -> int:
@@ -485,7 +498,7 @@ def _milliseconds(properties: Mapping[str, str], name: str, default: int) -> int
 def main(control: Control, factory: TaskFactory | None = None) -> int:
     """The entry of ``dblog task``: run the task that the herder orders over the channel."""
     if factory is None:
-        from dblog.readers.tasks import source_task  # noqa: PLC0415 - tests run the supervisor with a task of their own
+        from dblog.dialects.tasks import source_task  # noqa: PLC0415 - tests run the supervisor with a task of their own
 
         factory = source_task
     sys.setswitchinterval(SWITCH_INTERVAL_S)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from dblog.dialects.mysql import catalog
-from dblog.dialects.mysql.catalog import DatabaseDefaults, DefaultText, Execute
+from dblog.dialects.mysql.catalog import information_schema
+from dblog.dialects.mysql.catalog.information_schema import DefaultText, Execute
 from dblog.model import Table, TableId
 
 
@@ -22,23 +22,13 @@ def mariadb_default(text: str | None, nullable: bool, type_: str, extra: str) ->
     if text.upper() == "NULL":
         return DefaultText(True, None, False)
     if len(text) > 1 and text[0] == "'" and text[-1] == "'":
-        literal = catalog.unquote(text)
+        literal = information_schema.unquote(text)
         raw = literal.encode("utf-8", "surrogateescape")
-        return DefaultText(True, catalog.binary_default(raw, type_) if type_ in catalog.BINARIES else literal, False)
+        return DefaultText(True, information_schema.binary_default(raw, type_) if type_ in information_schema.BINARIES else literal, False)
     plain = re.fullmatch(r"[-+]?\d*\.?\d+(e[-+]?\d+)?|b'[01]*'|x'[0-9a-f]*'|0x[0-9a-f]+|true|false", text, re.IGNORECASE)
-    return DefaultText(True, text, plain is None, text if catalog.MOMENT.fullmatch(text) else None)
-
-
-def read_databases(execute: Execute) -> list[DatabaseDefaults]:
-    """Charset and collation of every database but the server's own."""
-    return catalog.read_databases(execute)
+    return DefaultText(True, text, plain is None, text if information_schema.MOMENT.fullmatch(text) else None)
 
 
 def read_tables(execute: Execute, include: Callable[[TableId], bool], *, databases: Iterable[str] | None = None) -> list[Table]:
-    """Every base table that ``include`` accepts; see the MySQL twin."""
-    return catalog.read_tables(execute, include, databases=databases, default_of=mariadb_default)
-
-
-def read_table(execute: Execute, table: TableId) -> Table | None:
-    """One table as it is now; see the MySQL twin."""
-    return catalog.read_table(execute, table, default_of=mariadb_default)
+    """Every base table that ``include`` accepts; see catalog/information_schema.py of MySQL."""
+    return information_schema.read_tables(execute, include, databases=databases, default_of=mariadb_default)

@@ -1,8 +1,8 @@
-"""How MariaDB turns DDL text into columns; see mysql/flavor.py."""
+"""How MariaDB turns DDL text into columns; see mysql/ddl/flavor.py."""
 
 from __future__ import annotations
 
-from dblog.dialects.mysql.flavor import Flavor
+from dblog.dialects.mysql.ddl.flavor import Flavor
 
 UNICODE_CHARSETS = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32")
 

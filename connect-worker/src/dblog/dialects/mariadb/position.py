@@ -1,6 +1,6 @@
 """Where in a MariaDB log something is: one GTID a replication domain. Files and offsets are as in MySQL.
 
-Within a domain transactions are ordered, so the last GTID says all ("0-1-100,5-2-7"). Rule source: MariaDB knowledge base "Global
+Within a domain transactions are ordered, so the last GTID of each is enough ("0-1-100,5-2-7"). Rule source: MariaDB knowledge base "Global
 Transaction ID". Debezium's offsets may hold several servers of one domain; the greatest sequence number of them is where the domain stands.
 """
 
@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dblog.dialects.mysql.position import file_index, place
 from dblog.errors import DefiniteError
-
-__all__ = ["Gtid", "GtidPosition", "file_index", "place"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -69,15 +66,6 @@ class GtidPosition:
         """An independent position."""
         out = GtidPosition()
         out._last = self._last.copy()
-        return out
-
-    def union(self, other: GtidPosition) -> GtidPosition:
-        """For each domain the later of both."""
-        out = self.copy()
-        for domain, (server_id, sequence) in other._last.items():
-            known = self._last.get(domain)
-            if known is None or known[1] < sequence:
-                out.add(domain, server_id, sequence)
         return out
 
     def contains(self, other: GtidPosition) -> bool:

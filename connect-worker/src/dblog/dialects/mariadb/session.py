@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dblog.dialects.mariadb import catalog
+from dblog.dialects.mariadb.identity import why_other_gtids
 from dblog.dialects.mariadb.position import GtidPosition
-from dblog.dialects.mysql import protocol
-from dblog.dialects.mysql.connect import ConnectSettings, PositionLostError, TableChangedError, Wire, open_wire, settings_of
-from dblog.dialects.mysql.identity import KnownLog, why_other_gtids
-from dblog.dialects.mysql.position import file_index
-from dblog.dialects.mysql.session import LOST_REMEDY, ServerFacts, Session
-from dblog.errors import DefiniteError, TransientError
+from dblog.dialects.mysql.binlog.identity import KnownLog
+from dblog.dialects.mysql.binlog.position import file_index
+from dblog.dialects.mysql.wire import protocol
+from dblog.dialects.mysql.wire.connect import ConnectSettings, Wire, open_wire, settings_of
+from dblog.dialects.mysql.wire.session import LOST_REMEDY, ServerFacts, Session
+from dblog.errors import DefiniteError, PositionLostError, TableChangedError, TransientError
 from dblog.model import Table, TableId
 
-__all__ = ["ConnectSettings", "MariaDbSession", "PositionLostError", "ServerFacts", "TableChangedError", "connect", "settings_of"]
+__all__ = ["ConnectSettings", "MariaDbSession", "ServerFacts", "TableChangedError", "connect", "settings_of"]
 
 _CAPABILITY_GTID = 4
 """We understand GTID events; a lesser capability makes the server rewrite events for us."""
@@ -31,7 +32,6 @@ class MariaDbSession(Session):
     """One MariaDB server."""
 
     flavor = "mariadb"
-    connector_class = "io.debezium.connector.mariadb.MariaDbConnector"
     status_privilege = "BINLOG MONITOR"
     """REPLICATION CLIENT's name since 10.5.2."""
 
@@ -46,13 +46,13 @@ class MariaDbSession(Session):
         return "SHOW ALL SLAVES STATUS"
 
     def current_position(self) -> tuple[str, int, str]:
-        """File, offset, and the GTID position at exactly that place."""
+        """File, offset, and the GTID position at exactly that point."""
         status = self.log_status()
         file, pos = status["file"], int(status["position"])
         return file, pos, self._gtids_at(file, pos)
 
     def why_other_log(self, known: KnownLog) -> str | None:
-        """Also by the GTID position at the known place: independent servers often have one server_id."""
+        """Also by the GTID position at the known position: independent servers often have one server_id."""
         reason = super().why_other_log(known)
         if reason is not None or known.gtids is None or file_index(known.file) < file_index(self.log_files()[0].name):
             return reason
@@ -139,7 +139,7 @@ class MariaDbSession(Session):
 
 
 def connect(settings: ConnectSettings, *, again: bool = False) -> MariaDbSession:
-    """Connect to a MariaDB server; see the MySQL twin."""
+    """Connect to a MariaDB server; see catalog/information_schema.py of MySQL."""
     wire = open_wire(settings, again=again)
     try:
         session = MariaDbSession(wire)

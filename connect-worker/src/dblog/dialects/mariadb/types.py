@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dblog.codecs.plan import ColumnPlan, Form, Source
 from dblog.codecs.schema import Kind, Schema
-from dblog.dialects.mysql import types as mysql
-from dblog.dialects.mysql.types import Typed, TypeModes
+from dblog.dialects.mysql.values import types as mysql
+from dblog.dialects.mysql.values.types import Typed, TypeModes
 from dblog.model import Column, TableId
 
 __all__ = ["TypeModes", "column_plan", "column_type"]

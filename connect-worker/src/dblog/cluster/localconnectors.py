@@ -1,0 +1,112 @@
+"""The connectors as this worker runs them: each has a configuration that was checked, a target and a state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dblog.cluster.decisions import ConnectorActual
+from dblog.cluster.records import State, Target
+from dblog.cluster.state import ConnectorView
+from dblog.cluster.statuswriter import StatusWriter
+from dblog.cluster.stores import ConfigStore
+from dblog.cluster.validation import connector_of, hider
+from dblog.config.connector import parse_connector
+from dblog.config.plugins import find_connector
+from dblog.config.providers import Provider, resolve
+from dblog.errors import ConfigError, DblogError
+
+
+class LocalConnectors:
+    """Changed in the herder's thread only; any thread may read a copy."""
+
+    def __init__(
+        self, configs: ConfigStore, status_writer: StatusWriter, *, providers: Mapping[str, Provider], hidden: Mapping[str, str]
+    ) -> None:
+        self.startups = self.startup_failures = 0
+        """Since this worker began."""
+        self._configs = configs
+        self._status_writer = status_writer
+        self._providers = providers
+        self._hidden = hidden
+        self._actual: dict[str, ConnectorActual] = {}
+
+    def actual(self) -> dict[str, ConnectorActual]:
+        """For the comparison with what is wanted; a copy."""
+        return dict(self._actual)
+
+    def states(self) -> dict[str, State]:
+        """The states of all, as of now."""
+        return {name: State.FAILED if actual.failed else _state_of(actual.target) for name, actual in self.actual().items()}
+
+    def start(self, name: str) -> str | None:
+        """Check its configuration and take it; why it has failed, None where it has not."""
+        view = self._configs.view(name)
+        if view is None:
+            return None
+        trace = None
+        if view.target is Target.STOPPED:
+            self._status_writer.write_connector(name, State.STOPPED)
+        else:
+            trace = self._unusable_because(view)
+            if trace is None:
+                self.startups += 1
+                self._status_writer.write_connector(name, _state_of(view.target))
+            else:
+                self.startup_failures += 1
+                self._status_writer.write_connector(name, State.FAILED, trace)
+        self._actual[name] = ConnectorActual(config=view.config, target=view.target, failed=trace is not None)
+        return trace
+
+    def _unusable_because(self, view: ConnectorView) -> str | None:
+        """Why the connector cannot run, for its status; None if it can."""
+        try:
+            plugin = connector_of(view.config)
+            resolution = resolve(view.config, self._providers)
+            if resolution.errors:
+                raise ConfigError(resolution.errors)
+            hide = hider(resolution, view.config, plugin, of_worker=self._hidden)
+            try:
+                parse_connector(plugin.options, resolution.values)
+            except DblogError as e:
+                return hide(f"The configuration of connector {view.name} cannot be used: {e}")
+        except DblogError as e:
+            return f"The configuration of connector {view.name} cannot be used: {e}"
+        return None
+
+    def retarget(self, name: str, target: Target) -> None:
+        """Pause, resume or stop it."""
+        actual = self._actual[name]
+        if actual.failed and target is not Target.STOPPED:
+            # FAILED stays FAILED; the target is remembered for the restart.
+            self._actual[name] = ConnectorActual(config=actual.config, target=target, failed=True)
+            return
+        self.start(name)
+
+    def fail(self, name: str, trace: str) -> None:
+        """It cannot be run."""
+        actual = self._actual[name]
+        self._actual[name] = ConnectorActual(config=actual.config, target=actual.target, failed=True)
+        self._status_writer.write_connector(name, State.FAILED, trace)
+
+    def restart_with_status(self, name: str) -> None:
+        """Have the next reconcile start it; its status is RESTARTING until then."""
+        self._status_writer.write_connector(name, State.RESTARTING)
+        self.forget(name)
+
+    def forget(self, name: str) -> None:
+        """Run it no more; the next reconcile starts it if it is still wanted."""
+        self._actual.pop(name, None)
+
+    def abandon(self) -> None:
+        """Forget all, for another worker may lead."""
+        self._actual.clear()
+
+
+def make_tasks(view: ConnectorView) -> list[dict[str, str]] | None:
+    """One task for a log, with the connector's configuration and Connect's ``task.class``; None for a class this worker lacks."""
+    plugin = find_connector(view.config.get("connector.class"))
+    return None if plugin is None else [{**view.config, "task.class": plugin.task_class}]
+
+
+def _state_of(target: Target) -> State:
+    return {Target.STARTED: State.RUNNING, Target.PAUSED: State.PAUSED, Target.STOPPED: State.STOPPED}[target]

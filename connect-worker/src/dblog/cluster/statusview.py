@@ -1,0 +1,82 @@
+"""What GETs and metrics show of connectors and tasks: copies, made without waiting for the herder's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dblog.cluster.answers import connector_type, status_answer, unassigned
+from dblog.cluster.localconnectors import LocalConnectors
+from dblog.cluster.localtasks import LocalTasks
+from dblog.cluster.records import State, Status, TaskId
+from dblog.cluster.role import Role
+from dblog.cluster.stores import ConfigStore, StatusStore
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What runs on this worker, for metrics and the health of it: a copy."""
+
+    connectors: dict[str, State]
+    tasks: dict[TaskId, State]
+    metrics: dict[TaskId, dict[str, float]]
+    task_classes: dict[TaskId, Mapping[str, str]]
+    kills: dict[TaskId, int]
+
+
+class StatusView:
+    """The statuses of the topic, with what only the worker that runs a task knows of it."""
+
+    def __init__(self, configs: ConfigStore, statuses: StatusStore, *, role: Role, connectors: LocalConnectors, tasks: LocalTasks) -> None:
+        self._configs = configs
+        self._statuses = statuses
+        self._role = role
+        self._connectors = connectors
+        self._tasks = tasks
+
+    def connector_status(self, name: str) -> dict[str, Any] | None:
+        """STATUS of a connector and its tasks, None when nothing is known."""
+        view = self._configs.view(name)
+        connector = self._statuses.connector(name)
+        tasks = {number: self._with_reason(TaskId(name, number), status) for number, status in self._statuses.tasks(name).items()}
+        if view is None and connector is None:
+            return None
+        if connector is None:
+            # The moment between the configuration and the first status.
+            connector = unassigned(self._role.worker_id, self._role.generation)
+        found = {number: self._tasks.get(TaskId(name, number)) for number in tasks}
+        metrics = {number: task.metrics for number, task in found.items() if task is not None}
+        return status_answer(name, connector, tasks, connector_type(view.config if view is not None else None), metrics)
+
+    def task_status(self, task: TaskId) -> Status | None:
+        """The newest status of a task, None when nothing is known."""
+        status = self._statuses.task(task)
+        return None if status is None else self._with_reason(task, status)
+
+    def _with_reason(self, task: TaskId, status: Status) -> Status:
+        """The status with what a task of this worker waits for: when that is Kafka, the status topic does not get it."""
+        unit = self._tasks.get(task)
+        if unit is None or not unit.waits or unit.state is not status.state:
+            return status
+        return replace(status, trace=unit.waits)
+
+    def snapshot(self) -> Snapshot:
+        """What runs here."""
+        tasks = self._tasks.all()
+        return Snapshot(
+            connectors=self._connectors.states(),
+            tasks={task.id: task.state for task in tasks},
+            metrics={task.id: task.metrics for task in tasks},
+            task_classes={task.id: task.config for task in tasks},
+            kills={task.id: task.kills for task in tasks},
+        )
+
+    def startup_counts(self) -> dict[str, int]:
+        """How many starts went well or badly since this worker began."""
+        return {
+            "connector-startup-success": self._connectors.startups,
+            "connector-startup-failure": self._connectors.startup_failures,
+            "task-startup-success": self._tasks.startups,
+            "task-startup-failure": self._tasks.startup_failures,
+        }

@@ -1,0 +1,60 @@
+"""Writes what becomes of connectors and tasks to the status topic, and to the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from dblog.cluster.records import State, Status, TaskId
+from dblog.cluster.role import Role
+from dblog.cluster.state import may_write
+from dblog.cluster.stores import ConfigStore, StatusStore
+from dblog.config.plugins import find_connector
+
+_log = structlog.get_logger("dblog.cluster.herder")
+
+_TRACE_CHARS_MAX = 60_000
+
+
+class StatusWriter:
+    """Statuses under this worker's name; it writes none while another worker leads."""
+
+    def __init__(self, configs: ConfigStore, statuses: StatusStore, role: Role) -> None:
+        self._configs = configs
+        self._statuses = statuses
+        self._role = role
+
+    def write_connector(self, name: str, state: State, trace: str | None = None) -> None:
+        """A connector's new state."""
+        view = self._configs.view(name)
+        status = self.status(state, trace, config=None if view is None else view.config)
+        if self._role.leads and may_write(status, self._statuses.connector(name)):
+            self._statuses.write_connector(name, status)
+        _log.info("connector state", connector=name, state=state.value, **({"trace": trace} if trace else {}))
+
+    def write_task(self, task: TaskId, state: State, trace: str | None = None, *, config: Mapping[str, str] | None) -> None:
+        """A task's new state; ``config``: None when it does not run here."""
+        status = self.status(state, trace, config=config)
+        if self._role.leads and may_write(status, self._statuses.task(task)):
+            self._statuses.write_task(task, status)
+        # A trace of FAILED has been logged by whoever found it.
+        reason = {"reason": trace} if trace and state is not State.FAILED else {}
+        _log.info("task state", task=str(task), state=state.value, **reason)
+
+    def status(self, state: State, trace: str | None = None, *, config: Mapping[str, str] | None = None) -> Status:
+        """A status as this worker writes it: its trace is cut to what a record takes."""
+        if trace is not None:
+            # A name in it may be a database's bytes that are no UTF-8.
+            trace = trace.encode(errors="backslashreplace").decode()
+        if trace is not None and len(trace) > _TRACE_CHARS_MAX:
+            trace = f"{trace[:_TRACE_CHARS_MAX]}... ({len(trace) - _TRACE_CHARS_MAX} characters more)"
+        plugin = find_connector(config.get("connector.class")) if config is not None else None
+        return Status(
+            state=state,
+            worker_id=self._role.worker_id,
+            generation=self._role.generation,
+            trace=trace,
+            version=plugin.version if plugin is not None else None,
+            run=self._role.run_id,
+        )

@@ -1,0 +1,122 @@
+"""Topic names of one connector: Debezium's six strategies (package ``io.debezium.schema``; its manual, connector property ``topic.naming.strategy``).
+
+A strategy joins the prefix with the parts of the table's name and makes the result a legal Kafka topic name. Default strategies take database and table;
+Schema strategies take schema and table, and a MySQL table has no schema, so tables of one name in several databases share a topic. Unicode strategies
+write an illegal character, and the underscore, as ``_u`` and its number, so no two tables share a topic by accident. Regex strategies rename a topic whose
+whole name matches ``topic.regex``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import re2
+
+from dblog.model import TableId
+
+DEFAULT = "io.debezium.schema.DefaultTopicNamingStrategy"
+STRATEGIES: Mapping[str, tuple[bool, bool, bool]] = {
+    DEFAULT: (True, False, False),
+    "io.debezium.schema.SchemaTopicNamingStrategy": (False, False, False),
+    "io.debezium.schema.DefaultUnicodeTopicNamingStrategy": (True, True, False),
+    "io.debezium.schema.SchemaUnicodeTopicNamingStrategy": (False, True, False),
+    "io.debezium.schema.DefaultRegexTopicNamingStrategy": (True, False, True),
+    "io.debezium.schema.SchemaRegexTopicNamingStrategy": (False, False, True),
+}
+"""By class name: whether the database is a part, whether illegal characters are written as numbers, whether ``topic.regex`` counts."""
+_BY_LOWER_CASE = {name.lower(): name for name in STRATEGIES}
+TOPIC_NAME_LENGTH_MAX = 249
+_TWO = 2
+_ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
+_ILLEGAL_UNICODE = re.compile(r"[^A-Za-z0-9.-]")
+_REFERENCE = re.compile(r"\$(\d+)|\$\{(\w+)\}|\\(.)", re.DOTALL)
+
+
+def strategy_of(text: str | None) -> str:
+    """The strategy of a configuration's text, whatever its case and the blanks around it; the default one for none. KeyError for any other class."""
+    return _BY_LOWER_CASE[text.strip().lower()] if text and text.strip() else DEFAULT
+
+
+def takes_regex(strategy: str) -> bool:
+    """Whether ``topic.regex`` counts."""
+    _, _, with_regex = STRATEGIES[strategy]
+    return with_regex
+
+
+def clean_topic(name: str, *, unicode: bool = False) -> str:
+    """A legal Kafka topic name, as Debezium's TopicNamingStrategy makes it; characters count as Java's, of 16 bits."""
+    # As Java writes numbers: two zeros stand before one of at most two hexadecimal digits.
+    cleaned = _ILLEGAL_UNICODE.sub(_as_number, _java_chars(name)) if unicode else _ILLEGAL.sub("_", _java_chars(name))
+    cleaned = cleaned[:TOPIC_NAME_LENGTH_MAX]
+    return {".": "_", "..": "__"}.get(cleaned, cleaned)
+
+
+def _as_number(found: re.Match[str]) -> str:
+    digits = f"{ord(found[0]):x}"
+    return f"_u00{digits}" if len(digits) <= _TWO else f"_u{digits}"
+
+
+def _java_chars(name: str) -> str:
+    """The text as Java's characters: those beyond 16 bits are two surrogates."""
+    units = name.encode("utf-16-be", "surrogatepass")
+    return "".join(chr(int.from_bytes(units[at : at + 2], "big")) for at in range(0, len(units), 2))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRegex:
+    """``topic.regex`` and ``topic.replacement``: Debezium matches them with RE2, and so do we."""
+
+    pattern: str
+    replacement: str
+
+    def __call__(self, topic: str) -> str:
+        """The topic's new name; itself where the whole of it does not match, or where nothing would be left."""
+        match = re2.fullmatch(self.pattern, topic)
+        return topic if match is None else self._expanded(match) or topic
+
+    def _expanded(self, match: Any) -> str:
+        return _REFERENCE.sub(lambda one: one[3] or match.group(_group(one[1] or one[2])) or "", self.replacement)
+
+
+def _group(name: str) -> int | str:
+    return int(name) if name.isdigit() else name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicNaming:
+    """Topic names of one connector. ``strategy`` is one of ``STRATEGIES``; ``regex`` belongs to the Regex ones."""
+
+    prefix: str
+    delimiter: str = "."
+    heartbeat_prefix: str = "__debezium-heartbeat"
+    heartbeat_name: str | None = None
+    transaction_suffix: str = "transaction"
+    strategy: str = DEFAULT
+    regex: TopicRegex | None = None
+
+    def table(self, table: TableId) -> str:
+        """``<prefix>.<db>.<table>`` with the default strategy."""
+        with_database, unicode, with_regex = STRATEGIES[self.strategy]
+        name = clean_topic(self._joined(self.prefix, *([table.database] if with_database else []), table.name), unicode=unicode)
+        return self.regex(name) if with_regex and self.regex is not None else name
+
+    @property
+    def schema_changes(self) -> str:
+        """The topic of DDL records."""
+        return clean_topic(self.prefix)
+
+    @property
+    def heartbeat(self) -> str:
+        """``__debezium-heartbeat.<prefix>``, or ``topic.heartbeat.name`` alone."""
+        return clean_topic(self.heartbeat_name or self._joined(self.heartbeat_prefix, self.prefix))
+
+    @property
+    def transactions(self) -> str:
+        """The topic of transaction metadata."""
+        return clean_topic(self._joined(self.prefix, self.transaction_suffix))
+
+    def _joined(self, *parts: str) -> str:
+        return self.delimiter.join(part for part in parts if part)

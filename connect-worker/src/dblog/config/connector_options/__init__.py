@@ -1,0 +1,1 @@
+"""The keys of the MySQL and MariaDB connectors, one file a group."""

@@ -1,0 +1,102 @@
+"""The keys under dblog., which Debezium does not have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from dblog.config.connector_options.forms import OURS, int_option, long_option, option
+from dblog.config.options import Value, positive, positive_long, topic_name
+
+
+def _retry_timeout(value: Value, _all: Mapping[str, Value]) -> str | None:
+    return (
+        "A positive number of milliseconds is expected, or -1 for ever" if isinstance(value, int) and value <= 0 and value != -1 else None
+    )
+
+
+OUR_OPTIONS = (
+    option(
+        name="dblog.watermark.table",
+        doc="Table (database.table) that watermarks are written to; created if the user may create it.",
+        default="dblog.watermark",
+        group=OURS,
+        label="Watermark table",
+        check=lambda value, _all: (
+            None
+            if isinstance(value, str) and re.fullmatch(r"[^.`\s]+\.[^.`\s]+", value)
+            else "A name of the form database.table is expected"
+        ),
+    ),
+    int_option(
+        name="dblog.chunk.rows",
+        doc="Most rows of one chunk of the initial dump.",
+        default="20000",
+        unit="rows",
+        group=OURS,
+        label="Chunk rows",
+        check=positive,
+    ),
+    long_option(
+        name="dblog.chunk.bytes.max",
+        doc="Most bytes of one chunk; a larger one is read again with fewer rows.",
+        default="16777216",
+        unit="bytes",
+        group=OURS,
+        label="Chunk bytes",
+        check=positive_long,
+    ),
+    int_option(
+        name="dblog.dump.threads",
+        doc="Connections that dump at once, each a table of its own; each keeps up to two chunks in memory.",
+        default="1",
+        group=OURS,
+        label="Dump threads",
+        check=positive,
+    ),
+    int_option(
+        name="dblog.window.keys.max",
+        doc="Most keys noted between two watermarks; a window beyond it is thrown away and read again, smaller.",
+        default="500000",
+        unit="keys",
+        group=OURS,
+        label="Window keys",
+        check=positive,
+    ),
+    long_option(
+        name="dblog.retry.timeout.ms",
+        doc="How long a lost database, broker or registry is waited for before the task is FAILED; -1: for ever, with the reason in its status.",
+        default="-1",
+        unit="ms",
+        group=OURS,
+        label="Retry timeout",
+        check=_retry_timeout,
+    ),
+    option(
+        name="dblog.ddl.redump",
+        doc="Whether a table is dumped again after DDL that changed its rows without row events (a default, a conversion, another name or key): changed, or "
+        "never. A dump takes no row away: what DROP, TRUNCATE or a former name or key leaves in a topic stays there, as with Debezium.",
+        default="changed",
+        group=OURS,
+        label="Dump again after DDL",
+        choices=("changed", "never"),
+    ),
+    option(
+        name="dblog.row.image.missing",
+        doc="What happens to rows that the log has without all columns (binlog_row_image=MINIMAL) and that follow from no other image: fail; or reread, which "
+        "reads inserted and updated rows again from the table by their key (as they are then, or newer), writes updates without the row before, and deletes "
+        "with the key only.",
+        default="fail",
+        group=OURS,
+        label="Row images without all columns",
+        choices=("fail", "reread"),
+    ),
+    option(
+        name="dblog.chunk.marker.topic",
+        doc="Topic of the chunk markers; absent: <topic.prefix>.dblog.chunks.",
+        group=OURS,
+        label="Chunk marker topic",
+        check=topic_name,
+    ),
+)
+"""Debezium's names, types and defaults; in the order of forms and of the reference page."""

@@ -1,0 +1,137 @@
+"""Which databases, tables, columns and transactions are captured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dblog.config.connector_options.forms import FILTERS, HIGH, LOW, bool_option, int_option, list_option, not_yet, option
+from dblog.config.options import Value, all_of, excludes, only, regexes
+
+
+def _key_columns(value: Value, _all: Mapping[str, Value]) -> str | None:
+    if not isinstance(value, str):
+        return None
+    for part in filter(None, (part.strip() for part in value.split(";"))):
+        table, colon, columns = part.rpartition(":")
+        if not colon or not table.strip() or not columns.strip():
+            return f"{part} has an invalid format (expecting '<table regex>:<column>,<column>')"
+        if (problem := regexes((table, *columns.split(",")), {})) is not None:
+            return problem
+    return None
+
+
+FILTER_OPTIONS = (
+    list_option(
+        name="database.include.list",
+        doc="Regular expressions of the databases to capture; anchored, any case.",
+        importance=HIGH,
+        group=FILTERS,
+        label="Include Databases",
+        check=regexes,
+    ),
+    list_option(
+        name="database.exclude.list",
+        doc="Regular expressions of the databases to leave out.",
+        group=FILTERS,
+        label="Exclude Databases",
+        check=all_of(regexes, excludes("database.include.list")),
+    ),
+    list_option(
+        name="table.include.list",
+        doc="Regular expressions of the tables (database.table) to capture; anchored, any case.",
+        importance=HIGH,
+        group=FILTERS,
+        label="Include Tables",
+        check=regexes,
+    ),
+    list_option(
+        name="table.exclude.list",
+        doc="Regular expressions of the tables to leave out.",
+        group=FILTERS,
+        label="Exclude Tables",
+        check=all_of(regexes, excludes("table.include.list")),
+    ),
+    list_option(
+        name="column.include.list",
+        doc="Regular expressions of the columns (database.table.column) to write.",
+        group=FILTERS,
+        label="Include Columns",
+        check=regexes,
+    ),
+    list_option(
+        name="column.exclude.list",
+        doc="Regular expressions of the columns to leave out of records.",
+        group=FILTERS,
+        label="Exclude Columns",
+        check=all_of(regexes, excludes("column.include.list")),
+    ),
+    bool_option(
+        name="table.ignore.builtin",
+        doc="Leave out the server's own databases.",
+        default="true",
+        importance=LOW,
+        group=FILTERS,
+        label="Ignore system databases",
+    ),
+    option(
+        name="message.key.columns",
+        doc="Other key columns for tables, as table-regex:column,column;...",
+        group=FILTERS,
+        label="Columns PK mapping",
+        check=_key_columns,
+    ),
+    list_option(
+        name="gtid.source.includes",
+        doc="Sources (UUIDs, MariaDB: domain-server) whose transactions are read.",
+        group=FILTERS,
+        label="Include GTID sources",
+        check=regexes,
+    ),
+    list_option(
+        name="gtid.source.excludes",
+        doc="Sources whose transactions are left out.",
+        group=FILTERS,
+        label="Exclude GTID sources",
+        check=all_of(regexes, excludes("gtid.source.includes")),
+    ),
+    bool_option(
+        name="gtid.source.filter.dml.events",
+        doc="Whether that filter holds for row changes.",
+        default="true",
+        group=FILTERS,
+        label="Filter DML events",
+    ),
+    bool_option(
+        name="gtid.ignore.on.recovery",
+        doc="Resume by file and position although the offset has GTIDs: what dblog never does, for the GTIDs name the transactions on any server.",
+        default="false",
+        importance=LOW,
+        group=FILTERS,
+        label="Ignore GTIDs on recovery",
+        refused=only(
+            False,
+            because="dblog always resumes by the offset's GTIDs, which name the same transactions on every server, and a file and position do not; use "
+            "false. To resume at a file and position once, stop the connector and change its offset to one without gtids (PATCH /connectors/NAME/offsets)",
+        ),
+    ),
+    int_option(
+        name="guardrail.collections.max",
+        doc="Most tables that may be captured; 0 means no limit.",
+        default="0",
+        importance=LOW,
+        group=FILTERS,
+        label="Guardrail: tables max",
+        refused=only(0, because=not_yet("limit the number of captured tables")),
+    ),
+    option(
+        name="guardrail.collections.limit.action",
+        no_effect="there is no limit on the number of captured tables yet",
+        doc="What happens above that limit.",
+        default="warn",
+        importance=LOW,
+        group=FILTERS,
+        label="Guardrail: action",
+        choices=("warn", "fail"),
+    ),
+)
+"""Debezium's names, types and defaults; in the order of forms and of the reference page."""

@@ -1,0 +1,30 @@
+"""What the groups of options share: Debezium's wording of errors, group names, and the reason of a key that asks for what dblog does not do yet."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from dblog.config.options import Importance, Kind, Option, Voice, Width
+
+CONNECTION = "Connection"
+FILTERS = "Filters"
+EVENTS = "Events"
+SNAPSHOT = "Snapshot"
+SIGNALS = "Signals"
+TOPICS = "Topics"
+RUNTIME = "Run time"
+HISTORY = "Schema history"
+OURS = "dblog"
+
+HIGH, LOW = Importance.HIGH, Importance.LOW
+
+option = partial(Option, voice=Voice.DEBEZIUM)
+int_option = partial(Option, voice=Voice.DEBEZIUM, kind=Kind.INT)
+long_option = partial(Option, voice=Voice.DEBEZIUM, kind=Kind.LONG)
+bool_option = partial(Option, voice=Voice.DEBEZIUM, kind=Kind.BOOLEAN, width=Width.SHORT)
+list_option = partial(Option, voice=Voice.DEBEZIUM, kind=Kind.LIST, width=Width.LONG)
+
+
+def not_yet(what: str) -> str:
+    """The reason of a key whose effect dblog does not have yet."""
+    return f"dblog does not {what} yet; remove the key"

@@ -1,0 +1,150 @@
+"""The schema history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dblog.config.connector_options.forms import HIGH, HISTORY, LOW, bool_option, int_option, option
+from dblog.config.options import Kind, Value, all_of, only, positive, topic_name
+
+
+def _history_topic(value: Value, everything: Mapping[str, Value]) -> str | None:
+    # Debezium's check: both streams in one topic would feed DDL events to the history reader.
+    if value == everything.get("topic.prefix"):
+        return "Kafka topic name and topic prefix must be different: the latter names the topic of schema changes"
+    return None
+
+
+HISTORY_OPTIONS = (
+    option(
+        name="schema.history.internal",
+        doc="Where the schema history is kept.",
+        kind=Kind.CLASS,
+        default="io.debezium.storage.kafka.history.KafkaSchemaHistory",
+        importance=LOW,
+        group=HISTORY,
+        label="Schema history class",
+        refused=only(
+            "io.debezium.storage.kafka.history.KafkaSchemaHistory",
+            because="dblog keeps the schema history in a Kafka topic only; remove the key",
+        ),
+    ),
+    option(
+        name="schema.history.internal.kafka.topic",
+        doc="Topic of the schema history.",
+        required=True,
+        importance=HIGH,
+        group=HISTORY,
+        label="History topic",
+        check=all_of(topic_name, _history_topic),
+    ),
+    option(
+        name="schema.history.internal.kafka.bootstrap.servers",
+        doc="Brokers of that topic.",
+        required=True,
+        importance=HIGH,
+        group=HISTORY,
+        label="History brokers",
+    ),
+    *(
+        int_option(
+            name=f"schema.history.internal.kafka.{tail}",
+            doc=doc,
+            default=default,
+            unit=unit,
+            importance=LOW,
+            group=HISTORY,
+            label=tail,
+            check=positive,
+            no_effect=reason,
+        )
+        for tail, doc, default, unit, reason in (
+            (
+                "recovery.poll.interval.ms",
+                "Wait of one poll while the history is read.",
+                "100",
+                "ms",
+                "reading the history gives up when nothing comes for 30 s",
+            ),
+            (
+                "recovery.attempts",
+                "Polls without a record before the reading of the history is given up.",
+                "100",
+                None,
+                "reading the history gives up when nothing comes for 30 s",
+            ),
+            (
+                "query.timeout.ms",
+                "Longest wait for the cluster's answer.",
+                "3000",
+                "ms",
+                "each request of the history waits 30 s for its answer",
+            ),
+            (
+                "create.timeout.ms",
+                "Longest wait for the topic's creation.",
+                "30000",
+                "ms",
+                "each request of the history waits 30 s for its answer",
+            ),
+            (
+                "buffer.batch.size",
+                "Records written at a time.",
+                "1024",
+                "records",
+                "each record of the history is written and acknowledged at once",
+            ),
+        )
+    ),
+    bool_option(
+        name="schema.history.internal.skip.unparseable.ddl",
+        no_effect="a statement that cannot be understood never stops the connector: the table it names is read again",
+        doc="Pass over statements that cannot be understood; dblog never needs to: it re-reads the table they name.",
+        default="false",
+        importance=LOW,
+        group=HISTORY,
+        label="Skip DDL that cannot be understood",
+    ),
+    bool_option(
+        name="schema.history.internal.store.only.captured.tables.ddl",
+        doc="Report captured tables only to the schema-change topic, not all tables of the server (the history keeps no others in any case).",
+        default="false",
+        importance=LOW,
+        group=HISTORY,
+        label="History of captured tables only",
+    ),
+    bool_option(
+        name="schema.history.internal.store.only.captured.databases.ddl",
+        doc="Report captured databases only to the schema-change topic (the history keeps no others in any case).",
+        default="false",
+        importance=LOW,
+        group=HISTORY,
+        label="History of captured databases only",
+    ),
+    bool_option(
+        name="schema.history.internal.prefer.ddl",
+        doc="Recover from statements instead of schemas.",
+        default="false",
+        importance=LOW,
+        group=HISTORY,
+        label="Prefer DDL",
+        refused=only(False, because="dblog recovers from full table schemas; remove the key"),
+    ),
+    option(
+        name="schema.history.internal.ddl.filter",
+        doc="Statements (regular expressions) whose text is kept out of the history and the schema-change topic; their effect is followed all the same.",
+        importance=LOW,
+        group=HISTORY,
+        label="DDL filter",
+    ),
+    option(
+        name="schema.history.internal.memory.optimization",
+        no_effect="the history holds captured tables only",
+        doc="How Debezium saves memory; dblog keeps captured tables only.",
+        default="off",
+        importance=LOW,
+        group=HISTORY,
+        label="History memory",
+    ),
+)
+"""Debezium's names, types and defaults; in the order of forms and of the reference page."""

@@ -1,0 +1,120 @@
+"""Queue, polls, retries and stop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dblog.config.connector_options.forms import LOW, RUNTIME, bool_option, int_option, long_option, not_yet, option
+from dblog.config.options import Value, not_negative, not_negative_long, only, positive, positive_long
+
+
+def _queue_size(value: Value, everything: Mapping[str, Value]) -> str | None:
+    if isinstance(value, int) and value <= 0:
+        return "A positive queue size is required"
+    batch = everything.get("max.batch.size")
+    if isinstance(value, int) and isinstance(batch, int) and value <= batch:
+        return "Must be larger than the maximum batch size"
+    return None
+
+
+RUNTIME_OPTIONS = (
+    int_option(
+        name="max.batch.size",
+        doc="Most records of one poll.",
+        default="2048",
+        unit="records",
+        group=RUNTIME,
+        label="Change event batch size",
+        check=positive,
+    ),
+    int_option(
+        name="max.queue.size",
+        doc="Most records between reader and sender; larger than max.batch.size.",
+        default="8192",
+        unit="records",
+        group=RUNTIME,
+        label="Change event buffer size",
+        check=_queue_size,
+    ),
+    long_option(
+        name="max.queue.size.in.bytes",
+        doc="Most bytes between reader and sender; 0 means this worker's own limit.",
+        default="0",
+        unit="bytes",
+        group=RUNTIME,
+        label="Change event buffer bytes",
+        check=not_negative_long,
+    ),
+    long_option(
+        name="poll.interval.ms",
+        doc="Longest wait of a poll for a first record; more than 500 is as 500. Not set: an idle task looks 50 times a second.",
+        unit="ms",
+        group=RUNTIME,
+        label="Poll interval",
+        check=positive_long,
+    ),
+    int_option(
+        name="errors.max.retries",
+        doc="How often a lost connection and the like is tried again before the task fails; -1 for ever.",
+        default="-1",
+        group=RUNTIME,
+        label="Retries",
+    ),
+    long_option(
+        name="retriable.restart.connector.wait.ms",
+        doc="Pause before such a try. Not set: 10 s where errors.max.retries limits the tries, else it grows with each "
+        "try, from a fraction of a second to half a minute at most.",
+        unit="ms",
+        importance=LOW,
+        group=RUNTIME,
+        label="Retriable wait",
+        check=positive_long,
+    ),
+    option(
+        name="custom.metric.tags",
+        doc="Further tags of the metrics.",
+        importance=LOW,
+        group=RUNTIME,
+        label="Metric tags",
+        refused=only(because=not_yet("tag metrics")),
+    ),
+    option(
+        name="custom.sanitize.pattern",
+        no_effect="values are never logged",
+        doc="Regular expression of keys whose values logs hide; this worker never logs values.",
+        importance=LOW,
+        group=RUNTIME,
+        label="Sanitize pattern",
+    ),
+    bool_option(
+        name="statistics.metrics.enabled",
+        no_effect="metrics are served in the Prometheus format, from which percentiles are computed",
+        doc="Percentiles of the lag.",
+        default="true",
+        importance=LOW,
+        group=RUNTIME,
+        label="Statistics metrics",
+    ),
+    int_option(
+        name="binlog.buffer.size",
+        no_effect="a log of row events holds no rolled-back rows",
+        doc="Look-ahead for rolled-back transactions; a log of row events needs none.",
+        default="0",
+        unit="events",
+        importance=LOW,
+        group=RUNTIME,
+        label="Look-ahead buffer",
+        check=not_negative,
+    ),
+    int_option(
+        name="executor.shutdown.timeout.ms",
+        no_effect="the readers end within the time that the worker gives a task: task.shutdown.graceful.timeout.ms",
+        doc="Longest wait for the readers at a stop.",
+        default="4000",
+        unit="ms",
+        importance=LOW,
+        group=RUNTIME,
+        label="Shutdown timeout",
+    ),
+)
+"""Debezium's names, types and defaults; in the order of forms and of the reference page."""

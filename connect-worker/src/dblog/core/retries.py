@@ -1,0 +1,79 @@
+"""Decides whether trouble that may pass is tried again, after which pause, and when that ends. One rule for the task, its log and its dumps.
+
+``errors.max.retries`` and ``retriable.restart.connector.wait.ms`` are Debezium's: how often a retriable error is tried again before the task fails (-1: for
+ever, 0: never), and the pause before each try. Without the second the pause grows (``core/backoff.py``); where the first limits the tries it is Debezium's
+ten seconds, or a handful of tries would be over before a server has restarted. ``dblog.retry.timeout.ms`` limits how long trouble may last in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from dblog.core.backoff import Backoff
+from dblog.errors import DefiniteError, TransientError
+
+_PAUSE_S = 10.0
+"""Debezium's default of retriable.restart.connector.wait.ms."""
+_MAX_RETRIES, _PAUSE, _TIMEOUT = "errors.max.retries", "retriable.restart.connector.wait.ms", "dblog.retry.timeout.ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """The limits. None: no limit, and for ``pause_s`` the growing pause of ``backoff``."""
+
+    retries_max: int | None = None
+    timeout_s: float | None = None
+    pause_s: float | None = None
+    backoff: Backoff = field(default_factory=Backoff)
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> RetryPolicy:
+        """The policy of a connector's configuration, which was checked; only keys that are set count."""
+        retries_max, pause_ms, timeout_ms = (_whole(config.get(name)) for name in (_MAX_RETRIES, _PAUSE, _TIMEOUT))
+        return cls(
+            retries_max=None if retries_max is None or retries_max < 0 else retries_max,
+            timeout_s=None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000,
+            pause_s=pause_ms / 1000 if pause_ms is not None else None if retries_max is None or retries_max < 0 else _PAUSE_S,
+        )
+
+    def with_backoff(self, backoff: Backoff) -> RetryPolicy:
+        """The same limits with another growing pause."""
+        return replace(self, backoff=backoff)
+
+
+class Retries:
+    """A series of failures of one thing. Times are of one clock that never stands still."""
+
+    def __init__(self, policy: RetryPolicy) -> None:
+        self._policy = policy
+        self._first_failure_s = 0.0
+        self.failures = 0
+
+    def failed(self, error: TransientError, *, now_s: float, chance: float) -> float:
+        """Seconds to wait before the next try; DefiniteError when there is to be none. ``chance`` in [0, 1) comes from the caller's generator."""
+        if self.failures == 0:
+            self._first_failure_s = now_s
+        self.failures += 1
+        policy, waited_s = self._policy, now_s - self._first_failure_s
+        if policy.retries_max is not None and self.failures > policy.retries_max:
+            raise gave_up(error, tries=self.failures, waited_s=waited_s, limit=f"{_MAX_RETRIES}={policy.retries_max}") from error
+        if policy.timeout_s is not None and waited_s > policy.timeout_s:
+            raise gave_up(error, tries=self.failures, waited_s=waited_s, limit=f"{_TIMEOUT}={policy.timeout_s * 1000:.0f}") from error
+        return policy.backoff.delay_s(self.failures, chance=chance) if policy.pause_s is None else policy.pause_s
+
+    def succeeded(self) -> None:
+        """The series has ended."""
+        self.failures = 0
+
+
+def gave_up(error: TransientError, *, tries: int, waited_s: float, limit: str) -> DefiniteError:
+    """What a transient error turns into when trying again has not helped for too long."""
+    message = (
+        f"gave up after {tries} tries in {waited_s:.0f} s ({limit}): {error}; nothing is lost, restart the task once the cause is gone"
+    )
+    return DefiniteError(message)
+
+
+def _whole(text: str | None) -> int | None:
+    return None if text is None or not str(text).strip() else int(str(text))

@@ -1,0 +1,249 @@
+"""A source offset of MySQL and MariaDB: Debezium's map, read, moved on by the log, and written back.
+
+Keys and meaning are Debezium's (``file``, ``pos``, ``gtids``, ``server_id``, ``event``, ``row``, ``ts_sec``, ``snapshot``), so a connector can be taken
+over from Debezium and handed back. Ours beside them: ``dblog_dump`` (the dump's progress), ``dblog_server`` (which server the file names belong to),
+``dblog_epoch`` (how often that has changed: D7), ``dblog_xa`` (XA transactions that have not ended: task/prepared.py) and
+``dblog_unreported`` (the schemas of the start are not in their topic yet: readers/offset.py).
+
+Inside a transaction ``file`` and ``pos`` are its BEGIN, ``gtids`` the set without it, ``event`` the number of its events to skip, BEGIN included. A
+compressed transaction is one event to Debezium, which reads it again: there ``event`` is left out and ``dblog_event`` counts what is in it.
+Where its records are counted (provide.transaction.metadata), ``transaction_id`` names it, and a ``transaction_data_collection_order_<table>`` is how
+many of a table's were taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, Self
+
+from dblog.codecs.plan import RowContext
+from dblog.codecs.transactions import TransactionCounts
+from dblog.dialects.mysql.binlog.items import LogOffset
+from dblog.dialects.mysql.binlog.position import GtidSet, file_index
+from dblog.errors import DefiniteError
+from dblog.model import OffsetMap
+
+TRANSACTION_ID = "transaction_id"
+TABLE_COUNT = "transaction_data_collection_order_"
+
+PREPARED_UNKNOWN = '{"prepared":{},"open":null,"forgot":true}'
+"""Stands for the XA transactions in an offset that dblog did not write: nobody has kept a list, so any may be prepared (task/prepared.py)."""
+
+POSITION_BITS = 23
+"""Low bits of the second sequence number that hold the row's number (D7)."""
+
+
+def sequence_of(*, epoch: int, file: str, pos: int) -> tuple[int, int]:
+    """D7's two numbers of a position in the log."""
+    return epoch << 32 | file_index(file), pos << POSITION_BITS
+
+
+def schema_position(*, epoch: int, at: LogOffset) -> tuple[int, int]:
+    """Where the schemas of the rows at an offset are looked up: at the beginning of their transaction, but behind a statement inside it, which is the
+    CREATE of a table made by a query. That statement's changes hold from here on, too.
+    """
+    high, low = sequence_of(epoch=epoch, file=at.file, pos=at.pos)
+    return high, low + 1 if at.in_transaction else low
+
+
+class Gtids(Protocol):
+    """The transactions that are behind a position, in the form of one kind of server."""
+
+    def add_all(self, gtids: Any) -> None:
+        """Add finished transactions (``LogOffset.gtids_delta``)."""
+
+    def text(self) -> str:
+        """As the offset has it."""
+
+    def __bool__(self) -> bool: ...
+
+
+class LogProgress:
+    """How far the log has been taken; ``advance`` folds the decoder's offsets, in order. MariaDB's differs in its GTIDs (dialects/mariadb/offset.py)."""
+
+    def __init__(
+        self,
+        *,
+        file: str,
+        pos: int,
+        gtids: str | None,
+        event: int = 0,
+        packed_event: int = 0,
+        row: int = 0,
+        server_id: int = 0,
+        ts_sec: int = 0,
+        server: str | None = None,
+        epoch: int = 0,
+        prepared: str = "",
+        transaction: TransactionCounts | None = None,
+    ) -> None:
+        self.file = file
+        self.pos = pos
+        self.event = event
+        self.packed_event = packed_event
+        self.row = row
+        self.server_id = server_id
+        self.ts_sec = ts_sec
+        self.server = server
+        self.epoch = epoch
+        self.prepared = prepared
+        self.transaction = transaction
+        self.gtids: Gtids | None = None if gtids is None else self.parse_gtids(gtids)
+
+    @staticmethod
+    def parse_gtids(text: str) -> Gtids:
+        """From the server's or an offset's text; DefiniteError when it is none."""
+        return GtidSet.parse(text)
+
+    @staticmethod
+    def gtids_include(text: str, others: str) -> bool:
+        """Whether all of the others are among these."""
+        return GtidSet.parse(text).contains(GtidSet.parse(others))
+
+    @classmethod
+    def of_offset(cls, offset: OffsetMap) -> Self:
+        """From a stored offset, ours or Debezium's. DefiniteError when it names no position in a log."""
+        file, pos = offset.get("file"), offset.get("pos")
+        gtids = offset.get("gtids")
+        if not isinstance(file, str) or not isinstance(pos, int):
+            message = "the connector's offset has no file and pos; set them with PATCH /connectors/<name>/offsets, or reset the offsets to dump again"
+            raise DefiniteError(message)
+        server, prepared = offset.get("dblog_server"), offset.get("dblog_xa")
+        return cls(
+            file=file,
+            pos=pos,
+            gtids=gtids if isinstance(gtids, str) else None,
+            event=_integer(offset, "event"),
+            packed_event=_integer(offset, "dblog_event"),
+            row=_integer(offset, "row"),
+            server_id=_integer(offset, "server_id"),
+            ts_sec=_integer(offset, "ts_sec"),
+            server=server if isinstance(server, str) else None,
+            epoch=_integer(offset, "dblog_epoch"),
+            prepared=prepared if isinstance(prepared, str) else "",
+            transaction=_counts(offset),
+        )
+
+    def copy(self) -> Self:
+        """An independent copy: the reader's offset and the committed one move apart."""
+        return type(self)(
+            file=self.file,
+            pos=self.pos,
+            gtids=None if self.gtids is None else self.gtids.text(),
+            event=self.event,
+            packed_event=self.packed_event,
+            row=self.row,
+            server_id=self.server_id,
+            ts_sec=self.ts_sec,
+            server=self.server,
+            epoch=self.epoch,
+            prepared=self.prepared,
+            transaction=self.transaction,
+        )
+
+    def advance(self, after: LogOffset) -> None:
+        """Take the offset after a decoder item."""
+        self.file = after.file
+        self.pos = after.pos
+        self.event = after.event
+        self.packed_event = after.packed_event
+        self.row = after.row
+        self.transaction = after.transaction
+        if after.prepared is not None:
+            self.prepared = after.prepared
+        if after.ts_sec:
+            self.ts_sec = after.ts_sec
+        if after.server_id:
+            self.server_id = after.server_id
+        if self.gtids is not None and after.gtids_delta:
+            self.gtids.add_all(after.gtids_delta)
+
+    def pass_over(self, gtids: str, wanted: Callable[[str], bool]) -> None:
+        """Count the transactions of these whose source ``wanted`` does not select (its UUID) as read."""
+        if self.gtids is not None:
+            self.gtids.add_all(member for member in GtidSet.parse(gtids).members() if not wanted(member[0]))
+
+    @property
+    def resume_point(self) -> Hashable:
+        """Equal as long as a new connection would begin at the same event."""
+        return self.file, self.pos, self.skip_events
+
+    @property
+    def source_ts_us(self) -> int:
+        """The time of the newest event that was taken."""
+        return self.ts_sec * 1_000_000
+
+    def sequence_of(self, position: LogOffset) -> tuple[int, int]:
+        """D7's numbers of an item's position."""
+        return sequence_of(epoch=self.epoch, file=position.file, pos=position.pos)
+
+    def taken_over(self) -> None:
+        """The offset is not of this connector's own writing."""
+        self.prepared = self.prepared or PREPARED_UNKNOWN
+
+    def note(self) -> dict[str, object]:
+        """For people: the history and log lines."""
+        return {"file": self.file, "pos": self.pos}
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers for the herder."""
+        return {"log_pos": float(self.pos)}
+
+    def row_context(self, *, now_us: int) -> RowContext:
+        """The source block of a record that belongs to this position."""
+        high, low = self.sequence
+        return RowContext(
+            file=self.file, pos=self.pos, server_id=0, source_ts_us=now_us, now_us=now_us, sequence_high=high, sequence_low=low
+        )
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.pos}"
+
+    @property
+    def skip_events(self) -> int:
+        """Events of the open transaction that were taken, compressed or not."""
+        return self.event + self.packed_event
+
+    @property
+    def sequence(self) -> tuple[int, int]:
+        """D7's numbers of this after."""
+        return sequence_of(epoch=self.epoch, file=self.file, pos=self.pos)
+
+    def to_map(self) -> dict[str, str | int | float | bool | None]:
+        """The offset as Debezium writes it; zero counts are left out."""
+        out: dict[str, str | int | float | bool | None] = {}
+        if self.ts_sec:
+            out["ts_sec"] = self.ts_sec
+        out["file"] = self.file
+        out["pos"] = self.pos
+        if self.gtids is not None:
+            out["gtids"] = self.gtids.text()
+        counts = {
+            "row": self.row,
+            "server_id": self.server_id,
+            "event": self.event,
+            "dblog_event": self.packed_event,
+            "dblog_epoch": self.epoch,
+        }
+        out |= {name: value for name, value in counts.items() if value}
+        if self.server is not None:
+            out["dblog_server"] = self.server
+        if self.prepared:
+            out["dblog_xa"] = self.prepared
+        if self.transaction is not None:
+            out[TRANSACTION_ID] = self.transaction.id
+            out |= {f"{TABLE_COUNT}{table}": records for table, records in self.transaction.tables.items()}
+        return out
+
+
+def _counts(offset: OffsetMap) -> TransactionCounts | None:
+    name = offset.get(TRANSACTION_ID)
+    if not isinstance(name, str):
+        return None
+    tables = {key.removeprefix(TABLE_COUNT): _integer(offset, key) for key in offset if key.startswith(TABLE_COUNT)}
+    return TransactionCounts(name, tables)
+
+
+def _integer(offset: OffsetMap, name: str) -> int:
+    value = offset.get(name)
+    return value if isinstance(value, int) else 0

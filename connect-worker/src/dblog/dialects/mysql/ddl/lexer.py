@@ -1,0 +1,344 @@
+r"""SQL text into tokens, as MySQL's and MariaDB's own lexers cut it, and a cursor to read them with.
+
+Rule source: sql_lex.cc of both servers. What differs is data: ANSI_QUOTES makes ``"`` an identifier quote, NO_BACKSLASH_ESCAPES makes
+``\\`` an ordinary character, and a version comment (``/*!50100 ... */``, ``/*M!100301 ... */``) is text for the servers it names and a
+comment for the others. Nothing here raises on strange text: an unterminated string or comment ends with the text, and the parser will not
+find what it looks for.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    WORD = auto()
+    """An identifier or keyword without quotes."""
+    QUOTED = auto()
+    """An identifier in quotes; never a keyword."""
+    STRING = auto()
+    NUMBER = auto()
+    BITS = auto()
+    """b'01', 0b01: the text is the digits."""
+    HEX = auto()
+    """x'4a', 0x4a: the text is the digits."""
+    VARIABLE = auto()
+    OP = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token: ``text`` is the value (without quotes and escapes), ``upper`` the keyword it may be, start and end where it stands in the statement."""
+
+    kind: Kind
+    text: str
+    upper: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LexerMode:
+    """How this session's text is cut."""
+
+    ansi_quotes: bool = False
+    backslash_escapes: bool = True
+    mariadb: bool = False
+    version: int = 999999
+    """As in version comments: 80034, 101105."""
+
+
+ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+
+_SPACE = re.compile(r"[\s\x00]+")
+_WORD = re.compile(r"[0-9A-Za-z_$\u0080-\U0010ffff]+")
+_NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_DIGITS = "0123456789"
+_PREFIXED_LITERAL = re.compile(r"0x([0-9A-Fa-f]+)|0b([01]+)")
+_VERSION_COMMENT = re.compile(r"/\*(M)?!(\d{5,6})?")
+_VARIABLE = re.compile(r"@@?[0-9A-Za-z_.$\u0080-\U0010ffff]*")
+_OPERATOR = re.compile(r"<=>|:=|->>|->|<<|>>|<=|>=|<>|!=|\|\||&&|.", re.DOTALL)
+
+
+def tokenize(text: str, mode: LexerMode) -> list[Token]:
+    """Split a statement into tokens. Comments are left out; what stands in version comments that apply is kept."""
+    return _Lexer(text, mode).run()
+
+
+class _Lexer:
+    def __init__(self, text: str, mode: LexerMode) -> None:
+        self.text = text
+        self.mode = mode
+        self.at = 0
+        self.open_version_comments = 0
+        self.tokens: list[Token] = []
+
+    def run(self) -> list[Token]:
+        text, length = self.text, len(self.text)
+        while self.at < length:
+            space = _SPACE.match(text, self.at)
+            if space:
+                self.at = space.end()
+            elif not self._comment():
+                self._token()
+        return self.tokens
+
+    def _comment(self) -> bool:
+        text, at = self.text, self.at
+        if text[at] == "#" or (text.startswith("--", at) and (at + 2 == len(text) or text[at + 2].isspace() or text[at + 2] < " ")):
+            end = text.find("\n", at)
+            self.at = len(text) if end < 0 else end + 1
+            return True
+        if self.open_version_comments and text.startswith("*/", at):
+            self.open_version_comments -= 1
+            self.at += 2
+            return True
+        if not text.startswith("/*", at):
+            return False
+        version = _VERSION_COMMENT.match(text, at)
+        if version and self._applies(version[1] is not None, version[2]):
+            self.open_version_comments += 1
+            self.at = version.end()
+        else:
+            self.at = self._comment_end(at + 2, nested=version is not None)
+        return True
+
+    def _applies(self, mariadb_only: bool, version: str | None) -> bool:  # noqa: FBT001 - two facts of one comment
+        if mariadb_only and not self.mode.mariadb:
+            return False
+        if version is None:
+            return True
+        number = int(version)
+        if self.mode.mariadb and not mariadb_only and 50700 <= number <= 99999:  # noqa: PLR2004 - MariaDB leaves out what MySQL 5.7 to 9 added
+            return False
+        return number <= self.mode.version
+
+    def _comment_end(self, at: int, *, nested: bool) -> int:
+        depth = 1
+        while depth:
+            close = self.text.find("*/", at)
+            if close < 0:
+                return len(self.text)
+            inner = self.text.find("/*", at, close) if nested else -1
+            if inner >= 0:
+                depth, at = depth + 1, inner + 2
+            else:
+                depth, at = depth - 1, close + 2
+        return at
+
+    def _token(self) -> None:
+        text, at = self.text, self.at
+        char = text[at]
+        following = text[at + 1] if at + 1 < len(text) else ""
+        if char == "`" or (char == '"' and self.mode.ansi_quotes):
+            self._quoted(Kind.QUOTED, char, at + 1)
+        elif char in "'\"":
+            self._quoted(Kind.STRING, char, at + 1)
+        elif following == "'" and char in "xXbB":
+            end = text.find("'", at + 2)
+            end = len(text) if end < 0 else end
+            self._add(Kind.HEX if char in "xX" else Kind.BITS, text[at + 2 : end], end + 1)
+        elif following == "'" and char in "nN":
+            self._quoted(Kind.STRING, "'", at + 2)
+        elif char == "@":
+            self._variable()
+        elif (char in _DIGITS or (char == "." and following and following in _DIGITS and not self._after_name())) and self._number():
+            pass
+        elif word := _WORD.match(text, at):
+            self._add(Kind.WORD, word[0], word.end())
+        else:
+            operator = _OPERATOR.match(text, at)
+            assert operator is not None
+            self._add(Kind.OP, operator[0], operator.end())
+
+    def _number(self) -> bool:
+        """A number, unless letters go on behind it: ``1st`` is a name, and so is anything after the dot of ``db.1``."""
+        text, at = self.text, self.at
+        literal = _PREFIXED_LITERAL.match(text, at)
+        word = _WORD.match(text, at)
+        if literal and word and word.end() == literal.end():
+            self._add(Kind.HEX if literal[1] else Kind.BITS, literal[1] or literal[2], literal.end())
+            return True
+        if self.tokens and self.tokens[-1].text == "." and self.tokens[-1].kind is Kind.OP and self.tokens[-1].end == at:
+            return False
+        number = _NUMBER.match(text, at)
+        if number is None or (word and word.end() > number.end()):
+            return False
+        self._add(Kind.NUMBER, number[0], number.end())
+        return True
+
+    def _after_name(self) -> bool:
+        """Whether a dot here joins two names (``t.5`` after a name) rather than begins a fraction."""
+        return bool(self.tokens) and self.tokens[-1].kind in (Kind.WORD, Kind.QUOTED) and self.tokens[-1].end == self.at
+
+    def _variable(self) -> None:
+        text, at = self.text, self.at
+        if text[at + 1 : at + 2] in ("'", '"', "`"):
+            self._quoted(Kind.VARIABLE, text[at + 1], at + 2)
+            return
+        variable = _VARIABLE.match(text, at)
+        assert variable is not None
+        self._add(Kind.VARIABLE, variable[0], variable.end())
+
+    def _quoted(self, kind: Kind, quote: str, at: int) -> None:
+        text, parts = self.text, []
+        escapes = self.mode.backslash_escapes and kind is not Kind.QUOTED
+        while at < len(text):
+            char = text[at]
+            if char == quote:
+                if text[at + 1 : at + 2] != quote:
+                    break
+                parts.append(quote)
+                at += 2
+            elif char == "\\" and escapes and at + 1 < len(text):
+                escaped = text[at + 1]
+                parts.append("\\" + escaped if escaped in "%_" else ESCAPES.get(escaped, escaped))
+                at += 2
+            else:
+                parts.append(char)
+                at += 1
+        self._add(kind, "".join(parts), min(at + 1, len(text)))
+
+    def _add(self, kind: Kind, value: str, end: int) -> None:
+        self.tokens.append(Token(kind, value, value.upper() if kind is Kind.WORD else "", self.at, end))
+        self.at = end
+
+
+class NotUnderstood(Exception):  # noqa: N818 - an answer of the parser to itself, never seen outside
+    """The text is not what the grammar expects here."""
+
+
+END = Token(Kind.OP, "", "", 0, 0)
+
+
+class Cursor:
+    """Reads tokens from left to right."""
+
+    def __init__(self, tokens: list[Token], text: str) -> None:
+        self.tokens = tokens
+        self.text = text
+        self.at = 0
+
+    @property
+    def next(self) -> Token:
+        """The next token, ``END`` behind the last."""
+        return self.tokens[self.at] if self.at < len(self.tokens) else END
+
+    def peek(self, count: int) -> Token:
+        """The token ``count`` behind the next."""
+        return self.tokens[self.at + count] if self.at + count < len(self.tokens) else END
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more, or the semicolon that ends the statement."""
+        return self.at >= len(self.tokens) or self.is_op(";")
+
+    def is_word(self, *words: str) -> bool:
+        """Whether the next tokens are these keywords, one after the other."""
+        return all(self.peek(n).upper == word for n, word in enumerate(words))
+
+    def is_any(self, *words: str) -> bool:
+        """Whether the next token is one of these keywords."""
+        return self.next.kind is Kind.WORD and self.next.upper in words
+
+    def take(self, *words: str) -> bool:
+        """Pass these keywords if they come next."""
+        if not self.is_word(*words):
+            return False
+        self.at += len(words)
+        return True
+
+    def take_any(self, *words: str) -> str | None:
+        """Pass one of these keywords if it comes next, and return it."""
+        if not self.is_any(*words):
+            return None
+        self.at += 1
+        return self.tokens[self.at - 1].upper
+
+    def expect(self, *words: str) -> None:
+        """Pass these keywords, or give up."""
+        if not self.take(*words):
+            raise NotUnderstood(f"{' '.join(words)} expected at {self.location}")
+
+    def is_op(self, op: str) -> bool:
+        """Whether the next token is this sign."""
+        return self.next.kind is Kind.OP and self.next.text == op and self.at < len(self.tokens)
+
+    def take_op(self, op: str) -> bool:
+        """Pass this sign if it comes next."""
+        if not self.is_op(op):
+            return False
+        self.at += 1
+        return True
+
+    def expect_op(self, op: str) -> None:
+        """Pass this sign, or give up."""
+        if not self.take_op(op):
+            raise NotUnderstood(f"{op} expected at {self.location}")
+
+    def step(self) -> Token:
+        """Pass any one token."""
+        if self.at >= len(self.tokens):
+            raise NotUnderstood("the statement ends too early")
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    @property
+    def is_name(self) -> bool:
+        """Whether the next token can be an identifier."""
+        return self.at < len(self.tokens) and self.next.kind in (Kind.WORD, Kind.QUOTED)
+
+    def name(self) -> str:
+        """An identifier. Trailing blanks cannot stand in one."""
+        if not self.is_name:
+            raise NotUnderstood(f"a name expected at {self.location}")
+        return self.step().text
+
+    def number(self) -> int:
+        """A whole number without sign."""
+        token = self.next
+        if token.kind is not Kind.NUMBER or not token.text.isdigit():
+            raise NotUnderstood(f"a number expected at {self.location}")
+        self.at += 1
+        return int(token.text)
+
+    def string(self) -> str:
+        """A string literal; neighbours are one (``'a' 'b'``), an introducer (``_utf8mb4'a'``) is passed."""
+        if self.next.kind is Kind.WORD and self.next.text.startswith("_") and self.peek(1).kind is Kind.STRING:
+            self.at += 1
+        parts = []
+        while self.next.kind is Kind.STRING:
+            parts.append(self.step().text)
+        if not parts:
+            raise NotUnderstood(f"a string expected at {self.location}")
+        return "".join(parts)
+
+    def skip_group(self) -> str:
+        """Pass a group in parentheses with all in it; its text without them."""
+        start = self.next
+        self.expect_op("(")
+        depth = 1
+        while depth:
+            token = self.step()
+            if token.kind is Kind.OP:
+                depth += (token.text == "(") - (token.text == ")")
+        return self.text[start.end : self.tokens[self.at - 1].start].strip()
+
+    def skip_one(self) -> None:
+        """Pass one token, or a whole group."""
+        if self.is_op("("):
+            self.skip_group()
+        else:
+            self.step()
+
+    @property
+    def location(self) -> str:
+        """Where the cursor stands, without any text of the statement: it may hold values."""
+        if self.at >= len(self.tokens):
+            return "the end"
+        token = self.next
+        return f"character {token.start}" + (f" ({token.upper})" if token.kind is Kind.WORD else "")

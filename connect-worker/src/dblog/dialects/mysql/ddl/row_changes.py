@@ -1,0 +1,51 @@
+"""Statements that change rows, in a log that should hold the rows: what kind each is, and which tables it names as those it changes.
+
+Rule source: the grammars of INSERT, REPLACE, UPDATE, DELETE and LOAD in the manuals of both servers. The changed tables stand in front of what is set, selected
+or asked for, and outside parentheses; a name too many does no harm, a column or an alias there may pass for a table.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dblog.dialects.mysql.ddl.lexer import Kind, LexerMode, Token, tokenize
+from dblog.model import TableId
+
+_ROW_CHANGE = re.compile(
+    r"\s*(?:/\*[^*]*\*+(?:[^*/][^*]*\*+)*/\s*)*(?:set\s+statement\b.*?\bfor\s+|with\b.*?\b(?=update\b|delete\b))?"
+    r"(insert|update|delete|replace|load\s+data|load\s+xml)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""By the first word, behind comments, MariaDB's SET STATEMENT, and WITH. A comment has one end only: with ``.*?`` it could end at any later one, and n
+comments would be tried in 2^n ways, while nothing else of the task runs."""
+
+_BEHIND_TABLES = frozenset({"SET", "VALUES", "SELECT", "WHERE", "DUPLICATE", "RETURNING"})
+_NAMES = (Kind.WORD, Kind.QUOTED)
+
+
+def row_change(text: str, *, database: str, mode: LexerMode) -> tuple[str, frozenset[TableId]] | None:
+    """The kind of a statement that changes rows and the tables that it may mean, in lower case; None for any other. ``database`` is its session's."""
+    found = _ROW_CHANGE.match(text)
+    if found is None:
+        return None
+    kind = " ".join(found[1].upper().split())
+    return kind, frozenset(_tables([t for t in tokenize(text, mode) if t.start >= found.end(1)], database.lower()))
+
+
+def _tables(tokens: list[Token], database: str) -> set[TableId]:
+    out: set[TableId] = set()
+    depth = at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        if token.kind is Kind.OP:
+            depth += (token.text == "(") - (token.text == ")")
+        elif depth == 0 and token.kind in _NAMES:
+            if token.upper in _BEHIND_TABLES:
+                break
+            names = [token.text.lower()]
+            while at + 2 < len(tokens) and tokens[at + 1].kind is Kind.OP and tokens[at + 1].text == "." and tokens[at + 2].kind in _NAMES:
+                at += 2
+                names.append(tokens[at].text.lower())
+            out.add(TableId(*names[:2]) if len(names) > 1 else TableId(database, names[0]))
+        at += 1
+    return out

@@ -1,0 +1,101 @@
+"""The connections of one task to its server: a session for questions, the log by two replica ids,
+chunks; and which server they all have to reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dblog.codecs.rowplan import RowEncoder
+from dblog.config.options import Settings
+from dblog.dialects.mysql.binlog._fast import LogDecoder
+from dblog.dialects.mysql.binlog.identity import KnownLog
+from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogOffset
+from dblog.dialects.mysql.binlog.offset import LogProgress
+from dblog.dialects.mysql.task.dialect import BinlogDialect, gtid_filter
+from dblog.dialects.mysql.wire.dump import DumpConnection
+from dblog.dialects.mysql.wire.log import LogConnection
+from dblog.dialects.mysql.wire.session import Session, settings_of
+from dblog.errors import ServerChangedError, TransientError
+from dblog.model import TableId
+
+_IDS_OFFSET = "database.server.id.offset"
+_IDS = 1 << 32
+_SECOND_READER = 0x4000_0000
+"""Flipped in the replica id of a second log connection: an id that nobody counts up to."""
+
+
+def second_server_id(settings: Settings) -> int:
+    """The replica id of a second log connection, beside the task's own: the server ends the older of two with one id.
+
+    database.server.id.offset above the first one where that is set.
+    """
+    first = settings.integer("database.server.id")
+    if _IDS_OFFSET not in settings.originals:
+        return first ^ _SECOND_READER
+    return (first + settings.integer(_IDS_OFFSET)) % _IDS or 1
+
+
+class Connections:
+    """One session serves the starting thread, then the log thread; the log and each dump thread have connections of their own."""
+
+    def __init__(self, dialect: BinlogDialect, settings: Settings, session: Session, *, watermark_table: TableId) -> None:
+        self.dialect = dialect
+        self.settings = settings
+        self.session = session
+        self._identity = session.identity
+        self._watermark_table = watermark_table
+
+    @property
+    def watermark_table(self) -> TableId:
+        """By the name that the log has: a server that keeps names in lower case logs it so, however the option has it."""
+        table = self._watermark_table
+        return TableId(table.database.lower(), table.name.lower()) if self.session.facts.lower_case_table_names == 1 else table
+
+    def live_session(self) -> Session:
+        """The session for questions of the log thread; opened again when the server has dropped it while it was idle."""
+        try:
+            self.session.query("SELECT 1")
+        except TransientError:
+            self.session.close()
+            self.session = self.dialect.connect(settings_of(self.settings), again=True)
+            if self.session.identity != self._identity:
+                message = f"another server answers at {self.session.settings.address} now; the connector starts again"
+                raise ServerChangedError(message) from None
+        return self.session
+
+    def known(self, at: LogProgress) -> KnownLog:
+        """The log that a position belongs to. The GTIDs of an offset that does not name its server may come from any server."""
+        compares = self.dialect.compares_gtids and at.server is not None and bool(at.gtids)
+        return KnownLog(
+            server=at.server,
+            file=at.file,
+            pos=at.pos,
+            gtids=at.gtids.text() if compares and at.gtids is not None else None,
+            all_sources=gtid_filter(self.settings) is None,
+        )
+
+    def open_chunks(self) -> DumpConnection:
+        """Connections for chunks and watermarks, to this very server."""
+        return DumpConnection.open(settings_of(self.settings), self.watermark_table, server=self._identity)
+
+    def decoder(
+        self, resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | None], *, transactions: bool = False
+    ) -> LogDecoder:
+        """A log decoder that has not been started."""
+        return self.dialect.decoder(resolve, self.watermark_table, self.settings, transactions=transactions)
+
+    def open_log(self, at: LogProgress) -> LogConnection:
+        """The task's own log connection."""
+        return self.session.open_log(
+            server_id=self.settings.integer("database.server.id"),
+            file=at.file,
+            pos=at.pos,
+            gtids=None if at.gtids is None else at.gtids.text(),
+            known=self.known(at),
+        )
+
+    def open_second_log(self, file: str, pos: int) -> LogConnection:
+        """Beside the task's own log connection, so with another server id: the server ends the older of two with one id."""
+        known = KnownLog(server=self._identity, file=file, pos=pos)
+        return self.session.open_log(server_id=second_server_id(self.settings), file=file, pos=pos, gtids=None, known=known)

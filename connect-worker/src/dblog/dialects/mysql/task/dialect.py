@@ -1,0 +1,166 @@
+"""What the source task needs of MySQL, by name. MariaDB speaks the same protocol, and gives what
+differs in dialects/mariadb/dialect.py.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from dblog.codecs.rowplan import RowEncoder
+from dblog.config.options import Settings
+from dblog.core.changes import Change
+from dblog.core.crosscheck import Seen
+from dblog.core.selection import name_matcher
+from dblog.core.timeline import Position, Timeline
+from dblog.dialects.mysql.binlog import events
+from dblog.dialects.mysql.binlog._fast import LogDecoder
+from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogOffset
+from dblog.dialects.mysql.binlog.offset import LogProgress
+from dblog.dialects.mysql.binlog.statement_text import statement_text
+from dblog.dialects.mysql.binlog.table_map_schema import WIDTHS_SQL, Charsets, collations_sql, merger, seen_of
+from dblog.dialects.mysql.ddl import parser
+from dblog.dialects.mysql.ddl.context import Context
+from dblog.dialects.mysql.ddl.flavor import Flavor, mysql_flavor
+from dblog.dialects.mysql.ddl.rewrites import rewritten
+from dblog.dialects.mysql.ddl.row_changes import row_change
+from dblog.dialects.mysql.values import types as mysql_types
+from dblog.dialects.mysql.wire import session as mysql_session
+from dblog.dialects.mysql.wire.session import ServerFacts, Session
+from dblog.model import Table, TableId
+from dblog.readers.contract import Merge
+
+MARIADB_EXPLICIT_TIMESTAMPS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinlogDialect:
+    """One flavor. ``column_plan`` and ``connect`` are the flavor's own, the rest follows from ``name``."""
+
+    name: Literal["mysql", "mariadb"]
+    """``mysql`` or ``mariadb``: Debezium's connector name, and the decoder's flavor."""
+    connect: Callable[..., Session]
+    column_plan: Callable[..., Any]
+    flavor_of: Callable[[tuple[int, int, int]], Flavor]
+    progress: type[LogProgress] = LogProgress
+    compares_gtids: bool = False
+    """Whether a log is known by the GTIDs in front of a position, for its servers do not name themselves."""
+
+    def decoder(
+        self,
+        resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | None],
+        watermarks: TableId,
+        settings: Settings,
+        *,
+        transactions: bool = False,
+    ) -> LogDecoder:
+        """A log decoder that has not been started; rows of the watermark table pass through it. ``transactions``: it counts and shows them."""
+        return LogDecoder(
+            flavor=self.name,
+            resolve=resolve,
+            records_max=min(1000, settings.integer("max.batch.size")),
+            bytes_max=1 << 20,
+            pass_through=frozenset({(watermarks.database, watermarks.name)}),
+            spool=tempfile.TemporaryFile,
+            gives_partial=rereads(settings),
+            gtid_included=gtid_filter(settings) if settings.boolean("gtid.source.filter.dml.events") else None,
+            transactions=transactions,
+        )
+
+    def charsets(self, session: Session) -> Charsets:
+        """The server's character sets: table maps name collations by number."""
+        collations = collations_sql(self.name, session.facts.version)
+        return Charsets.of(
+            session.query(collations, doing="reading the collations"), session.query(WIDTHS_SQL, doing="reading the character sets")
+        )
+
+    def read_table_map(self, body: bytes, charsets: Charsets) -> tuple[TableId, Seen, Merge]:
+        """Name, columns, and how to bring them together with those we hold."""
+        table_map = events.read_table_map(body, mariadb=self.name == "mariadb")
+        signs_known = any(column.unsigned is not None for column in table_map.columns)
+        nulls_known = not all(column.nullable for column in table_map.columns)
+        return table_map.table, seen_of(table_map, charsets), merger(charsets, signs_known=signs_known, nulls_known=nulls_known)
+
+    def row_change(self, query: events.Query, text: str, version: tuple[int, int, int]) -> tuple[str, frozenset[TableId]] | None:
+        """The kind of a statement that changes rows, and the tables, in lower case; a log of rows holds none of these."""
+        context = Context(flavor=self.flavor_of(version), table=lambda _: None, sql_mode=query.sql_mode or 0)
+        return row_change(text, database=query.database, mode=context.lexer_mode)
+
+    @staticmethod
+    def statement_text(query: events.Query, charsets: Charsets) -> str:
+        """A statement's text, in whatever character set its client spoke."""
+        return statement_text(query, charsets)
+
+    @staticmethod
+    def rewritten(changes: Iterable[Change], before: Callable[[TableId], Table | None]) -> dict[TableId, str]:
+        """The tables whose old rows a statement changes without row events."""
+        return rewritten(changes, before)
+
+    def statement_parser(self, facts: ServerFacts, timeline: Timeline) -> Callable[[events.Query, str, Position], Iterable[Change]]:
+        """The DDL parser for statements of the log."""
+        context_of = self._contexts(facts, timeline)
+
+        def parse(query: events.Query, text: str, position: Position) -> Iterable[Change]:
+            context = replace(
+                context_of(query.database, position),
+                sql_mode=query.sql_mode or 0,
+                explicit_timestamps=_explicit_timestamps(query, self.flavor_of(facts.version)),
+                bytes_kept=text.encode("utf-8", "surrogatepass") == query.text,
+                time_zone=facts.system_time_zone if query.time_zone == "SYSTEM" else query.time_zone,
+            )
+            return parser.parse(text, context)
+
+        return parse
+
+    def text_parser(self, facts: ServerFacts, timeline: Timeline) -> Callable[[str, str, Position], Iterable[Change]]:
+        """The DDL parser for a text without an event: (statement, default database, position)."""
+        context_of = self._contexts(facts, timeline)
+        return lambda text, database, position: parser.parse(text, context_of(database, position))
+
+    def _contexts(self, facts: ServerFacts, timeline: Timeline) -> Callable[[str, Position], Context]:
+        """The surroundings of statements on one server."""
+        flavor = self.flavor_of(facts.version)
+
+        def database_charset(name: str) -> tuple[str | None, str | None]:
+            known = timeline.databases.get(name)
+            return (None, None) if known is None else (known.charset, known.collation)
+
+        def context(database: str, position: Position) -> Context:
+            return Context(
+                flavor=flavor,
+                table=timeline.lookup_before(position),
+                default_database=database,
+                lower_case_names=facts.lower_case_table_names == 1,
+                database_charset=database_charset,
+                server_charset=facts.charset or None,
+                server_collation=facts.collation or None,
+            )
+
+        return context
+
+
+def _explicit_timestamps(query: events.Query, flavor: Flavor) -> bool | None:
+    """The session's explicit_defaults_for_timestamp as the event has it; MariaDB before 10.8 does not write its bit (log_event.h)."""
+    if flavor.mariadb and query.flags2 is not None and flavor.version >= (10, 8, 0):
+        return bool(query.flags2 & MARIADB_EXPLICIT_TIMESTAMPS)
+    return query.explicit_timestamps
+
+
+def rereads(settings: Settings) -> bool:
+    """Whether rows that lack columns are read again from their table."""
+    return settings.text("dblog.row.image.missing") == "reread"
+
+
+def gtid_filter(settings: Settings) -> Callable[[str], bool] | None:
+    """Whether transactions of a source (UUID; MariaDB: domain-server) are wanted; None when all are."""
+    includes, excludes = "gtid.source.includes", "gtid.source.excludes"
+    wanted = name_matcher(settings.originals.get(includes), option=includes)
+    if wanted is not None:
+        return wanted
+    unwanted = name_matcher(settings.originals.get(excludes), option=excludes)
+    return None if unwanted is None else lambda source: not unwanted(source)
+
+
+MYSQL = BinlogDialect(name="mysql", connect=mysql_session.connect, column_plan=mysql_types.column_plan, flavor_of=mysql_flavor)

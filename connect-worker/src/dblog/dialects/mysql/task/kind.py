@@ -1,0 +1,78 @@
+"""MySQL and MariaDB as kinds of databases: the source of a connector, and what is asked without a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dblog.abort import Abort
+from dblog.config.options import Settings
+from dblog.core.selection import Selection, named_parts
+from dblog.core.timeline import AFTER_ALL, Timeline
+from dblog.dialects.mysql.catalog import sql
+from dblog.dialects.mysql.task import altered
+from dblog.dialects.mysql.task.dialect import BinlogDialect, rereads
+from dblog.dialects.mysql.task.source import BinlogSource
+from dblog.dialects.mysql.wire.budget import AnswerBudget
+from dblog.dialects.mysql.wire.check import check
+from dblog.dialects.mysql.wire.session import Session, settings_of
+from dblog.model import OffsetMap
+from dblog.readers.contract import Effects
+from dblog.readers.start import dumps_at_all
+
+CHECKS_BYTES_MAX = 4 << 30
+"""Two catalogs of the greatest kind; the server of a check is whatever its configuration names, and it runs in the worker's own process."""
+
+_BUDGET = AnswerBudget(CHECKS_BYTES_MAX)
+
+
+class BinlogKind:
+    """Implements ``readers.contract.DatabaseKind``."""
+
+    def __init__(self, dialect: BinlogDialect) -> None:
+        self._dialect = dialect
+
+    def source(self, settings: Settings) -> BinlogSource:
+        """The source of a connector."""
+        return BinlogSource(self._dialect, settings)
+
+    def check(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
+        """Reachable, the right login, a usable log, privileges. The watermark table is made when the task starts."""
+        watermarks = sql.parse_table_name(settings.text("dblog.watermark.table"))
+        selection = Selection.from_settings(settings.originals, builtin=sql.BUILTIN_DATABASES, never=frozenset({watermarks}))
+        reads = dumps_at_all(settings.text("snapshot.mode")) or rereads(settings)
+        session = self._connect(settings, limit_s, abort, budget=_BUDGET)
+        try:
+            tables = session.read_catalog(selection.includes)
+            return check(
+                session,
+                server_id=settings.integer("database.server.id"),
+                tables=tables,
+                watermarks=watermarks if reads else None,
+                rereads=rereads(settings),
+                named=named_parts(settings.originals),
+                make=False,
+            )
+        finally:
+            session.close()
+
+    def check_offsets(self, prefix: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
+        """By the dialect's own offsets."""
+        altered.check_altered(self._dialect.progress, prefix, changes)
+
+    def effects(self, settings: Settings, statement: str, timeline: Timeline, *, database: str, limit_s: float, abort: Abort) -> Effects:
+        """Parsed as one from the log would be; the server gives its version and its defaults."""
+        session = self._connect(settings, limit_s, abort)
+        try:
+            parse = self._dialect.text_parser(session.facts, timeline)
+        finally:
+            session.close()
+        changes = tuple(parse(statement, database, AFTER_ALL))
+        return Effects(changes=changes, rewritten=self._dialect.rewritten(changes, timeline.lookup_before(AFTER_ALL)))
+
+    def _connect(self, settings: Settings, limit_s: float, abort: Abort, **more: Any) -> Session:
+        """Without the user's initial statements: they may change something."""
+        where = settings_of(settings)
+        timeout_s = min(where.connect_timeout_s, limit_s)
+        return self._dialect.connect(replace(where, connect_timeout_s=timeout_s, initial_statements=(), abort=abort, **more))

@@ -1,0 +1,376 @@
+"""The binlog as the reader layer reads it: bytes through the decoder to rows, statements,
+watermarks and what XA transactions ask for.
+
+The decoder hands out rows that are finished already and, in their order, every event
+it does not deal with by itself; here each of those is known by name or stops the task: nothing is
+skipped in silence. # I5
+
+A new connection begins with the file's first bytes, and with events of the open transaction that
+are passed over. Neither is a position to go back to, so items of these do not
+move the reading. # I1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import structlog
+
+from dblog.codecs.plan import RowContext
+from dblog.codecs.rowplan import RowEncoder
+from dblog.core.timeline import Position
+from dblog.core.watermark import WatermarkPosition
+from dblog.dialects.mysql.binlog import events
+from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogEvent, LogOffset
+from dblog.dialects.mysql.binlog.offset import POSITION_BITS, LogProgress, schema_position, sequence_of
+from dblog.dialects.mysql.catalog.information_schema import read_table
+from dblog.dialects.mysql.task.connections import Connections
+from dblog.dialects.mysql.task.dialect import rereads
+from dblog.dialects.mysql.task.lookahead import LogBytes
+from dblog.dialects.mysql.task.prepared import Ended, Prepared
+from dblog.dialects.mysql.task.reread import Reread, counted
+from dblog.dialects.mysql.task.schemas import BinlogSchemas
+from dblog.dialects.mysql.wire.log import end_of_log
+from dblog.errors import BadRowsError, DefiniteError, TableChangedError
+from dblog.model import OffsetMap, Table, TableId
+from dblog.readers.contract import Progress, TableResolver, TaskContext
+from dblog.readers.items import Held, LogItem, LogRows, Moved, OnlyByDump, Statement, Unusable, Watermarks
+
+log = structlog.get_logger(__name__)
+
+HELD = "an XA transaction that changed it is prepared (XA RECOVER names it); it is dumped once that has ended by XA COMMIT or XA ROLLBACK"
+
+
+class BinlogLog:
+    """One task's binlog, over all connections. Implements ``readers.contract.LogSource``."""
+
+    def __init__(self, connections: Connections, schemas: BinlogSchemas, resolve: TableResolver, context: TaskContext) -> None:
+        self._connections = connections
+        self._schemas = schemas
+        self._resolve = resolve
+        self._context = context
+        self._prepared: Prepared | None = None
+        self._reread = None if not rereads(connections.settings) else self._new_reread()
+
+    def open(self, at: Progress, *, unreadable: AbstractSet[Any]) -> BinlogReader:
+        """Read on from ``at``."""
+        assert isinstance(at, LogProgress), "made by this dialect"
+        if self._prepared is None:
+            self._prepared = Prepared(at.prepared, complete=at.epoch > 0)
+        connection = self._connections.open_log(at)
+        decoder = self._connections.decoder(
+            lambda table_map, position: self._encoder(table_map, position, epoch=at.epoch),
+            transactions=self._connections.settings.boolean("provide.transaction.metadata"),
+        )
+        decoder.start(
+            at.file,
+            at.pos,
+            skip_events=at.skip_events,
+            skip_rows=at.row,
+            epoch=at.epoch,
+            now_us=self._context.clock.now_us,
+            unreadable=frozenset(unreadable),
+            transaction=at.transaction,
+        )
+        gtids = None if at.gtids is None else at.gtids.text()
+        log.info("reading the log", file=at.file, pos=at.pos, gtids=gtids, skip_events=at.skip_events)
+        return BinlogReader(
+            connection,
+            decoder,
+            at,
+            schemas=self._schemas,
+            prepared=self._prepared,
+            reread=self._reread,
+            includes=self._context.includes,
+            ended=lambda code, body, where: end_of_log(code, body, self._connections.session.settings, where),
+        )
+
+    def _encoder(self, table_map: bytes, position: LogOffset, *, epoch: int) -> RowEncoder | IgnoredForNow | None:
+        return self._resolve(table_map, schema_position(epoch=epoch, at=position), position)
+
+    def end(self, *, epoch: int) -> Position:
+        """Where the server's log ends now."""
+        file, pos, _ = self._connections.live_session().current_position()
+        return sequence_of(epoch=epoch, file=file, pos=pos)
+
+    def passed_over(self, table: TableId) -> None:
+        """What an XA transaction changes in it meanwhile must be dumped at the commit."""
+        if self._prepared is not None:
+            self._prepared.left_out(table)
+
+    def confirm(self, offset: OffsetMap) -> None:
+        """A binlog is kept by the server's own rules."""
+
+    def _new_reread(self) -> Reread:
+        def table_now(table: TableId) -> Table | None:
+            return read_table(self._connections.live_session().execute, table)
+
+        return Reread(
+            connect=self._connections.open_chunks,
+            table_now=table_now,
+            patience=self._context.patience,
+            watermark_name=self._context.watermark_name,
+            run=self._context.run,
+            stopped=self._context.stopped,
+            clock=self._context.clock,
+        )
+
+
+class BinlogReader:
+    """One log connection. Implements ``readers.contract.LogReader``."""
+
+    def __init__(
+        self,
+        connection: LogBytes,
+        decoder: Any,
+        at: LogProgress,
+        *,
+        schemas: BinlogSchemas,
+        prepared: Prepared,
+        reread: Reread | None,
+        includes: Callable[[TableId], bool],
+        ended: Callable[[int, bytes, str], Exception],
+    ) -> None:
+        self._connection = connection
+        self._decoder = decoder
+        self._at = at
+        self._schemas = schemas
+        self._prepared = prepared
+        self._reread = reread
+        self._includes = includes
+        self._ended = ended
+        self._received = b""
+        self._resumes = True
+        self._begins = True
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the server's heartbeats are overdue."""
+        return self._connection.is_silent
+
+    def receive(self, timeout_s: float) -> int:
+        """How many bytes have arrived."""
+        self._received = self._connection.recv(timeout_s)
+        if self._received and self._reread is not None:
+            self._reread.received()
+        return len(self._received)
+
+    def items(self) -> Iterator[LogItem]:
+        """What the bytes that arrived hold."""
+        if self._begins:
+            self._begins = False
+            yield self._held()
+        data, self._received = self._received, b""
+        yield from self._feed(data)
+        while self._decoder.held:  # it stops behind an event that may change how the next ones are read
+            yield from self._feed(b"")
+
+    def flush(self) -> Iterator[LogItem]:
+        """The rows that were kept back."""
+        yield from self._decoded(self._decoder.flush())
+
+    def forget_tables(self) -> None:
+        """Have each table map looked up again."""
+        self._decoder.forget_tables()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connection.close()
+        if self._reread is not None:
+            self._reread.close()
+
+    def _feed(self, data: bytes) -> Iterator[LogItem]:
+        try:
+            decoded = self._decoder.feed(data)
+        except BadRowsError as e:
+            yield Unusable(error=e, decoded=False)
+            self._decoder.leave_out()
+            return
+        yield from self._decoded(decoded)
+
+    def _decoded(self, decoded: list[LogRows | LogEvent]) -> Iterator[LogItem]:
+        partial = [item for item in decoded if isinstance(item, LogEvent) and item.encoder is not None]
+        if partial and self._reread is not None:
+            self._reread.expect(partial)
+        for item in decoded:
+            if isinstance(item, LogEvent):
+                yield from self._event(item)
+                continue
+            item.moves = self._is_new(item.position)
+            if item.records:
+                for encoder, *_ in item.segments:
+                    self._prepared.rows(encoder.plan.table.id)
+            self._note_prepared(item.position)
+            yield item
+            if item.moves and not item.position.in_transaction:
+                self._prepared.outside()
+
+    def _is_new(self, position: LogOffset) -> bool:
+        """Whether the reading moves: not while a new connection has not come beyond where the last one was."""
+        if self._resumes:
+            at = self._at
+            if position.gtids_delta:
+                behind = False  # a transaction has ended: its GTID must not get lost, or the server would send it again, behind newer ones
+            elif position.in_transaction:
+                same = at.gtids is not None or (position.file, position.pos) == (at.file, at.pos)
+                behind = same and position.event + position.packed_event <= at.skip_events
+            else:
+                behind = at.gtids is not None or (position.file == at.file and position.pos <= at.pos)
+            if behind:
+                return False
+            self._resumes = False
+        return True
+
+    def _note_prepared(self, position: LogOffset) -> None:
+        """Write into the offset which XA transactions are open; its position has not been sent yet."""
+        text = self._prepared.take_changed()
+        if text is not None:
+            position.prepared = text
+
+    # ---- events
+
+    def _event(self, event: LogEvent) -> Iterator[LogItem]:
+        if event.encoder is not None:
+            yield from self._partial_rows(event, event.encoder)  # before the position is passed: they go out in parts
+        moves = self._is_new(event.position)
+        where = f"{event.file}:{event.start_pos}"
+        found: Statement | Watermarks | None = None
+        match event.type_code:
+            case events.EventType.QUERY:
+                query = events.read_query(event.body)
+                text = self._schemas.text_of(query)
+                ended = yield from self._xa_statement(text, where)
+                found = None if ended else self._statement(event, query, text, where)
+            case _ if event.encoder is not None:
+                pass
+            case events.EventType.MARIADB_GTID:
+                self._prepared.begin()
+                self.forget_tables()  # so that each table map of the transaction is looked up
+            case code if code in events.ROWS_TYPES:
+                found = self._watermarks(event)
+            case events.EventType.XA_PREPARE:
+                yield from self._xa_ended(self._prepared.prepare(event.body), where)
+                yield self._held()
+            case code if code < 0:
+                raise self._ended(code, event.body, where)
+            case code if code not in {events.EventType.ROTATE, events.EventType.FORMAT_DESCRIPTION}:
+                problem = events.unsupported(code, file=event.file, pos=event.start_pos, flags=event.flags)
+                if problem is not None:
+                    raise problem
+        if moves:
+            if not event.position.in_transaction:
+                self._prepared.outside()
+            self._note_prepared(event.position)
+        if found is not None:
+            found.moves = moves
+            yield found
+        elif moves:
+            yield Moved(position=event.position)
+
+    def _watermarks(self, event: LogEvent) -> Watermarks:
+        assert event.table is not None, "pass-through rows come with their table map"
+        at = WatermarkPosition(
+            file=event.file, pos=event.start_pos, sequence_high=event.sequence_high, sequence_low=event.sequence_low, gtid=event.gtid
+        )
+        rows = events.watermark_rows(event.type_code, event.body, events.read_table_map(event.table))
+        return Watermarks(rows=tuple(rows), at=at, position=event.position)
+
+    def _statement(self, event: LogEvent, query: events.Query, text: str, where: str) -> Statement:
+        if event.position.in_transaction:
+            valid_from = schema_position(epoch=self._at.epoch, at=event.position)
+        else:
+            valid_from = (event.sequence_high, event.next_pos << POSITION_BITS)
+        return Statement(
+            statement=query,
+            text=text,
+            database=query.database,
+            valid_from=valid_from,
+            position=event.position,
+            begin=LogOffset(file=event.file, pos=event.next_pos),
+            note={"file": event.file, "pos": event.next_pos},
+            where=where,
+            source=_source_of(event),
+        )
+
+    # ---- rows that lack columns
+
+    def _partial_rows(self, event: LogEvent, encoder: RowEncoder) -> Iterator[LogItem]:
+        """What the log shows of them, then what the table has. Inside an XA transaction nothing can be read yet."""
+        assert self._reread is not None, "the decoder gives such events only where they are read again"
+        table = encoder.plan.table.id
+        self._prepared.rows(table)
+        if self._prepared.is_open:
+            self._prepared.unread(table)
+        records = 0
+        try:
+            for keys, values, headers in self._reread.records(event, read=not self._prepared.is_open):
+                records += counted(values)
+                if keys:
+                    yield LogRows(
+                        segments=[(encoder, keys, values, headers)],
+                        records=len(keys),
+                        bytes=sum(len(part) for part in (*keys, *values) if part is not None),
+                        source_ts_us=event.source_ts_us or None,
+                        position=event.position,
+                        moves=False,
+                    )
+        except TableChangedError as e:
+            yield OnlyByDump(tables=[table], reason=str(e), behind=(event.sequence_high, event.next_pos << POSITION_BITS))
+        except BadRowsError as e:
+            yield Unusable(error=e)
+        if event.transaction is not None:
+            event.position.transaction = self._decoder.count(encoder, records)
+
+    # ---- XA
+
+    def _held(self) -> Held:
+        """A chunk of a table with prepared rows would show the rows as they were before: no window of it until the transaction has ended. # I2"""
+        return Held(tables=self._prepared.tables, reason=HELD)
+
+    def _xa_statement(self, text: str, where: str) -> Generator[LogItem, None, bool]:
+        """Whether the statement is one of XA (the generator's return value)."""
+        ended: Ended | None = None
+        try:
+            ended = self._prepared.statement(text, where=where)
+            if self._prepared.is_open:
+                self.forget_tables()  # so that each table map of the transaction is looked up
+        except DefiniteError as e:
+            yield Unusable(error=e)
+            ended = Ended()
+        if ended is None:
+            return False
+        yield from self._xa_ended(ended, where)
+        yield self._held()
+        return True
+
+    def _xa_ended(self, ended: Ended, where: str) -> Iterator[LogItem]:
+        """A prepared transaction that ends lets its tables be dumped again; rows that nobody has sent come by a dump."""
+        if ended.unread:
+            yield OnlyByDump(tables=ended.unread, reason=f"an XA transaction was committed at {where} whose rows in the log lack columns")
+        if left_out := {table for table in ended.left_out if self._includes(table)}:
+            names = ", ".join(sorted(map(str, left_out)))
+            reason = f"an XA transaction was committed at {where}, prepared while rows of {names} were not followed"
+            yield OnlyByDump(tables=left_out, reason=reason)
+        if ended.unknown is not None:
+            reason = (
+                f"the XA transaction {ended.unknown} was committed at {where}, prepared before the connector's first position, "
+                "with rows that no dump could see"
+            )
+            yield OnlyByDump(tables=None, reason=reason)
+
+
+def _source_of(event: LogEvent) -> RowContext:
+    ts_us = event.source_ts_us or event.timestamp_s * 1_000_000
+    return RowContext(
+        file=event.file,
+        pos=event.start_pos,
+        server_id=event.server_id,
+        source_ts_us=ts_us,
+        now_us=ts_us,
+        sequence_high=event.sequence_high,
+        sequence_low=event.sequence_low,
+        gtid=event.gtid,
+        thread=event.thread,
+    )

@@ -1,0 +1,86 @@
+"""From a table version to records: row plans for row images of the log and for result-set packets,
+and the source block of schema changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from dblog import __version__
+from dblog.codecs.plan import ColumnPlan, RowContext, Source, TablePlan
+from dblog.codecs.rowplan import ReferencePlan, RowEncoder, Writers
+from dblog.config.options import Settings
+from dblog.core.selection import column_rewrite, name_matcher
+from dblog.dialects.mysql.binlog import row_image
+from dblog.dialects.mysql.binlog._fast import FastPlan
+from dblog.dialects.mysql.ddl.schema_changes import SchemaChange, schema_change_values
+from dblog.dialects.mysql.task.dialect import BinlogDialect
+from dblog.dialects.mysql.values.types import TypeModes
+from dblog.model import Column, TableId
+
+log = structlog.get_logger(__name__)
+
+
+class BinlogPlans:
+    """One connector's. Implements ``readers.contract.RowPlans``."""
+
+    def __init__(self, dialect: BinlogDialect, settings: Settings) -> None:
+        self._dialect = dialect
+        self._modes = TypeModes.from_settings(
+            settings,
+            column_propagate=name_matcher(settings.originals.get("column.propagate.source.type"), option="column.propagate.source.type"),
+            datatype_propagate=name_matcher(
+                settings.originals.get("datatype.propagate.source.type"), option="datatype.propagate.source.type"
+            ),
+            column_rewrite=column_rewrite(settings.originals),
+        )
+
+    @property
+    def name(self) -> str:
+        """``source.connector``."""
+        return self._dialect.name
+
+    def column_plan(self, column: Column, table: TableId, *, included: bool) -> ColumnPlan:
+        """What becomes of a column."""
+        plan: ColumnPlan = self._dialect.column_plan(column, self._modes, table, included=included)
+        return plan
+
+    def encoder(self, plan: TablePlan, writers: Writers | None) -> RowEncoder:
+        """The encoder of a table version: compiled where the plan writes Avro by itself."""
+        lost = [c.name for c in plan.columns if c.included and c.unfit == "null" and (c.source is Source.TIME or not c.nullable)]
+        if lost and self._modes.event_converting_failure_handling_mode == "warn":
+            # Once for a table version, not for each value.
+            log.warning(
+                "a TIME below zero or above 24 hours with this time.precision.mode, and an empty geometry, becomes null",
+                table=str(plan.table.id),
+                columns=", ".join(lost),
+            )
+        return FastPlan(plan, row_image) if writers is None else ReferencePlan(plan, row_image, writers)
+
+    def schema_change(
+        self, report: SchemaChange, at: RowContext, *, prefix: str, snapshot: bool
+    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Key and value of a record of the schema-change topic, as Debezium writes it."""
+        source = {
+            "version": __version__,
+            "connector": self._dialect.name,
+            "name": prefix,
+            "ts_ms": at.source_ts_us // 1000,
+            "snapshot": "true" if snapshot else "false",
+            "db": report.database,
+            "sequence": None,
+            "ts_us": at.source_ts_us,
+            "ts_ns": at.source_ts_us * 1000,
+            "table": "" if report.of_nothing else ",".join(table.name for table in report.tables) or None,
+            "server_id": at.server_id,
+            "gtid": at.gtid,
+            "file": at.file,
+            "pos": at.pos,
+            "row": 0,
+            "thread": at.thread,
+            "query": None,
+        }
+        return schema_change_values(report, source=source, ts_ms=at.now_us // 1000)

@@ -1,0 +1,181 @@
+"""One MySQL or MariaDB server as the reader layer sees it: its session, the positions and schemas
+that it answers with, and its connections for log and chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import structlog
+
+from dblog.core.changes import Change
+from dblog.core.selection import Parts
+from dblog.core.timeline import Database, Timeline
+from dblog.dialects.mysql.binlog.identity import FILE_BEGIN
+from dblog.dialects.mysql.binlog.offset import LogProgress
+from dblog.dialects.mysql.catalog import sql
+from dblog.dialects.mysql.catalog.information_schema import read_databases
+from dblog.dialects.mysql.ddl.schema_changes import SchemaChange, initial_changes, schema_changes
+from dblog.dialects.mysql.task.connections import Connections
+from dblog.dialects.mysql.task.dialect import gtid_filter, rereads
+from dblog.dialects.mysql.task.log import BinlogLog
+from dblog.dialects.mysql.task.schemas import BinlogSchemas
+from dblog.dialects.mysql.task.takeover import take_over
+from dblog.dialects.mysql.wire.check import check
+from dblog.dialects.mysql.wire.dump import DumpConnection
+from dblog.dialects.mysql.wire.session import Session
+from dblog.errors import DefiniteError, PositionLostError
+from dblog.model import OffsetMap, Table, TableId
+from dblog.readers.contract import LogSchemas, Progress, TableResolver, TaskContext
+from dblog.readers.items import Statement
+
+log = structlog.get_logger(__name__)
+
+
+class BinlogServer:
+    """Implements ``readers.contract.Server``. One session serves the starting thread, then the log thread."""
+
+    chunk_sql = sql
+
+    def __init__(self, connections: Connections) -> None:
+        self.connections = connections
+        self.dialect = connections.dialect
+        self.settings = connections.settings
+
+    @property
+    def session(self) -> Session:
+        """The session at this moment."""
+        return self.connections.session
+
+    @property
+    def watermark_table(self) -> TableId:
+        """By the name that the log has."""
+        return self.connections.watermark_table
+
+    def close(self) -> None:
+        """Close the session."""
+        self.session.close()
+
+    # ---- start
+
+    def check(self, tables: Sequence[Table], *, watermarks: TableId | None, named: Parts) -> list[str]:
+        """Everything that the server must offer; the warnings otherwise."""
+        server_id = self.settings.integer("database.server.id")
+        return check(self.session, server_id=server_id, tables=tables, watermarks=watermarks, rereads=rereads(self.settings), named=named)
+
+    def now(self) -> LogProgress:
+        """The log's end."""
+        file, pos, gtids = self.session.current_position()
+        return self._progress(file, pos, gtids)
+
+    def oldest(self) -> LogProgress:
+        """The log's beginning."""
+        return self._progress(self.session.log_files()[0].name, FILE_BEGIN, self.session.purged_gtids())
+
+    def _progress(self, file: str, pos: int, gtids: str) -> LogProgress:
+        return self.dialect.progress(
+            file=file, pos=pos, gtids=gtids if self.session.facts.uses_gtids else None, server=self.session.identity
+        )
+
+    def resume(self, progress: Progress) -> bool:
+        """Follow to another server by GTIDs, count what is not wanted as read, and have the position checked."""
+        assert isinstance(progress, LogProgress), "made by this dialect"
+        followed = self._follow(progress)
+        wanted = gtid_filter(self.settings)
+        if wanted is not None and progress.gtids:
+            # The server refuses a reader that lacks any purged transaction, also of sources that are not wanted.
+            progress.pass_over(self.session.purged_gtids(), wanted)
+        self.session.check_position(file=progress.file, pos=progress.pos, gtids=None if progress.gtids is None else progress.gtids.text())
+        return followed
+
+    def _follow(self, progress: LogProgress) -> bool:
+        """Whether this is another server's log than the one that the offset's file names belong to: then only GTIDs carry over, and the epoch has to
+        rise (D7).
+
+        The position is then the beginning of the new log, in front of every row that can come, also of those that the GTIDs leave out.
+        """
+        session = self.session
+        by_gtids = bool(progress.gtids) and session.facts.uses_gtids
+        other_server = progress.server is not None and progress.server != session.identity
+        # Without either, the check of the file gives a better error.
+        reason = session.why_other_log(self.connections.known(progress)) if by_gtids or other_server else None
+        if reason is not None:
+            if not by_gtids:
+                lacks = "it does not use them (gtid_mode)" if progress.gtids else "the offset has no GTIDs"
+                message = (
+                    f"the server at {session.settings.address} is not the one that wrote the stored offset ({reason}), and only GTIDs would show where to go "
+                    f"on: {lacks}; point the connector at the old server, or reset its offsets to dump again"
+                )
+                raise PositionLostError(message)
+            log.warning("another server answers; going on by GTIDs", was=progress.server, now=session.identity, reason=reason)
+            progress.file, progress.pos = session.log_files()[0].name, FILE_BEGIN
+            progress.event = progress.packed_event = progress.row = 0
+            progress.transaction = None
+        progress.server = session.identity
+        return reason is not None
+
+    # ---- schemas
+
+    def read_tables(self, include: Callable[[TableId], bool]) -> list[Table]:
+        """Every base table that ``include`` accepts."""
+        return self.session.read_catalog(include)
+
+    def read_databases(self) -> dict[str, Database]:
+        """Each database's character set and collation."""
+        return {found.name: Database(found.charset, found.collation) for found in read_databases(self.session.execute)}
+
+    def take_over(self, records: Iterable[bytes], timeline: Timeline, *, prefix: str, offset: OffsetMap) -> int:
+        """Replay the statements of Debezium's schema history."""
+        parse = self.dialect.text_parser(self.session.facts, timeline)
+        return take_over(records, timeline, server=prefix, offset=offset, parse=parse, include=self.dialect.progress.gtids_include)
+
+    def at_start(self, include: Callable[[TableId], bool]) -> list[SchemaChange]:
+        """Each table's CREATE TABLE. One whose text may not be read is left out: nothing depends on it."""
+        texts = []
+        for table in self.session.read_catalog(include):
+            try:
+                texts.append((table, self.session.show_create(table.id)))
+            except DefiniteError as e:
+                log.warning("a table is left out of the schema-change topic", table=str(table.id), reason=str(e))
+        defaults = {name: (found.charset, found.collation) for name, found in self.read_databases().items()}
+        server = (self.session.facts.charset, self.session.facts.collation)
+        return initial_changes(texts, defaults, server=server, comments=self._comments)
+
+    def of_statement(
+        self,
+        statement: Statement,
+        changes: Sequence[Change],
+        *,
+        after: Callable[[TableId], Table | None],
+        includes: Callable[[TableId], bool],
+        includes_database: Callable[[str], bool],
+    ) -> list[SchemaChange]:
+        """One record for each table that the statement touches, or for its database."""
+        return schema_changes(
+            changes,
+            statement.text,
+            default_database=statement.database,
+            after=after,
+            captured=includes,
+            database=includes_database,
+            comments=self._comments,
+        )
+
+    @property
+    def _comments(self) -> bool:
+        return self.settings.boolean("include.schema.comments")
+
+    def schemas(self, timeline: Timeline, context: TaskContext, *, epoch: int) -> BinlogSchemas:
+        """What the log shows of tables."""
+        return BinlogSchemas(self.connections, timeline, context, epoch=epoch)
+
+    # ---- connections
+
+    def log(self, schemas: LogSchemas, resolve: TableResolver, context: TaskContext) -> BinlogLog:
+        """The binlog."""
+        assert isinstance(schemas, BinlogSchemas), "made by this dialect"
+        return BinlogLog(self.connections, schemas, resolve, context)
+
+    def open_chunks(self) -> DumpConnection:
+        """Connections for chunks and watermarks."""
+        return self.connections.open_chunks()

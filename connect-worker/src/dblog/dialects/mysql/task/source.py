@@ -1,0 +1,48 @@
+"""One connector's MySQL or MariaDB source: the dialect with the connector's options, and nothing
+connected.
+"""
+
+from __future__ import annotations
+
+from dblog.config.options import Settings
+from dblog.dialects.mysql.binlog.offset import LogProgress
+from dblog.dialects.mysql.catalog import sql
+from dblog.dialects.mysql.task.connections import Connections
+from dblog.dialects.mysql.task.dialect import BinlogDialect, rereads
+from dblog.dialects.mysql.task.plans import BinlogPlans
+from dblog.dialects.mysql.task.server import BinlogServer
+from dblog.dialects.mysql.wire.session import settings_of
+from dblog.model import OffsetMap, TableId
+
+
+class BinlogSource:
+    """Implements ``readers.contract.Source``."""
+
+    def __init__(self, dialect: BinlogDialect, settings: Settings) -> None:
+        self.dialect = dialect
+        self.plans = BinlogPlans(dialect, settings)
+        self._settings = settings
+
+    @property
+    def watermark_table(self) -> TableId:
+        """As the configuration names it."""
+        return sql.parse_table_name(self._settings.text("dblog.watermark.table"))
+
+    @property
+    def builtin_databases(self) -> frozenset[str]:
+        """The server's own."""
+        return sql.BUILTIN_DATABASES
+
+    @property
+    def log_writes_watermarks(self) -> bool:
+        """Rows that lack columns are read again behind a watermark."""
+        return rereads(self._settings)
+
+    def progress(self, offset: OffsetMap) -> LogProgress:
+        """Read a stored offset."""
+        return self.dialect.progress.of_offset(offset)
+
+    def connect(self, *, again: bool) -> BinlogServer:
+        """Reach the server."""
+        session = self.dialect.connect(settings_of(self._settings), again=again)
+        return BinlogServer(Connections(self.dialect, self._settings, session, watermark_table=self.watermark_table))

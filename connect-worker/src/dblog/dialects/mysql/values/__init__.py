@@ -1,0 +1,1 @@
+"""Bytes of columns as values: types, character sets, decimals, JSON. No I/O."""

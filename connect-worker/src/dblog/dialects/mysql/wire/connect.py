@@ -1,0 +1,545 @@
+"""One connection to a MySQL or MariaDB server: where to, with which login and TLS, and what its failures mean.
+
+PyMySQL does the handshake, authentication (caching_sha2_password, ed25519, ...) and TLS; ``Wire`` keeps the rest of the dialect away from
+it. Every driver error becomes a ``TransientError`` (worth another try) or a ``DefiniteError`` (a person must act). Messages name server and
+user, never the password, and never words of the server that could hold data of rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
+
+from dblog.abort import Abort
+from dblog.config.named_files import NamedFile, in_memory
+from dblog.dialects.mysql.catalog import sql
+from dblog.dialects.mysql.wire.budget import AnswerBudget
+from dblog.dialects.mysql.wire.guarded import ANSWER_BYTES_MAX, GuardedConnection, no_server
+from dblog.errors import DblogError, DefiniteError, ServerChangedError, TableChangedError, TransientError
+
+SSL_MODES = {
+    "disabled": "disabled", "preferred": "preferred", "required": "required", "verify_ca": "verify_ca",
+    "verify_identity": "verify_identity",
+    "disable": "disabled", "trust": "required", "verify-ca": "verify_ca", "verify-full": "verify_identity",
+}  # fmt: skip
+"""database.ssl.mode: Debezium's names for MySQL, then those for MariaDB."""
+
+STATEMENT_TIMEOUT_S = 3600.0
+"""No statement of ours may wait longer for its next byte; a chunk's first row can take long on a busy server."""
+
+WAIT_TIMEOUT_S = 31_536_000
+"""Our idle sessions live long: a paused dump or a full queue must not lose its connection (the server's maximum)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectSettings:
+    """Where the server is and how to get in."""
+
+    host: str
+    user: str
+    port: int = 3306
+    password: str = field(default="", repr=False)
+    ssl_mode: str = "preferred"
+    truststore: str | None = None
+    """A PEM file of certificates, or a PKCS12 store."""
+    truststore_password: str | None = field(default=None, repr=False)
+    keystore: str | None = None
+    keystore_password: str | None = field(default=None, repr=False)
+    connect_timeout_s: float = 30.0
+    statement_timeout_s: float | None = STATEMENT_TIMEOUT_S
+    """Longest silence of the server while a statement runs (database.query.timeout.ms); None: no limit."""
+    keep_alive: bool = True
+    keep_alive_interval_s: int = 60
+    initial_statements: tuple[str, ...] = ()
+    takes_public_key: bool = False
+    """Whether the password may be encrypted with a key that the server sends over a connection without TLS."""
+    abort: Abort | None = field(default=None, repr=False, compare=False)
+    """Cuts every connection that is made with these settings, also while it is being made."""
+    budget: AnswerBudget | None = field(default=None, repr=False, compare=False)
+    """What may be read on these connections and on others together."""
+
+    @property
+    def address(self) -> str:
+        """``host:port`` for messages."""
+        return f"{self.host}:{self.port}"
+
+
+def settings_of(options: Mapping[str, Any]) -> ConnectSettings:
+    """Settings from a connector's parsed options (Debezium's manual, "MySQL connector", Connector properties); absent ones take Debezium's defaults."""
+
+    def get(key: str, default: Any) -> Any:
+        value = options.get(key)
+        return default if value is None else value
+
+    statements = str(get("database.initial.statements", ""))
+    return ConnectSettings(
+        host=str(options["database.hostname"]),
+        port=int(get("database.port", 3306)),
+        user=str(options["database.user"]),
+        password=str(get("database.password", "")),
+        ssl_mode=str(get("database.ssl.mode", "preferred")).lower(),
+        truststore=get("database.ssl.truststore", None),
+        truststore_password=get("database.ssl.truststore.password", None),
+        keystore=get("database.ssl.keystore", None),
+        keystore_password=get("database.ssl.keystore.password", None),
+        connect_timeout_s=float(get("connect.timeout.ms", 30_000)) / 1000,
+        statement_timeout_s=_statement_timeout_s(options),
+        keep_alive=bool(get("connect.keep.alive", True)),
+        keep_alive_interval_s=max(1, int(get("connect.keep.alive.interval.ms", 60_000)) // 1000),
+        initial_statements=split_statements(statements),
+        takes_public_key=bool(get("driver.allowPublicKeyRetrieval", False)),
+    )
+
+
+def _statement_timeout_s(options: Mapping[str, Any]) -> float | None:
+    """What database.query.timeout.ms has, 0 for no limit; an hour where it is not set, for a chunk of a huge table may take long."""
+    originals = getattr(options, "originals", options)
+    if not originals.get("database.query.timeout.ms"):
+        return STATEMENT_TIMEOUT_S
+    timeout_ms = int(options["database.query.timeout.ms"])
+    return timeout_ms / 1000 if timeout_ms else None
+
+
+def split_statements(text: str) -> tuple[str, ...]:
+    """``database.initial.statements``: semicolons separate, a doubled one stands for itself (Debezium's rule)."""
+    marked = text.replace(";;", "\0")
+    return tuple(part.replace("\0", ";").strip() for part in marked.split(";") if part.strip())
+
+
+class Wire:
+    """An open connection: statements with answers held in memory, or its bare socket."""
+
+    def __init__(self, connection: Any, settings: ConnectSettings) -> None:
+        self._connection = connection
+        self.settings = settings
+
+    @property
+    def socket(self) -> socket.socket:
+        """The socket (an SSLSocket under TLS). Between statements PyMySQL holds no unread byte of it."""
+        sock = self._connection._sock  # noqa: SLF001 - PyMySQL has no public way to its socket
+        if sock is None:
+            message = f"the connection to {self.settings.address} is closed"
+            raise TransientError(message)
+        return sock  # type: ignore[no-any-return]
+
+    @property
+    def server_version(self) -> str:
+        """The version text of the handshake."""
+        return str(self._connection.server_version)
+
+    def query(
+        self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query", bytes_max: int = ANSWER_BYTES_MAX
+    ) -> list[tuple[Any, ...]]:
+        """All rows of a statement; ``%s`` marks its arguments. ``doing`` completes "... failed" in an error's text.
+
+        ``bytes_max``: what the rows may weigh in memory.
+        """
+        cursor = self._connection.cursor()
+        text = cursor.mogrify(statement, tuple(arguments) or None)
+        return self._rows(cursor, text, doing, bytes_max)
+
+    def run_of_user(self, statement: str, *, doing: str) -> None:
+        """A statement that is not ours: it may hold a password, so an error shows the server's number only."""
+        self._rows(self._connection.cursor(), statement, doing, ANSWER_BYTES_MAX, secret=True)
+
+    def query_bytes(self, statement: str, *, doing: str) -> list[tuple[Any, ...]]:
+        """All rows, text as the bytes that came: for answers that the server itself does not keep in its connection's character set."""
+        self._connection.use_unicode = False
+        try:
+            return self.query(statement, doing=doing)
+        finally:
+            self._connection.use_unicode = True
+
+    def query_named(self, statement: str, *, doing: str = "a query") -> list[dict[str, Any]]:
+        """All rows by column name, for SHOW statements whose columns differ by version."""
+        return self._rows(self._connection.cursor(pymysql.cursors.DictCursor), statement, doing, ANSWER_BYTES_MAX)
+
+    def _rows(self, cursor: Any, text: str, doing: str, bytes_max: int, *, secret: bool = False) -> list[Any]:
+        self._connection.answer_bytes_max = bytes_max
+        try:
+            with cursor:
+                cursor.execute(text)
+                return list(cursor.fetchall())
+        except pymysql.err.Error as e:
+            # The driver's error has the server's text: as a cause it would be in a trace.
+            raise translate(e, self.settings, doing, secret=secret) from (None if secret else e)
+        except (DblogError, MemoryError):
+            raise
+        except Exception as e:
+            # PyMySQL trusts a server to answer as servers do; what it raises where one does not is any class, also a bare Exception. So it is, too, for an
+            # answer that asks for a file of this machine (LOAD DATA LOCAL), which nobody ordered and nobody gets.
+            self.abort()
+            message = (
+                f"{doing} at {self.settings.address} failed: the answer is not a MySQL or MariaDB server's ({type(e).__name__}); check database.hostname and "
+                "database.port"
+            )
+            raise DefiniteError(message) from e
+
+    def close(self) -> None:
+        """Say goodbye; harmless when the connection is gone already."""
+        with contextlib.suppress(Exception):
+            self._connection.close()
+        self._connection.release()
+
+    def abort(self) -> None:
+        """Cut the connection at once, also from another thread and in the middle of a statement: its reader gets a TransientError."""
+        _cut(self._connection)
+
+
+def _cut(connection: Any) -> None:
+    sock = connection._sock  # noqa: SLF001
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+
+
+def identity(uuid: str | None, server_id: int | str) -> str:
+    """What a server calls itself in offsets: MySQL its UUID; MariaDB has only its id."""
+    return uuid or f"server_id {server_id}"
+
+
+def check_identity(wire: Wire, wanted: str | None) -> None:
+    """ServerChangedError when the connection has reached another server than the wanted one."""
+    if wanted is None:
+        return
+    rows = wire.query("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id', 'server_uuid')", doing="asking which server it is")
+    facts = {str(name).lower(): str(value) for name, value in rows}
+    found = identity(facts.get("server_uuid"), facts["server_id"])
+    if found != wanted:
+        message = f"another server answers at {wire.settings.address} now: it is {found}, the log is read from {wanted}; the connector starts again"
+        raise ServerChangedError(message)
+
+
+def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
+    """Connect, authenticate and prepare the session (UTC, utf8mb4, our sql_mode).
+
+    ``again``: we have been there before, so an unknown host may come back.
+    """
+    connection = GuardedConnection(
+        takes_public_key=settings.takes_public_key, budget=settings.budget,
+        host=settings.host, port=settings.port, user=settings.user, password=settings.password.encode(), charset="utf8mb4",
+        connect_timeout=max(settings.connect_timeout_s, 0.001), read_timeout=max(settings.connect_timeout_s, 1.0), autocommit=True,
+        program_name="dblog", defer_connect=True, **tls_arguments(settings),
+    )  # fmt: skip
+    if settings.abort is not None:
+        settings.abort.on(lambda: _cut(connection))
+    try:
+        connection.connect()
+    except pymysql.err.InternalError as e:
+        raise no_server(settings.address) from e
+    except pymysql.err.Error as e:
+        raise translate(e, settings, "connecting", again=again) from e
+    except (DblogError, MemoryError):
+        raise
+    except UnicodeDecodeError as e:
+        raise no_server(settings.address) from e
+    except UnicodeError as e:
+        message = f"'{settings.host}' is not a host name; correct database.hostname"
+        raise DefiniteError(message) from e
+    except RuntimeError as e:  # PyMySQL lacks a package for this login method (ed25519: PyNaCl)
+        message = f"the login method that {settings.address} wants for user '{settings.user}' cannot be used here: {e}"
+        raise DefiniteError(message) from e
+    except Exception as e:  # PyMySQL trusts a server to answer as servers do; what it raises where one does not is any class
+        raise no_server(settings.address) from e
+    wire = Wire(connection, settings)
+    try:
+        _keep_alive(wire.socket, settings)
+        for statement in (
+            f"SET SESSION sql_mode = '{sql.SESSION_SQL_MODE}'",
+            "SET SESSION time_zone = '+00:00'",
+            f"SET SESSION wait_timeout = {WAIT_TIMEOUT_S}",
+            f"SET SESSION net_write_timeout = {WAIT_TIMEOUT_S}",
+            "SET SESSION sql_quote_show_create = ON",  # the names in SHOW CREATE TABLE could not be distinguished from the rest
+            "SET SESSION TRANSACTION READ WRITE",  # watermarks are written; transaction_read_only is no more than a session's default
+            *_old_names(wire.server_version),
+        ):
+            wire.query(statement, doing="setting up the session")
+        for number, statement in enumerate(settings.initial_statements, start=1):
+            wire.run_of_user(statement, doing=f"statement {number} of database.initial.statements")
+        # The handshake is over: from here statements may take their time; a dead peer shows by keep-alive.
+        connection._read_timeout = settings.statement_timeout_s  # noqa: SLF001
+    except BaseException as e:
+        wire.close()
+        if isinstance(e, Exception) and not isinstance(e, (DblogError, MemoryError)):
+            raise no_server(settings.address) from e
+        raise
+    return wire
+
+
+def _old_names(server_version: str) -> tuple[str, ...]:
+    """MariaDB 10.6 and later take ``utf8_bin`` for ``utf8mb3_bin`` only in this mode, their default (sql.py uses the old names)."""
+    found = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", server_version)
+    if found and (int(found[1]), int(found[2])) >= (10, 6):
+        return ("SET SESSION old_mode = 'UTF8_IS_UTF8MB3'",)
+    return ()
+
+
+def _keep_alive(sock: socket.socket, settings: ConnectSettings) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, int(settings.keep_alive))
+    if settings.keep_alive and hasattr(socket, "TCP_KEEPIDLE"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, settings.keep_alive_interval_s)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, settings.keep_alive_interval_s // 4))
+
+
+# -- TLS --------------------------------------------------------------------------------------------------------------------------------
+
+
+def tls_arguments(settings: ConnectSettings) -> dict[str, Any]:
+    mode = SSL_MODES.get(settings.ssl_mode)
+    if mode is None:
+        message = f"database.ssl.mode is '{settings.ssl_mode}'; use one of {', '.join(SSL_MODES)}"
+        raise DefiniteError(message)
+    if mode == "disabled":
+        return {"ssl_disabled": True}
+    if mode == "preferred" and not settings.keystore:
+        return {}
+    context = _trusting(settings)
+    # Certificates that MySQL makes for itself lack what strict verification asks for (Python 3.13's default).
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if mode in ("verify_ca", "verify_identity"):
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.check_hostname = mode == "verify_identity"
+    if settings.keystore:
+        _load_identity(context, settings.keystore, settings.keystore_password)
+    return {"ssl": context}
+
+
+_JKS_MAGIC = b"\xfe\xed\xfe\xed"
+_STORE = "{content} in PEM, or in a PKCS12 store that opens with {option}.password (keytool -importkeystore makes one of JKS)"
+
+
+def _pkcs12(data: bytes, password: str | None, file: NamedFile) -> pkcs12.PKCS12KeyAndCertificates:
+    if data.startswith(_JKS_MAGIC):
+        raise file.unusable(
+            "it is a JKS store, which only Java reads; run keytool -importkeystore -srckeystore OLD -destkeystore NEW -deststoretype PKCS12"
+        )
+    if not data.strip():
+        raise file.unusable("it is empty")
+    try:
+        return pkcs12.load_pkcs12(data, password.encode() if password else None)
+    except ValueError as e:
+        raise file.unusable(f"it is neither PEM nor a PKCS12 store that opens with the password: {e}") from None
+
+
+def _trusting(settings: ConnectSettings) -> ssl.SSLContext:
+    """With a truststore only its certificates count; the machine's own authorities would vouch for any server with a public certificate."""
+    if not settings.truststore:
+        return ssl.create_default_context()
+    option = "database.ssl.truststore"
+    file = NamedFile(option, settings.truststore, _STORE.format(option=option, content="certificates"))
+    data = file.read()
+    if b"-----BEGIN" in data:
+        certificates = data.decode("ascii", "replace")
+    else:
+        store = _pkcs12(data, settings.truststore_password, file)
+        found = [c.certificate for c in store.additional_certs] + ([store.cert.certificate] if store.cert else [])
+        certificates = "".join(c.public_bytes(Encoding.PEM).decode() for c in found)
+    if "CERTIFICATE-----" not in certificates:
+        raise file.unusable("it holds no certificate")
+    try:
+        return ssl.create_default_context(cadata=certificates)
+    except (ssl.SSLError, ValueError) as e:
+        raise file.unusable(f"its certificates cannot be read: {e}") from None
+
+
+def _load_identity(context: ssl.SSLContext, path: str, password: str | None) -> None:
+    """Our own certificate and key. Python loads them from files only, so they pass through an anonymous one."""
+    option = "database.ssl.keystore"
+    file = NamedFile(option, path, _STORE.format(option=option, content="a private key and its certificate"))
+    data = file.read()
+    if b"-----BEGIN" not in data:
+        store = _pkcs12(data, password, file)
+        if store.key is None or store.cert is None:
+            raise file.unusable("it holds no private key with its certificate")
+        data = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        for certificate in (store.cert, *store.additional_certs):
+            data += certificate.certificate.public_bytes(Encoding.PEM)
+    try:
+        with in_memory(data) as path_of_copy:
+            # Without a password OpenSSL would ask for one at the terminal.
+            context.load_cert_chain(path_of_copy, password=password or "")
+    except (ssl.SSLError, ValueError) as e:
+        raise file.unusable(f"its key does not open with the password, or does not fit its certificate: {e}") from None
+
+
+# -- what an error means ----------------------------------------------------------------------------------------------------------------
+
+
+class PrivilegeError(DefiniteError):
+    """The account may not do this: a GRANT helps."""
+
+
+class ReadOnlyError(DefiniteError):
+    """The server takes no writes, so no watermark either."""
+
+
+LOST = frozenset({1053, 1077, 1079, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1317, 1927, 2006, 2013, 2055, 3169, 4031})
+"""Shutdown, aborted or killed connections, network errors, inactivity."""
+
+BUSY = frozenset(
+    {1021, 1028, 1037, 1038, 1040, 1041, 1047, 1114, 1135, 1180, 1203, 1205, 1206, 1213, 1226, 1461, 1614, 3024, 3100, 3101, 3572}
+)
+"""Too many connections or statements, lock wait, deadlock, disk full, out of memory, statement time; a cluster's node that is not ready."""
+
+TABLE_CHANGED = frozenset({1049, 1054, 1072, 1146, 1176, 1267, 1412, 1615})
+"""Unknown database, column or table, index gone, a key's bound that does not compare with its column (another character set by now), table definition
+changed under the snapshot."""
+
+DENIED = frozenset({1044, 1142, 1143, 1227, 1370, 1045, 1698})
+
+READ_ONLY = frozenset({1290, 1792, 1836})
+
+_PRIVILEGE = re.compile(r"at least one of\) the (.+?) privilege")
+
+
+def translate(error: Exception, settings: ConnectSettings, doing: str, *, again: bool = False, secret: bool = False) -> DblogError:
+    """The dblog error for a PyMySQL error. ``secret``: the statement was not ours, so nothing of the text is repeated."""
+    code, text = _parts(error)
+    where = f"{doing} at {settings.address} failed"
+    original = getattr(error, "original_exception", None)
+    if code == 2003 and original is not None:  # noqa: PLR2004 - CR_CONN_HOST_ERROR, PyMySQL's wrapper of OSError
+        return _network(original, settings, again=again)
+    if isinstance(error, pymysql.err.InterfaceError) or code == 0:
+        return TransientError(f"{where}: the connection is closed")
+    return meaning(code, None if secret else text, settings, doing)
+
+
+def meaning(code: int, text: str | None, settings: ConnectSettings, doing: str) -> DblogError:
+    """The dblog error for a server's error number. ``text`` as ``server_message`` takes it."""
+    where = f"{doing} at {settings.address} failed"
+    if code in (1045, 1698):
+        return DefiniteError(
+            f"the server at {settings.address} refused user '{settings.user}': the password is wrong, or no such "
+            "account may come from this "
+            "machine; correct database.user and database.password, or create the account"
+        )
+    if code in (1130, 1129):
+        remedy = "run FLUSH HOSTS there" if code == 1129 else "let the account's host part include this machine"  # noqa: PLR2004
+        return DefiniteError(f"the server at {settings.address} does not talk to this machine (error {code}); {remedy}")
+    if code in (1251, 2059, 1524):
+        return DefiniteError(
+            f"the server at {settings.address} asks user '{settings.user}' for a login method that is not supported (error {code}); "
+            "use caching_sha2_password, mysql_native_password or ed25519 for this account"
+        )
+    if code == 2026:  # noqa: PLR2004 - CR_SSL_CONNECTION_ERROR, PyMySQL's word for a greeting without TLS
+        return DefiniteError(
+            f"the server at {settings.address} offers no TLS, which database.ssl.mode={settings.ssl_mode} asks for; turn it on there: ssl_cert and ssl_key in "
+            "the server's configuration, no skip_ssl, and a restart"
+        )
+    if code == 3159:  # noqa: PLR2004 - ER_SECURE_TRANSPORT_REQUIRED
+        strictest = "verify-full" if settings.ssl_mode == "disable" else "verify_identity"
+        return DefiniteError(
+            f"the server at {settings.address} takes connections with TLS only, and database.ssl.mode={settings.ssl_mode} makes none; set "
+            f"database.ssl.mode={strictest} and name the authority of its certificate in database.ssl.truststore"
+        )
+    if code in LOST:
+        return TransientError(f"{where}: the connection was lost (error {code})")
+    if code in BUSY:
+        return TransientError(f"{where}: the server is short of something for now (error {code})")
+    if code in TABLE_CHANGED:
+        return TableChangedError(f"{where}: the table is gone or has changed ({server_message(code, text)})")
+    if code in DENIED:
+        found = _PRIVILEGE.search(text or "")
+        missing = f"the privilege {found[1]}" if found else "a privilege"
+        return PrivilegeError(f"{where}: user '{settings.user}' lacks {missing} ({server_message(code, text)})")
+    if code in READ_ONLY:
+        return ReadOnlyError(
+            f"{where}: the server is read-only (error {code}); dblog writes its watermarks, so point it at a server that takes writes"
+        )
+    return DefiniteError(f"{where}: {server_message(code, text)}")
+
+
+_NAMING = (
+    DENIED
+    | TABLE_CHANGED
+    | frozenset(
+        {
+            1007, 1008, 1016, 1030, 1031, 1033, 1034, 1035, 1036, 1050, 1051, 1064, 1069, 1071, 1104, 1115, 1117, 1118, 1193, 1194, 1195, 1221, 1231,
+            1235, 1236, 1238, 1273, 1286, 1289, 1295, 1298, 1356, 1373, 1381, 1419, 1436, 1449, 1568, 1665, 1783, 1785, 1786, 1787, 1790, 1812, 1932,
+            3750,
+        }
+    )
+)  # fmt: skip
+"""Errors of our own statements whose texts hold names, numbers and words of the statement, never data of rows."""
+
+_CUT = frozenset({1062, 1292, 1366})
+"""Errors whose texts have a value in quotes and state what is wrong with it in front of them. A value may hold quotes, and be cut short with the text, so
+nothing behind the first one is known to be no value."""
+
+_TEXT_CHARACTERS_MAX = 512
+"""No text of a server is longer (MYSQL_ERRMSG_SIZE)."""
+
+
+def server_message(code: int, text: str | None) -> str:
+    """An error of the server for a message: its number, and of its text what cannot hold data of rows. None for a statement whose own words are secret."""
+    if text is None:
+        return f"error {code}"
+    clean = "".join(char if char.isprintable() else "?" for char in text[:_TEXT_CHARACTERS_MAX])
+    if code in _NAMING:
+        return f"error {code}: {clean}"
+    if code in _CUT:
+        head, quote, _ = clean.partition("'")
+        return f"error {code}: {head}'...'" if quote else f"error {code}"
+    return f"error {code}, whose text may hold values of rows and is not repeated; the statement is in the server's own logs, where they are on"
+
+
+def _parts(error: Exception) -> tuple[int, str]:
+    arguments = error.args
+    code = arguments[0] if arguments and isinstance(arguments[0], int) else 0
+    return code, str(arguments[1]) if len(arguments) > 1 else ""
+
+
+_OTHER_HOST = (62, 64)
+_WRONG_TIME = (9, 10)
+_WRONG_PURPOSE = 26
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and _IP_ADDRESS_MISMATCH, _CERT_NOT_YET_VALID and _CERT_HAS_EXPIRED, _INVALID_PURPOSE."""
+
+
+def _certificate(error: ssl.SSLCertVerificationError, settings: ConnectSettings) -> DefiniteError:
+    """What helps depends on what was found: a weaker mode would take the certificate of just anybody, so it is never the remedy."""
+    code, reason = getattr(error, "verify_code", 0), getattr(error, "verify_message", "no reason given").rstrip(".")
+    if code in _OTHER_HOST:
+        return DefiniteError(
+            f"the certificate of {settings.address} is for another host ({reason}); set database.hostname to a name that the certificate holds, or give the "
+            f"server a certificate that holds '{settings.host}'"
+        )
+    if code in _WRONG_TIME:
+        remedy = "renew the server's certificate, or correct the clock of this machine"
+    elif code == _WRONG_PURPOSE:
+        remedy = "give the server a certificate that was made for servers"
+    else:
+        remedy = "name the authority that signed it in database.ssl.truststore"
+    return DefiniteError(f"the certificate of {settings.address} is not trusted ({reason}); {remedy}")
+
+
+def _network(error: BaseException, settings: ConnectSettings, *, again: bool) -> DblogError:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return _certificate(error, settings)
+        case ssl.SSLError() if not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            return DefiniteError(
+                f"no TLS with {settings.address} ({getattr(error, 'reason', None)}); check database.ssl.mode and the stores"
+            )
+        case socket.gaierror() if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
+            message = f"the host '{settings.host}' is not known; check database.hostname and the name service"
+            return TransientError(message) if again else DefiniteError(message)
+        case socket.gaierror():
+            return TransientError(f"the name service did not answer for '{settings.host}'")
+        case ConnectionRefusedError():
+            return TransientError(f"nothing listens at {settings.address}; check that the server runs, database.hostname and database.port")
+        case TimeoutError():
+            return TransientError(f"{settings.address} did not answer within {settings.connect_timeout_s:g} s")
+        case OSError():
+            return TransientError(f"no connection to {settings.address}: {error.strerror or type(error).__name__}")
+        case _:
+            return TransientError(f"no connection to {settings.address}: {type(error).__name__}")

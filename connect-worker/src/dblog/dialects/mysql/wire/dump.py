@@ -1,0 +1,303 @@
+"""The connections of a dump: watermarks are committed on one, chunks are read in a snapshot on another.
+
+A window proves itself (D5): the low watermark is written and committed first, the snapshot is opened after that, and the watermark read inside
+it shows that the snapshot holds everything that the log has before the watermark. That needs commits to become visible in the order of
+the log, which MariaDB always keeps and MySQL with ``binlog_order_commits=ON`` (check.py looks).
+
+Chunk rows come by the binary protocol of prepared statements and stay as the server sent them: the row plan reads them (D4).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import socket
+import struct
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from dblog.dialects.mysql.catalog import sql
+from dblog.dialects.mysql.wire import json_kinds, protocol
+from dblog.dialects.mysql.wire.connect import ConnectSettings, PrivilegeError, ReadOnlyError, Wire, check_identity, meaning, open_wire
+from dblog.dialects.mysql.wire.guarded import no_server
+from dblog.dialects.mysql.wire.protocol import ResultColumn
+from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError
+from dblog.model import Table, TableId
+from dblog.ports import ChunkRows
+
+Walk = Callable[[Any, int], tuple[bool, int, int, int]]
+"""protocol.walk_rows or its compiled form."""
+
+Doubtful = Callable[[bytes, bytes], list[tuple[int, int]]]
+"""json_kinds.doubtful_rows or its compiled form."""
+
+ROW_BYTES_MAX = (1 << 30) + (1 << 16)
+"""A server's max_allowed_packet is 1 GiB at most, so the log could not have a longer row."""
+
+_RECV_BYTES = 256 * 1024
+_STATEMENTS_MAX = 16
+"""Prepared statements kept for reuse: a table's chunks need seven."""
+
+
+class DumpConnection:
+    """Watermarks and chunks of one reader thread; ``close`` may be called from another. Satisfies ``ports.DumpConnection``."""
+
+    def __init__(
+        self,
+        snapshot: Wire,
+        watermark_session: Wire,
+        watermarks: TableId,
+        walk: Walk = protocol.walk_rows,
+        doubtful: Doubtful = json_kinds.doubtful_rows,
+    ) -> None:
+        self._snapshot = snapshot
+        self._watermark_session = watermark_session
+        self._watermarks = watermarks
+        self._walk = walk
+        self.doubtful = doubtful
+        self._statements: OrderedDict[str, int] = OrderedDict()
+        self.columns: tuple[ResultColumn, ...] = ()
+        """Column definitions of the last result set: their types are those of the table in the snapshot."""
+
+    @classmethod
+    def open(cls, settings: ConnectSettings, watermarks: TableId, *, server: str | None = None) -> DumpConnection:
+        """Open both connections. ``server``: whose log is read; ServerChangedError when either has reached another one."""
+        snapshot = open_wire(settings, again=True)
+        try:
+            check_identity(snapshot, server)
+            snapshot.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", doing="preparing the dump")
+            watermark_session = open_wire(settings, again=True)
+        except BaseException:
+            snapshot.close()
+            raise
+        try:
+            check_identity(watermark_session, server)
+            _log_rows(watermark_session)
+        except BaseException:
+            snapshot.close()
+            watermark_session.close()
+            raise
+        return cls(snapshot, watermark_session, watermarks, *_compiled())
+
+    def write_watermark(self, name: str, token: str) -> None:
+        """Commit the token to the watermark row ``name``, in a transaction of its own. Tokens are never used twice."""
+        if len(name) > sql.WATERMARK_NAME_CHARACTERS_MAX or len(token) > sql.WATERMARK_NAME_CHARACTERS_MAX:
+            message = f"the watermark '{name[:50]}...' is longer than {sql.WATERMARK_NAME_CHARACTERS_MAX} characters; give the connector a shorter name"
+            raise DefiniteError(message)
+        try:
+            self._watermark_session.query(
+                sql.write_watermark(self._watermarks), (name, token, token), doing=f"writing a watermark to {self._watermarks}"
+            )
+        except TableChangedError as e:
+            message = f"the watermark table {self._watermarks} is gone; restart the task, which creates it again"
+            raise DefiniteError(message) from e
+        except ReadOnlyError as e:
+            # The start-up check has written here: this is a failover under way, or maintenance.
+            message = f"the server at {self._watermark_session.settings.address} has turned read-only; waiting until it, or its successor, takes watermarks"
+            raise TransientError(message) from e
+
+    def begin_snapshot(self) -> None:
+        """Start a consistent snapshot, taken now and not at the first read."""
+        self._snapshot.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", doing="starting a snapshot")
+
+    def read_watermark(self, name: str) -> str | None:
+        """The token that the snapshot sees in row ``name``."""
+        rows = self._snapshot.query(sql.read_watermark(self._watermarks), (name,), doing=f"reading a watermark of {self._watermarks}")
+        return str(rows[0][0]) if rows else None
+
+    def end_snapshot(self) -> None:
+        """End the snapshot; nothing was changed in it."""
+        self._snapshot.query("ROLLBACK", doing="ending a snapshot")
+
+    def select(
+        self, statement: str, parameters: Sequence[Any] = (), *, bytes_max: int = 0, key: Sequence[int] = (), table: TableId | None = None
+    ) -> ChunkRows:
+        """Run one SELECT inside the snapshot and keep its row packets.
+
+        With ``bytes_max`` rows are kept until they exceed it, at least one; the rest is received and let go, so that memory stays bounded
+        whatever the rows' size (I6). ``key``: which columns are the key, for ``last_key``. ``table``: PrivilegeError has its GRANT.
+        """
+        sock = self._snapshot.socket
+        sock.settimeout(self._snapshot.settings.statement_timeout_s)
+        try:
+            return self._select(sock, statement, parameters, bytes_max, key)
+        except PrivilegeError as e:
+            if table is None:
+                raise
+            try:
+                user = str(self._watermark_session.query("SELECT CURRENT_USER()", doing="asking who we are")[0][0])
+            except DblogError:
+                raise e from None
+            message = (
+                f"{e}; run there: {sql.grant_select(table, user)} and restart the task, or leave the table out with table.exclude.list"
+            )
+            raise PrivilegeError(message) from e
+        except TimeoutError as e:
+            self._snapshot.close()
+            message = (
+                f"a chunk from {self._snapshot.settings.address} took longer than {self._snapshot.settings.statement_timeout_s:g} s"
+                " (database.query.timeout.ms)"
+            )
+            raise TransientError(message) from e
+        except OSError as e:
+            message = f"the connection to {self._snapshot.settings.address} broke while a chunk was read ({e.strerror or type(e).__name__})"
+            raise TransientError(message) from e
+
+    def complete(
+        self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None, *, keys: Sequence[Sequence[Any]] | None = None
+    ) -> ChunkRows:
+        """The chunk that was just selected, its JSON documents with the kinds of values that their text hides (json_kinds.py)."""
+        select = partial(self.select, table=table.id)
+        if keys is not None:
+            return json_kinds.rows_with_final_texts(chunk, table, keys, columns=self.columns, doubtful=self.doubtful, select=select)
+        return json_kinds.chunk_with_final_texts(chunk, table, after, columns=self.columns, doubtful=self.doubtful, select=select)
+
+    def close(self) -> None:
+        """Close both connections, also from another thread, also in the middle of a SELECT."""
+        for wire in (self._snapshot, self._watermark_session):
+            wire.abort()
+        for wire in (self._snapshot, self._watermark_session):
+            wire.close()
+
+    # -- the prepared statement protocol ----------------------------------------------------------------------------------------------
+
+    def _select(self, sock: socket.socket, statement: str, parameters: Sequence[Any], bytes_max: int, key: Sequence[int]) -> ChunkRows:
+        answer = _Answer(sock, self._snapshot.settings)
+        statement_id = self._prepared(answer, statement)
+        sock.sendall(protocol.packets(protocol.execute(statement_id, parameters)))
+        with self._read_as_a_servers():
+            head = answer.packet()
+            self._raise_if_error(head)
+            self.columns = tuple(protocol.read_column(answer.packet()) for _ in range(protocol.read_column_count(head)))
+            answer.packet()  # EOF behind the definitions
+            rows, row_count, last = answer.rows(self._walk, bytes_max)
+            last_key = protocol.row_values(protocol.join_row(rows, last), self.columns, key) if row_count and key else None
+        return ChunkRows(rows=rows, row_count=row_count, last_key=last_key)
+
+    @contextlib.contextmanager
+    def _read_as_a_servers(self) -> Iterator[None]:
+        """What cannot be read in here was sent by something that is no server. Nothing behind it can be read either."""
+        try:
+            yield
+        except (struct.error, IndexError, KeyError, ValueError, ArithmeticError) as e:
+            self._snapshot.abort()
+            raise no_server(self._snapshot.settings.address) from e
+
+    def _prepared(self, answer: _Answer, statement: str) -> int:
+        known = self._statements.get(statement)
+        if known is not None:
+            self._statements.move_to_end(statement)
+            return known
+        while len(self._statements) >= _STATEMENTS_MAX:
+            _, oldest = self._statements.popitem(last=False)
+            answer.socket.sendall(protocol.packets(protocol.close_statement(oldest)))
+        answer.socket.sendall(protocol.packets(protocol.prepare(statement)))
+        with self._read_as_a_servers():
+            head = answer.packet()
+            self._raise_if_error(head)
+            prepared = protocol.read_prepared(head)
+            for definitions in (prepared.parameters, prepared.columns):
+                for _ in range(definitions + 1 if definitions else 0):  # each list ends with an EOF packet
+                    answer.packet()
+        self._statements[statement] = prepared.statement_id
+        return prepared.statement_id
+
+    def _raise_if_error(self, payload: bytes) -> None:
+        if payload[:1] == b"\xff":
+            error = protocol.read_error(payload)
+            raise meaning(error.code, error.text, self._snapshot.settings, "reading a chunk")
+
+
+class _Answer:
+    """What the server sends on a socket, cut into packets; whole rows are left uncut."""
+
+    def __init__(self, sock: socket.socket, settings: ConnectSettings) -> None:
+        self.socket = sock
+        self._settings = settings
+        self._data = bytearray()
+        self._at = 0
+
+    def packet(self) -> bytes:
+        """The next packet's payload, which holds no row. ValueError when it is longer than any such packet."""
+        while True:
+            data, at = self._data, self._at
+            if len(data) - at >= 4:  # noqa: PLR2004 - the packet header
+                end = at + 4 + int.from_bytes(data[at : at + 3], "little")
+                if end - at - 4 > protocol.SMALL_PACKET_BYTES_MAX:
+                    message = "a long packet where no row is"
+                    raise ValueError(message)
+                if len(data) >= end:
+                    self._at = end
+                    return bytes(data[at + 4 : end])
+            self._more()
+
+    def rows(self, walk: Walk, bytes_max: int) -> tuple[bytes, int, int]:
+        """Row packets up to the result's end: their bytes, how many, and where the last one starts."""
+        del self._data[: self._at]
+        self._at = at = 0
+        count, last = 0, -1
+        kept: int | None = None
+        """Bytes that are kept, once they exceed the limit."""
+        while True:
+            try:
+                complete, rows, newest, at = walk(self._data, at)
+            except TransientError as e:
+                error = protocol.error_among_rows(self._data)
+                if error is None:
+                    raise
+                # Some of them only a person can cure, others come of a DDL: the number decides.
+                raise meaning(error.code, error.text, self._settings, "reading a chunk") from e
+            rows_end = at - protocol.EOF_PACKET_BYTES if complete else at
+            if kept is None:
+                count += rows
+                last = newest if rows else last
+                if bytes_max and rows_end > bytes_max:
+                    kept = rows_end
+            if complete:
+                if self._data[rows_end : rows_end + 3] != b"\x05\0\0":
+                    message = "rows that end with another packet than EOF"
+                    raise ValueError(message)
+                out = bytes(self._data[: rows_end if kept is None else kept])
+                self._at = at
+                return out, count, last
+            if kept is not None and at > kept:
+                # Beyond the limit rows are only counted off. # I6
+                del self._data[kept:at]
+                at = kept
+            if len(self._data) - at > ROW_BYTES_MAX or (not bytes_max and at > ROW_BYTES_MAX):
+                message = "a row, or rows of a short answer, longer than any server has"
+                raise ValueError(message)
+            self._more()
+
+    def _more(self) -> None:
+        data = self.socket.recv(_RECV_BYTES)
+        if not data:
+            message = f"the server at {self._settings.address} ended the connection while a chunk was read"
+            raise TransientError(message)
+        self._data += data
+
+
+def _log_rows(watermark_session: Wire) -> None:
+    """Have the session log its watermarks as rows: a new session starts with the server's present format, which may have changed since the connector began."""
+    rows = watermark_session.query("SHOW SESSION VARIABLES LIKE 'binlog_format'", doing="asking how watermarks are logged")
+    if not rows or rows[0][1] == "ROW":
+        return
+    try:
+        watermark_session.query("SET SESSION binlog_format = 'ROW'", doing="having watermarks logged as rows")
+    except PrivilegeError as e:
+        message = (
+            f"new sessions at {watermark_session.settings.address} log with binlog_format={rows[0][1]}, so watermarks would not be logged as "
+            "rows, and no chunk can be read; run there: SET GLOBAL binlog_format = 'ROW'; the dump waits for it"
+        )
+        raise TransientError(message) from e
+
+
+def _compiled() -> tuple[Walk, Doubtful]:
+    """The compiled walks when the extension is there; they give the same answers."""
+    try:
+        extension = importlib.import_module("dblog.dialects.mysql.binlog._fast")
+    except ImportError:
+        return protocol.walk_rows, json_kinds.doubtful_rows
+    return extension.scan_rows, extension.json_doubts

@@ -1,0 +1,141 @@
+"""PyMySQL's connection, with refusals that it lacks: of who asks for the password, and of how much it sends.
+
+Without TLS, whoever answers at the address could ask for the password in clear text (``mysql_clear_password``, MariaDB's ``dialog``), or hand out a key of
+its own to encrypt it with (``caching_sha2_password`` and ``sha256_password``, MySQL manual 8.4.1.2). Connector/J, which Debezium uses, refuses the second
+unless ``allowPublicKeyRetrieval`` is set; so does this.
+
+Whoever answers could also send without end, and PyMySQL would keep it all: packets joined to one, rows, column definitions. So everything is weighed before
+it is read, by the memory that it will take, and the connection is cut where an answer weighs more than what was asked for can.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymysql.connections import Connection
+from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
+
+from dblog.dialects.mysql.wire.budget import AnswerBudget
+from dblog.dialects.mysql.wire.protocol import COLUMNS_MAX
+from dblog.errors import DefiniteError, TransientError
+
+LOGIN_BYTES_MAX = 64 * 1024
+"""All that a server sends until we are logged in; a greeting has a hundred bytes, a public key has five hundred."""
+
+ANSWER_BYTES_MAX = 256 << 20
+"""What an answer may weigh: the files of a log, the variables and foreign keys of a server."""
+
+CATALOG_BYTES_MAX = 2 << 30
+"""The same for a database's tables, columns or indexes: 15 000 tables of 100 columns weigh 1.1 GiB, in truth and by the weights below."""
+
+_PACKET_BYTES, _VALUE_BYTES = 64, 48
+"""What Python adds to a packet's bytes for a row, and for each value in it (measured: 742 bytes for a row of COLUMNS that has 150)."""
+_BUDGET_STEP_BYTES = 1 << 20
+_COLUMNS_MAX = 2 * COLUMNS_MAX
+"""A table's columns and its star (sql.readable)."""
+
+_CLEAR = (b"mysql_clear_password", b"dialog")
+
+
+def no_server(address: str) -> DefiniteError:
+    """What answers there does not speak the protocol."""
+    return DefiniteError(f"what answers at {address} is not a MySQL or MariaDB server; check database.hostname and database.port")
+
+
+class GuardedConnection(Connection):  # type: ignore[misc]  # PyMySQL has no types
+    """A connection that sends its password to nobody who could read it without being the server, and keeps no more than was asked for."""
+
+    def __init__(self, *, takes_public_key: bool, budget: AnswerBudget | None = None, **arguments: Any) -> None:
+        """``takes_public_key``: whether a key that came over the open connection may encrypt the password. ``budget``: what others read, too."""
+        self._takes_public_key = takes_public_key
+        self._public_key: bytes | None = None
+        self._budget = budget
+        self._budget_taken = self._budget_used = 0
+        self._logged_in = False
+        self.answer_bytes_max = ANSWER_BYTES_MAX
+        self._answer_bytes = 0
+        self._answer_columns = 0
+        super().__init__(**arguments)
+
+    def connect(self, sock: Any = None) -> None:
+        """Connect and log in."""
+        super().connect(sock)
+        self._logged_in = True
+
+    def _process_auth(self, plugin_name: bytes | str, auth_packet: Any, *more: Any) -> Any:
+        name = plugin_name if isinstance(plugin_name, bytes) else plugin_name.encode()
+        if name in _CLEAR and not self._secure:
+            message = (
+                f"the server at {self.host}:{self.port} asks for the password in clear text ({name.decode()}) over a connection without TLS; set "
+                "database.ssl.mode to required or stricter, or give the account another login method"
+            )
+            raise DefiniteError(message)
+        return super()._process_auth(plugin_name, auth_packet, *more)
+
+    @property
+    def server_public_key(self) -> bytes | None:
+        """The key that the password is encrypted with where there is no TLS. PyMySQL sets it to what the server sends."""
+        return self._public_key
+
+    @server_public_key.setter
+    def server_public_key(self, key: bytes | None) -> None:
+        if key is not None and not self._takes_public_key:
+            message = (
+                f"the server at {self.host}:{self.port} wants the password encrypted with a key that it sends over a connection without TLS, which anybody "
+                "between could replace; set database.ssl.mode to required or stricter, or driver.allowPublicKeyRetrieval=true where the network is trusted"
+            )
+            raise DefiniteError(message)
+        self._public_key = key
+
+    # -- how much is read -----------------------------------------------------------------------------------------------------------
+
+    def _execute_command(self, command: int, sql: str | bytes) -> None:
+        self._answer_bytes = self._answer_columns = 0
+        super()._execute_command(command, sql)
+
+    def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
+        if packet_type is FieldDescriptorPacket:
+            self._answer_columns += 1
+            if self._answer_columns > _COLUMNS_MAX:
+                self._force_close()
+                raise no_server(f"{self.host}:{self.port}")
+        else:
+            self._weigh(_PACKET_BYTES + _VALUE_BYTES * self._answer_columns)
+        return super()._read_packet(packet_type)
+
+    def _read_bytes(self, num_bytes: int) -> Any:
+        self._weigh(num_bytes)
+        return super()._read_bytes(num_bytes)
+
+    def _weigh(self, count: int) -> None:
+        """So much is about to be read; refuse it where it is too much."""
+        self._answer_bytes += count
+        if not self._logged_in:
+            if self._answer_bytes > LOGIN_BYTES_MAX:
+                self._force_close()
+                raise no_server(f"{self.host}:{self.port}")
+            return
+        if self._answer_bytes > self.answer_bytes_max:
+            self._force_close()
+            message = (
+                f"the server at {self.host}:{self.port} answers a statement with more than {self.answer_bytes_max >> 20} MiB, which is more than its kind of "
+                "answer can have; check that database.hostname and database.port lead to a MySQL or MariaDB server"
+            )
+            raise DefiniteError(message)
+        self._budget_used += count
+        if self._budget is not None and self._budget_used > self._budget_taken:
+            step = max(_BUDGET_STEP_BYTES, self._budget_used - self._budget_taken)
+            if not self._budget.take(step):
+                self._force_close()
+                message = (
+                    f"what databases have answered to the checks that run now takes more than {self._budget.bytes_max >> 20} MiB, so the check of "
+                    f"{self.host}:{self.port} was given up; try again when fewer run"
+                )
+                raise TransientError(message)
+            self._budget_taken += step
+
+    def release(self) -> None:
+        """Give the budget back: what was read is kept no more."""
+        if self._budget is not None:
+            taken, self._budget_taken, self._budget_used = self._budget_taken, 0, 0
+            self._budget.give_back(taken)

@@ -1,0 +1,181 @@
+"""The connection on which a server sends its log: opened at a position, then nothing but bytes.
+
+The bytes are the socket's: packets are cut and checked by the log decoder (dialects/mysql/binlog/_fast.pyx), which hands ERR and EOF packets out as
+events; ``end_of_log`` decides what those mean. Rule sources: MySQL sql/rpl_binlog_sender.cc (session variables it reads, heartbeats, error 1236),
+MariaDB sql/sql_repl.cc (``@mariadb_slave_capability``, ``@slave_connect_state``).
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import time
+
+from dblog.dialects.mysql.wire import protocol
+from dblog.dialects.mysql.wire.connect import DENIED, ConnectSettings, PrivilegeError, Wire, meaning, server_message
+from dblog.dialects.mysql.wire.guarded import no_server
+from dblog.dialects.mysql.wire.protocol import SMALL_PACKET_BYTES_MAX
+from dblog.errors import DblogError, PositionLostError, TransientError
+
+RECV_BYTES_MAX = 256 * 1024
+"""Larger socket reads gained nothing (measured on a local server)."""
+
+HEARTBEATS_MISSED_MAX = 18
+"""A connection on which so many heartbeats in a row are missing is dead: no packet reports a cable that is cut or a host that is gone.
+
+Many, and often: MariaDB waits for its heartbeat again, on all log connections, whenever a reader is ended for another one with its server id. Two that end
+each other every ten seconds kept heartbeats of 30 s away from everybody.
+"""
+
+HEARTBEAT_OVERDUE = 3.0
+
+SAME_SERVER_ID = (
+    "If this repeats, another connector, replica or binlog reader uses that id, or workers with another group.id use the same storage topics and run this "
+    "connector too. Give each connector its own database.server.id, which no replica of the server has, and each group of workers its own storage topics"
+)
+"""What makes a server end one log connection for another, and the remedies."""
+
+_WRONG_POSITION = 1236
+
+
+class LogConnection:
+    """The server's log as it comes. One thread receives; ``close`` may be called from another."""
+
+    def __init__(self, wire: Wire, *, heartbeat_s: float) -> None:
+        self._wire = wire
+        self._heartbeat_s = heartbeat_s
+        self._heard_at_s = time.monotonic()
+        self._socket = wire.socket
+        self._socket.setblocking(False)
+        self._buffer = memoryview(bytearray(RECV_BYTES_MAX))
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
+
+    @property
+    def settings(self) -> ConnectSettings:
+        """Whom we are connected to."""
+        return self._wire.settings
+
+    def recv(self, timeout_s: float) -> bytes:
+        """Whatever has arrived, at most 256 KiB; b"" when nothing came in that time. TransientError when the connection is gone."""
+        try:
+            data = self._read()
+            if data is None and timeout_s > 0:
+                self._poll.poll(timeout_s * 1000)
+                data = self._read()
+        except OSError as e:
+            message = f"the log connection to {self.settings.address} broke ({e.strerror or type(e).__name__})"
+            raise TransientError(message) from e
+        except ValueError as e:  # a closed socket has no file descriptor
+            message = f"the log connection to {self.settings.address} was closed"
+            raise TransientError(message) from e
+        if data == b"":
+            message = (
+                f"the server at {self.settings.address} ended the log connection: it restarts, the connection was killed, or another reader came "
+                f"with this connector's database.server.id. {SAME_SERVER_ID}"
+            )
+            raise TransientError(message)
+        if data is not None:
+            self._heard_at_s = time.monotonic()
+        elif self.silence_s > self._heartbeat_s * HEARTBEATS_MISSED_MAX:
+            message = (
+                f"the server at {self.settings.address} has sent nothing for {self.silence_s:.0f} s, not even the heartbeats that were asked for every "
+                f"{self._heartbeat_s:g} s; the connection counts as dead"
+            )
+            raise TransientError(message)
+        return data or b""
+
+    @property
+    def silence_s(self) -> float:
+        """How long the server has sent nothing."""
+        return time.monotonic() - self._heard_at_s
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether a heartbeat is overdue: what the server has logged since is not known here."""
+        return self.silence_s > self._heartbeat_s * HEARTBEAT_OVERDUE
+
+    def _read(self) -> bytes | None:
+        """None when nothing is there, b"" at the end.
+
+        Takes all that is there, not what one call gives: under TLS that is a record of 16 KiB, and a reader that is slower than the
+        server would handle its log in pieces of that size (measured: 13 MB/s instead of 84 at half a millisecond a piece).
+        """
+        buffer, filled = self._buffer, 0
+        try:
+            while filled < RECV_BYTES_MAX:
+                count = self._socket.recv_into(buffer[filled:])
+                if not count:
+                    break
+                filled += count
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return bytes(buffer[:filled]) if filled else None
+        except ssl.SSLEOFError:
+            pass
+        return bytes(buffer[:filled])
+
+    def close(self) -> None:
+        """End the connection; a thread inside ``recv`` gets a TransientError."""
+        self._wire.abort()
+        self._wire.close()
+
+
+def announce(wire: Wire, *, server_id: int, hostname: str) -> None:
+    """COM_REGISTER_SLAVE on a connection: shows us to administrators, and proves the privilege to replicate."""
+    sock = wire.socket
+    sock.sendall(protocol.packets(protocol.register_replica(server_id=server_id, hostname=hostname)))
+    payload = read_packet(sock, wire.settings)
+    if payload[:1] == b"\xff":
+        error = protocol.read_error(payload)
+        if error.code in DENIED:  # MariaDB answers 1045, as for a wrong password
+            message = f"user '{wire.settings.user}' lacks the privilege REPLICATION SLAVE at {wire.settings.address} (error {error.code})"
+            raise PrivilegeError(message)
+        raise meaning(error.code, error.text, wire.settings, "registering as a replica")
+
+
+def read_packet(sock: socket.socket, settings: ConnectSettings) -> bytes:
+    """One small packet's payload (answers to our commands). DefiniteError when it is none that a server sends."""
+    size = int.from_bytes(_exactly(sock, 4, settings)[:3], "little")
+    if not 0 < size <= SMALL_PACKET_BYTES_MAX:
+        raise no_server(settings.address)
+    return _exactly(sock, size, settings)
+
+
+def _exactly(sock: socket.socket, count: int, settings: ConnectSettings) -> bytes:
+    out = bytearray()
+    while len(out) < count:
+        try:
+            data = sock.recv(count - len(out))
+        except OSError as e:
+            message = f"the connection to {settings.address} broke ({e.strerror or type(e).__name__})"
+            raise TransientError(message) from e
+        if not data:
+            message = f"the server at {settings.address} ended the connection"
+            raise TransientError(message)
+        out += data
+    return bytes(out)
+
+
+def end_of_log(type_code: int, body: bytes, settings: ConnectSettings, position: str) -> DblogError:
+    """The error for the decoder's event -1 (an ERR packet's payload) or -2 (EOF). ``position`` names where we asked to read from."""
+    if type_code != -1:
+        return TransientError(
+            f"the server at {settings.address} ended the log at {position} (it is shutting down, or the connection was killed)"
+        )
+    # With or without its first byte 0xFF: the SQL state's sign shows where the number stands.
+    error = protocol.read_error(b"\xff" + body if body[2:3] == b"#" else body)
+    text = error.text.lower()
+    if "same server_uuid/server_id" in text or "same server uuid/server id" in text:  # 1236 on MySQL, a number of its own on MariaDB
+        return TransientError(
+            f"another reader has connected to {settings.address} with this connector's database.server.id, so the server ended our log connection. "
+            f"{SAME_SERVER_ID}"
+        )
+    if error.code != _WRONG_POSITION:
+        return meaning(error.code, error.text, settings, f"reading the log from {position}")
+    if "max_allowed_packet" in text:
+        return meaning(error.code, error.text, settings, f"reading the log from {position}")
+    return PositionLostError(
+        f"the server at {settings.address} cannot send its log from {position} ({server_message(error.code, error.text)}); "
+        "the log is purged or belongs to another history: set snapshot.mode=when_needed, or reset the connector's offsets to dump again"
+    )

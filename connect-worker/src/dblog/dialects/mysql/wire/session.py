@@ -1,0 +1,412 @@
+"""A session with one MySQL server: what it is, where its log stands, and the connections for log and dump.
+
+This is the dialect's door to the database (with connect.py, log.py, dump.py and check.py behind it; all other files are pure). Statements
+whose spelling or meaning depends on version or flavor are methods here, and MariaDB's session overrides those.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dblog.dialects.mysql.binlog.identity import KnownLog, LogEnd, why_other_log
+from dblog.dialects.mysql.binlog.position import GtidSet, file_index
+from dblog.dialects.mysql.catalog import information_schema, sql
+from dblog.dialects.mysql.wire import protocol
+from dblog.dialects.mysql.wire.connect import ConnectSettings, PrivilegeError, Wire, identity, open_wire, settings_of
+from dblog.dialects.mysql.wire.guarded import CATALOG_BYTES_MAX
+from dblog.dialects.mysql.wire.log import LogConnection, announce
+from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError
+from dblog.model import Table, TableId
+
+__all__ = ["ConnectSettings", "ServerFacts", "Session", "TableChangedError", "connect", "settings_of"]
+
+_VARIABLES = (
+    "log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "binlog_transaction_compression",
+    "binlog_order_commits", "binlog_checksum", "log_bin_compress", "log_slave_updates", "log_replica_updates", "gtid_mode",
+    "server_id", "server_uuid", "lower_case_table_names", "sql_mode", "character_set_server", "collation_server", "version",
+    "version_comment", "innodb_native_foreign_keys", "read_only", "super_read_only", "system_time_zone",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """What a server shows of itself; a variable that a version lacks has the value by which that version behaves."""
+
+    flavor: str
+    """``mysql`` or ``mariadb``, whatever the connector's class."""
+    version: tuple[int, int, int]
+    version_text: str
+    log_bin: bool
+    binlog_format: str
+    row_image: str
+    row_metadata: str
+    """FULL, MINIMAL, NO_LOG (MariaDB's default), or "" where the server (5.7) does not know it."""
+    gtid_mode: str
+    """ON, OFF, ON_PERMISSIVE or OFF_PERMISSIVE; always ON for MariaDB."""
+    server_id: int
+    server_uuid: str | None
+    lower_case_table_names: int
+    sql_mode: str
+    charset: str
+    collation: str
+    system_time_zone: str
+    """What a session's time_zone=SYSTEM means, in the text of the operating system: UTC, CEST."""
+    compressed: bool
+    """binlog_transaction_compression (MySQL) or log_bin_compress (MariaDB): for sessions that do not choose otherwise."""
+    ordered_commits: bool
+    logs_replicated: bool
+    """Whether changes that come by replication reach this server's log."""
+    cascades_logged: bool
+    """Whether rows changed by ON DELETE / UPDATE actions are in the log (MySQL 9.6: foreign keys moved to the SQL layer)."""
+
+    @property
+    def uses_gtids(self) -> bool:
+        """Whether every transaction has a GTID, so that a set of them shows where a reader is (not so in the permissive modes)."""
+        return self.gtid_mode == "ON"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFile:
+    """One file of SHOW BINARY LOGS."""
+
+    name: str
+    bytes_total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cascade:
+    """A foreign key whose actions change rows of ``child`` when ``parent`` changes."""
+
+    name: str
+    child: TableId
+    parent: TableId
+    on_update: str
+    on_delete: str
+
+    def __str__(self) -> str:
+        return f"{self.child} ({self.name}, references {self.parent}, on update {self.on_update}, on delete {self.on_delete})"
+
+
+class Session:
+    """One server, by one connection for statements and any number of connections for log and dump. Used from one thread."""
+
+    flavor = "mysql"
+    status_privilege = "REPLICATION CLIENT"
+    """What the log's position may be asked with."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self.settings = wire.settings
+        self.facts = self._read_facts()
+
+    # -- facts ----------------------------------------------------------------------------------------------------------------------
+
+    def _read_facts(self) -> ServerFacts:
+        names = ", ".join(f"'{name}'" for name in _VARIABLES)
+        rows = self.query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="reading the server's variables")
+        return read_facts({str(name).lower(): str(value) for name, value in rows})
+
+    def query(self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query") -> list[tuple[Any, ...]]:
+        """Rows of a statement on the session's connection."""
+        return self._wire.query(statement, arguments, doing=doing)
+
+    def current_user(self) -> str:
+        """``user@host`` of the account that we are, for GRANT texts."""
+        return str(self.query("SELECT CURRENT_USER()")[0][0])
+
+    def is_replica(self) -> bool:
+        """Whether the server itself follows another one; False also when we may not know."""
+        try:
+            return bool(self.query(self.replica_statement, doing="asking whether the server is a replica"))
+        except PrivilegeError:
+            return False
+
+    @property
+    def replica_statement(self) -> str:
+        """SHOW SLAVE STATUS was renamed in 8.0.22 and is gone in 8.4."""
+        return "SHOW REPLICA STATUS" if self.facts.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
+
+    # -- positions ------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def status_statement(self) -> str:
+        """SHOW MASTER STATUS was renamed in 8.2 and is gone in 8.4."""
+        return "SHOW BINARY LOG STATUS" if self.facts.version >= (8, 2, 0) else "SHOW MASTER STATUS"
+
+    def log_status(self) -> dict[str, str]:
+        """The status row by lower-case column name: file, position, binlog_do_db, binlog_ignore_db, executed_gtid_set."""
+        rows = self._wire.query_named(self.status_statement, doing="reading the log's position")
+        if not rows:
+            raise DefiniteError(log_bin_off(self.settings.address))
+        return {name.lower(): str(value or "") for name, value in rows[0].items()}
+
+    def current_position(self) -> tuple[str, int, str]:
+        """File, offset and executed GTIDs ("" without GTIDs) of now. The set may lag the offset, never lead it."""
+        status = self.log_status()
+        gtids = GtidSet.parse(status.get("executed_gtid_set", "")).text() if self.facts.uses_gtids else ""
+        return status["file"], int(status["position"]), gtids
+
+    @property
+    def identity(self) -> str:
+        """Which server the file names of an offset belong to."""
+        return identity(self.facts.server_uuid, self.facts.server_id)
+
+    def why_other_log(self, known: KnownLog) -> str | None:
+        """What shows that this server's log is not the one that was read so far; None when nothing does (identity.py)."""
+        if self.facts.flavor != self.flavor:
+            return f"the server is a {self.facts.flavor} ({self.facts.version_text})"
+        status = self.log_status()
+        return why_other_log(known, LogEnd(server=self.identity, file=status["file"], pos=int(status["position"])))
+
+    def log_files(self) -> tuple[LogFile, ...]:
+        """The log's files, oldest first."""
+        rows = self.query("SHOW BINARY LOGS", doing="listing the log's files")
+        return tuple(LogFile(name=str(name), bytes_total=int(size)) for name, size, *_ in rows)
+
+    def purged_gtids(self) -> str:
+        """The transactions that are no longer in the log."""
+        return GtidSet.parse(self.query("SELECT @@GLOBAL.gtid_purged")[0][0]).text() if self.facts.uses_gtids else ""
+
+    def executed_gtids(self) -> str:
+        """The transactions this server has seen."""
+        return GtidSet.parse(self.query("SELECT @@GLOBAL.gtid_executed")[0][0]).text() if self.facts.uses_gtids else ""
+
+    def check_position(self, *, file: str | None, pos: int | None, gtids: str | None) -> None:
+        """PositionLostError when the log from there on is not to be had; by GTIDs where both sides have them, else by file and offset.
+
+        The server refuses such a position too (error 1236), but only this shows which transactions are missing.
+        """
+        if gtids and self.facts.uses_gtids:
+            self._check_gtids(gtids)
+        elif file is not None:
+            self._check_file(file, pos or 4)
+
+    def _check_gtids(self, gtids: str) -> None:
+        seen = GtidSet.parse(gtids)
+        missing = GtidSet.parse(self.purged_gtids()).subtract(seen)
+        if missing:
+            raise PositionLostError(
+                f"the server at {self.settings.address} has purged transactions that were not read yet: {_shortened(missing.text())}; "
+                + LOST_REMEDY
+            )
+        # Beyond what the server made itself: it was reset or restored. Other servers' transactions it may still get by replication.
+        own = seen.only_source(self.facts.server_uuid or "").subtract(GtidSet.parse(self.executed_gtids()))
+        if own:
+            raise PositionLostError(
+                f"the server at {self.settings.address} has lost transactions of its own that were read before ({_shortened(own.text())}): "
+                "it was reset or restored from an older copy; " + LOST_REMEDY
+            )
+
+    def _check_file(self, file: str, pos: int) -> None:
+        wanted = file_index(file)
+        files = self.log_files()
+        found = next((f for f in files if f.name == file), None)
+        if found is None:
+            oldest, newest = (files[0].name, files[-1].name) if files else ("none", "none")
+            fate = "has purged" if files and wanted < file_index(oldest) else "does not have"
+            raise PositionLostError(
+                f"the server at {self.settings.address} {fate} the log file {file} (it has {oldest} to {newest}); " + LOST_REMEDY
+            )
+        if pos > found.bytes_total:
+            # The size was read a moment after the position was stored, so a longer position belongs to another history.
+            raise PositionLostError(
+                f"position {pos} is beyond the end of the log file {file} ({found.bytes_total} bytes) of {self.settings.address}: "
+                "the server was reset, or is another one; " + LOST_REMEDY
+            )
+
+    # -- catalog --------------------------------------------------------------------------------------------------------------------
+
+    def databases(self) -> tuple[str, ...]:
+        """Databases of the user, as the server spells them."""
+        names = (str(row[0]) for row in self.query("SHOW DATABASES", doing="listing the databases"))
+        return tuple(name for name in names if name.lower() not in information_schema.SYSTEM_DATABASES)
+
+    def execute(self, statement: str, arguments: tuple[str, ...]) -> list[tuple[Any, ...]]:
+        """A statement of catalog/information_schema.py."""
+        if statement.startswith("SHOW CREATE"):
+            return self._wire.query_bytes(statement, doing="reading the catalog")
+        return self._wire.query(statement, arguments, doing="reading the catalog", bytes_max=CATALOG_BYTES_MAX)
+
+    def read_catalog(self, include: Callable[[TableId], bool]) -> list[Table]:
+        """Every base table that ``include`` accepts."""
+        return information_schema.read_tables(self.execute, include)
+
+    def show_create(self, table: TableId) -> str:
+        """The CREATE TABLE text of a table. MariaDB repeats a binary default byte by byte in it, whatever the connection's character set."""
+        rows = self._wire.query_bytes(f"SHOW CREATE TABLE {sql.quote_table(table)}", doing=f"reading the definition of {table}")
+        return bytes(rows[0][1]).decode("utf-8", "replace")
+
+    def cascades(self, captured: Callable[[TableId], bool]) -> tuple[Cascade, ...]:
+        """Foreign keys that change rows of captured tables without a trace in the log (MySQL manual, FOREIGN KEY Constraints)."""
+        if self.facts.cascades_logged:
+            return ()
+        rows = self.query(_CASCADES, doing="reading the foreign keys")
+        found = (
+            Cascade(name=name, child=TableId(db, table), parent=TableId(parent_db, parent), on_update=update, on_delete=delete)
+            for db, table, name, parent_db, parent, update, delete in rows
+        )
+        return tuple(cascade for cascade in found if captured(cascade.child))
+
+    def versioned_tables(self) -> tuple[TableId, ...]:
+        """System-versioned tables, which only MariaDB has."""
+        return ()
+
+    # -- connections ----------------------------------------------------------------------------------------------------------------
+
+    def open_log(
+        self,
+        *,
+        server_id: int,
+        file: str | None,
+        pos: int | None,
+        gtids: str | None,
+        heartbeat_s: float = 5.0,
+        statements: bool = False,
+        known: KnownLog | None = None,
+    ) -> LogConnection:
+        """The log from a position: after the GTIDs where they are given and the server uses them, else from file and offset.
+
+        A position that is not to be had may show only in the stream, as an ERR packet (``log.end_of_log``); ``check_position`` asks first.
+        ``statements``: also the texts of the statements behind row changes, where the server has to be asked for them (include.query).
+        ``known``: the log that was read so far; ServerChangedError when this very connection has reached another one.
+        """
+        wire = open_wire(self.settings, again=True)
+        try:
+            reason = None if known is None else type(self)(wire).why_other_log(known)
+            if reason is not None:
+                message = (
+                    f"another server answers at {self.settings.address}, or its log has begun again: {reason}; the connector starts again"
+                )
+                raise ServerChangedError(message)
+            self._prepare_log(wire, heartbeat_s=heartbeat_s, gtids=gtids)
+            announce(wire, server_id=server_id, hostname=socket.gethostname())
+            command = self._dump_command(server_id=server_id, file=file, pos=pos, gtids=gtids, statements=statements)
+            wire.socket.sendall(protocol.packets(command))
+            return LogConnection(wire, heartbeat_s=heartbeat_s)
+        except BaseException:
+            wire.close()
+            raise
+
+    def _prepare_log(self, wire: Wire, *, heartbeat_s: float, gtids: str | None) -> None:
+        """Session variables that the sending thread reads. Both spellings: 8.0.26 renamed them and reads the old ones too."""
+        del gtids
+        period_ns = int(heartbeat_s * 1_000_000_000)
+        # Asking for NONE does not strip checksums off logged events; the format description event shows what is there.
+        wire.query(
+            "SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32', "
+            f"@master_heartbeat_period = {period_ns}, @source_heartbeat_period = {period_ns}",
+            doing="preparing to read the log",
+        )
+
+    def _dump_command(self, *, server_id: int, file: str | None, pos: int | None, gtids: str | None, statements: bool) -> bytes:
+        del statements  # MySQL sends ROWS_QUERY events to everyone
+        if self.facts.uses_gtids and gtids is not None and (gtids or file is None):
+            seen = GtidSet.parse(gtids)
+            if seen.tagged and self.facts.version < (8, 3, 0):
+                message = (
+                    f"the offset holds tagged GTIDs, which the server at {self.settings.address} ({self.facts.version_text}) does not know"
+                )
+                raise DefiniteError(message)
+            return protocol.binlog_dump_gtid(server_id=server_id, gtid_set=seen.encode())
+        return self._dump_by_file(server_id=server_id, file=file, pos=pos)
+
+    def _dump_by_file(self, *, server_id: int, file: str | None, pos: int | None, flags: int = 0) -> bytes:
+        if file is None:
+            message = (
+                f"the offset has no file, and {self.settings.address} runs with gtid_mode={self.facts.gtid_mode}; reset "
+                "the connector's offsets"
+            )
+            raise PositionLostError(message)
+        offset = pos or 4
+        if offset > _DUMP_OFFSET_MAX:
+            # The command's field has 32 bits; only a transaction larger than 4 GiB makes such a file.
+            message = (
+                f"position {offset} of {file} is beyond 4 GiB, which the protocol cannot ask for; use gtid_mode=ON, or "
+                "reset the offsets to dump again"
+            )
+            raise PositionLostError(message)
+        return protocol.binlog_dump(server_id=server_id, file=file, pos=offset, flags=flags)
+
+    def close(self) -> None:
+        """Close the session's own connection; logs and dumps have theirs."""
+        self._wire.close()
+
+
+LOST_REMEDY = "set snapshot.mode=when_needed, or reset the connector's offsets, to dump again"
+
+_DUMP_OFFSET_MAX = 0xFFFFFFFF
+
+_CASCADES = """
+SELECT r.CONSTRAINT_SCHEMA, r.TABLE_NAME, r.CONSTRAINT_NAME, r.UNIQUE_CONSTRAINT_SCHEMA, r.REFERENCED_TABLE_NAME, r.UPDATE_RULE,
+  r.DELETE_RULE
+FROM information_schema.REFERENTIAL_CONSTRAINTS r
+WHERE r.UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT') OR r.DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
+ORDER BY 1, 2, 3
+"""
+
+
+def log_bin_off(address: str) -> str:
+    """The sentence for a server without a log."""
+    return f"the server at {address} writes no binary log; start it with log_bin (and binlog_format=ROW) in its configuration"
+
+
+def connect(settings: ConnectSettings, *, again: bool = False) -> Session:
+    """Connect to a MySQL server. ``again``: this configuration has worked before, so an unknown host name counts as passing."""
+    wire = open_wire(settings, again=again)
+    try:
+        session = Session(wire)
+        if session.facts.flavor != "mysql":
+            message = (
+                f"the server at {settings.address} is MariaDB ({session.facts.version_text}); "
+                "use connector.class io.debezium.connector.mariadb.MariaDbConnector for it"
+            )
+            raise DefiniteError(message)
+        if session.facts.version >= (8, 0, 30):
+            # Invisible primary keys that the server adds itself are in the row images, so the catalog must show them.
+            session.query("SET SESSION show_gipk_in_create_table_and_information_schema = ON", doing="setting up the session")
+    except BaseException:
+        wire.close()
+        raise
+    return session
+
+
+def read_facts(variables: dict[str, str]) -> ServerFacts:
+    """Facts from SHOW GLOBAL VARIABLES, for both flavors."""
+    text = variables["version"]
+    mariadb = "mariadb" in text.lower() or "mariadb" in variables.get("version_comment", "").lower()
+    numbers = [int(n) for n in re.findall(r"\d+", text)[:3]]
+    version = [*numbers, 0, 0, 0][:3]
+    native_keys = variables.get("innodb_native_foreign_keys")
+
+    def on(name: str, default: str) -> bool:
+        return variables.get(name, default).upper() in ("ON", "1", "YES")
+
+    return ServerFacts(
+        flavor="mariadb" if mariadb else "mysql",
+        version=(version[0], version[1], version[2]),
+        version_text=text,
+        log_bin=on("log_bin", "OFF"),
+        binlog_format=variables.get("binlog_format", "ROW").upper(),
+        row_image=variables.get("binlog_row_image", "FULL").upper(),
+        row_metadata=variables.get("binlog_row_metadata", "").upper(),
+        gtid_mode="ON" if mariadb else variables.get("gtid_mode", "OFF").upper(),
+        server_id=int(variables.get("server_id", "0")),
+        server_uuid=variables.get("server_uuid") or None,
+        lower_case_table_names=int(variables.get("lower_case_table_names", "0")),
+        sql_mode=variables.get("sql_mode", ""),
+        charset=variables.get("character_set_server", ""),
+        collation=variables.get("collation_server", ""),
+        system_time_zone=variables.get("system_time_zone", ""),
+        compressed=on("binlog_transaction_compression", "OFF") or on("log_bin_compress", "OFF"),
+        ordered_commits=on("binlog_order_commits", "ON"),
+        logs_replicated=on("log_replica_updates", variables.get("log_slave_updates", "OFF")),
+        cascades_logged=native_keys is not None and native_keys.upper() in ("OFF", "0"),
+    )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 300 else text[:300] + "..."  # noqa: PLR2004 - enough to find them on the server

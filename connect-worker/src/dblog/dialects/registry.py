@@ -1,0 +1,28 @@
+"""Which kind of database a connector plugin's flavor means. A kind's modules are imported when it is
+asked for: a worker without MySQL loads nothing of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dblog.readers.contract import DatabaseKind
+
+FLAVORS = ("mysql", "mariadb")
+
+
+def kind_of(flavor: str) -> DatabaseKind:
+    """The kind of a flavor (``config/plugins.py``); KeyError for one that no dialect has."""
+    match flavor:
+        case "mysql":
+            from dblog.dialects.mysql.task.dialect import MYSQL  # noqa: PLC0415
+            from dblog.dialects.mysql.task.kind import BinlogKind  # noqa: PLC0415
+
+            return BinlogKind(MYSQL)
+        case "mariadb":
+            from dblog.dialects.mariadb.dialect import MARIADB  # noqa: PLC0415
+            from dblog.dialects.mysql.task.kind import BinlogKind  # noqa: PLC0415
+
+            return BinlogKind(MARIADB)
+    raise KeyError(flavor)

@@ -1,0 +1,118 @@
+"""The source tasks this worker can run, by connector class: from a start order to a task, everything built and nothing started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from dblog.abort import Abort
+from dblog.clock import Clock, SystemClock
+from dblog.config.connector import parse_connector
+from dblog.config.options import Option, Settings
+from dblog.config.plugins import CONNECTORS, find_connector
+from dblog.config.unknown_keys import describe_unknown, unknown_keys, without_effect
+from dblog.config.worker import read_worker_config
+from dblog.dialects.registry import FLAVORS, kind_of
+from dblog.errors import DefiniteError
+from dblog.kafka.converters import converters_of
+from dblog.readers.contract import Source
+from dblog.readers.history import SchemaHistory
+from dblog.readers.history_topic import KafkaHistoryLog
+from dblog.readers.reachable import history_client
+from dblog.readers.records import Records
+from dblog.readers.task import ReaderTask
+
+log = structlog.get_logger(__name__)
+
+
+class Order(Protocol):
+    """What of a start order matters here (runtime/supervisor.py's ``StartOrder``)."""
+
+    @property
+    def connector(self) -> str:
+        """The connector's name."""
+
+    @property
+    def task(self) -> int:
+        """The task's number."""
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """The task's configuration, secrets resolved."""
+
+    @property
+    def worker(self) -> Mapping[str, str]:
+        """The worker's properties."""
+
+
+class HistoryOf(Protocol):
+    """Makes the connector's schema history."""
+
+    def __call__(self, abort: Abort | None = None) -> SchemaHistory:
+        """``abort`` ends reading it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a configuration makes, before anything is connected."""
+
+    flavor: str
+    source: Source
+    options: tuple[Option, ...]
+    settings: Settings
+    records: Records
+    history_of: HistoryOf
+    clock: Clock
+
+
+def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *, task: int) -> Parts:
+    """The parts of a connector's task; ConfigError or DefiniteError when the configuration makes none."""
+    class_name = config["connector.class"]
+    plugin = find_connector(class_name)
+    if plugin is None or plugin.flavor not in FLAVORS:
+        message = f"connector.class {class_name} has no source task here; the classes are {', '.join(c.class_name for c in CONNECTORS)}"
+        raise DefiniteError(message)
+    settings = parse_connector(plugin.options, config)
+    source = kind_of(plugin.flavor).source(settings)
+    clock = SystemClock()
+    worker = read_worker_config(worker_properties)
+    key_converter, value_converter = converters_of(worker_properties, config, own_registry=worker.own_registry)
+    records = Records(
+        settings=settings,
+        plans=source.plans,
+        key_converter=key_converter,
+        value_converter=value_converter,
+        clock=clock,
+        task=task,
+    )
+    client = history_client(settings, worker)
+    history_topic = settings.text_or_none("schema.history.internal.kafka.topic") or f"{settings.text('topic.prefix')}.dblog.history"
+
+    def history_of(abort: Abort | None = None) -> SchemaHistory:
+        log = KafkaHistoryLog(client, history_topic, abort=abort)
+        log.ensure_topic()
+        return SchemaHistory(log, server=settings.text("topic.prefix"))
+
+    return Parts(
+        flavor=plugin.flavor, source=source, options=plugin.options, settings=settings, records=records, history_of=history_of, clock=clock
+    )
+
+
+def source_task(order: Order) -> ReaderTask:
+    """The task of a start order; ConfigError or DefiniteError when the configuration makes none."""
+    parts = parts_of(order.config, order.worker, task=order.task)
+    for key, sentence in describe_unknown(unknown_keys(parts.options, order.config)).items():
+        log.warning("unknown key in the connector's configuration", key=key, reason=sentence)
+    for key, sentence in without_effect(parts.options, order.config).items():
+        log.warning("a key of the connector's configuration has no effect", key=key, reason=sentence)
+    return ReaderTask(
+        connector=order.connector,
+        settings=parts.settings,
+        source=parts.source,
+        records=parts.records,
+        history_of=parts.history_of,
+        clock=parts.clock,
+    )

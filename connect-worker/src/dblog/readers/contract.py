@@ -1,0 +1,411 @@
+"""What a kind of database has to give, so that the reader layer runs a task on it: log, positions,
+schemas, chunks, watermarks and row plans.
+
+A new database is a folder in ``dialects/`` that fulfils these protocols. tests/contracts/database.py
+holds MySQL, MariaDB and a small database in memory (tests/support/fake_database) to all of them
+that a task needs; ``DatabaseKind`` alone is asked without one. The reader layer owns threads, queue,
+interleaving, schema history, retries, the dump and offsets. It sees positions, statements and table
+maps as opaque values, and hands them back to the dialect that made them. The contract stands here
+and not beside the dialects because imports point downwards.
+
+    DatabaseKind ──source──► Source    what is asked without a task: settings, offsets, statements
+
+    Source ──connect──► Server ──┬─ Check, Positions, SchemaSource, ChunkSource, SchemaReports
+      │                          ├─ schemas(timeline) ──► LogSchemas      what the log shows of tables
+      ├─ Progress (an offset)    └─ log(resolve) ──► LogSource ──open──► LogReader ──► items
+      └─ RowPlans
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from dblog.abort import Abort
+from dblog.clock import Clock
+from dblog.codecs.plan import ColumnPlan, RowContext, TablePlan
+from dblog.codecs.rowplan import RowEncoder, Writers
+from dblog.config.options import Settings
+from dblog.core.changes import Change
+from dblog.core.crosscheck import Seen
+from dblog.core.dumps import Key
+from dblog.core.selection import Parts
+from dblog.core.timeline import Database, Position, Timeline
+from dblog.model import Column, OffsetMap, Table, TableId
+from dblog.ports import DumpConnection
+from dblog.readers.items import IgnoredForNow, LogItem, Statement
+
+Merge = Callable[[Column, Column], Column]
+"""(known, seen) -> the column to decode with; see ``core.crosscheck.cross_check``."""
+
+
+# ---- positions
+
+
+class Progress(Protocol):
+    """How far a log has been taken: the reader's progress and the acknowledged one are two values of it. It travels in the source offset.
+
+    Order is that of ``sequence``, D7's two BIGINTs: (source epoch << 32 | file or timeline, offset << 23 | row).
+    """
+
+    epoch: int
+    """Rises when another server's log begins; 0 in an offset that this connector has not written."""
+
+    @property
+    def sequence(self) -> Position:
+        """D7's numbers of this position."""
+
+    @property
+    def source_ts_us(self) -> int:
+        """The time of the newest event that was taken, captured or not; 0 when none has it."""
+
+    @property
+    def resume_point(self) -> Hashable:
+        """Equal as long as a new connection would begin at the same event."""
+
+    def sequence_of(self, position: Any) -> Position:
+        """D7's numbers of an item's position, in this epoch."""
+
+    def advance(self, position: Any) -> None:
+        """Take the position of an item; items come in the order of the log."""
+
+    def copy(self) -> Self:
+        """An independent copy."""
+
+    def to_map(self) -> dict[str, str | int | float | bool | None]:
+        """The source offset, in Debezium's keys where it has some; ``Source.progress`` reads it back."""
+
+    def note(self) -> dict[str, object]:
+        """For people: what the history keeps beside a table version, and log lines show."""
+
+    def row_context(self, *, now_us: int) -> RowContext:
+        """The source block of a record that belongs to this position."""
+
+    def taken_over(self) -> None:
+        """The offset is not of this connector's own writing: whatever it would have noted of open transactions is unknown."""
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers for the herder."""
+
+    def __str__(self) -> str:
+        """For messages."""
+
+
+class Positions(Protocol):
+    """Where a server's log can be read from."""
+
+    def now(self) -> Progress:
+        """The log's end, before which every change that a SELECT can see is logged; epoch 0."""
+
+    def oldest(self) -> Progress:
+        """The log's beginning; epoch 0."""
+
+    def resume(self, progress: Progress) -> bool:
+        """Make a stored position fit for this server. True: the position is of another server's log, so the epoch has to rise.
+
+        PositionLostError when the log from there on is not to be had any more.
+        """
+
+
+# ---- the log
+
+
+class LogReader(Protocol):
+    """An open connection to the log. One thread uses it; ``close`` may be called from another."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether signals from the server are overdue."""
+
+    def receive(self, timeout_s: float) -> int:
+        """How many bytes have arrived, 0 when none came in time. TransientError when the connection is lost."""
+
+    def items(self) -> Iterator[LogItem]:
+        """What the bytes that arrived hold, in the order of the log. An item has been taken when the next one is asked for. Rows may be kept back.
+
+        DamagedLogError, with the event's position where only its rows would be lost; DefiniteError for an event that must not be passed over. # I5
+        """
+
+    def flush(self) -> Iterator[LogItem]:
+        """The rows that were kept back."""
+
+    def forget_tables(self) -> None:
+        """Schemas have changed: ask for the encoder of each table again."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class LogSource(Protocol):
+    """The log of one source, over all connections of a task."""
+
+    def open(self, at: Progress, *, unreadable: AbstractSet[Any]) -> LogReader:
+        """Read on from ``at``, which the reader layer moves on with the items. ``unreadable``: positions of damaged events that are to be left out.
+
+        ServerChangedError when another server answers than the one that ``at`` belongs to: asked at every connection, for an address may lead anywhere.
+        """
+
+    def end(self, *, epoch: int) -> Position:
+        """Where the server's log ends now. TransientError when nobody answers."""
+
+    def passed_over(self, table: TableId) -> None:
+        """Rows of this table have passed that are not sent, for now or for good."""
+
+    def confirm(self, offset: OffsetMap) -> None:
+        """The offset is stored: the server may drop what lies before it. Called by the committing thread."""
+
+
+class TableResolver(Protocol):
+    """What a log reader asks for the encoder of a table that it meets."""
+
+    def __call__(self, table_map: Any, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | None:
+        """``table_map``: the log's own description of the table, for ``LogSchemas``. ``begin``: where a second reader would find what follows.
+
+        None: the table's rows are passed over; IGNORED_FOR_NOW: so too, and each time it is asked about again.
+        """
+
+
+# ---- schemas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A table as the server had it at ``position``, None if there was none; ``touched``: a statement between the position asked about and this one names it."""
+
+    table: Table | None
+    position: Position
+    touched: bool
+
+
+class SchemaSource(Protocol):
+    """What the server has of its tables."""
+
+    def read_tables(self, include: Callable[[TableId], bool]) -> list[Table]:
+        """Every table that ``include`` accepts, as it is now."""
+
+    def read_databases(self) -> dict[str, Database]:
+        """Each database's defaults that a new table inherits."""
+
+    def take_over(self, records: Iterable[bytes], timeline: Timeline, *, prefix: str, offset: OffsetMap) -> int:
+        """Fill the timeline from a schema history that Debezium has kept; how many records were used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What a user can do about a log that shows too little of its tables; parts of sentences."""
+
+    name_columns: str
+    """Makes the log name its columns."""
+    name_columns_in_future: str
+    log_rows: str
+    """Makes the log hold rows instead of statements."""
+    disagreement: str
+    """How catalog and log may come to disagree."""
+
+
+class LogSchemas(Protocol):
+    """What the log shows of tables, and what its statements mean."""
+
+    @property
+    def advice(self) -> Advice:
+        """In this database's terms."""
+
+    def read_table_map(self, table_map: Any) -> tuple[TableId, Seen, Merge]:
+        """Name and columns as the log has them, and how to bring them together with those that are known. # I4"""
+
+    def parse_statement(self, statement: Any, text: str, position: Position) -> Iterable[Change]:
+        """The changes of a statement that hold from ``position`` on; ``Unknown`` for what cannot be understood."""
+
+    def rewritten(self, changes: Iterable[Change], before: Callable[[TableId], Table | None]) -> dict[TableId, str]:
+        """The tables whose old rows the changes alter without row events, and how."""
+
+    def row_change(self, statement: Any, text: str) -> tuple[str, AbstractSet[TableId]] | None:
+        """For a statement that changes rows, which a log of rows must not hold: its kind, and the tables that it may mean, in lower case."""
+
+    def read_table(self, table: TableId, position: Position, begin: Any) -> Reading:
+        """The table as the server has it now, and whether the log holds nothing of it between ``begin`` and there."""
+
+
+class SchemaReports(Protocol):
+    """Records of the schema-change topic, as Debezium writes them. What they are is the dialect's: ``RowPlans.schema_change`` takes them apart."""
+
+    def at_start(self, include: Callable[[TableId], bool]) -> list[Any]:
+        """What a connector reports of the tables that it finds."""
+
+    def of_statement(
+        self,
+        statement: Statement,
+        changes: Sequence[Change],
+        *,
+        after: Callable[[TableId], Table | None],
+        includes: Callable[[TableId], bool],
+        includes_database: Callable[[str], bool],
+    ) -> list[Any]:
+        """What it reports of a statement. ``after``: a table as the statement left it."""
+
+
+# ---- chunks and watermarks
+
+
+class ChunkSql(Protocol):
+    """The dialect's statements for chunks: each gives its text and its parameters."""
+
+    def chunk_select(self, table: Table, after: Key | None, upto: Key | None, rows_max: int) -> tuple[str, Key]:
+        """The first rows of the range (after, upto], in key order."""
+
+    def max_key(self, table: Table) -> tuple[str, Key]:
+        """The greatest key, as the only columns."""
+
+    def exact_key(self, table: Table, shown: Key) -> Key | None:
+        """The key that a chunk's row shows, as a bound; None where the row may not show all of it."""
+
+    def last_key(self, table: Table, after: Key | None, upto: Key | None, row_count: int) -> tuple[str, Key]:
+        """The key of the last of these rows of a chunk, as the only columns: for a row that does not show it."""
+
+    def key_lookup(self, table: Table, key: Key, after: Key | None) -> tuple[str, Key]:
+        """One row if the table has this key, and it is greater than ``after``."""
+
+    def full_scan(self, table: Table, rows_max: int) -> tuple[str, Key]:
+        """The whole of a table without a key."""
+
+    def key_indexes(self, table: Table) -> tuple[int, ...]:
+        """Where the key columns stand in the select list, in key order."""
+
+
+class ChunkSource(Protocol):
+    """Rows of key ranges, each read in a snapshot that shows the low watermark written before it (``ports.Watermarks``). # I2"""
+
+    @property
+    def chunk_sql(self) -> ChunkSql:
+        """The statements."""
+
+    def open_chunks(self) -> DumpConnection:
+        """Connections for one dump thread, to this very server; ServerChangedError when another one answers."""
+
+
+# ---- the whole
+
+
+class Check(Protocol):
+    """Whether a start can succeed."""
+
+    def check(self, tables: Sequence[Table], *, watermarks: TableId | None, named: Parts) -> list[str]:
+        """DefiniteError that names every setting and privilege that is missing, with the statement to run; warnings otherwise.
+
+        ``tables``: the captured tables that the account sees. ``named``: what the configuration names, which it may not see. ``watermarks``: the
+        watermark table, which is made here where it is missing; None where nothing is read from tables.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskContext:
+    """What a server's log needs of the task that reads it."""
+
+    run: str
+    """Different in each run; part of the watermarks' tokens."""
+    watermark_name: str
+    """The task's own rows of the watermark table begin with it."""
+    includes: Callable[[TableId], bool]
+    """Which tables are captured."""
+    stopped: threading.Event
+    patience: Callable[[Callable[[], Any]], Any]
+    """Waits out a server that is away."""
+    clock: Clock
+
+
+class Server(Check, Positions, SchemaSource, SchemaReports, ChunkSource, Protocol):
+    """One server that answers; asked by the thread that starts the task, then by the log thread."""
+
+    @property
+    def watermark_table(self) -> TableId:
+        """By the name that the log has for it."""
+
+    def schemas(self, timeline: Timeline, context: TaskContext, *, epoch: int) -> LogSchemas:
+        """The log's schemas; ``timeline`` holds the tables that statements build on."""
+
+    def log(self, schemas: LogSchemas, resolve: TableResolver, context: TaskContext) -> LogSource:
+        """The log, with encoders by ``resolve``. Rows of the watermark table come out as ``Watermarks``."""
+
+    def close(self) -> None:
+        """Close the connection; logs and dumps have theirs."""
+
+
+class RowPlans(Protocol):
+    """From a table version to records: key and value bytes that are equal for the same row, from the log or from a chunk."""
+
+    @property
+    def name(self) -> str:
+        """Debezium's name for the connector: ``source.connector``."""
+
+    def column_plan(self, column: Column, table: TableId, *, included: bool) -> ColumnPlan:
+        """What becomes of a column."""
+
+    def encoder(self, plan: TablePlan, writers: Writers | None) -> RowEncoder:
+        """The encoder of a table version. ``writers``: the converters' own; None where both are Avro, which the plan writes by itself."""
+
+    def schema_change(self, report: Any, at: RowContext, *, prefix: str, snapshot: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Key and value of a record of the schema-change topic, with its source block. ``snapshot``: of what was found at the start."""
+
+
+class Source(Protocol):
+    """One connector's source: a kind of database with the connector's options. Nothing is connected yet."""
+
+    @property
+    def plans(self) -> RowPlans:
+        """Its row plans."""
+
+    @property
+    def watermark_table(self) -> TableId:
+        """As the configuration names it."""
+
+    @property
+    def builtin_databases(self) -> frozenset[str]:
+        """The server's own, in lower case: their tables are captured only with ``table.ignore.builtin=false``."""
+
+    @property
+    def log_writes_watermarks(self) -> bool:
+        """Whether reading the log alone needs the watermark table."""
+
+    def progress(self, offset: OffsetMap) -> Progress:
+        """Read a stored offset, ours or Debezium's. DefiniteError when it names no position in a log."""
+
+    def connect(self, *, again: bool) -> Server:
+        """Reach the server. ``again``: this configuration has worked before, so an unknown host name counts as passing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """What a statement would do to tables."""
+
+    changes: tuple[Change, ...]
+    """``Unknown`` for what cannot be understood."""
+    rewritten: Mapping[TableId, str]
+    """As ``LogSchemas.rewritten``."""
+
+
+class DatabaseKind(Protocol):
+    """A kind of database, found by the name that ``config/plugins.py`` gives its connector: its sources, and what is asked of it without a task.
+
+    No connection waits for longer than ``limit_s``, ``abort`` cuts them all, and nothing is created or changed.
+    """
+
+    def source(self, settings: Settings) -> Source:
+        """The source of a connector; nothing is connected."""
+
+    def check(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
+        """As ``Check.check``, before the connector is created: ConfigError that names keys, else DefiniteError or TransientError; warnings."""
+
+    def check_offsets(self, prefix: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
+        """Offsets by partition that a user gives: DefiniteError, with the field and the remedy, for those that a connector could not start from.
+
+        ``prefix``: the connector's topic.prefix. None removes an offset, of any partition.
+        """
+
+    def effects(self, settings: Settings, statement: str, timeline: Timeline, *, database: str, limit_s: float, abort: Abort) -> Effects:
+        """What a statement would do to the tables as ``timeline`` has them behind all positions; ``database`` is the default one.
+
+        The server is asked for what its statements mean there.
+        """

@@ -1,0 +1,212 @@
+"""The dump beside the log: which dump thread reads which table, and what the log's statements mean
+for a dump under way.
+
+Chunk threads take tables from the dump one after the other. A table is read by one thread at a
+time, and none is forgotten: whoever lets go of a table, or orders it to be dumped again, has
+readers started for what waits. # I3
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+
+from dblog.clock import Clock
+from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable
+from dblog.core.dumps import Dump, TableDump, dump_of
+from dblog.errors import DefiniteError
+from dblog.model import TableId
+from dblog.readers.chunk import ChunkReader
+from dblog.readers.contract import ChunkSource
+from dblog.readers.interleaved import Interleaver
+from dblog.readers.options import ReaderOptions
+from dblog.readers.schemas import Schemas
+
+log = structlog.get_logger(__name__)
+
+REPORT_INTERVAL_S = 10.0
+
+
+class Dumping:
+    """One task's dump. ``spawn`` runs work in a thread whose error ends the task; ``done`` is called when the dump has ended and no more is to come."""
+
+    def __init__(
+        self,
+        *,
+        interleaver: Interleaver,
+        chunks: ChunkSource,
+        schemas: Schemas,
+        options: ReaderOptions,
+        stopped: threading.Event,
+        spawn: Callable[[str, Callable[[], None]], None],
+        done: Callable[[Dump | None], None],
+        clock: Clock,
+    ) -> None:
+        self._interleaver = interleaver
+        self._chunks = chunks
+        self._schemas = schemas
+        self._options = options
+        self._stopped = stopped
+        self._spawn = spawn
+        self._done = done
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._readers: dict[int, ChunkReader] = {}
+        self._taken: set[TableId] = set()
+        self._end_reported = False
+        self._report_due_s = clock.monotonic_s() + REPORT_INTERVAL_S
+
+    # ---- threads
+
+    def start(self) -> None:
+        """Read what the dump has left."""
+        dump = self._interleaver.dump
+        if dump is None or dump.ended:
+            self._done(dump)
+            return
+        self.start_readers()
+
+    def start_readers(self) -> None:
+        """As many as the option allows and tables wait; those that run already count."""
+        with self._lock:
+            if self._stopped.is_set():
+                return
+            dump = self._interleaver.dump
+            free = [n for n in range(self._options.dump_threads) if n not in self._readers]
+            waiting = filter(self._waits, () if dump is None else dump.left.values())
+            for number, _ in zip(free, waiting, strict=False):
+                self._end_reported = False
+                reader = self._readers[number] = ChunkReader(
+                    connect=self._chunks.open_chunks,
+                    sql=self._chunks.chunk_sql,
+                    interleaver=self._interleaver,
+                    next_table=lambda number=number: self.next_table(number),  # type: ignore[misc]
+                    put_back=self.put_back,
+                    table_of=self._schemas.table,
+                    watermark_name=f"{self._options.watermark_name}/{number}",
+                    limits=self._options.chunk_limits,
+                    retry_policy=self._options.retry_policy,
+                    clock=self._clock,
+                )
+                self._spawn(f"dump-{number}", lambda reader=reader: self._read(reader))  # type: ignore[misc]
+
+    def stop(self) -> None:
+        """Have every reader end soon."""
+        with self._lock:
+            readers = list(self._readers.values())
+        for reader in readers:
+            reader.stop()
+
+    def next_table(self, number: int) -> TableId | None:
+        """A table of the dump that no other thread has taken; None ends the reader of that number."""
+        with self._lock:
+            dump = self._interleaver.dump
+            for progress in () if dump is None else dump.left.values():
+                if self._waits(progress):
+                    self._taken.add(progress.table)
+                    return progress.table
+            self._readers.pop(number, None)
+        return None
+
+    def put_back(self, table: TableId) -> None:
+        """The reader is through with the table, or it is held: who lets go of it starts a reader again. A reader that puts a table back asks for another one,
+        so a table that is dumped again while its reader is on the way here is read by it, and never by two.
+        """
+        with self._lock:
+            self._taken.discard(table)
+
+    def _waits(self, progress: TableDump) -> bool:
+        """Whether a reader may take the table. The lock is held."""
+        return not (progress.ended or progress.table in self._taken or self._interleaver.is_held(progress.table))
+
+    def _read(self, reader: ChunkReader) -> None:
+        reader.run()
+        dump = self._interleaver.dump
+        if dump is None or not dump.ended or self._stopped.is_set():
+            return
+        with self._lock:
+            reported, self._end_reported = self._end_reported, True
+        if not reported:
+            log.info("dump done", rows=dump.rows, tables=len(dump.tables), failed=[str(t.table) for t in dump.failed])
+            self._done(dump)
+
+    def report(self) -> None:
+        """One log line now and then while a dump runs: a first dump takes hours where tables are large."""
+        now_s = self._clock.monotonic_s()
+        if now_s < self._report_due_s:
+            return
+        self._report_due_s = now_s + REPORT_INTERVAL_S
+        dump = self._interleaver.dump
+        if dump is None or dump.ended:
+            return
+        log.info("dump runs", tables_done=dump.tables_done, tables_total=dump.tables_total, rows=dump.rows)
+
+    # ---- what the log brings
+
+    def tables_changed(self, changes: Iterable[Change], rewritten: Mapping[TableId, str]) -> None:
+        """What DDL means for a dump under way: a table that is dropped is done, a renamed one is read under its new name, a rewritten one again."""
+        if self._interleaver.dump is not None:
+            self._follow(changes)
+        if rewritten and self._options.redumps:
+            self.dump_again(rewritten)
+
+    def tables_back(self, tables: Mapping[TableId, str]) -> None:
+        """Tables whose rows were passed over until now have a schema again. The dump that brings these rows is not optional. # I3"""
+        self.dump_again({table: tables[table] for table in self._options.dump.of_parked(tables)})
+
+    def must_dump(self, tables: Iterable[TableId] | None, why: str) -> None:
+        """Rows that only a dump can bring, of these tables or (None) of any captured one; DefiniteError where the configuration dumps none. # I3"""
+        wanted = self._schemas.captured() if tables is None else list(tables)
+        self._options.dump.refuse_left_out(wanted, why)
+        self.dump_again(dict.fromkeys(wanted, why))
+
+    def dump_again(self, rewritten: Mapping[TableId, str]) -> None:
+        """Dump tables whose old rows have changed without events; the next batch carries the dump's new state into the offset. # I3"""
+        for table in self._options.dump.of(t for t in rewritten if self._schemas.table(t) is not None):
+            log.info("the table is dumped again", table=str(table), reason=rewritten[table])
+            self._interleaver.read_again(
+                table,
+                "its rows were rewritten",
+                lambda d, t=table: (d or dump_of(self._options.run, ())).with_tables([t]).restarted(t),  # type: ignore[misc]
+            )
+        self.start_readers()
+
+    def _follow(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            match change:
+                case DropTable(ids):
+                    for table in ids:
+                        self._interleaver.change_dump(lambda d, t=table: None if d is None else d.dropped(t))  # type: ignore[misc]
+                case CreateTable(table) if not change.with_rows:
+                    self._interleaver.change_dump(lambda d, t=table.id: None if d is None else d.created(t))  # type: ignore[misc]
+                case RenameTable(pairs):
+                    self.renamed(pairs)
+                case AlterTable(old, table) if table.id != old:
+                    self.renamed(((old, table.id),))
+                case _:
+                    pass
+
+    def renamed(self, pairs: Iterable[tuple[TableId, TableId]]) -> None:
+        """Whatever dblog.ddl.redump is: a dump that has begun is brought to its end, under the names that the tables have now."""
+        dump = self._interleaver.dump
+        if dump is None:
+            return
+        pairs = tuple(pairs)
+        _, again = dump.renamed(pairs, self._is_dumped)
+        self._interleaver.change_dump(lambda d: None if d is None else d.renamed(pairs, self._is_dumped)[0])
+        for table in again:
+            self._interleaver.read_again(table, "another table has its name", lambda d, t=table: None if d is None else d.restarted(t))  # type: ignore[misc]
+        if again:
+            self.start_readers()
+
+    def _is_dumped(self, table: TableId) -> bool:
+        return self._options.selection.includes(table) and self._options.dump.dumps(table)
+
+
+def refuse_incomplete(dump: Dump | None) -> None:
+    """With snapshot.mode=initial_only nothing else would bring the rows of a table that could not be dumped. # I3"""
+    if dump is not None and (failed := dump.failed):
+        message = f"snapshot.mode=initial_only, and {len(failed)} tables could not be dumped; the first: {failed[0].fault}"
+        raise DefiniteError(message)

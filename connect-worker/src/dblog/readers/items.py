@@ -1,0 +1,122 @@
+"""What a source's log gives, whatever the database: finished rows, and the few things that need a
+decision.
+
+A dialect's log reader yields these in the order of the log (``readers/contract.py``). A
+``position`` in an item is the dialect's own value for where the log stands behind the item: the
+reader layer hands it back to the dialect's ``Progress``, and never looks inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dblog.codecs.plan import RowContext
+    from dblog.codecs.rowplan import RowEncoder
+    from dblog.codecs.transactions import TransactionBorder
+    from dblog.core.timeline import Position
+    from dblog.core.watermark import WatermarkPosition
+    from dblog.errors import DefiniteError
+    from dblog.model import Headers, TableId
+
+
+class IgnoredForNow:
+    """Instead of an encoder: the table's rows are passed over, and its next ones are asked about again, for the rule ends at a position."""
+
+
+IGNORED_FOR_NOW = IgnoredForNow()
+
+
+@dataclass(slots=True, kw_only=True)
+class LogRows:
+    """Finished records of a stretch of the log: one segment for each encoder, in the order of first use.
+
+    Rows of one topic keep their order, whatever tables they are of: where several encoders write into a topic, each change between them begins a
+    segment. Rows of different topics within an item do not show which came first. ``position`` is the offset after the last event of the stretch. An
+    item without segments only moves the position. ``borders``: the transactions that begin and end in the stretch, in log order, where they are
+    reported; ``records`` counts one for each, ``bytes`` none.
+    """
+
+    segments: list[tuple[RowEncoder, list[bytes | None], list[bytes | None], dict[int, Headers]]]
+    records: int
+    bytes: int
+    source_ts_us: int | None
+    position: Any
+    borders: tuple[TransactionBorder, ...] = ()
+    moves: bool = True
+    """False: rows of an event that is not complete yet, or that was read before; a restart must not begin at ``position``."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Moved:
+    """Nothing but a new position."""
+
+    position: Any
+
+
+@dataclass(slots=True, kw_only=True)
+class Statement:
+    """A schema change that the log holds as a statement. ``statement`` is the dialect's own form of it, for its ``SchemaSource``."""
+
+    statement: Any
+    text: str
+    database: str
+    """The default database, "" for none."""
+    valid_from: Position
+    """Where its changes hold, in D7's numbers."""
+    position: Any
+    begin: Any
+    """Where a second reader of the log would begin to find what follows the statement."""
+    note: dict[str, object]
+    """Kept beside the table versions in the history, for people."""
+    where: str
+    """For messages: the statement's position in the log."""
+    source: RowContext
+    """For the source block of records about it."""
+    moves: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Watermarks:
+    """Rows of the watermark table: (name, token) of each, in order."""
+
+    rows: tuple[tuple[str, str], ...]
+    at: WatermarkPosition
+    position: Any
+    moves: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Held:
+    """From here on these tables, and no others, have changes in the log that no SELECT can see yet: no window of them may be open. # I2"""
+
+    tables: frozenset[TableId]
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class OnlyByDump:
+    """Rows that only a dump can bring, of these tables or (None) of every captured one.
+
+    ``behind``: where the log shows the need; an order that was given behind that position serves for this one, too.
+    """
+
+    tables: Iterable[TableId] | None
+    reason: str
+    behind: Position | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Unusable:
+    """Something in the log of which no right record can be made. The reader layer stops the task, or asks for the next item, and the dialect goes on behind it.
+
+    ``decoded`` False: its bytes could not be read, so the option for what cannot be deserialized allows skipping, too. # I5
+    """
+
+    error: DefiniteError
+    decoded: bool = True
+
+
+LogItem = LogRows | Moved | Statement | Watermarks | Held | OnlyByDump | Unusable

@@ -1,0 +1,150 @@
+"""What the reader layer takes from a connector's options, read once; and the tables whose rows a dump may bring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from dblog.config.options import Settings
+from dblog.core.governor import ChunkLimits
+from dblog.core.retries import RetryPolicy
+from dblog.core.selection import Parts, Selection, name_matcher, named_parts
+from dblog.errors import DefiniteError
+from dblog.model import TableId
+from dblog.readers.start import dumps, dumps_at_all
+
+DDL_FILTER = "schema.history.internal.ddl.filter"
+TABLES_NAMED_MAX = 20
+QUEUE_BYTES_MAX = 64 << 20
+"""Without max.queue.size.in.bytes. # I6"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpRule:
+    """Whose rows a dump may bring; and what becomes of rows that none brings. # I3"""
+
+    mode: str
+    """snapshot.mode."""
+    dumps: Callable[[TableId], bool]
+    goes_on: bool
+    """Whether the user wants to go on without rows that nothing brings."""
+
+    def of(self, tables: Iterable[TableId]) -> list[TableId]:
+        """Those that are dumped."""
+        return [table for table in tables if self.dumps(table)]
+
+    def refuse_left_out(self, tables: Iterable[TableId], why: str) -> None:
+        """DefiniteError when some of these tables, whose rows only a dump can bring, are not dumped."""
+        left_out = sorted(str(table) for table in tables if not self.dumps(table))
+        if left_out:
+            message = (
+                f"{why}; only a dump of {', '.join(left_out[:TABLES_NAMED_MAX])} brings them, which snapshot.mode={self.mode} or "
+                "snapshot.include.collection.list leave out: reset the connector's offsets and dump, or set "
+                "event.processing.failure.handling.mode=warn to go on without these rows"
+            )
+            raise DefiniteError(message)
+
+    def of_parked(self, tables: Iterable[TableId]) -> list[TableId]:
+        """Those of tables that were parked whose rows a dump brings. The others' rows are lost: DefiniteError unless that is wished."""
+        parked = list(tables)
+        if not self.goes_on:
+            self.refuse_left_out(parked, "rows were passed over while their table was parked")
+        return self.of(parked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderOptions:
+    """One connector's. ``watermark_table`` is captured by nobody."""
+
+    connector: str
+    prefix: str
+    run: str
+    """Different in each run of the task."""
+    watermark_table: TableId
+    builtin_databases: frozenset[str]
+    selection: Selection
+    named: Parts
+    """The databases and tables that the configuration names."""
+    dump: DumpRule
+    redumps: bool
+    """Whether a statement that rewrites old rows has its table dumped again."""
+    history_topic: str | None
+    is_filtered: Callable[[str], bool]
+    """Statements that the user wants left out of the history."""
+    reports_schemas: bool
+    """Whether there is a schema-change topic."""
+    reports_captured_tables_only: bool
+    reports_captured_databases_only: bool
+    chunk_limits: ChunkLimits
+    dump_threads: int
+    window_keys_max: int
+    queue_records_max: int
+    queue_bytes_max: int
+    heartbeat_interval_s: float
+    """0: no heartbeats."""
+    skips_bad_events: bool
+    skips_unreadable: bool
+    retry_policy: RetryPolicy
+
+    @classmethod
+    def from_settings(
+        cls, settings: Settings, *, connector: str, run: str, watermark_table: TableId, builtin_databases: frozenset[str]
+    ) -> ReaderOptions:
+        """From the connector's options; ``connector`` is its name."""
+        mode = settings.text("snapshot.mode")
+        handling = {what: settings.text(f"{what}.handling.mode") != "fail" for what in _HANDLED}
+        captured_tables = settings.boolean("schema.history.internal.store.only.captured.tables.ddl")
+        return cls(
+            connector=connector,
+            prefix=settings.text("topic.prefix"),
+            run=run,
+            watermark_table=watermark_table,
+            builtin_databases=builtin_databases,
+            selection=Selection.from_settings(settings.originals, builtin=builtin_databases, never=frozenset({watermark_table})),
+            named=named_parts(settings.originals),
+            dump=DumpRule(
+                mode=mode,
+                dumps=dumps(mode, settings.originals.get("snapshot.include.collection.list")),
+                goes_on=handling["inconsistent.schema"] or handling["event.processing.failure"],
+            ),
+            redumps=settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(mode),
+            history_topic=settings.text_or_none("schema.history.internal.kafka.topic"),
+            is_filtered=name_matcher(settings.originals.get(DDL_FILTER), option=DDL_FILTER) or (lambda _: False),
+            reports_schemas=settings.boolean("include.schema.changes"),
+            reports_captured_tables_only=captured_tables,
+            reports_captured_databases_only=captured_tables
+            or settings.boolean("schema.history.internal.store.only.captured.databases.ddl"),
+            chunk_limits=ChunkLimits(rows_max=settings.integer("dblog.chunk.rows"), bytes_max=settings.integer("dblog.chunk.bytes.max")),
+            dump_threads=dump_threads(settings),
+            window_keys_max=settings.integer("dblog.window.keys.max"),
+            queue_records_max=settings.integer("max.queue.size"),
+            queue_bytes_max=settings.integer("max.queue.size.in.bytes") or QUEUE_BYTES_MAX,
+            heartbeat_interval_s=settings.integer("heartbeat.interval.ms") / 1000,
+            skips_bad_events=handling["event.processing.failure"],
+            skips_unreadable=handling["event.deserialization.failure"],
+            retry_policy=RetryPolicy.of(settings.originals),
+        )
+
+    @property
+    def watermark_name(self) -> str:
+        """Begins the names of the connector's rows in the watermark table."""
+        return f"{self.prefix}/{self.connector}"
+
+    def reports(self, table: TableId) -> bool:
+        """Whether the schema-change topic has a table: every table of the server, unless the store.only options narrow it."""
+        if table == self.watermark_table or table.database.lower() in self.builtin_databases:
+            return False
+        return self.selection.includes(table) if self.reports_captured_tables_only else self.reports_database(table.database)
+
+    def reports_database(self, database: str) -> bool:
+        """The same for a database."""
+        narrowed = self.reports_captured_databases_only or database == self.watermark_table.database
+        return self.selection.includes_database(database) or not narrowed
+
+
+_HANDLED = ("inconsistent.schema", "event.processing.failure", "event.deserialization.failure")
+
+
+def dump_threads(settings: Settings) -> int:
+    """dblog.dump.threads where it is set, else Debezium's snapshot.max.threads."""
+    return settings.integer("dblog.dump.threads" if "dblog.dump.threads" in settings.originals else "snapshot.max.threads")

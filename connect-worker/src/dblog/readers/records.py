@@ -1,0 +1,250 @@
+"""Makes the records of a task: the row encoder of each table version, and the few records that are
+no rows.
+
+Rows go the compiled way when both converters are Avro (the row plan writes their bytes itself),
+else through the converters, value by value. Markers, heartbeats and schema changes are rare and
+always take the converters.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dblog import __version__
+from dblog.clock import Clock
+from dblog.codecs import envelope, marker
+from dblog.codecs.plan import RowContext, TablePlan
+from dblog.codecs.rowplan import RowEncoder, Writers, source_block
+from dblog.codecs.schema import Schema
+from dblog.codecs.tableplan import PlanSettings, Prefix, build_table_plan
+from dblog.codecs.topic_naming import TopicNaming, TopicRegex, strategy_of, takes_regex
+from dblog.codecs.transactions import TransactionBorder
+from dblog.config.options import Settings
+from dblog.core.dumps import key_to_json
+from dblog.core.selection import Selection, key_rules, message_key
+from dblog.core.watermark import WatermarkPosition
+from dblog.kafka.converters import Converter
+from dblog.model import Headers, Segment, Table
+from dblog.readers.contract import Progress, RowPlans
+from dblog.readers.interleaved import ChunkMarker
+
+
+class Records:
+    """One connector's record makers. Registry calls happen here, when a table version or a record kind is first met."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        plans: RowPlans,
+        key_converter: Converter,
+        value_converter: Converter,
+        clock: Clock,
+        task: int,
+    ) -> None:
+        self._settings = settings
+        self._plans = plans
+        self._key = key_converter
+        self._value = value_converter
+        self._clock = clock
+        strategy = strategy_of(settings.text_or_none("topic.naming.strategy"))
+        self._naming = TopicNaming(
+            prefix=settings.text("topic.prefix"),
+            delimiter=settings.text("topic.delimiter"),
+            heartbeat_prefix=settings.text("topic.heartbeat.prefix"),
+            heartbeat_name=settings.text_or_none("topic.heartbeat.name"),
+            transaction_suffix=settings.text("topic.transaction"),
+            strategy=strategy,
+            regex=TopicRegex(settings.text("topic.regex"), settings.text("topic.replacement")) if takes_regex(strategy) else None,
+        )
+        self._selection = Selection.from_settings(settings.originals)
+        self._key_rules = key_rules(settings.originals.get("message.key.columns"))
+        self._plan_settings = PlanSettings(
+            connector=plans.name,
+            version=__version__,
+            naming=self._naming,
+            schema_adjustment=envelope.NameAdjustment(settings.text("schema.name.adjustment.mode")),
+            field_adjustment=envelope.NameAdjustment(settings.text("field.name.adjustment.mode")),
+            tombstones=settings.boolean("tombstones.on.delete"),
+            skipped_operations=frozenset(o.strip() for o in settings.items_of("skipped.operations")) - {"none"},
+            skip_unchanged=settings.boolean("skip.messages.without.change"),
+            unavailable=settings.text("unavailable.value.placeholder"),
+        )
+        self.context_headers: Headers = (
+            [
+                ("__debezium.context.connectorLogicalName", settings.text("topic.prefix").encode()),
+                ("__debezium.context.taskId", str(task).encode()),
+                ("__debezium.context.connectorName", plans.name.encode()),
+                ("__debezium.context.runId", _run_id(clock.now_us() // 1000).encode()),
+            ]
+            if settings.boolean("extended.headers.enabled")
+            else []
+        )
+
+    def encoder(self, table: Table) -> RowEncoder:
+        """The row encoder of a table version."""
+        plan = self._plan(table, self._key.prefix, self._value.prefix)
+        if self._key.is_avro and self._value.is_avro:
+            return self._plans.encoder(plan, None)
+        key_schema = plan.key_schema
+        writers = Writers(
+            key=lambda value: self._key.serialize(plan.topic, key_schema, value) or b"",
+            value=lambda value: self._value.serialize(plan.topic, plan.value_schema, value) or b"",
+        )
+        return self._plans.encoder(plan, writers)
+
+    def schemas(self, table: Table) -> TablePlan:
+        """The schemas of a table version's records, with nothing registered."""
+        return self._plan(table, lambda _topic, _schema: b"", lambda _topic, _schema: b"")
+
+    def converters(self) -> tuple[Converter, Converter]:
+        """Of keys and values."""
+        return self._key, self._value
+
+    def _plan(self, table: Table, key_prefix: Prefix, value_prefix: Prefix) -> TablePlan:
+        included = self._selection.columns(table)
+        columns = [
+            self._plans.column_plan(column, table.id, included=chosen and not column.hidden)
+            for column, chosen in zip(table.columns, included, strict=True)
+        ]
+        return build_table_plan(
+            table,
+            columns,
+            settings=self._plan_settings,
+            key_columns=message_key(table, self._key_rules),
+            key_prefix=key_prefix,
+            value_prefix=value_prefix,
+        )
+
+    def marker(self, made: ChunkMarker) -> Segment | None:
+        """The record of a closed window (D6)."""
+        topic = self._settings.text_or_none("dblog.chunk.marker.topic") or f"{self._settings.text('topic.prefix')}.dblog.chunks"
+        value = {
+            "version": __version__,
+            "connector": self._plans.name,
+            "server": self._settings.text("topic.prefix"),
+            "table": str(made.table),
+            "chunk_id": made.chunk_id,
+            "range_after": None if made.after is None else json.dumps(key_to_json(made.after)),
+            "range_upto": None if made.upto is None else json.dumps(key_to_json(made.upto)),
+            "final": made.final,
+            "low": _log_position(made.low),
+            "high": _log_position(made.high),
+            "rows_read": made.rows_read,
+            "rows_dropped": made.rows_dropped,
+            "digest": marker.signed(made.digest),
+            "topic": made.topic,
+            "offsets": None,
+            "ts_ms": self._clock.now_us() // 1000,
+        }
+        return self._segment(topic, marker.MARKER_KEY, {"table": str(made.table)}, marker.MARKER_VALUE, value, partition=None)
+
+    def heartbeat(self) -> Segment:
+        """One beat, with the wall clock's time."""
+        return self._segment(
+            self._naming.heartbeat,
+            envelope.HEARTBEAT_KEY,
+            {"serverName": self._settings.text("topic.prefix")},
+            envelope.HEARTBEAT_VALUE,
+            {"ts_ms": self._clock.now_us() // 1000},
+            partition=0,
+        )
+
+    def borders(self, borders: Sequence[TransactionBorder]) -> Segment:
+        """The records of transactions that begin and end, in log order; one partition keeps it."""
+        topic = self._naming.transactions
+        return Segment(
+            topic,
+            [self._key.serialize(topic, envelope.TRANSACTION_KEY, {"id": border.id}) for border in borders],
+            [self._value.serialize(topic, envelope.TRANSACTION_VALUE, _border_value(border)) for border in borders],
+            partition=0,
+            context_headers=False,
+        )
+
+    def truncated(self, at: RowContext, encoder: RowEncoder) -> Segment | None:
+        """The record of a TRUNCATE TABLE (op ``t``, no key), None where ``skipped.operations`` leaves it out (Debezium's default)."""
+        plan = encoder.plan
+        if "t" in plan.skipped_operations:
+            return None
+        now_us = self._clock.now_us()
+        value = {
+            "source": source_block(plan, at, row=0),
+            "op": "t",
+            "ts_ms": now_us // 1000,
+            "ts_us": now_us,
+            "ts_ns": now_us * 1000,
+        }
+        return Segment(plan.topic, [None], [self._value.serialize(plan.topic, plan.value_schema, value)], plan.table.id)
+
+    def schema_change(self, at: RowContext, report: Any) -> Segment:
+        """One record of the schema-change topic; ``report`` is the dialect's."""
+        return self._schema_change(replace(at, now_us=self._clock.now_us()), report, snapshot=False)
+
+    def first_schema(self, at: Progress, report: Any) -> Segment:
+        """The same for what the connector found at its first start."""
+        return self._schema_change(at.row_context(now_us=self._clock.now_us()), report, snapshot=True)
+
+    def _schema_change(self, at: RowContext, report: Any, *, snapshot: bool) -> Segment:
+        key, value = self._plans.schema_change(report, at, prefix=self._naming.prefix, snapshot=snapshot)
+        return self._segment(
+            self._naming.schema_changes,
+            envelope.schema_change_key(self._plans.name),
+            key,
+            envelope.schema_change_value(self._plans.name),
+            value,
+            partition=0,
+            context_headers=True,
+        )
+
+    def _segment(
+        self,
+        topic: str,
+        key_schema: Schema,
+        key: Any,
+        value_schema: Schema,
+        value: Any,
+        *,
+        partition: int | None,
+        context_headers: bool = False,
+    ) -> Segment:
+        return Segment(
+            topic,
+            [self._key.serialize(topic, key_schema, key)],
+            [self._value.serialize(topic, value_schema, value)],
+            partition=partition,
+            context_headers=context_headers,
+        )
+
+
+def _run_id(now_ms: int) -> str:
+    """A number for one run of a task, as Debezium 3.6 gives itself one: UUID version 7, so that runs sort by their start (RFC 9562)."""
+    random = int.from_bytes(os.urandom(10))
+    return str(uuid.UUID(int=now_ms << 80 | 7 << 76 | (random >> 62 & 0xFFF) << 64 | 2 << 62 | random & (1 << 62) - 1))
+
+
+def _border_value(border: TransactionBorder) -> dict[str, Any]:
+    counts = border.tables
+    return {
+        "status": "BEGIN" if counts is None else "END",
+        "id": border.id,
+        "event_count": None if counts is None else sum(counts.values()),
+        "data_collections": None
+        if counts is None
+        else [{"data_collection": table, "event_count": records} for table, records in sorted(counts.items())],
+        "ts_ms": border.ts_us // 1000,
+    }
+
+
+def _log_position(position: WatermarkPosition) -> dict[str, Any]:
+    return {
+        "file": position.file,
+        "pos": position.pos,
+        "gtid": position.gtid,
+        "sequence_high": position.sequence_high,
+        "sequence_low": position.sequence_low,
+    }

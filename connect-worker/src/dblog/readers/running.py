@@ -1,0 +1,226 @@
+"""A task that runs: the log thread, the dump threads, the queue between them and the sender, and
+the schemas that they share.
+
+Everything in it exists for as long as the run does. An error of any thread comes out of ``poll``.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from dblog.clock import Clock
+from dblog.core.dumps import Dump
+from dblog.core.timeline import Position, Timeline
+from dblog.core.watermark import Windows
+from dblog.model import Batch, OffsetMap, Table, TableId
+from dblog.readers.contract import Progress, Server, TaskContext
+from dblog.readers.dumping import Dumping, refuse_incomplete
+from dblog.readers.history import SchemaHistory
+from dblog.readers.interleaved import ChunkRead, Interleaver
+from dblog.readers.offset import SourceOffset
+from dblog.readers.options import ReaderOptions
+from dblog.readers.output import LogOutput
+from dblog.readers.patience import Patience
+from dblog.readers.queue import BlockingQueue
+from dblog.readers.records import Records
+from dblog.readers.schemas import Schemas
+from dblog.readers.stream import LogStream, StreamOptions
+
+log = structlog.get_logger(__name__)
+
+THREAD_ENDS_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What a start has made ready."""
+
+    progress: Progress
+    timeline: Timeline
+    dump: Dump | None
+    dump_is_new: bool
+    """Whether no offset has this state of the dump."""
+    joined: Mapping[TableId, tuple[int, Position]]
+    expected: tuple[tuple[Table, Position], ...]
+    reports: tuple[Any, ...]
+    ends_after_dump: bool
+
+
+class Running:
+    """One run of a connector's only task. ``begin`` starts the threads, ``stop`` ends them."""
+
+    def __init__(
+        self, *, server: Server, history: SchemaHistory, beginning: Beginning, options: ReaderOptions, records: Records, clock: Clock
+    ) -> None:
+        progress = beginning.progress
+        self.server = server
+        self._history = history
+        self._beginning = beginning
+        self._clock = clock
+        self._stopped = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.queue = BlockingQueue(records_max=options.queue_records_max, bytes_max=options.queue_bytes_max)
+        self._patience = patience = Patience(stopped=self._stopped, policy=options.retry_policy, clock=clock)
+        context = TaskContext(
+            run=options.run,
+            watermark_name=options.watermark_name,
+            includes=options.selection.includes,
+            stopped=self._stopped,
+            patience=patience,
+            clock=clock,
+        )
+        log_schemas = server.schemas(beginning.timeline, context, epoch=progress.epoch)
+        self.schemas = Schemas(
+            timeline=beginning.timeline,
+            history=history,
+            log_schemas=log_schemas,
+            includes=options.selection.includes,
+            build_encoder=lambda table: patience(lambda: records.encoder(table)),
+            filtered=options.is_filtered,
+            dumps=options.dump.dumps,
+            goes_on=options.dump.goes_on,
+            patience=patience,
+            left_out=self._passed_over,
+        )
+        self._source = server.log(log_schemas, self.schemas.resolve, context)
+        self.schemas.resume_parkings(progress.sequence)
+        for joined, (_, position) in beginning.joined.items():
+            self.schemas.ignore_before(joined, position)
+        for table, position in beginning.expected:
+            self.schemas.expect(table, position)
+        windows: Windows[ChunkRead] = Windows(run=options.run, keys_max=options.window_keys_max)
+        self.interleaver = Interleaver(
+            windows=windows,
+            queue=self.queue,
+            clock=clock,
+            encoder_of=self.schemas.encoder,
+            marker_segment=lambda made: patience(lambda: records.marker(made)),
+            run=options.run,
+        )
+        if beginning.dump is not None:
+            self.interleaver.change_dump(lambda _: beginning.dump)
+        self.dumping = Dumping(
+            interleaver=self.interleaver,
+            chunks=server,
+            schemas=self.schemas,
+            options=options,
+            stopped=self._stopped,
+            spawn=self._spawn,
+            done=self._dump_done,
+            clock=clock,
+        )
+        output = LogOutput(
+            interleaver=self.interleaver,
+            dumping=self.dumping,
+            records=records,
+            schemas=self.schemas,
+            reports=server,
+            options=options,
+            patience=patience,
+            first=beginning.reports,
+            began=progress.copy(),
+        )
+        self.fold = SourceOffset(progress.copy(), dump=beginning.dump, unreported=len(beginning.reports))
+        self.stream = LogStream(
+            self._source,
+            progress,
+            schemas=self.schemas,
+            output=output,
+            clock=clock,
+            options=StreamOptions(
+                heartbeat_interval_s=options.heartbeat_interval_s,
+                skips_bad_events=options.skips_bad_events,
+                skips_unreadable=options.skips_unreadable,
+                retry_policy=options.retry_policy,
+            ),
+        )
+
+    def begin(self) -> None:
+        """Let the threads run."""
+        self._spawn("log", self.stream.run)
+        self.dumping.start()
+        dump = self._beginning.dump
+        if self._beginning.dump_is_new:
+            log.info("dump begins", tables=len(dump.tables) if dump else 0)
+
+    def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:
+        """Finished batches; raises the first error of any thread."""
+        self.dumping.report()
+        return self.queue.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=bytes_max)
+
+    def commit(self, offset: OffsetMap) -> None:
+        """The offset is stored: versions of tables that no restart needs may go, and the server need not keep the log before it."""
+        self.schemas.committed(self.fold.sequence)
+        self._source.confirm(offset)
+
+    def stop(self) -> None:
+        """End the threads and close the connections."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        self.queue.close()
+        self.interleaver.stop()
+        self.stream.stop()
+        self.dumping.stop()
+        for thread in self._threads:
+            thread.join(timeout=THREAD_ENDS_TIMEOUT_S)
+        self.server.close()
+        self._history.close()
+
+    @property
+    def waits_for(self) -> str | None:
+        """What keeps the log from being read, None while nothing does."""
+        return self._patience.waits or self.stream.waits
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers for the herder: the log's position, lag, queue, and the dump's progress."""
+        stream, dump = self.stream, self.interleaver.dump
+        out = {
+            "queue_records": float(self.queue.records_total),
+            "queue_bytes": float(self.queue.bytes_total),
+            "connected": float(stream.connected),
+            **stream.progress.metrics(),
+            "log_reconnects_total": float(stream.reconnects_total),
+            "log_records_total": float(stream.records_total),
+            "log_events_skipped_total": float(stream.skipped_total + self.schemas.passed_over_total),
+            "lag_ms": max(stream.lag_ms(), self._age_ms(self.queue.oldest_source_ts_us)),
+            "tables_parked": float(len(self.schemas.parked)),
+        }
+        if dump is not None:
+            out["dump_tables_total"] = float(dump.tables_total)
+            out["dump_tables_done"] = float(dump.tables_done)
+            out["dump_tables_failed"] = float(len(dump.failed))
+            out["dump_rows_total"] = float(dump.rows)
+            out["dump_running"] = float(not dump.ended)
+        return out
+
+    def _age_ms(self, source_ts_us: int | None) -> float:
+        return 0.0 if source_ts_us is None else max(0.0, (self._clock.now_us() - source_ts_us) / 1000)
+
+    def _passed_over(self, table: TableId) -> None:
+        self._source.passed_over(table)
+
+    def _dump_done(self, dump: Dump | None) -> None:
+        if not self._beginning.ends_after_dump:
+            return
+        refuse_incomplete(dump)
+        log.info("the dump is done and snapshot.mode=initial_only: the log is not followed any further")
+        self.stream.stop()
+
+    def _spawn(self, name: str, work: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException as e:  # noqa: BLE001 - whatever ends a thread must end the task
+                self.queue.fail(e)
+
+        # The connector's name in log lines is a context variable, and a new thread begins with none.
+        thread = threading.Thread(target=contextvars.copy_context().run, args=(guarded,), name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()

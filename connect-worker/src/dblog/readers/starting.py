@@ -1,0 +1,299 @@
+"""A task that starts: from a stored offset to everything that a running task needs. Nothing runs
+yet.
+
+``prepare`` decides by readers/start.py whether to read on or to begin, recovers the schemas (or
+reads them from the catalog, at a position that no DDL crossed), and decides which tables are
+dumped. It makes a ``Running``; a start that fails leaves nothing open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from dblog.clock import Clock
+from dblog.config.options import Settings
+from dblog.core.dumps import Dump, dump_of
+from dblog.core.timeline import JOINED, Parked, Position, Timeline
+from dblog.errors import PositionLostError, TransientError
+from dblog.model import OffsetMap, Table, TableId
+from dblog.readers.contract import Progress, Server, Source
+from dblog.readers.history import SchemaHistory
+from dblog.readers.offset import UNREPORTED
+from dblog.readers.options import ReaderOptions
+from dblog.readers.records import Records
+from dblog.readers.running import Beginning, Running
+from dblog.readers.start import From, StartPlan, may_start_over, start_plan
+
+log = structlog.get_logger(__name__)
+
+CATALOG_TRIES_MAX = 20
+"""Reads of the catalog until two agree: more DDL than that at the very start is worth waiting for, not guessing."""
+
+EPOCH_START_S = 1_704_067_200
+"""2024-01-01: a fresh start takes the minutes since then as its epoch, so it sorts behind whatever an earlier run of the connector wrote (D7)."""
+
+TABLES_NAMED_MAX = 20
+
+
+def epoch_of(position: Position) -> int:
+    """The epoch of a position in the log."""
+    return position[0] >> 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recovered:
+    """Where the log is read from, with which schemas."""
+
+    progress: Progress
+    timeline: Timeline
+    joined: Mapping[TableId, tuple[int, Position]]
+    """Tables that joined a connector that was running already."""
+    expected: tuple[tuple[Table, Position], ...]
+    """Tables that join further on, and whose rows no dump brings."""
+    reports: tuple[Any, ...]
+    """What the schema-change topic gets first."""
+
+
+class Starting:
+    """One start of a connector's only task."""
+
+    def __init__(
+        self,
+        *,
+        connector: str,
+        run: str,
+        settings: Settings,
+        source: Source,
+        records: Records,
+        history_of: Callable[[], SchemaHistory],
+        clock: Clock,
+    ) -> None:
+        self._connector = connector
+        self._run = run
+        self._settings = settings
+        self._source = source
+        self._records = records
+        self._history_of = history_of
+        self._clock = clock
+
+    def prepare(self, offset: OffsetMap | None) -> Running:
+        """Connect, check, recover. Raises what the database, Kafka or the configuration make impossible."""
+        server = self._source.connect(again=offset is not None)
+        try:
+            options = ReaderOptions.from_settings(
+                self._settings,
+                connector=self._connector,
+                run=self._run,
+                watermark_table=server.watermark_table,
+                builtin_databases=self._source.builtin_databases,
+            )
+            history = self._history_of()
+            try:
+                beginning = _Start(self._source, server, history, options, self._clock).beginning(offset)
+                return Running(
+                    server=server, history=history, beginning=beginning, options=options, records=self._records, clock=self._clock
+                )
+            except BaseException:
+                history.close()
+                raise
+        except BaseException:
+            server.close()
+            raise
+
+
+class _Start:
+    """What is asked of server and history on the way."""
+
+    def __init__(self, source: Source, server: Server, history: SchemaHistory, options: ReaderOptions, clock: Clock) -> None:
+        self._source = source
+        self._server = server
+        self._history = history
+        self._options = options
+        self._clock = clock
+
+    def beginning(self, offset: OffsetMap | None) -> Beginning:
+        """Everything that has to be ready before the first thread runs."""
+        mode = self._options.dump.mode
+        plan = start_plan(mode, offset)
+        reads_chunks = plan.new_dump or plan.dumps_new_tables or (plan.dump is not None and not plan.dump.done)
+        self._check(watermarks=reads_chunks or self._source.log_writes_watermarks)
+        epoch_above = 0 if offset is None else self._source.progress(offset).epoch
+        if plan.log_from is From.OFFSET:
+            assert offset is not None, "only a stored offset makes this plan"
+            try:
+                found = self._resume(offset, joins=0 if plan.dump is None else plan.dump.joins)
+            except PositionLostError as e:
+                if not may_start_over(mode):
+                    raise
+                log.warning("the stored position is lost, dumping again", mode=mode, reason=str(e))
+                plan = start_plan("when_needed", None)
+                found = self._begin(plan, epoch_above=epoch_above)
+        else:
+            found = self._begin(plan, epoch_above=epoch_above)
+        dump = self._dump(plan, found)
+        return Beginning(
+            progress=found.progress,
+            timeline=found.timeline,
+            dump=dump,
+            dump_is_new=dump != plan.dump,
+            joined=found.joined,
+            expected=found.expected,
+            reports=found.reports,
+            ends_after_dump=plan.ends_after_dump,
+        )
+
+    def _check(self, *, watermarks: bool) -> None:
+        tables = self._server.read_tables(self._options.selection.includes)
+        table = self._options.watermark_table if watermarks else None
+        for warning in self._server.check(tables, watermarks=table, named=self._options.named):
+            log.warning("server setting", warning=warning)
+
+    def _dump(self, plan: StartPlan, found: _Recovered) -> Dump | None:
+        """The dump that goes on, or begins."""
+        rule, run = self._options.dump, self._options.run
+        dump = None if plan.dump is None else plan.dump.only(self._options.selection.includes)
+        if plan.new_dump:
+            dump = dump_of(run, rule.of(table.id for table in found.timeline.captured_tables()))
+        elif plan.dumps_new_tables:
+            known = 0 if dump is None else dump.joins
+            if added := rule.of(table for table, (number, _) in found.joined.items() if number > known):
+                named = [str(table) for table in added[:TABLES_NAMED_MAX]]
+                log.info("tables that were new or parked are dumped", count=len(added), tables=named)
+                dump = (dump or dump_of(run, ())).with_new(added)
+        if dump is not None and plan.dumps_new_tables:
+            dump = replace(dump, joins=max([dump.joins, *(number for number, _ in found.joined.values())]))
+        return dump
+
+    def _begin(self, plan: StartPlan, *, epoch_above: int) -> _Recovered:
+        """Position and schemas of now, and a history that starts with them. At the oldest log the schemas of now show nothing of then: the log's
+        statements and metadata do, and what they leave open is as it is now, if no statement in between touches it. # I4
+        """
+        old = self._new_timeline()
+        self._history.recover(old)
+        before, progress = self._positioned_catalog()
+        progress.epoch = self._next_epoch(max(epoch_above, epoch_of(old.newest)))
+        expected: tuple[tuple[Table, Position], ...] = ()
+        if plan.log_from is From.OLDEST:
+            expected = tuple((table, progress.sequence) for table in before)
+            oldest = self._server.oldest()
+            oldest.epoch = progress.epoch
+            progress = oldest
+        timeline = self._new_timeline()
+        timeline.databases.update(self._server.read_databases())
+        for table in before if plan.log_from is From.NOW else ():
+            timeline.put(table, progress.sequence, note=progress.note())
+        dropped = [table for table in old.tables() if not timeline.versions(table)]
+        self._history.save(timeline, [*timeline.tables(), *dropped], databases={*timeline.databases, *old.databases})
+        self._history.begin_epoch(timeline, progress.sequence)
+        if not before:
+            log.warning("no table matches the include lists yet; tables that are created later are captured")
+        log.info("schemas read", tables=len(before), **progress.note())
+        return _Recovered(progress=progress, timeline=timeline, joined={}, expected=expected, reports=self._reports())
+
+    def _reports(self) -> tuple[Any, ...]:
+        """What the schema-change topic gets of a first start."""
+        return tuple(self._server.at_start(self._options.reports)) if self._options.reports_schemas else ()
+
+    def _positioned_catalog(self) -> tuple[list[Table], Progress]:
+        """The captured tables, and a position of the log at which they were so: read before it and after it alike."""
+        includes = self._options.selection.includes
+        for _ in range(CATALOG_TRIES_MAX):
+            before = self._server.read_tables(includes)
+            progress = self._server.now()
+            if before == self._server.read_tables(includes):
+                return before, progress
+        message = "tables keep being altered while the connector starts; it starts once they are left alone for a moment"
+        raise TransientError(message)
+
+    def _resume(self, offset: OffsetMap, *, joins: int) -> _Recovered:
+        """Go on at a stored offset; tables that the connector does not know yet join now.
+
+        A table that joined an earlier run counts as new once more: that run may have been killed after the history had the table and before the
+        offset had its dump. Where the offset has it, nothing is dumped twice. Schemas that a first run had no time to report are reported as they are now;
+        what has changed them since is in the log, and reported behind them.
+        """
+        progress, rule = self._source.progress(offset), self._options.dump
+        stored, unknown_epoch = progress.copy(), progress.epoch == 0
+        other_log = self._server.resume(progress)
+        timeline = self._new_timeline()
+        if not self._history.recover(timeline) and not timeline.databases and not self._take_over(timeline, offset):
+            message = (
+                f"the schema history topic {self._options.history_topic} has no record of {self._options.prefix}, so rows logged since "
+                "the stored offset cannot be decoded safely; restore the topic, or reset the connector's offsets to dump again"
+            )
+            raise PositionLostError(message)
+        newest_epoch = epoch_of(timeline.newest)
+        stored.epoch = stored.epoch or newest_epoch
+        committed = stored.sequence
+        self._history.prune(timeline, committed)  # a table that is left out now must join again when it comes back, however this run ends
+        now, end = self._positioned_catalog()
+        before = {table.id: timeline.current_table(table.id) for table in now}
+        begins = other_log or unknown_epoch or progress.epoch < newest_epoch
+        if begins:
+            progress.epoch = self._next_epoch(max(stored.epoch, newest_epoch))
+        end.epoch = progress.epoch
+        joined = end.sequence
+        if begins:
+            # The log has the statements behind the offset once more, at positions of a new epoch; rows in front of them come with the schema of before.
+            self._history.save(timeline, timeline.forget_behind(committed, awaited_until=joined))
+        if unknown_epoch:
+            progress.taken_over()
+        number = max([joins, *(earlier for earlier, _ in timeline.joined().values())]) + 1
+        if unknown_epoch and stored.epoch:
+            self._history.save(timeline, self._doubt(timeline, now, before, progress.sequence))
+        if begins:
+            # Behind all that is taken back or doubted: a run that is killed before this does it again.
+            self._history.begin_epoch(timeline, progress.sequence)
+        new_tables, parked = [], timeline.in_state(Parked)
+        expected: list[tuple[Table, Position]] = []
+        # Ahead of the history, which would not name them parked any more.
+        rule.of_parked(table.id for table in now if table.id in parked)
+        for table in now:
+            if not timeline.versions(table.id) and not rule.dumps(table.id):
+                expected.append((table, joined))  # followed from the stored offset, not from here: nothing else brings its rows
+            elif not timeline.versions(table.id):
+                timeline.put(table, joined, note={**end.note(), JOINED: number})
+                new_tables.append(table.id)
+            elif table.id in parked:
+                # The log may not come to the parking's end any more, for it stands there: then it joins, and is dumped by the number of the joining.
+                timeline.put(table, joined, note={**end.note(), JOINED: number} if joined <= progress.sequence else end.note())
+        if new_tables or parked:
+            self._history.save(timeline, [*new_tables, *parked])
+        reports = self._reports() if offset.get(UNREPORTED) else ()
+        return _Recovered(progress=progress, timeline=timeline, joined=timeline.joined(), expected=tuple(expected), reports=reports)
+
+    def _take_over(self, timeline: Timeline, offset: OffsetMap) -> int:
+        """Begin our own history with what Debezium's has at the offset; how many of its records were used."""
+        used = self._server.take_over(self._history.others(), timeline, prefix=self._history.server, offset=offset)
+        if used:
+            for name, defaults in self._server.read_databases().items():
+                timeline.databases.setdefault(name, defaults)
+            self._history.save_all(timeline)
+            log.info("Debezium's schema history taken over", records=used, tables=len(timeline.tables()))
+        return used
+
+    def _next_epoch(self, above: int) -> int:
+        """An epoch that sorts behind all that the connector wrote before: behind the one that is known, and what earlier runs had of the clock (D7)."""
+        return max(above + 1, (self._clock.now_us() // 1_000_000 - EPOCH_START_S) // 60)
+
+    def _doubt(self, timeline: Timeline, now: list[Table], before: Mapping[TableId, Table | None], at: Position) -> list[TableId]:
+        """The offset is not of our own writing: a person has set it, or Debezium ran in between and has kept the DDL to itself. A table that the server
+        has otherwise than we have ever had it (``before``: also behind the offset, from where its statements come again) was altered where nobody looked.
+        It is parked, and dumped where the catalog was read; where nothing dumps it its schema is read when its first row comes, if no statement touches
+        it from there on. # I4
+        """
+        why = "the stored offset was not written by this connector, and the table is not what it was"
+        found = [t.id for t in now if timeline.current_table(t.id) is not None and before[t.id] not in (None, t)]
+        for table in found:
+            if self._options.dump.dumps(table):
+                timeline.park(table, at, why)
+            else:
+                timeline.mark_stale(table, at, why)
+        return found
+
+    def _new_timeline(self) -> Timeline:
+        return Timeline(captured=self._options.selection.includes)

@@ -1,0 +1,82 @@
+"""The source task that the supervisor runs, of any dialect: it starts, or it runs, and each of the
+two is a type of its own.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+
+from dblog.clock import Clock
+from dblog.config.options import Settings
+from dblog.model import Batch, Headers, OffsetMap
+from dblog.readers.contract import Source
+from dblog.readers.history import SchemaHistory
+from dblog.readers.offset import SourceOffset
+from dblog.readers.records import Records
+from dblog.readers.running import Running
+from dblog.readers.starting import Starting
+
+
+class ReaderTask:
+    """One connector's only task. Implements the supervisor's ``SourceTask``."""
+
+    def __init__(
+        self,
+        *,
+        connector: str,
+        settings: Settings,
+        source: Source,
+        records: Records,
+        history_of: Callable[[], SchemaHistory],
+        clock: Clock,
+    ) -> None:
+        self._starting = Starting(
+            connector=connector,
+            run=uuid.uuid4().hex[:12],
+            settings=settings,
+            source=source,
+            records=records,
+            history_of=history_of,
+            clock=clock,
+        )
+        self._running: Running | None = None
+        self.partition: Mapping[str, str] = {"server": settings.text("topic.prefix")}
+        self.context_headers: Headers = records.context_headers
+
+    @property
+    def running(self) -> Running:
+        """The task once it has started."""
+        assert self._running is not None, "asked only of a task that has started"
+        return self._running
+
+    @property
+    def fold(self) -> SourceOffset:
+        """How far it has come; valid once started."""
+        return self.running.fold
+
+    def start(self, offset: OffsetMap | None) -> None:
+        """Connect, check, recover, run. Raises what the database, Kafka or the configuration make impossible."""
+        self._running = self._starting.prepare(offset)
+        self._running.begin()
+
+    def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:
+        """Finished batches; raises the first error of any thread."""
+        return self.running.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=bytes_max)
+
+    def commit(self, offset: OffsetMap) -> None:
+        """The offset is stored."""
+        self.running.commit(offset)
+
+    def stop(self) -> None:
+        """End the threads and close the connections. From any state, also twice: a start that fails has closed what it opened."""
+        if self._running is not None:
+            self._running.stop()
+
+    def waits_for(self) -> str | None:
+        """What keeps the log from being read, None while nothing does."""
+        return None if self._running is None else self._running.waits_for
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers for the herder; none before it has started."""
+        return {} if self._running is None else self._running.metrics()

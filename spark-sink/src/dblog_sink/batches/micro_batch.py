@@ -1,0 +1,353 @@
+"""One micro-batch of many topics: read once, sorted by topic; each table is brought up to date in a thread of its own, or its records land.
+
+The outcome is a function of the batch's Kafka offsets alone: nothing below depends on the order of arrival or on who runs it. A repeated batch meets the
+same rows under the same transaction ids (I8); a mirror may land in one attempt and be applied in the next, a list of changes goes the way that it went
+first. A table that fails does not stop the others of the batch; then the batch fails as a whole, its offsets are not committed, and the next attempt finds
+the finished tables done.
+
+Records at or below the high-water mark of their topic partition were applied before, by another checkpoint: they are left out (the third guard).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import reduce
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.batches import schedule
+from dblog_sink.batches.failures import Failures
+from dblog_sink.batches.merge_by_batches import MergeByBatches
+from dblog_sink.batches.parts import Parts
+from dblog_sink.batches.schedule import Decision
+from dblog_sink.batches.scheduler import MergeScheduler
+from dblog_sink.batches.table_notes import must_be_written, notes_of
+from dblog_sink.delta.merge import Txn
+from dblog_sink.delta.session import fit
+from dblog_sink.errors import DefiniteError, TransientError
+from dblog_sink.kafka import source
+from dblog_sink.reconcile.arrivals import Arrivals
+from dblog_sink.schema.wire_format import with_schema_ids
+from dblog_sink.state.notes import EXPIRED, ColumnsRenamed, CountedFromStart, HighWaterMark, HistoryChecked, KnownLate, Note
+from dblog_sink.tables.modes.work import Applied
+from dblog_sink.tables.profile import TopicStats, profile
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 0.1
+_TASK_RECORDS = 100_000
+"""Records that are worth a task. Without this limit, every job on a batch over many topic partitions would have one task for each of them."""
+_STOP_WAIT_S = 10.0
+
+TopicIds = Callable[[Collection[str]], dict[str, str]]
+"""The id that Kafka gave each topic when it was created; a recreated topic has another one."""
+
+
+class BatchWriter:
+    """The foreachBatch function. ``running`` is held while a batch is written: whoever holds it stops the query between batches, after setting ``stopped``.
+
+    ``query_id_of``: of the batch's DataFrame, the id of its query, which belongs to the checkpoint.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        by_batches: MergeByBatches,
+        scheduler: MergeScheduler,
+        arrivals: Arrivals,
+        query_id_of: Callable[[DataFrame], str],
+        topic_ids: TopicIds,
+    ) -> None:
+        self._settings = parts.settings
+        self._applier = parts.applier
+        self._landing = parts.landing
+        self._control = parts.control
+        self._book = parts.book
+        self._progress = parts.progress
+        self._by_batches = by_batches
+        self._scheduler = scheduler
+        self._arrivals = arrivals
+        self._query_id_of = query_id_of
+        self._topic_ids = topic_ids
+        self._ids: dict[str, str] = {}
+        self._threads = ThreadPoolExecutor(max_workers=parts.settings["merge.threads"], thread_name_prefix="dblog-table")
+        self._failures = Failures(parts.settings)
+        self._same_target: dict[str, bool] = {}
+        self._expired_group = -1
+        self._tried: int | None = None
+        """The last batch sequence that this process has tried."""
+        self.running = threading.Lock()
+        self.stopped = threading.Event()
+        self.batches_done = 0
+        self.last_batch_id = -1
+        self.failure: Exception | None = None
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Write one batch; raises if any table could not be written."""
+        self._begin()
+        try:
+            if self._scheduler.failure is not None:
+                raise self._scheduler.failure
+            with self._book.batch_running():
+                self._write(frame, batch_id)
+            self.batches_done += 1
+            self.last_batch_id = batch_id
+        except Exception as e:
+            self.failure = e
+            self._applier.tables.forget()
+            raise
+        finally:
+            self.running.release()
+
+    def _begin(self) -> None:
+        """Wait for the turn. A query that is being stopped begins no batch: its stop waits for the thread that called us."""
+        while not self.stopped.is_set():
+            if self.running.acquire(timeout=_LOOK_EVERY_S):
+                if not self.stopped.is_set():
+                    return
+                self.running.release()
+        msg = "the query is being stopped"
+        raise TransientError(msg)
+
+    def paths(self) -> dict[str, str]:
+        """Every Delta table that the job writes, by its name (``Settings.paths``)."""
+        return self._settings.paths(list(self._control.state.table_ids))
+
+    def check_histories(self) -> None:
+        """Record up to which version every table's commits were checked. What is wrong with a table is reported when it is written."""
+        notes: list[Note] = []
+        for topic in list(self._control.state.table_ids):
+            with suppress(DefiniteError):
+                checked = self._applier.check_history(topic, self._control.log_ends(topic))
+                if checked is not None:
+                    notes.append(HistoryChecked(topic, *checked))
+        if notes:
+            self._control.record(notes, "recorded", at_once=True)
+
+    def close(self, *, wait_s: float = _STOP_WAIT_S) -> None:
+        """Record what is not written yet, and end the threads; a merge that runs is broken off after ``wait_s``. What has landed stays for the next start."""
+        self.abandon(wait_s=wait_s)
+        self._control.flush()
+
+    def abandon(self, *, wait_s: float = _STOP_WAIT_S) -> None:
+        """End the threads and record nothing."""
+        self._scheduler.stop(wait_s=wait_s)
+        self._threads.shutdown(wait=True)
+
+    # -- one batch --------------------------------------------------------------------------------------------------------------------------
+
+    def _write(self, frame: DataFrame, batch_id: int) -> None:
+        started_s = time.monotonic()
+        query_id = self._query_id_of(frame)
+        sequence = self._sequence(query_id, batch_id)
+        size = source.batch_size(frame)
+        fit(frame.sparkSession, size.records_max)
+        raw = with_schema_ids(_gathered(frame, size)).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            fresh, profiled, resent = self._without_resent(raw, self._wanted(raw))
+            fit(frame.sparkSession, max((stats.records for stats in profiled), default=0))
+            markers = [stats for stats in profiled if self._arrivals.of_markers(stats.topic)]
+            profiled = [stats for stats in profiled if not self._excluded(stats.topic) and stats not in markers]
+            # Before the tables: their records may follow a schema change that another topic reports.
+            profiled = [
+                stats for stats in profiled if self._settings.table(stats.topic) is not None or not self._only_schema_changes(stats, fresh)
+            ]
+            txn = Txn(f"{self._settings['name']}/{query_id}", batch_id)
+            applied = self._sorted_out(fresh, profiled, sequence, query_id, txn)
+            self._arrivals.count(fresh, profiled, markers, sequence, txn)
+        finally:
+            raw.unpersist()
+        self._record([*profiled, *markers], applied)
+        if schedule.group(sequence) > self._expired_group:
+            self._landing.expire(self._book.first_kept_group(sequence + 1))
+            self._expired_group = schedule.group(sequence)
+        records = sum(stats.records for stats in profiled)
+        if records or resent:
+            self._progress.batch(batch_id, applied, seconds=time.monotonic() - started_s, records=records, resent=resent)
+
+    def _sequence(self, query_id: str, batch_id: int) -> int:
+        """The batch sequence; the epoch of a checkpoint that is met for the first time is recorded before it is used."""
+        state = self._control.state
+        first = query_id not in state.checkpoint_epochs and query_id not in self._landing.checkpoint_epochs()
+        if first and batch_id == 0 and not state.high_water_marks and self._settings["topics.start"] == "earliest":
+            self._control.record([CountedFromStart()], "recorded")
+        epoch = self._control.checkpoint_epoch(query_id, self._known_epochs)
+        self._landing.keep_epoch(query_id, epoch)
+        sequence = schedule.sequence_of(epoch, batch_id)
+        if first:  # the checkpoint's very first batch: its epoch was recorded just now, before anything else
+            self._tried = sequence - 1
+        return sequence
+
+    def _known_epochs(self) -> dict[str, int]:
+        """The checkpoint epochs that other tables than the control table know, in case that is lost: by query id, or of any that counted rows of dumps."""
+        return {"": self._arrivals.book.sequence >> schedule.CHECKPOINT_EPOCH_SHIFT} | self._landing.checkpoint_epochs()
+
+    def _only_schema_changes(self, stats: TopicStats, raw: DataFrame) -> bool:
+        """Record the renames that the topic's records report; whether the records hold nothing else."""
+        renames, nothing_else = self._applier.schema_changes.read(stats, raw)
+        if renames:
+            self._control.record([ColumnsRenamed(table, names) for table, names in renames.items()], "recorded", at_once=True)
+        return nothing_else
+
+    def _sorted_out(self, raw: DataFrame, profiled: list[TopicStats], sequence: int, query_id: str, txn: Txn) -> list[Applied]:
+        """Land what lands, apply the others side by side."""
+        rows = {stats.topic: stats.records for stats in profiled}
+        # The first batch after a start, and one that failed, may be a repetition.
+        landed = None if self._tried is not None and sequence > self._tried else self._landing.topics_of(sequence)
+        if self._scheduler.lands_everything(repeated=landed is not None):
+            decision = Decision((), tuple(rows))
+        else:
+            if landed is not None:
+                self._by_batches.catch_up(set(rows) - landed)
+            decision = self._book.claim(rows, landed=landed)
+        self._tried = sequence
+        todo = [stats for stats in profiled if stats.topic in set(decision.apply)]
+        unfinished = {stats.topic for stats in todo}
+        works: list[tuple[TopicStats, Future[tuple[Applied | None, float]]]] = []
+        try:
+            land = {topic: rows[topic] for topic in decision.land}
+            self._land(raw, land, landed, sequence, query_id, txn)
+            works += [(stats, self._threads.submit(self._timed, stats, raw, txn, repeated=landed is not None)) for stats in todo]
+            failures = []
+            applied = [
+                Applied(table=self._settings.table_name(topic), topic=topic, records=count, path="land") for topic, count in land.items()
+            ]
+            for stats, work in works:
+                error = work.exception()
+                one, seconds = (None, 0.0) if error is not None else work.result()
+                self._book.release(stats.topic, rows=stats.records, applied=one, seconds=seconds)
+                unfinished.discard(stats.topic)
+                if error is not None and self._parks(stats.topic, error):
+                    self._park(raw, stats, error, sequence, query_id, txn)
+                    name = self._settings.table_name(stats.topic)
+                    applied.append(Applied(table=name, topic=stats.topic, records=stats.records, path="parked"))
+                elif error is not None:
+                    failures.append(error)
+                elif one is not None:
+                    self._failures.forget(stats.topic)
+                    applied.append(one)
+            if failures:
+                # A definite failure first: it is the one that a person must read.
+                raise min(failures, key=lambda e: not isinstance(e, DefiniteError))
+        finally:
+            wait([work for _, work in works])  # nobody else may have a table that is still written
+            for topic in unfinished:
+                self._book.release(topic)
+        return applied
+
+    def _land(self, raw: DataFrame, land: dict[str, int], landed: frozenset[str] | None, sequence: int, query_id: str, txn: Txn) -> None:
+        """Land these topics, but for those of them that landed in an earlier attempt."""
+        absent = [topic for topic in land if topic not in (landed or ())]
+        commits = [(absent, "landing")] if absent else []
+        if landed:  # a second commit of the batch under the same name would be taken for done
+            commits = [([topic], f"landing:{topic}") for topic in absent]
+        for topics, role in commits:
+            count = sum(land[topic] for topic in topics)
+            self._landing.append(raw, topics, sequence=sequence, query_id=query_id, rows=count, txn=txn.of(role))
+        if land:
+            self._book.landed(sequence, land)
+
+    def _parks(self, topic: str, error: BaseException) -> bool:
+        # What our own stop broke off is not the table's fault.
+        return not self.stopped.is_set() and self._failures.judge(topic, error) == "park"
+
+    def _park(self, raw: DataFrame, stats: TopicStats, error: BaseException, sequence: int, query_id: str, txn: Txn) -> None:
+        # Where it failed after its last commit, a list of changes would get all of it twice.
+        if not self._applier.is_written(stats.topic, txn):
+            alone = txn.of(f"landing:{stats.topic}")
+            self._landing.append(raw, [stats.topic], sequence=sequence, query_id=query_id, rows=stats.records, txn=alone)
+            self._book.landed(sequence, {stats.topic: stats.records})
+        self._book.park(stats.topic, str(error).splitlines()[0])
+
+    def _timed(self, stats: TopicStats, raw: DataFrame, txn: Txn, *, repeated: bool) -> tuple[Applied | None, float]:
+        started_s = time.monotonic()
+        applied = self._applier.apply(stats, raw, txn, log_ends=self._control.log_ends(stats.topic), repeated=repeated)
+        return applied, time.monotonic() - started_s
+
+    # -- high-water marks -------------------------------------------------------------------------------------------------------------------
+
+    def _without_resent(self, raw: DataFrame, profiled: list[TopicStats]) -> tuple[DataFrame, list[TopicStats], int]:
+        """The batch without records that lie at or below their high-water marks, and how many those are: none as long as the checkpoint exists."""
+        marks = self._control.state.high_water_marks
+        # A topic below its marks may have been recreated while the job ran: its id is asked again.
+        behind = {
+            stats.topic
+            for stats in profiled
+            for partition, first in stats.first.items()
+            if (stats.topic, partition) in marks and first <= marks[stats.topic, partition].offset
+        }
+        asked = [stats.topic for stats in profiled if stats.topic in behind or stats.topic not in self._ids]
+        if asked:
+            self._ids.update(self._topic_ids(asked))
+            for topic in asked:
+                if any(one == topic and mark.topic_id != self._ids[topic] for (one, _), mark in marks.items()):
+                    self._control.topic_recreated(topic)
+        below = []
+        for stats in profiled:
+            for partition, first in stats.first.items():
+                mark = marks.get((stats.topic, partition))
+                if (
+                    mark is not None
+                    and mark.topic_id == self._ids[stats.topic]
+                    and first <= mark.offset
+                    and self._has_same_target(stats.topic)
+                ):
+                    below.append((F.col("topic") == stats.topic) & (F.col("partition") == partition) & (F.col("offset") <= mark.offset))
+        if not below:
+            return raw, profiled, 0
+        fresh = raw.where(~reduce(lambda a, b: a | b, below))
+        left = self._wanted(fresh)
+        resent = sum(stats.records for stats in profiled) - sum(stats.records for stats in left)
+        log.info("%d records were applied before, by another checkpoint: left out", resent)
+        return fresh, left, resent
+
+    def _has_same_target(self, topic: str) -> bool:
+        """Whether the target is still the table that the notes are about: after a table was moved away, a new one must be filled from the beginning."""
+        if topic not in self._same_target:
+            self._same_target[topic] = self._applier.table_id(topic) == self._control.state.table_ids.get(topic)
+            if not self._same_target[topic]:
+                log.warning("topic %s: its Delta table is another one than before; the notes about the former one are void", topic)
+        return self._same_target[topic]
+
+    def _record(self, profiled: Sequence[TopicStats], applied: list[Applied]) -> None:
+        """Record how far the batch went. At once if a table has no other guard against records that are sent again."""
+        if not profiled:
+            return
+        late = [stats.topic for stats in profiled if self._begins_late(stats)] if self._settings.snapshots else []
+        written = notes_of(applied)
+        notes: list[Note] = [KnownLate(topic, EXPIRED) for topic in late]
+        notes += [
+            HighWaterMark(stats.topic, partition, last, self._ids[stats.topic])
+            for stats in profiled
+            for partition, last in stats.last.items()
+        ]
+        self._same_target.update({one.topic: True for one in applied if one.table_id is not None})
+        self._control.record([*notes, *written], "recorded", at_once=must_be_written(written))
+
+    def _begins_late(self, stats: TopicStats) -> bool:
+        """Whether these are the first records that the sink ever met of a partition, and there were others before."""
+        known = self._control.state.high_water_marks
+        return any(first > 0 and (stats.topic, partition) not in known for partition, first in stats.first.items())
+
+    # -- which topics -----------------------------------------------------------------------------------------------------------------------
+
+    def _wanted(self, raw: DataFrame) -> list[TopicStats]:
+        """The profile of the records, without topics that the job does not read."""
+        return [stats for stats in profile(raw) if not self._excluded(stats.topic) or self._arrivals.of_markers(stats.topic)]
+
+    def _excluded(self, topic: str) -> bool:
+        return self._settings["topics.exclude"].fullmatch(topic) is not None
+
+
+def _gathered(frame: DataFrame, size: source.BatchSize) -> DataFrame:
+    """The frame in as many partitions as its records are worth, one for each core at least; Kafka's source makes one of each topic partition."""
+    wanted = max(frame.sparkSession.sparkContext.defaultParallelism, size.records // _TASK_RECORDS)
+    return frame.coalesce(wanted) if size.partitions > wanted else frame

@@ -1,0 +1,32 @@
+"""The parts that everything which writes tables needs, built once (``job/build.py``)."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from dblog_sink.batches.failures import Failures
+from dblog_sink.batches.landing import Landing
+from dblog_sink.batches.table_book import TableBook
+from dblog_sink.config.job_options import Settings
+from dblog_sink.observe.progress import Progress
+from dblog_sink.state.control_table import ControlTable
+from dblog_sink.state.crash_points import Reached
+from dblog_sink.tables.apply import Applier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """One set for each job."""
+
+    settings: Settings
+    applier: Applier
+    landing: Landing
+    control: ControlTable
+    book: TableBook
+    progress: Progress
+    reached: Reached
+    merge_failures: Failures
+    """Of merges, whichever strategy makes them."""
+    ending: threading.Event = field(default_factory=threading.Event)
+    """Set when no merge may begin any more."""

@@ -1,0 +1,1 @@
+"""The sink's options: what each is, the job's, and what the configuration sets for each table."""

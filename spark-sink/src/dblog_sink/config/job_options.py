@@ -1,0 +1,523 @@
+"""The sink's options: each declared once with its type, default and meaning (D13); files, flags and help derive from the list.
+
+A configuration is flat, ``key=value``. YAML files may nest: ``registry: {url: ...}`` is ``registry.url``. Later sources win: file, then
+``--set`` flags. Keys under ``kafka.`` go to the Kafka clients and keys under ``spark.`` to Spark, both unchanged. ``${env:NAME}`` in a value
+is replaced by the environment variable and ``${file:PATH}`` by the file's content, so secrets need not stand in the file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dblog_sink.config.options import Option, address, number, one_of, pattern, text, truth, whole
+from dblog_sink.config.policy import Policy
+from dblog_sink.config.tables import PREFIX, TABLE_OPTIONS, TableRule, TableSpec, rules, spec
+from dblog_sink.errors import ConfigError
+
+_WHOLE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def _name_pattern(given: str) -> re.Pattern[str]:
+    found = pattern(given)
+    if not {"db", "table"} <= set(found.groupindex):
+        msg = "needs the named groups (?P<db>...) and (?P<table>...)"
+        raise ValueError(msg)
+    return found
+
+
+def _words(given: str) -> frozenset[str]:
+    return frozenset(given.split())
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        name="name",
+        read=text,
+        default="dblog-sink",
+        doc="Name of this pipeline; part of every Delta transaction id and of the checkpoint path.",
+    ),
+    Option(name="topics", read=text, default=None, doc="Topics to read, separated by commas. Give this or topics.pattern."),
+    Option(
+        name="topics.pattern",
+        read=text,
+        default=None,
+        doc="Java regular expression; topics that appear later and match are picked up while running.",
+    ),
+    Option(
+        name="topics.exclude",
+        read=pattern,
+        default=r"(.*\.)?dblog\..*|__.*|.*[-.]signal",
+        doc="Topics that match are not tables: their records are left out. Heartbeat, transaction and schema-change records are also known by their schema.",
+    ),
+    Option(
+        name="topics.markers",
+        read=pattern,
+        default=r"(.*\.)?dblog\.chunks",
+        doc="Topics of chunk markers, whatever topics.exclude is: what they count is compared with what arrived. Empty: not compared.",
+    ),
+    Option(
+        name="topics.name",
+        read=_name_pattern,
+        default=r"(?:(?P<prefix>.+)\.)?(?P<db>[^.]+)\.(?P<table>[^.]+)",
+        doc="Regular expression with the groups db and table (prefix is optional) that a table topic's whole name matches.",
+    ),
+    Option(
+        name="topics.transaction",
+        read=text,
+        default=None,
+        doc="The source's transaction topic (<topic.prefix>.transaction, of one partition, written with provide.transaction.metadata=true), one of the "
+        "job's topics; the manifest needs it.",
+    ),
+    Option(name="topics.start", read=one_of("earliest", "latest"), default="earliest", doc="Where to begin when there is no checkpoint."),
+    Option(
+        name="registry.url",
+        read=text,
+        default=None,
+        doc="Confluent-compatible schema registry, for instance the worker's own REST address.",
+    ),
+    Option(name="registry.auth", read=text, default=None, doc="user:password for basic authentication at the registry."),
+    Option(
+        name="registry.wait.max.s",
+        read=number,
+        default="600",
+        doc="How long a registry that is away is waited for, in seconds; then the job stops, its checkpoint intact.",
+    ),
+    Option(
+        name="registry.unknown.wait.s",
+        read=number,
+        default="20",
+        doc="How long a schema id that the registry does not know is asked for again, in seconds; then its records go to quarantine.",
+    ),
+    Option(
+        name="registry.cache.path",
+        read=text,
+        default=None,
+        doc="Local folder that keeps schemas by id, so that a restart asks for none; default: memory only.",
+    ),
+    Option(name="target.path", read=text, default=None, doc="Base path of all tables: local, or any URL that Spark can write."),
+    Option(name="target.template", read=text, default="{base}/{db}/{table}", doc="Path of one table; {base}, {prefix}, {db}, {table}."),
+    Option(
+        name="state.path",
+        read=text,
+        default=None,
+        doc="Path of the sink's own tables and files: landing, control table, quarantine, tombstones and others; default {target.path}/_dblog.",
+    ),
+    Option(name="checkpoint.path", read=text, default=None, doc="Checkpoint of the query; default {state.path}/checkpoints/{name}."),
+    Option(
+        name="storage.shared.mount",
+        read=truth,
+        default="false",
+        doc="Paths on the machine (file:) are a mount that the driver and all executors share. Without it they need a local Spark master.",
+    ),
+    Option(
+        name="storage.single.driver",
+        read=truth,
+        default="false",
+        doc="Nothing but this one driver ever writes to the tables, so S3 needs no log store that locks. Without it s3a: paths need "
+        "spark.delta.logStore.s3a.impl=io.delta.storage.S3DynamoDBLogStore.",
+    ),
+    Option(
+        name="position",
+        read=one_of("source", "topic"),
+        default="source",
+        doc="Order of rows per key: source position (D7), or topic order (the Kafka offset) for foreign PostgreSQL topics.",
+    ),
+    Option(name="trigger.interval.s", read=number, default="2", doc="Least time between the starts of two batches, in seconds."),
+    Option(name="trigger.once", read=truth, default="false", doc="Process what is there in batches of batch.records.max, then stop."),
+    Option(
+        name="batch.records.max",
+        read=whole(1),
+        default="1000000",
+        doc="Most Kafka records in one batch; fewer where rows are of many kilobytes.",
+    ),
+    Option(name="merge.threads", read=whole(1), default="4", doc="Tables written at the same time."),
+    Option(
+        name="rewrite.rows.max",
+        read=whole(0),
+        default="50000",
+        doc="A table of up to this many rows is rewritten as a whole for a batch, one job and one commit, instead of merged into; 0: never.",
+    ),
+    Option(
+        name="merge.rows.min",
+        read=whole(1),
+        default="20000",
+        doc="A batch, or what has landed, with at least this many rows of a table may be worth a merge by itself; the dearer the merge, the more.",
+    ),
+    Option(
+        name="merge.broadcast.rows.max",
+        read=whole(0),
+        default="2000000",
+        doc="Keys and positions of up to this many changed rows are sent to every executor instead of shuffling those of the table; 0: never.",
+    ),
+    Option(name="merge.rows.max", read=whole(1), default="2000000", doc="Most landed rows merged at once."),
+    Option(
+        name="merge.age.max.s",
+        read=number,
+        default="60",
+        doc="What has landed waits at most this long for its merge to begin, in seconds, if a thread is free; cheap tables wait less.",
+    ),
+    Option(name="merge.background.threads", read=whole(1), default="2", doc="Tables merged from the landing table at the same time."),
+    Option(
+        name="manifest.interval.s",
+        read=number,
+        default="0",
+        doc="Least time between two snapshots of the manifest, in seconds: all tables of the source at the end of one transaction, named by their Delta "
+        "versions in {state.path}/manifest. Everything lands then, and is merged for snapshots. 0: no manifest.",
+    ),
+    Option(
+        name="manifest.keep.h",
+        read=number,
+        default="168",
+        doc="Hours that a snapshot can be read; the tables keep files and log for it, whatever vacuum.keep.h is.",
+    ),
+    Option(
+        name="manifest.incomplete.max.s",
+        read=number,
+        default="300",
+        doc="A transaction of which records are missing blocks the next snapshot; after so many seconds that is reported, again and again.",
+    ),
+    Option(
+        name="manifest.pass",
+        read=_words,
+        default=None,
+        doc="Ids of transactions, separated by spaces, that block no snapshot though records of them are missing and will never come.",
+    ),
+    Option(
+        name="landing.keep.h",
+        read=number,
+        default="24",
+        doc="Hours that landed records are kept after they are merged.",
+    ),
+    Option(name="control.interval.s", read=number, default="5", doc="Least time between two writes of the control table, in seconds."),
+    Option(
+        name="merge.attempts.max", read=whole(1), default="5", doc="Attempts of one table's write when another writer commits in between."
+    ),
+    Option(
+        name="compact.commits", read=whole(0), default="100", doc="A table's small files are compacted after this many commits; 0: never."
+    ),
+    Option(
+        name="vacuum.interval.h",
+        read=number,
+        default="24",
+        doc="Hours between two VACUUMs of a table, the sink's own tables included; 0: never.",
+    ),
+    Option(
+        name="vacuum.keep.h",
+        read=number,
+        default="168",
+        doc="Hours that files of older versions are kept for readers that are at work, and for time travel.",
+    ),
+    Option(
+        name="vacuum.share.max",
+        read=number,
+        default="0.1",
+        doc="Most of the time that VACUUMs may take, as a share.",
+    ),
+    Option(
+        name="tombstones.keep.h",
+        read=number,
+        default="168",
+        doc="Hours that the position of a deleted key is kept; an older dump row that arrives later would bring the row back.",
+    ),
+    Option(
+        name="chunks.wait.s",
+        read=number,
+        default="60",
+        doc="How long rows of a dumped chunk are waited for after its marker, in seconds, before they are reported as missing.",
+    ),
+    Option(name="chunks.keep.h", read=number, default="168", doc="Hours that the counts of dumped chunks are kept."),
+    Option(
+        name="quarantine.rows.max",
+        read=whole(0),
+        default="100",
+        doc="More bad records of one table in a batch or merge, and more than quarantine.fraction.max of it, stop the job, or park the table (its failure).",
+    ),
+    Option(name="quarantine.fraction.max", read=number, default="0.001", doc="See quarantine.rows.max."),
+    Option(
+        name="restart.attempts.max",
+        read=whole(0),
+        default="10",
+        doc="Restarts of the query after failures that may pass, without one finished batch in between.",
+    ),
+    Option(
+        name="progress.file",
+        read=text,
+        default=None,
+        doc="Local file that gets one JSON line for each batch; default: none, only the log.",
+    ),
+    Option(
+        name="metrics.listen",
+        read=address,
+        default=None,
+        doc="host:port, or a port, where Prometheus finds the job's numbers under /metrics; default: none. Needs the package prometheus-client.",
+    ),
+)
+"""Every option of the sink."""
+
+_PASSED_ON = ("kafka.", "spark.")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A checked configuration: ``settings["merge.threads"]`` is the option's value; ``kafka`` and ``spark`` hold what is passed on."""
+
+    values: Mapping[str, Any]
+    kafka: Mapping[str, str]
+    spark: Mapping[str, str]
+    rules: tuple[TableRule, ...] = ()
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    @property
+    def base_path(self) -> str:
+        """Base path of the tables, without a slash at the end."""
+        return str(self.values["target.path"]).rstrip("/")
+
+    @property
+    def state_path(self) -> str:
+        """Where the sink's own tables and files are."""
+        return str(self.values["state.path"] or f"{self.base_path}/_dblog").rstrip("/")
+
+    @property
+    def checkpoint_path(self) -> str:
+        """Checkpoint of the query."""
+        return str(self.values["checkpoint.path"] or f"{self.state_path}/checkpoints/{self.values['name']}")
+
+    @property
+    def paths_by_option(self) -> dict[str, str]:
+        """By option, the path that it gives; paths of tables with made-up names in the template."""
+        found = {"target.path": self.base_path, "state.path": self.state_path, "checkpoint.path": self.checkpoint_path}
+        parts = {"base": self.base_path, "prefix": "prefix", "db": "db", "table": "table"}
+        found["target.template"] = self.values["target.template"].format(**parts)
+        for rule in self.rules:
+            if (template := rule.settings.get("target.path")) is not None:
+                found[f"{PREFIX}{rule.name}.target.path"] = template.format(**parts)
+        return found
+
+    def tombstones_path(self, path: str) -> str:
+        """Where the tombstones of the table at ``path`` are."""
+        base = self.base_path
+        relative = path[len(base) :].strip("/") if path.startswith(base) else path.replace("://", "/").strip("/")
+        return f"{self.state_path}/tombstones/{relative}"
+
+    def paths(self, topics: Iterable[str]) -> dict[str, str]:
+        """Every Delta table that the job writes: those of the topics by their names, its own by theirs under state.path."""
+        own = ("landing", "control", "quarantine", "chunks", *(("manifest",) if self.snapshots else ()))
+        found = {f"_dblog/{name}": f"{self.state_path}/{name}" for name in own}
+        for topic in topics:
+            spec = self.table(topic)
+            if spec is not None:
+                found[spec.name] = spec.path
+                found[f"_dblog/tombstones/{spec.name}"] = self.tombstones_path(spec.path)
+        return found
+
+    def table_name(self, topic: str) -> str:
+        """``db.table`` of the topic, or the topic itself where its name does not match topics.name."""
+        spec = self.table(topic)
+        return topic if spec is None else spec.name
+
+    @property
+    def policy(self) -> Policy:
+        """The limits of the two tiers."""
+        return Policy(
+            trigger_s=self.values["trigger.interval.s"],
+            rows_min=self.values["merge.rows.min"],
+            rows_max=self.values["merge.rows.max"],
+            age_max_s=self.values["merge.age.max.s"],
+            snapshots=self.snapshots,
+        )
+
+    @property
+    def snapshots(self) -> bool:
+        """Whether there is a manifest."""
+        return bool(self.values["manifest.interval.s"] > 0)
+
+    @property
+    def table_keep_h(self) -> float:
+        """How long the tables' old versions can be read: an hour more than a snapshot, which is read a while after its versions are known."""
+        keep_h: float = self.values["vacuum.keep.h"]
+        return max(keep_h, self.values["manifest.keep.h"] + 1.0) if self.snapshots else keep_h
+
+    def table(self, topic: str) -> TableSpec | None:
+        """The settings of the table whose records the topic holds; None if its name does not match topics.name."""
+        match = self.values["topics.name"].fullmatch(topic)
+        if match is None:
+            return None
+        parts = {name: match.groupdict().get(name) or "" for name in ("prefix", "db", "table")}
+
+        def path_of(template: str) -> str:
+            return template.format(base=self.base_path, **parts)
+
+        plain = TableSpec(name=f"{parts['db']}.{parts['table']}", topic=topic, path=path_of(self.values["target.template"]))
+        return spec(self.rules, plain, path_of)
+
+
+def parse(properties: Mapping[str, str]) -> Settings:
+    """Settings of the given flat properties; raises ConfigError with every fault at once."""
+    errors: dict[str, str] = {}
+    known = {option.name: option for option in OPTIONS}
+    resolved: dict[str, str] = {}
+    for key, given in properties.items():
+        try:
+            resolved[key] = resolve(given)
+        except ValueError as e:
+            errors[key] = str(e)
+    for key in resolved:
+        if key not in known and not key.startswith((*_PASSED_ON, PREFIX)):
+            errors[key] = "is not an option of the sink; see --help"
+    table_rules = rules({key: given for key, given in resolved.items() if key not in known}, errors)
+    values: dict[str, Any] = {}
+    for option in OPTIONS:
+        text_or_none = resolved.get(option.name, option.default)
+        try:
+            values[option.name] = None if text_or_none is None else option.read(text_or_none)
+        except ValueError as e:
+            errors[option.name] = str(e)
+    for name in ("kafka.bootstrap.servers", "registry.url", "target.path"):
+        if name not in properties:
+            errors[name] = "is required"
+    if ("topics" in properties) == ("topics.pattern" in properties):
+        errors["topics"] = "is needed, or topics.pattern: one of the two"
+    _check_manifest(values, errors)
+    template = values.get("target.template")
+    if template is not None:
+        try:
+            template.format(base="", prefix="", db="", table="")
+        except (KeyError, IndexError, ValueError):
+            errors["target.template"] = "may use only {base}, {prefix}, {db} and {table}"
+    if errors:
+        raise ConfigError(errors)
+    settings = Settings(
+        values=values,
+        rules=table_rules,
+        kafka={k: v for k, v in resolved.items() if k.startswith("kafka.")},
+        spark={k: v for k, v in resolved.items() if k.startswith("spark.")},
+    )
+    # Spark, Delta and the job would not take a relative one from the same folder.
+    relative = [option for option, path in settings.paths_by_option.items() if option in resolved and not _WHOLE.match(path)]
+    if relative:
+        raise ConfigError(dict.fromkeys(relative, "must be an absolute path (/...) or a URL"))
+    return settings
+
+
+def _check_manifest(values: Mapping[str, Any], errors: dict[str, str]) -> None:
+    """A manifest needs the transaction topic among the job's topics, and positions of the source."""
+    if not values.get("manifest.interval.s"):
+        return
+    name = values.get("topics.transaction")
+    if name is None:
+        errors["topics.transaction"] = (
+            "is required by manifest.interval.s: name the source's transaction topic (<topic.prefix>.transaction, which the source writes with "
+            "provide.transaction.metadata=true)"
+        )
+        return
+    if values.get("topics") is not None and name not in {part.strip() for part in values["topics"].split(",")}:
+        errors["topics.transaction"] = f"names {name}, and topics does not: add it there"
+    if values.get("topics.pattern") is not None and not _may_match(values["topics.pattern"], name):
+        errors["topics.transaction"] = f"names {name}, which topics.pattern does not match: extend the pattern"
+    if values.get("topics.exclude") is not None and values["topics.exclude"].fullmatch(name):
+        errors["topics.transaction"] = f"names {name}, which topics.exclude leaves out: change topics.exclude"
+    if values.get("position") == "topic":
+        errors["position"] = "must be source with manifest.interval.s: a snapshot ends at a position of the source's log"
+
+
+def _may_match(java_pattern: str, name: str) -> bool:
+    """Whether a name matches; yes where Python cannot read Java's pattern, for Kafka will show."""
+    try:
+        return re.fullmatch(java_pattern, name) is not None
+    except re.error:
+        return True
+
+
+def read_file(path: Path) -> dict[str, str]:
+    """Flat properties of a YAML file (.yaml, .yml) or of a Java properties file; raises ConfigError."""
+    try:
+        content_text = path.read_text(encoding="utf-8")
+    except OSError as e:
+        raise ConfigError({"--config": f"cannot read {path}: {e.strerror}"}) from e
+    if path.suffix in (".yaml", ".yml"):
+        try:
+            content = yaml.safe_load(content_text)
+        except yaml.YAMLError as e:
+            raise ConfigError({"--config": f"{path} is not YAML: {e}"}) from e
+        if not isinstance(content, dict):
+            raise ConfigError({"--config": f"{path} must hold key: value pairs"})
+        return _flatten(content, "")
+    return _read_properties(content_text)
+
+
+def _flatten(content: Mapping[Any, Any], prefix: str) -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for key, value in content.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict):
+            flat.update(_flatten(value, f"{name}."))
+        elif isinstance(value, list):
+            flat[name] = ",".join(str(item) for item in value)
+        elif isinstance(value, bool):
+            flat[name] = "true" if value else "false"
+        elif value is not None:
+            flat[name] = str(value)
+    return flat
+
+
+def _read_properties(content_text: str) -> dict[str, str]:
+    """The part of java.util.Properties' format that people use: comments, ``=`` or ``:``, lines continued by a backslash."""
+    flat: dict[str, str] = {}
+    joined = re.sub(r"\\\r?\n[ \t]*", "", content_text)
+    for line in joined.splitlines():
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        match = re.match(r"([^=:\s]+)\s*[=:]?\s*(.*)", stripped)
+        if match:
+            flat[match.group(1)] = match.group(2).replace("\\\\", "\\")
+    return flat
+
+
+def listed(topics: str) -> frozenset[str]:
+    """The names in the option ``topics``."""
+    return frozenset(part.strip() for part in topics.split(","))
+
+
+def resolve(given: str) -> str:
+    """A value with its ``${env:NAME}`` and ``${file:PATH}`` replaced; ValueError if there is no such variable or file."""
+
+    def value(match: re.Match[str]) -> str:
+        kind, name = match.group(1), match.group(2)
+        if kind == "env":
+            if name not in os.environ:
+                msg = f"the environment variable {name} is not set"
+                raise ValueError(msg)
+            return os.environ[name]
+        try:
+            return Path(name).read_text(encoding="utf-8").strip()
+        except OSError as e:
+            msg = f"cannot read {name}: {e.strerror}"
+            raise ValueError(msg) from None
+
+    return re.sub(r"\$\{(env|file):([^}]+)\}", value, given)
+
+
+def help_text() -> str:
+    """All options with defaults and meaning, for --help."""
+    lines = ["options (in the file, or as --set key=value):"]
+    for option in OPTIONS:
+        default = "" if option.default is None else f" [{option.default}]"
+        lines.append(f"  {option.name}{default}\n      {option.doc}")
+    lines.append("settings of tables (table.<rule>.<setting>; table.<rule>.match is a regular expression for db.table):")
+    for option in TABLE_OPTIONS:
+        default = "" if option.default is None else f" [{option.default}]"
+        lines.append(f"  {option.name}{default}\n      {option.doc}")
+    lines.append("passed on:")
+    lines.append("  kafka.*\n      Passed to the Kafka clients; kafka.bootstrap.servers is required.")
+    lines.append("  spark.*\n      Passed to Spark.")
+    return "\n".join(lines)

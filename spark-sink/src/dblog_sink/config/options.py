@@ -1,0 +1,103 @@
+"""What an option is, and the readers that turn its text into a value; a reader raises ValueError with the reason (D13)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+_PORT_MAX = 65_535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option: ``read`` turns its text into a value and raises ValueError with the reason if it cannot."""
+
+    name: str
+    read: Callable[[str], Any]
+    default: str | None
+    doc: str
+
+
+def text(given: str) -> str:
+    """Any text but an empty one."""
+    if not given.strip():
+        msg = "must not be empty"
+        raise ValueError(msg)
+    return given.strip()
+
+
+def _numeric(convert: Callable[[str], Any], kind: str, least: int) -> Callable[[str], Any]:
+    def read(given: str) -> Any:
+        try:
+            value = convert(given)
+        except ValueError:
+            msg = f"must be {kind}"
+            raise ValueError(msg) from None
+        if not value >= least:  # nor is NaN
+            msg = f"must be at least {least}"
+            raise ValueError(msg)
+        return value
+
+    return read
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """A whole number, at least ``least``."""
+    return _numeric(int, "a whole number", least)
+
+
+number: Callable[[str], float] = _numeric(float, "a number", 0)
+"""A number, zero or more."""
+
+
+def truth(given: str) -> bool:
+    """True or false."""
+    lowered = given.strip().lower()
+    if lowered not in ("true", "false"):
+        msg = "must be true or false"
+        raise ValueError(msg)
+    return lowered == "true"
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """One of some choices."""
+
+    def read(given: str) -> str:
+        if given.strip() not in choices:
+            msg = f"must be one of {', '.join(choices)}"
+            raise ValueError(msg)
+        return given.strip()
+
+    return read
+
+
+def pattern(given: str) -> re.Pattern[str]:
+    """A regular expression."""
+    try:
+        return re.compile(given)
+    except re.error as e:
+        msg = f"is not a regular expression: {e}"
+        raise ValueError(msg) from None
+
+
+def address(given: str) -> str:
+    """Where to listen: ``host:port``, or a port alone for all addresses."""
+    port = given.strip().rpartition(":")[2]
+    if not port.isdigit() or int(port) > _PORT_MAX:
+        msg = "must be host:port, or a port"
+        raise ValueError(msg)
+    return given.strip()
+
+
+def name_list(given: str) -> tuple[str, ...]:
+    """Names separated by commas, none of them empty, none twice."""
+    names = tuple(part.strip() for part in given.split(","))
+    if not all(names):
+        msg = "must be names separated by commas"
+        raise ValueError(msg)
+    if len({name.lower() for name in names}) < len(names):
+        msg = "names something twice"
+        raise ValueError(msg)
+    return names

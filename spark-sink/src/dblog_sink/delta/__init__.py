@@ -1,0 +1,1 @@
+"""Delta Lake and Spark: sessions, transactions, merges, tombstones, and which files hold what."""

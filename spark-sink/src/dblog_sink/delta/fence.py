@@ -1,0 +1,316 @@
+"""Decides which sink may commit: a fencing token rises with every start, and is checked in every transaction of Delta.
+
+The token is a property (``PROPERTY``) of the control table: Delta's commit gives each start a number of its own. Delta calls an observer whenever a
+transaction starts, whatever command it is of (OptimisticTransaction's executionObserver). The one that is installed here refuses
+
+- where the lease is not held any more, by one's own clock, and again right before the commit is written;
+- where the control table, looked at each ``_LOOK_EVERY_S``, or the table itself has a higher token than this sink.
+
+Whoever takes a state over from a sink that may still be at work sets its token in every table that is known, before it reads any (``claim``). From then on
+nothing of the former one is committed there: what it begins is refused, and what it has begun fails, for every transaction reads the table's metadata
+and conflicts with a commit that changes it (MetadataChangedException). A table that is not known then is claimed when it is first written to. So what is
+read after a claim stays true, and no other module has to ask.
+
+The token is a property, not an application id of Delta's transactions: reading those ids takes the table's folded log, which costs as much as a small
+commit, while the metadata is at hand.
+
+None of this has a public name in Python; what is called is public in the JVM, and the version of Delta is pinned.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+
+from dblog_sink.delta.file_skipping import newest, scala_seq
+from dblog_sink.delta.merge import is_conflict
+from dblog_sink.errors import DefiniteError
+from dblog_sink.state.control_table import ensure
+
+log = logging.getLogger(__name__)
+
+PROPERTY = "dblog.fence"
+_LOOK_EVERY_S = 1.0
+"""Much less than a sink must have slept before another one takes over."""
+_ATTEMPTS_MAX = 20
+_SETTER = "org$apache$spark$sql$delta$ThreadStorageExecutionObserver$_setter_$threadObserver_$eq"
+
+
+class Fence:
+    """One run's right to commit. ``control`` is the control table's path; ``unheld``: why the lease is not ours any more, None while it is."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        control: str,
+        *,
+        unheld: Callable[[], str | None],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._session = session
+        self._jvm: Any = session._jvm  # noqa: SLF001
+        self._delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
+        self._control = control
+        self._unheld = unheld
+        self._now_s = now_s
+        self._turn = threading.RLock()
+        self._looked_s: float | None = None
+        self._lost: str | None = None
+        self._claims = False
+        self._before: Any = None
+        self._local = threading.local()
+        self.token = -1
+
+    @property
+    def lost(self) -> str | None:
+        """Why this sink must not commit any more, None while it may."""
+        return self._lost or self._unheld()
+
+    @property
+    def claims(self) -> bool:
+        """Whether a former sink may still be at work, so that each table gets this one's token."""
+        return self._claims
+
+    def take(self, *, alone: bool) -> None:
+        """Take the next token. ``alone``: nobody else can be at work, so no table needs to be claimed."""
+        ensure(self._session, self._control)
+        self._raise_above(self._of_control())
+        self._claims = not alone
+
+    def install(self) -> None:
+        """From now on every Delta transaction of this JVM is watched, in whatever thread it is."""
+        from pyspark.java_gateway import ensure_callback_server_started  # noqa: PLC0415
+
+        gateway: Any = self._session.sparkContext._gateway  # noqa: SLF001
+        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+        # Delta's own errors pass through the observer as they are: else they would be py4j's, and Delta would not try again where it does.
+        gateway.python_parameters.propagate_java_exceptions = True
+        observers = self._observers()
+        self._before = observers.threadObserver()
+        getattr(observers, _SETTER)(self._jvm.java.lang.ThreadLocal.withInitial(_Always(_Observer(self))))
+
+    def remove(self) -> None:
+        """Stop watching; for tests, whose JVM goes on."""
+        if self._before is not None:
+            getattr(self._observers(), _SETTER)(self._before)
+            self._before = None
+
+    def claim(self, paths: Iterable[str], *, threads: int) -> None:
+        """Set the token in every table that exists among ``paths``. One that cannot be reached now is claimed when it is first written to."""
+        with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="dblog-claim") as pool:
+            list(pool.map(self._claimed, paths))
+
+    def check(self) -> None:
+        """Raise DefiniteError if this sink must not commit any more; for work that is not a commit to Delta."""
+        self._refuse_unheld()
+        self._look()
+
+    # -- inside a transaction, in whichever thread it is -----------------------------------------------------------------------------
+
+    def started(self, start: Callable[[], Any]) -> Any:
+        """A transaction that may be committed, begun by ``start``."""
+        if getattr(self._local, "claiming", False):
+            return start()
+        self.check()
+        write = start()
+        if write.snapshot().version() < 0:  # a table that is to be made
+            return write
+        token = _token(write.metadata())
+        if token > self.token:
+            self._raise_above(token)
+        elif token < self.token and self._claims:
+            self._set(write.deltaLog())
+            write = start()
+        return write
+
+    def before_commit(self) -> None:
+        """The check without any I/O: a process that slept meanwhile finds its lease expired."""
+        if not getattr(self._local, "claiming", False):
+            self._refuse_unheld()
+
+    # -- tokens -------------------------------------------------------------------------------------------------------------------------
+
+    def _observers(self) -> Any:
+        return getattr(getattr(self._delta, "TransactionExecutionObserver$"), "MODULE$")
+
+    def _refuse_unheld(self) -> None:
+        if (reason := self.lost) is not None:
+            raise DefiniteError(reason)
+
+    def _lose(self, reason: str) -> DefiniteError:
+        self._lost = reason
+        return DefiniteError(reason)
+
+    def _look(self) -> None:
+        """Whether the control table still has our token."""
+        with self._turn:
+            now_s = self._now_s()
+            if self._looked_s is not None and now_s - self._looked_s < _LOOK_EVERY_S:
+                return
+            token = self._of_control()
+            if token > self.token:
+                raise self._lose(self._taken_over(token))
+            if token < self.token:
+                raise self._lose(
+                    f"the control table {self._control} was removed, or replaced by an older copy, beneath the running sink; start the sink again"
+                )
+            self._looked_s = now_s
+
+    def _taken_over(self, token: int) -> str:
+        return (
+            f"another sink has taken the state of {self._control} over (its fencing token is {token}, this one's {self.token}); this one commits nothing any "
+            "more, and stops"
+        )
+
+    def _of_control(self) -> int:
+        _, snapshot = newest(self._session, self._control)
+        return -1 if snapshot.version() < 0 else _token(snapshot.metadata())
+
+    def _raise_above(self, token: int) -> None:
+        """Take a token above this one in the control table. A table has a higher token than the control table where that was lost or is an older copy:
+        then the tables' tokens count.
+        """
+        with self._turn:
+            if self.token >= 0 and token <= self.token:
+                return  # another thread was faster
+            log_of_control = self._delta.DeltaLog.forTable(self._session._jsparkSession, self._control)  # noqa: SLF001
+            for _ in range(_ATTEMPTS_MAX):
+                write = self._plain(log_of_control)
+                found = _token(write.metadata())
+                if 0 <= self.token != found:
+                    raise self._lose(self._taken_over(max(found, token)))
+                wanted = max(found, token) + 1
+                try:
+                    self._commit(write, wanted)
+                except Exception as e:
+                    if not is_conflict(e):
+                        raise
+                    continue
+                self.token, self._looked_s = wanted, self._now_s()
+                return
+            msg = f"the control table {self._control} is written by others all the time; stop the other sinks on this state"
+            raise DefiniteError(msg)
+
+    def _plain(self, delta_log: Any) -> Any:
+        """A transaction that is not watched: one of the fence's own."""
+        self._local.claiming = True
+        try:
+            return delta_log.startTransaction()
+        finally:
+            self._local.claiming = False
+
+    def _claimed(self, path: str) -> None:
+        try:
+            if DeltaTable.isDeltaTable(self._session, path):
+                self._set(self._delta.DeltaLog.forTable(self._session._jsparkSession, path))  # noqa: SLF001
+        except Exception as e:
+            if self.lost is not None:
+                raise
+            log.warning("%s is claimed when it is first written to: %s", path, str(e).strip().partition("\n")[0])
+
+    def _set(self, delta_log: Any) -> None:
+        """Set the token in a table, unless it has it."""
+        for _ in range(_ATTEMPTS_MAX):
+            write = self._plain(delta_log)
+            token = _token(write.metadata())
+            if token == self.token:
+                return
+            if token > self.token:
+                self._raise_above(token)
+            try:
+                self._commit(write, self.token)
+            except Exception as e:
+                if not is_conflict(e):
+                    raise
+            else:
+                return
+        msg = f"{delta_log.dataPath()} is written by others all the time; let the sink be its only writer"
+        raise DefiniteError(msg)
+
+    def _commit(self, write: Any, token: int) -> None:
+        known = write.metadata()
+        properties = known.configuration().updated(PROPERTY, str(token))
+        changed = self._delta.actions.Metadata(
+            known.id(),
+            known.name(),
+            known.description(),
+            known.format(),
+            known.schemaString(),
+            known.partitionColumns(),
+            properties,
+            known.createdTime(),
+        )
+        operation = getattr(self._delta, "DeltaOperations$SetTableProperties")(self._jvm.PythonUtils.toScalaMap({PROPERTY: str(token)}))
+        self._local.claiming = True
+        try:
+            write.updateMetadata(changed, False)
+            write.commit(scala_seq(self._session, []), operation)
+        finally:
+            self._local.claiming = False
+
+
+def _token(metadata: Any) -> int:
+    """The token in a table's metadata, 0 where there never was one."""
+    found = metadata.configuration().get(PROPERTY)
+    return int(found.get()) if found.isDefined() else 0
+
+
+class _Observer:
+    """A TransactionExecutionObserver."""
+
+    def __init__(self, fence: Fence) -> None:
+        self._fence = fence
+
+    def startingTransaction(self, start: Any) -> Any:  # noqa: N802  the JVM's names
+        return self._fence.started(start.apply)
+
+    def preparingCommit(self, prepare: Any) -> Any:  # noqa: N802
+        return prepare.apply()
+
+    def beginDoCommit(self) -> None:  # noqa: N802
+        self._fence.before_commit()
+
+    def beginBackfill(self) -> None:  # noqa: N802
+        pass
+
+    def beginPostCommit(self) -> None:  # noqa: N802
+        pass
+
+    def transactionCommitted(self) -> None:  # noqa: N802
+        pass
+
+    def transactionAborted(self) -> None:  # noqa: N802
+        pass
+
+    def advanceToNextThreadObserver(self) -> None:  # noqa: N802
+        pass
+
+    def createChild(self) -> _Observer:  # noqa: N802
+        return self
+
+    class Java:
+        """What py4j must know to hand this object to the JVM."""
+
+        implements = ("org.apache.spark.sql.delta.TransactionExecutionObserver",)
+
+
+class _Always:
+    """A java.util.function.Supplier of one observer for all threads."""
+
+    def __init__(self, observer: _Observer) -> None:
+        self._observer = observer
+
+    def get(self) -> _Observer:
+        return self._observer
+
+    class Java:
+        """As of ``_Observer``."""
+
+        implements = ("java.util.function.Supplier",)

@@ -1,0 +1,467 @@
+"""What the sink knows of one Delta table, kept between batches so that a batch need not ask for it again.
+
+The table's own properties hold what the sink decided when it made the table (mode and key columns); a restart reads them back. The rest is a
+cache that is thrown away whenever a write fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as t
+
+from dblog_sink.config.tables import TableSpec
+from dblog_sink.delta import retention
+from dblog_sink.delta.file_skipping import newest, row_count
+from dblog_sink.delta.restored import Commit, first_of, loss
+from dblog_sink.delta.session import fitted
+from dblog_sink.errors import DefiniteError
+from dblog_sink.records.decode import OP, SEQ1, SEQ2, Columns
+from dblog_sink.schema import evolve
+from dblog_sink.schema.types import quote
+from dblog_sink.state.new_table import new_table
+
+MIRROR, HISTORY, APPEND = "mirror", "history", "append"
+FROM, TO, CURRENT = "_dblog_from", "_dblog_to", "_dblog_current"
+TO1, TO2 = "_dblog_to_seq1", "_dblog_to_seq2"
+_GUARDS: Mapping[str, tuple[tuple[str, t.DataType], ...]] = {
+    MIRROR: ((SEQ1, t.LongType()), (SEQ2, t.LongType())),
+    APPEND: ((OP, t.StringType()), (SEQ1, t.LongType()), (SEQ2, t.LongType())),
+    HISTORY: (
+        (OP, t.StringType()),
+        (FROM, t.TimestampType()),
+        (TO, t.TimestampType()),
+        (CURRENT, t.BooleanType()),
+        (SEQ1, t.LongType()),
+        (SEQ2, t.LongType()),
+        (TO1, t.LongType()),
+        (TO2, t.LongType()),
+    ),
+}
+"""The sink's own columns, by mode."""
+_MODE, _KEYS, _RECORDS, _NEWEST, _FILLS = "dblog.mode", "dblog.keys", "dblog.records", "dblog.schema", "dblog.fills"
+_COLUMNS, _SOFT, TOPIC, _KEPT, _LOOKED = "dblog.columns", "dblog.soft", "dblog.topic", "dblog.kept.at", "dblog.version"
+_MODES = {"mirror": MIRROR, "append": APPEND, "history": HISTORY}
+OPTION_OF = {mode: option for option, mode in _MODES.items()}
+"""The option's name for a mode."""
+CUBE_BYTES = 4 << 30
+"""From which size on a cube of a clustered table stays as it is. It is made half as large again, so that it stays while a third of it is deleted."""
+_CUBE_FILE_BYTES = 128 << 20
+_CUBE_LEAST = "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold"
+_CUBE_WANTED = "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize"
+_FILE_MOST = "spark.databricks.delta.optimize.maxFileSize"
+_WITH_STATISTICS = (t.NumericType, t.DateType, t.TimestampType, t.TimestampNTZType, t.StringType)
+"""Delta refuses to name other columns for statistics (SkippingEligibleDataType)."""
+
+
+@dataclass(slots=True)
+class Target:
+    """One Delta table. ``columns`` are all columns of the source, key columns included, in table order; guard columns are not among them."""
+
+    name: str
+    path: str
+    mode: str
+    key_names: tuple[str, ...]
+    columns: Columns
+    rows: int
+    """Live rows, for progress; counted when the table is opened."""
+    kind: str = "envelope"
+    """Of its records: in an envelope, or unwrapped; the two kinds are ordered differently."""
+    newest: int = -1
+    """The highest schema id when its columns last changed."""
+    fills: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """By lower-case column: rows of schema ids below the number are older than the column, and have the value of this SQL in it."""
+    id: str = ""
+    """Delta's own; another one once the table was moved away and made again."""
+    soft: str | None = None
+    """The column that is true for a deleted row, where such rows stay."""
+    partitions: tuple[str, ...] = ()
+    """Columns that it is partitioned by."""
+    clusters: tuple[str, ...] = ()
+    """Columns that it is clustered by."""
+    commits: int = 0
+    """Since the last compaction, by whomever."""
+    growing: bool = True
+    """Whether its last batch held nothing but new rows: then the next one is written as it is decoded (``tables/modes/straight.py``)."""
+    declined: int = 0
+    """Batches for which that is not tried, after one that was written in vain."""
+    repeats: bool = False
+    """Whether the last large batch had a key more than once: then the next one is not checked first for having each key once."""
+
+    @property
+    def keys(self) -> Columns:
+        """Key columns in key order."""
+        kinds = dict(self.columns)
+        return tuple((name, kinds[name]) for name in self.key_names)
+
+    @property
+    def others(self) -> Columns:
+        """Columns that are no key columns."""
+        return tuple((name, kind) for name, kind in self.columns if name not in self.key_names)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """All columns as they are written."""
+        return tuple(name for name, _ in (*self.columns, *_own(self.mode, self.soft)))
+
+
+def _own(mode: str, soft: str | None) -> tuple[tuple[str, t.DataType], ...]:
+    """The sink's own columns of a table."""
+    return (*([(soft, t.BooleanType())] if soft is not None else []), *_GUARDS[mode])
+
+
+def open_target(session: SparkSession, *, spec: TableSpec, reading: bool = False) -> Target | None:
+    """The table of ``spec``, or None if there is none; DefiniteError if somebody else made it, or it was made with another configuration.
+
+    ``reading``: the caller only reads, so what an interrupted attempt did not finish is left to the job.
+    """
+    path = spec.path
+    if not DeltaTable.isDeltaTable(session, path):
+        return None
+    table = DeltaTable.forPath(session, path)
+    detail: Row = table.detail().select("properties", "id", "clusteringColumns", "partitionColumns").first()  # type: ignore[assignment]
+    properties: Mapping[str, str] = detail["properties"]
+    if _MODE not in properties:
+        msg = f"{path} is a Delta table that the sink did not make; move it away, or choose another target for {spec.name}"
+        raise DefiniteError(msg)
+    if (owner := properties.get(TOPIC, spec.topic)) != spec.topic:
+        raise two_topics(spec, owner)
+    mode = properties[_MODE]
+    if spec.mode != "auto" and mode != _MODES[spec.mode]:
+        msg = f"{path} was made in mode {mode}, and {spec.name} is configured for {spec.mode}; move it away and dump the table again, or change the mode back"
+        raise DefiniteError(msg)
+    soft = properties.get(_SOFT)
+    if mode == MIRROR and soft != spec.soft_delete:
+        msg = (
+            f"{path} was made with soft.delete={soft or 'unset'}, and {spec.name} is configured for {spec.soft_delete or 'unset'}; set it back, or move the "
+            "table away and dump it again"
+        )
+        raise DefiniteError(msg)
+    frame = table.toDF()
+    _untouched(spec, frame, mode, json.loads(properties.get(_COLUMNS, "[]")))
+    guards = {name for name, _ in _own(mode, soft)}
+    target = Target(
+        name=spec.name,
+        path=path,
+        mode=mode,
+        key_names=tuple(json.loads(properties[_KEYS])),
+        columns=tuple((field.name, field.dataType) for field in frame.schema.fields if field.name not in guards),
+        rows=row_count(session, path),
+        kind=properties.get(_RECORDS, "envelope"),
+        newest=int(properties.get(_NEWEST, "-1")),
+        id=detail["id"],
+        soft=soft,
+        clusters=tuple(detail["clusteringColumns"] or ()),
+        partitions=tuple(detail["partitionColumns"]),
+    )
+    fills = json.loads(properties.get(_FILLS, "{}"))
+    if reading:
+        target.fills = {name: (one["below"], one["sql"]) for name, one in fills.items()}
+        return target
+    _fill(session, target, fills)
+    _register(session, spec)
+    return target
+
+
+def two_topics(spec: TableSpec, owner: str) -> DefiniteError:
+    """The error about a second topic for one table: their positions are of two logs, and the rows of one would overwrite the other's."""
+    return DefiniteError(
+        f"two topics map to the Delta table {spec.path}, {owner} and {spec.topic}, and it is {owner}'s; use {{prefix}} in target.template, or "
+        f"table.<rule>.target.path. If {spec.topic} carries on the same source's log instead of {owner}: "
+        f"ALTER TABLE delta.`{spec.path}` SET TBLPROPERTIES ('{TOPIC}' = '{spec.topic}'), and start the sink again"
+    )
+
+
+def _untouched(spec: TableSpec, frame: DataFrame, mode: str, kept: Sequence[str]) -> None:
+    """Raise DefiniteError if somebody else took columns away from the table, or wrote rows into it: then it is no copy of the source any more."""
+    there = {name.lower() for name in frame.columns}
+    if missing := [name for name in (*kept, *(name for name, _ in _GUARDS[mode])) if name.lower() not in there]:
+        msg = (
+            f"{spec.name}: somebody dropped or renamed {', '.join(missing)} in {spec.path}; if the sink has written nothing since (DESCRIBE HISTORY), "
+            "restore the table to the version before (RESTORE TABLE ... TO VERSION AS OF ...); else move it away and dump it again, for what "
+            "a RESTORE takes away never comes again"
+        )
+        raise DefiniteError(msg)
+    # Statistics show that no file has such a row: nothing is read.
+    if frame.where(F.col(SEQ1).isNull()).limit(1).count():
+        msg = (
+            f"{spec.name}: somebody else wrote rows without a position into {spec.path}; delete the rows where {SEQ1} IS NULL, and let the sink be its "
+            "only writer. A RESTORE would take away what the sink has written since, and that never comes again"
+        )
+        raise DefiniteError(msg)
+
+
+def identity(session: SparkSession, path: str) -> str | None:
+    """The id of the Delta table at ``path``, None if there is none."""
+    if not DeltaTable.isDeltaTable(session, path):
+        return None
+    _, snapshot = newest(session, path)  # DESCRIBE DETAIL counts files besides, for which the whole log is folded
+    return str(snapshot.metadata().id())
+
+
+def recorded_in(session: SparkSession, path: str) -> tuple[str | None, str | None]:
+    """The topic whose table is at ``path``, and the kind of its records; None if there is no table of the sink."""
+    if not DeltaTable.isDeltaTable(session, path):
+        return None, None
+    properties: Mapping[str, str] = DeltaTable.forPath(session, path).detail().select("properties").first()[0]  # type: ignore[index]
+    return properties.get(TOPIC), properties.get(_RECORDS)
+
+
+def create(session: SparkSession, *, spec: TableSpec, keys: Sequence[str], columns: Columns, kind: str, newest: int) -> Target:
+    """A new, empty table in the mode that is configured, or that its key allows."""
+    mode = _MODES[spec.mode] if spec.mode != "auto" else (MIRROR if keys else APPEND)
+    if mode != APPEND and not keys:
+        msg = (
+            f"{spec.name} has no key, and mode {spec.mode} must know which row a change is about; set table.<rule>.keys to columns that are unique "
+            "and never NULL, or use mode append"
+        )
+        raise DefiniteError(msg)
+    names = {name.lower(): name for name, _ in columns}
+    for what, wanted in (("keys", keys), ("partition.by", spec.partition_by), ("cluster.by", spec.cluster_by)):
+        if missing := [name for name in wanted if name.lower() not in names]:
+            msg = f"{spec.name}: table.<rule>.{what} names {', '.join(missing)}, and the table has no such column"
+            raise DefiniteError(msg)
+    key_names = tuple(names[key.lower()] for key in keys)
+    kinds = dict(columns)
+    soft = spec.soft_delete if mode == MIRROR else None
+    if soft is not None and soft.lower() in names:
+        msg = f"{spec.name}: table.<rule>.soft.delete names {soft}, which is a column of the source; choose another name"
+        raise DefiniteError(msg)
+    fields: list[tuple[str, t.DataType]] = [*columns, *_own(mode, soft)]
+    target = Target(
+        name=spec.name, path=spec.path, mode=mode, key_names=key_names, columns=columns, rows=0, kind=kind, newest=newest, soft=soft
+    )
+    builder = (
+        new_table(session, spec.path)
+        .addColumns(t.StructType([t.StructField(column, one) for column, one in fields]))
+        .property(_MODE, mode)
+        .property(TOPIC, spec.topic)
+        .property(_KEYS, json.dumps(key_names))
+        .property(_RECORDS, kind)
+        .property(_NEWEST, str(newest))
+        .property(_COLUMNS, json.dumps([column for column, _ in columns]))
+        .property("delta.enableDeletionVectors", "true" if mode != APPEND else "false")
+        # A checkpoint each 10 commits is too often for a table that is committed to every few seconds.
+        .property("delta.checkpointInterval", "50")
+        # Statistics where they prune something: the sink's own columns, and those it is clustered by. Others can be added by the table's owner.
+        .property("delta.dataSkippingStatsColumns", _statistics((*key_names, *spec.cluster_by), kinds, spec.partition_by, mode))
+    )
+    if soft is not None:
+        builder = builder.property(_SOFT, soft)
+    if spec.partition_by:
+        builder = builder.partitionedBy(*spec.partition_by)
+    if spec.cluster_by:
+        builder = builder.clusterBy(*spec.cluster_by)
+    with fitted(session, 0):
+        builder.execute()
+    target.id = identity(session, spec.path) or ""
+    target.clusters = spec.cluster_by
+    target.partitions = tuple(names[name.lower()] for name in spec.partition_by)
+    _register(session, spec)
+    return target
+
+
+def _statistics(names: Iterable[str], kinds: Mapping[str, t.DataType], partitions: Sequence[str], mode: str) -> str:
+    spelled = {name.lower(): name for name in kinds}
+    apart = {name.lower() for name in partitions}
+    wanted = dict.fromkeys(spelled[name.lower()] for name in names if name.lower() not in apart)
+    indexed = [name for name in wanted if isinstance(kinds[name], _WITH_STATISTICS)]
+    return ",".join(f"`{column}`" for column in (*indexed, SEQ1, SEQ2, *((TO1, TO2) if mode == HISTORY else ())))
+
+
+def _register(session: SparkSession, spec: TableSpec) -> None:
+    """Register the table in Spark's catalog, if that was asked for; its files stay where they are."""
+    if spec.target_catalog is None or session.catalog.tableExists(spec.target_catalog):
+        return
+    parts = [quote(part) for part in spec.target_catalog.split(".")]
+    if len(parts) > 1:
+        session.sql(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(parts[:-1])}")
+    location = spec.path.replace("\\", "\\\\").replace("'", "\\'")
+    session.sql(f"CREATE TABLE IF NOT EXISTS {'.'.join(parts)} USING DELTA LOCATION '{location}'")
+
+
+def alter(session: SparkSession, target: Target, plan: evolve.Plan, *, newest: int) -> None:
+    """Alter the table as planned. A column that comes with a default gets it in existing rows too. What is to be filled is recorded before, so
+    an interrupted attempt is finished when the table is opened.
+    """
+    fills: dict[str, Any] = {name: {"below": below, "sql": sql, "done": True} for name, (below, sql) in target.fills.items()}
+    for change in plan.changes:
+        if isinstance(change, evolve.AddColumn) and change.fill is not None and target.mode == MIRROR:
+            first = min(number for number, fields in plan.fields.items() if any(one.name == change.name for one in fields))
+            fills[change.name.lower()] = {"below": first, "sql": change.fill, "done": False}
+        if isinstance(change, evolve.DropColumn | evolve.RenameColumn):
+            fills.pop(change.name.lower(), None)
+    # Columns to be dropped leave the list before, new ones enter it after: a crash in between does not look as if somebody else dropped a column.
+    after = {name.lower() for name, _ in plan.columns}
+    staying = [name for name, _ in target.columns if name.lower() in after]
+    properties = {_NEWEST: str(max(newest, target.newest)), _COLUMNS: json.dumps(staying), **({_FILLS: json.dumps(fills)} if fills else {})}
+    _set(session, target.path, properties)
+    evolve.apply(session, target.path, plan.changes)
+    _set(session, target.path, {_COLUMNS: json.dumps([name for name, _ in plan.columns])})
+    target.columns = plan.columns
+    target.newest = max(newest, target.newest)
+    _fill(session, target, fills)
+
+
+def _fill(session: SparkSession, target: Target, fills: dict[str, Any]) -> None:
+    """Give columns that are younger than their rows their default; until that is done no row with such a column is written."""
+    names = {name.lower(): name for name, _ in target.columns}
+    open_ones = {name: one for name, one in fills.items() if not one["done"] and name in names}
+    for name, one in open_ones.items():
+        column = quote(names[name])
+        session.sql(f"UPDATE delta.{quote(target.path)} SET {column} = {one['sql']} WHERE {column} IS NULL")
+        one["done"] = True
+    if open_ones:
+        _set(session, target.path, {_FILLS: json.dumps(fills)})
+    target.fills = {name: (one["below"], one["sql"]) for name, one in fills.items()}
+
+
+def _set(session: SparkSession, path: str, properties: Mapping[str, str]) -> None:
+    def text(value: str) -> str:
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    pairs = ", ".join(f"{text(key)} = {text(value)}" for key, value in properties.items())
+    session.sql(f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ({pairs})")
+
+
+def retain(session: SparkSession, path: str, *, keep_h: float, now_s: float, since_ms: int | None = None, refresh: bool = False) -> None:
+    """Have Delta let the table's old versions be read as long as the manifest promises (``delta/retention.py``); an owner's longer times stay, shorter ones go.
+
+    Call it before a commit that replaces the newest version; ``since_ms``: when the version was committed that is promised, where it is not the newest.
+    ``refresh``: commit again where the newest version has rested, so that later snapshots name a young one. One commit at most, of properties alone.
+    """
+    delta: Any = session._jvm.org.apache.spark.sql.delta  # type: ignore[union-attr]  # noqa: SLF001
+    log = delta.DeltaLog.forTable(session._jsparkSession, path)  # noqa: SLF001
+    snapshot = log.unsafeVolatileSnapshot()  # each write of the job brings it up to date: nothing is listed for the question alone
+    metadata = snapshot.metadata()
+    age_h = (now_s - (since_ms or snapshot.timestamp()) / 1000.0) / 3600.0
+    kept_h = min(delta.DeltaLog.tombstoneRetentionMillis(metadata), log.deltaRetentionMillis(metadata)) / 3_600_000.0
+    long_enough = kept_h >= retention.least_h(age_h, keep_h)
+    if long_enough and not (refresh and retention.rests(age_h)):
+        return
+    wanted_h = retention.kept_h(age_h, keep_h)
+    times = {
+        "delta.deletedFileRetentionDuration": (delta.DeltaLog.tombstoneRetentionMillis(metadata), wanted_h),
+        "delta.logRetentionDuration": (log.deltaRetentionMillis(metadata), wanted_h + retention.LOG_LONGER_H),
+    }
+    longer = {name: f"interval {hours} hours" for name, (ms, hours) in times.items() if not long_enough and ms < hours * 3_600_000}
+    _set(session, path, {**longer, _KEPT: datetime.fromtimestamp(now_s, tz=UTC).isoformat(timespec="seconds")})
+
+
+def committed_ms(session: SparkSession, path: str, version: int) -> int | None:
+    """When a version of the table was committed, in milliseconds by the store's clock; None if its commit is not there (any more)."""
+    if not DeltaTable.isDeltaTable(session, path):
+        return None
+    log, _ = newest(session, path)
+    commit = _commit_of(session, log, version)
+    store = commit.getFileSystem(log.newDeltaHadoopConf())
+    return int(store.getFileStatus(commit).getModificationTime()) if store.exists(commit) else None
+
+
+def look_at(session: SparkSession, target: Target, known: int | None) -> tuple[int, bool]:
+    """The table's newest version, and whether somebody restored an older one since ``known``, so that ``target`` may be out of date; DefiniteError
+    if rows of the sink went with it (``delta/restored.py``).
+
+    ``known`` None: nobody ever looked. Reads the first lines of each commit since then.
+    """
+    log, snapshot = newest(session, target.path)
+    now = int(snapshot.version())
+    checked = snapshot.metadata().configuration().get(_LOOKED)
+    known = known if known is None or not checked.isDefined() else max(known, int(checked.get()))
+    if known is None or now <= known:
+        return now, False
+    manager: Any = session._jvm.org.apache.spark.sql.delta.DeltaHistoryManager  # type: ignore[union-attr]  # noqa: SLF001
+    hadoop = log.newDeltaHadoopConf()
+    first: int | None = None
+    for version in range(known + 1, now + 1):
+        commit = _commit_of(session, log, version)
+        if not commit.getFileSystem(hadoop).exists(commit):
+            msg = (
+                f"{target.name}: the log of {target.path} has no version {version} any more, so whether somebody restored an older version is unknown; if "
+                f"nobody did: ALTER TABLE delta.`{target.path}` SET TBLPROPERTIES ('{_LOOKED}' = '{now}'), and start the sink again or resume the "
+                "table; else move it away and dump it again"
+            )
+            raise DefiniteError(msg)
+        info = manager.getCommitInfoOpt(log.store(), commit, hadoop)
+        if info.isDefined() and info.get().operation() == "RESTORE":
+            first = version if first is None else first
+    commits: list[Commit] = []
+    while first is not None and (not commits or first < commits[0].version):
+        commits = _commits(session, log, first, now)
+        first = first_of(commits)
+    found = loss(commits) if commits else None
+    if found is None:
+        return now, first is not None
+    undo = (
+        f"undo that (RESTORE TABLE delta.`{target.path}` TO VERSION AS OF {found.whole}) and start the sink again or resume the table, or move the table away"
+        if found.whole is not None
+        else "the sink has written since, so undoing it would lose that: move the table away"
+    )
+    msg = (
+        f"{target.name}: version {found.version} of {target.path} is a RESTORE, which took rows away that the sink had written; it would never write them "
+        f"again, for the Delta log still shows them as written; {undo} and dump it again"
+    )
+    raise DefiniteError(msg)
+
+
+def _commit_of(session: SparkSession, log: Any, version: int) -> Any:
+    jvm: Any = session._jvm  # noqa: SLF001
+    return jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
+
+
+def _commits(session: SparkSession, log: Any, first: int, last: int) -> list[Commit]:
+    """Commits as ``restored`` judges them. One that is not there any more may have been the sink's."""
+    hadoop = log.newDeltaHadoopConf()
+    paths = {version: _commit_of(session, log, version) for version in range(first, last + 1)}
+    there = [path.toString() for path in paths.values() if path.getFileSystem(hadoop).exists(path)]
+    actions = session.read.schema(
+        "txn STRUCT<appId: STRING>, commitInfo STRUCT<operation: STRING, operationParameters: STRUCT<version: STRING>>"
+    ).json(there)
+    named = actions.select(
+        F.regexp_extract(F.input_file_name(), r"(\d+)\.json$", 1).cast("long").alias("version"),
+        F.col("txn").isNotNull().alias("own"),
+        F.coalesce(F.col("commitInfo.operation") == "RESTORE", F.lit(False)).alias("restored"),
+        F.col("commitInfo.operationParameters.version").alias("to"),
+    )
+    rows = named.groupBy("version").agg(F.max("own").alias("own"), F.max("restored").alias("restored"), F.max("to").alias("to")).collect()
+    found = {row["version"]: Commit(row["version"], row["own"], row["restored"], int(row["to"]) if row["to"] else None) for row in rows}
+    return [found.get(version, Commit(version, own=True)) for version in paths]
+
+
+def version_of(session: SparkSession, path: str) -> tuple[int, int]:
+    """The version of the job's own last commit, which Delta keeps in memory, and its time in milliseconds. No public name for it (``merge.written``)."""
+    jvm: Any = session._jvm  # noqa: SLF001
+    snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path).unsafeVolatileSnapshot()  # noqa: SLF001
+    return int(snapshot.version()), int(snapshot.timestamp())
+
+
+def purge(session: SparkSession, target: Target, *, keep_h: float) -> None:
+    """Delete a history's versions that ended longer ago than ``keep_h``."""
+    ended_before = F.current_timestamp() - F.make_interval(secs=F.lit(keep_h * 3600.0))
+    DeltaTable.forPath(session, target.path).delete(F.col(TO) < ended_before)
+    target.rows = row_count(session, target.path)
+
+
+def compact(session: SparkSession, target: Target) -> None:
+    """Put the table's small files together and drop rows that deletion vectors hide. The session is ours alone.
+
+    Of a clustered table Delta orders again whatever lies in cubes below 100 GiB (ZCube.filterOutLargeZCubes), which are all rows of most tables, each
+    time: so a cube is full when it has CUBE_BYTES of live rows, and only younger rows are ordered. Files are smaller than Delta's, or a cube
+    would be too few of them to leave any out. Where the configuration sets either, that is left alone.
+    """
+    cubes = {_CUBE_LEAST: CUBE_BYTES, _CUBE_WANTED: CUBE_BYTES * 3 // 2, _FILE_MOST: _CUBE_FILE_BYTES} if target.clusters else {}
+    ours = {name: value for name, value in cubes.items() if session.conf.get(name, None) is None}
+    for name, value in ours.items():
+        session.conf.set(name, str(value))
+    try:
+        DeltaTable.forPath(session, target.path).optimize().executeCompaction()
+    finally:
+        for name in ours:
+            session.conf.unset(name)

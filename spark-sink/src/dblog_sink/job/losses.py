@@ -1,0 +1,76 @@
+"""Records that the sink never read and will not read, for Kafka has lost them or the query begins behind them: their tables are parked, and the checkpoint
+is led past the gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from pyspark.sql import SparkSession
+
+from dblog_sink.batches.table_book import TableBook
+from dblog_sink.config.job_options import Settings
+from dblog_sink.kafka import brokers, data_loss, source
+from dblog_sink.kafka.data_loss import Loss
+from dblog_sink.observe.progress import Progress
+from dblog_sink.snapshots.waivers import Offsets
+from dblog_sink.state import files
+from dblog_sink.state.notes import State
+
+
+class CheckpointOffsets:
+    """Compares what the checkpoint has read with what Kafka has."""
+
+    def __init__(self, session: SparkSession, settings: Settings) -> None:
+        self._session = session
+        self._settings = settings
+        self._path = settings.checkpoint_path
+
+    def of(self, topics: Collection[str]) -> tuple[Offsets, Offsets, Offsets]:
+        """Where these topics begin and end, and how far they are read."""
+        first, end = brokers.ends(self._session, self._settings, topics)
+        return first, end, self._read()
+
+    def losses(self) -> list[Loss]:
+        """The lost ones of the records that were to be read next."""
+        wanted = self._read()
+        return data_loss.losses(wanted, *brokers.ends(self._session, self._settings, wanted)) if wanted else []
+
+    def pass_losses(self, state: State, book: TableBook, progress: Progress, of_markers: Callable[[str], bool]) -> None:
+        """Report lost records, park the tables concerned, and lead the checkpoint past the gap: the others go on.
+
+        ``state``: the control table's, which knows how far the sink had read where there is no checkpoint.
+        """
+        found = self._losses_without_checkpoint(state) if self._is_new() else self.losses()
+        by_topic: dict[str, list[str]] = {}
+        for one in found:
+            by_topic.setdefault(one.topic, []).append(str(one))
+        for topic, lost in by_topic.items():
+            reason = f"data loss: {'; '.join(lost)}. Dump the table again, then resume it"
+            progress.emit("data_loss", topic=topic, reason=reason)
+            if self._settings["topics.exclude"].fullmatch(topic) is None and not of_markers(topic):
+                book.park(topic, reason)
+        if found and self._read():
+            # By Hadoop's client also where the path is local: it keeps checksums of Spark's files beside them.
+            offsets = files.HadoopFolder(self._session, f"{self._path}/offsets")
+            data_loss.lead_past(files.folder(self._session, f"{self._path}/commits"), offsets, found)
+
+    def _is_new(self) -> bool:
+        """Whether the query begins where the options say. A checkpoint with one open batch has a beginning already."""
+        return not any(name.isdigit() for name in files.folder(self._session, f"{self._path}/offsets").names())
+
+    def _losses_without_checkpoint(self, state: State) -> list[Loss]:
+        wanted: dict[str, dict[int, int]] = {}
+        for (topic, partition), mark in state.high_water_marks.items():
+            wanted.setdefault(topic, {})[partition] = mark.offset + 1
+        wanted = {topic: partitions for topic, partitions in wanted.items() if source.reads(self._session, self._settings, topic)}
+        if not wanted:
+            return []
+        first, end = brokers.ends(self._session, self._settings, wanted)
+        found = data_loss.losses_at_the_end if self._settings["topics.start"] == "latest" else data_loss.losses
+        return found(wanted, first, end)
+
+    def _read(self) -> Offsets:
+        return data_loss.committed(
+            files.folder(self._session, f"{self._path}/commits"), files.folder(self._session, f"{self._path}/offsets")
+        )

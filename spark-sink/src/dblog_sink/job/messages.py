@@ -1,0 +1,24 @@
+"""Errors as one line for a person: Spark's carry a whole JVM trace."""
+
+from __future__ import annotations
+
+from dblog_sink.errors import SinkError
+
+_DISK_FULL = "No space left on device"
+
+
+def one_line(error: Exception) -> str:
+    """What happened, in one line."""
+    if isinstance(error, SinkError):
+        return str(error)
+    if _DISK_FULL in str(error):
+        return (
+            "no space is left where the job writes (target.path, state.path, checkpoint.path or Spark's local folders); make room: the job goes on by itself "
+            "while it still tries, or when it is started again. The checkpoint is intact"
+        )
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:2000]
+
+
+def with_trace(error: Exception) -> Exception | None:
+    """The error, if its trace shows more than its one line; else None."""
+    return None if isinstance(error, SinkError) or _DISK_FULL in str(error) else error

@@ -1,0 +1,117 @@
+"""Carries out what a person asked of the job (``commands.py``): park, resume, replay, maintain. Between two batches, each command once."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from dblog_sink.config.job_options import Settings
+from dblog_sink.delta.merge import Txn
+from dblog_sink.job import commands, replay
+from dblog_sink.job.build import Pipeline
+from dblog_sink.job.commands import Command
+from dblog_sink.job.messages import one_line
+from dblog_sink.job.vacuum import Vacuum
+from dblog_sink.kafka import source
+from dblog_sink.state import files
+from dblog_sink.state.notes import DumpMerged
+
+log = logging.getLogger(__name__)
+
+
+class CommandFolder:
+    """The commands of one job. ``lost``: why this sink must not commit any more, None while it may."""
+
+    def __init__(
+        self, session: SparkSession, settings: Settings, pipeline: Pipeline, vacuum: Vacuum, lost: Callable[[], str | None]
+    ) -> None:
+        self._session = session
+        self._settings = settings
+        self._pipeline = pipeline
+        self._parts = pipeline.parts
+        self._vacuum = vacuum
+        self._lost = lost
+        self._folder = files.folder(session, f"{settings.state_path}/commands")
+
+    def waits(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self._folder.names())
+
+    def obey(self) -> None:
+        """Carry out what was asked, oldest first; a command's file is removed when it is done."""
+        for name, command in commands.waiting(self._folder):
+            if command is None:
+                self._folder.remove(name)
+                known = ", ".join(commands.VERBS)
+                self._parts.progress.emit("command", file=name, failed=f"unknown command; known: {known}")
+                log.error("unknown command in %s; known: %s; the file was removed", name, known)
+                continue
+            facts: dict[str, Any] = {"verb": command.verb, "table": command.table, "topics": []}
+            try:
+                topics = self._topics(command)
+                facts |= {"topics": sorted(topics)} | self._carry_out(name, command, topics)
+            except Exception as e:  # noqa: BLE001  a command that cannot be carried out stops nothing
+                if self._lost() is not None:
+                    return  # it is for the sink that has taken over
+                facts["failed"] = one_line(e)
+            self._folder.remove(name)
+            self._parts.progress.emit("command", **facts)
+            outcome = ", ".join(f"{key} {value}" for key, value in facts.items() if key not in ("verb", "table", "topics"))
+            log.log(
+                logging.ERROR if "failed" in facts else logging.INFO, "%s %s: %s", command.verb, command.table or "all", outcome or "done"
+            )
+
+    def _topics(self, command: Command) -> frozenset[str]:
+        """The topics that a command is about; DefiniteError if there are none of the name."""
+        known = set(self._parts.book.topics())
+        if command.verb == "replay" and command.table is not None:  # records in quarantine may be all that there is of a topic
+            known |= self._pipeline.quarantine.topics(self._session, command.version)
+        topics = frozenset(topic for topic in known if command.table in (None, topic, self._settings.table_name(topic)))
+        if command.table is not None and not topics:
+            source.topic_of(self._settings, self._parts.control.state, command.table)
+        return topics
+
+    def _carry_out(self, name: str, command: Command, topics: frozenset[str]) -> dict[str, Any]:
+        match command.verb:
+            case "replay":
+                return self._replay(name, command, None if command.table is None else topics)
+            case "maintain":
+                self._vacuum.ask({self._settings.table_name(topic): topic for topic in topics if self._settings.table(topic) is not None})
+            case "park":
+                for topic in topics:
+                    self._parts.book.park(topic, command.reason or "asked for by command")
+            case _:
+                for topic in topics:
+                    self._parts.merge_failures.forget(topic)
+                    self._parts.book.unpark(topic)
+        return {}
+
+    def _replay(self, name: str, command: Command, topics: frozenset[str] | None) -> dict[str, Any]:
+        quarantine, control = self._pipeline.quarantine, self._parts.control
+        version = command.version
+        if version is None:
+            version = replay.version_of(self._session, quarantine.path)
+            if version is None:
+                return {"records": 0, "still_bad": 0}
+            commands.begun(self._folder, name, replace(command, version=version))
+        if self._settings.snapshots:  # a replay belongs to no snapshot: its tables are complete in the snapshots after it
+            now_ms = round(time.time() * 1000)
+            beside = topics if topics is not None else frozenset(control.state.table_ids)
+            control.record([DumpMerged(topic, now_ms) for topic in beside], "recorded", at_once=True)
+        outcome = replay.replay(
+            self._session,
+            quarantine,
+            self._parts.applier,
+            self._parts.book,
+            command=command,
+            topics=topics,
+            version=version,
+            txn=Txn(f"{self._settings['name']}/replay/{name}", version),
+            source_logs=control.state.source_logs,
+        )
+        return {"records": outcome.records, "still_bad": outcome.still_bad}

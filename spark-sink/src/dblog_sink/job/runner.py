@@ -1,0 +1,340 @@
+"""Runs the query: starts it, watches it, starts it again after failures that may pass, stops it between two batches."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from dblog_sink import __version__
+from dblog_sink.batches.failures import pause_s
+from dblog_sink.config.job_options import Settings
+from dblog_sink.delta import target as targets
+from dblog_sink.delta.fence import Fence
+from dblog_sink.delta.session import another
+from dblog_sink.errors import DefiniteError, TransientError
+from dblog_sink.job.build import built
+from dblog_sink.job.losses import CheckpointOffsets
+from dblog_sink.job.messages import one_line, with_trace
+from dblog_sink.job.obey import CommandFolder
+from dblog_sink.job.vacuum import Vacuum
+from dblog_sink.kafka import brokers, source
+from dblog_sink.observe.progress import Progress
+from dblog_sink.reconcile.chunk_ledger import ReadTo
+from dblog_sink.snapshots.manifest import Manifest
+from dblog_sink.state.lease import Lease
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 0.2
+_COMMANDS_EVERY_S = 2.0
+STOP_BATCH_S = 15.0
+"""How long a running batch may take to end when the job is to stop; the whole stop takes less than the 30 s that Kubernetes gives by default."""
+_STOP_BREAK_S = 4.0
+"""How long a batch that is broken off may take to notice."""
+_STOP_COMMIT_S = 3.0
+STOP_MERGE_S = 20.0
+"""From the beginning of a stop: then merges that run are broken off too."""
+_RESTART_PAUSE_MAX_S = 30.0
+_REPORT_FAULT = 'because the return value of "scala.Option.get()" is null'
+"""Spark 4.1.1 repeats an open batch after a restart, commits it, and then fails in KafkaMicroBatchStream.metrics: it reports on offsets that it
+had no reason to ask for yet. The next start has no batch to repeat."""
+_DATA_LOSS = ("DATA_LOSS", "failOnDataLoss", "Some data may have been lost")
+
+
+class Runner:
+    """One run of the job. ``fence`` None: in tests that need none."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        settings: Settings,
+        progress: Progress,
+        stopping: threading.Event,
+        lease: Lease,
+        fence: Fence | None = None,
+        *,
+        merge_only: bool = False,
+    ) -> None:
+        self._session = session
+        self._settings = settings
+        self._progress = progress
+        self._stopping = stopping
+        self._lease = lease
+        self._fence = fence
+        self._commands_looked_s = 0.0
+        self._stop_began_s: float | None = None
+        self._checkpoint = CheckpointOffsets(session, settings)
+        pipeline = built(
+            session,
+            settings,
+            progress,
+            stopping=stopping.is_set,
+            query_id_of=query_id,
+            topic_ids=partial(source.topic_ids, session, settings),
+            ends=lambda topics: brokers.ends(session, settings, topics)[1],
+            compacted=partial(brokers.compacted, session, settings),
+            offsets=self._checkpoint.of,
+            so_far=partial(source.so_far, settings),
+            merge_only=merge_only,
+        )
+        self._parts, self._arrivals = pipeline.parts, pipeline.arrivals
+        self._writer, self._scheduler = pipeline.writer, pipeline.scheduler
+        if fence is not None and fence.claims:  # the claim is a commit in every known table, also in those that rest
+            self._writer.check_histories()
+        self._vacuum = self._vacuum_of(session)
+        self._commands = CommandFolder(session, settings, pipeline, self._vacuum, self._lost)
+
+    def _vacuum_of(self, session: SparkSession) -> Vacuum:
+        manifest = Manifest(another(session), self._settings.state_path, keep_h=self._settings["manifest.keep.h"])
+        return Vacuum(
+            another(session),
+            paths=self._writer.paths,
+            compact=self._compact,
+            control=self._parts.control,
+            progress=self._progress,
+            interval_h=self._settings["vacuum.interval.h"],
+            keep_h=partial(files_keep_h, another(session), self._settings, manifest),
+            share_max=self._settings["vacuum.share.max"],
+            expire=manifest.expire if self._settings.snapshots else lambda: None,
+            check=lambda: None if self._fence is None else self._fence.check(),
+        )
+
+    def _compact(self, topic: str) -> None:
+        with self._parts.book.alone(topic):
+            self._parts.applier.compact(topic)
+
+    # -- the run ----------------------------------------------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Run to the end; returns the exit status. No merge runs any more then: the lease may be given back."""
+        try:
+            return self._run()
+        finally:
+            self._vacuum.stop()
+            with contextlib.suppress(Py4JError, OSError):
+                self._writer.abandon(wait_s=0.0)
+
+    def _run(self) -> int:
+        self._progress.emit("started", name=self._settings["name"], version=__version__, checkpoint=self._settings.checkpoint_path)
+        attempt, done_before = 0, 0
+        self._scheduler.start()
+        self._vacuum.start()
+        while True:
+            failure = self._until_it_ends()
+            if (lost := self._lost()) is not None:
+                self._progress.emit("failed", reason=lost)
+                log.error("the sink stops: %s", lost)
+                return 1
+            if isinstance(failure, _StartAgain):
+                continue
+            if self._stopping.is_set() or failure is None:
+                began_s = time.monotonic() if self._stop_began_s is None else self._stop_began_s
+                self._writer.close(wait_s=began_s + STOP_MERGE_S - time.monotonic())
+                self._progress.emit("stopped", batches=self._writer.batches_done)
+                log.info("stopped after %d batches", self._writer.batches_done)
+                return 0
+            if not self._spark_is_running():
+                log.error("Spark is gone; the sink starts again from its checkpoint when it is submitted again")
+                return 1
+            progressed = self._writer.batches_done > done_before
+            if progressed:
+                attempt, done_before = 0, self._writer.batches_done
+            if progressed and _REPORT_FAULT in str(failure):
+                log.info("the repeated batch is done; Spark failed only in reporting it, the query goes on")
+                continue
+            attempt += 1
+            if isinstance(failure, DefiniteError) or attempt > self._settings["restart.attempts.max"]:
+                reason = one_line(failure)
+                self._progress.emit("failed", reason=reason)
+                log.error("the sink stops: %s", reason, exc_info=with_trace(failure))
+                return 1
+            wait_s = pause_s(attempt, pause_max_s=_RESTART_PAUSE_MAX_S)
+            self._progress.emit("restarting", reason=one_line(failure), attempt=attempt, pause_s=wait_s)
+            log.warning("restart %d in %.0f s: %s", attempt, wait_s, one_line(failure), exc_info=with_trace(failure))
+            self._stopping.wait(wait_s)
+
+    def _until_it_ends(self) -> Exception | None:
+        """Start the query and watch it; returns why it ended, None if it was asked to or is done."""
+        self._writer.failure, self._writer.last_batch_id = None, -1
+        self._writer.stopped.clear()
+        self._scheduler.restarted()
+        try:
+            if self._fence is not None:
+                self._fence.check()  # no Delta transaction guards the checkpoint and the commands
+            self._checkpoint.pass_losses(self._parts.control.state, self._parts.book, self._progress, self._arrivals.of_markers)
+            self._commands.obey()
+            query = self._start()
+        except Exception as e:  # noqa: BLE001  whatever the start met decides between restart and stop above
+            return e
+        reported = ""
+        try:
+            while query.isActive:
+                if (lost := self._lost()) is not None:
+                    self._scheduler.begin_no_more()
+                    self._stop_between_batches(query)
+                    return DefiniteError(lost)
+                self._obey_between_batches()
+                if self._stopping.is_set() or self._scheduler.failure is not None:
+                    self._stop_between_batches(query)
+                    return None if self._stopping.is_set() else self._scheduler.failure
+                reported = self._report(query, reported)
+                time.sleep(_LOOK_EVERY_S)
+            self._report(query, reported)
+            error = query.exception()
+        except (Py4JError, OSError) as e:
+            return e
+        if error is None:
+            return self._drained()
+        if any(text in str(error) for text in _DATA_LOSS):
+            if self._checkpoint.losses():
+                return _StartAgain("records are lost")  # the next start reports each partition
+            msg = (
+                "records expired in Kafka, or their topic was recreated, before the sink had read them; remove the checkpoint "
+                f"{self._settings.checkpoint_path} to go on from what is there, then dump the tables again ({one_line(error)})"
+            )
+            return DefiniteError(msg)
+        return self._writer.failure or error
+
+    def _start(self) -> StreamingQuery:
+        writer = (
+            source.stream(self._session, self._settings)
+            .writeStream.queryName(self._settings["name"])
+            .option("checkpointLocation", self._settings.checkpoint_path)
+            .foreachBatch(self._writer)
+        )
+        if self._settings["trigger.once"]:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{int(self._settings['trigger.interval.s'] * 1000)} milliseconds").start()
+
+    def _drained(self) -> Exception | None:
+        """With ``trigger.once``: merge what has landed before the end."""
+        try:
+            self._scheduler.drain(self._stopping.is_set)
+        except Exception as e:  # noqa: BLE001  judged by the caller like a failure of the query
+            return e
+        return None
+
+    def _lost(self) -> str | None:
+        """Why this sink must not commit any more, None while it may."""
+        return self._lease.lost if self._fence is None else self._fence.lost
+
+    def _spark_is_running(self) -> bool:
+        """Whether there is a JVM and a context to restart in: spark-submit's JVM may have been killed under this process."""
+        try:
+            return not self._session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001  PySpark has no public name for it
+        except (Py4JError, OSError):
+            return False
+
+    # -- between batches --------------------------------------------------------------------------------------------------------------------
+
+    def _obey_between_batches(self) -> None:
+        """Look for commands now and then, and carry them out while no batch runs."""
+        now_s = time.monotonic()
+        if now_s - self._commands_looked_s < _COMMANDS_EVERY_S:
+            return
+        self._commands_looked_s = now_s
+        if self._commands.waits() and self._writer.running.acquire(timeout=_COMMANDS_EVERY_S):
+            try:
+                if self._fence is not None:
+                    with contextlib.suppress(DefiniteError):  # whoever watches the query stops it
+                        self._fence.check()
+                if self._lost() is None:
+                    self._commands.obey()
+            finally:
+                self._writer.running.release()
+
+    def _report(self, query: StreamingQuery, reported: str) -> str:
+        """Report how far behind Kafka's end the query is, once for each of its progress reports."""
+        report = _newest_report(query)
+        if report is None or report["timestamp"] == reported:
+            return reported
+        behind = source.records_behind(report)
+        if behind is not None:
+            waiting = self._parts.book.rows_waiting()
+            self._progress.emit(
+                "behind" if behind or waiting else "idle", batch_id=report["batchId"], records_behind=behind, rows_waiting=waiting
+            )
+        self._reconcile(source.read_to(report))
+        return str(report["timestamp"])
+
+    def _reconcile(self, read_to: ReadTo) -> None:
+        """Compare what arrived with what chunk markers count. It stops nothing: what could not be compared waits for the next time."""
+        try:
+            self._arrivals.look(read_to)
+        except Exception as e:  # noqa: BLE001  see above
+            log.warning("the comparison of chunk markers with what arrived is postponed: %s", one_line(e))
+
+    def _stop_between_batches(self, query: StreamingQuery) -> None:
+        """``stop()`` interrupts a batch (spark#36589), so it is called while none is running; a batch that takes too long is broken off after
+        all, and the next start repeats it.
+        """
+        self._stop_began_s = time.monotonic()
+        if self._stopping.is_set():
+            self._scheduler.begin_no_more()
+        held = self._writer.running.acquire(timeout=STOP_BATCH_S)
+        done = held
+        if not held:
+            log.warning("the batch takes too long to be waited for; it is broken off and will be repeated")
+            self._writer.stopped.set()
+            limit_s = time.monotonic() + _STOP_BREAK_S
+            while not held and time.monotonic() < limit_s:
+                # Its tables are written by threads of their own, whose jobs a stop of the query would leave alone, and then wait for.
+                self._session.sparkContext.cancelAllJobs()
+                held = self._writer.running.acquire(timeout=_LOOK_EVERY_S)
+        try:
+            limit_s = time.monotonic() + _STOP_COMMIT_S
+            while done and self._writer.last_batch_id >= 0 and time.monotonic() < limit_s:
+                report = _newest_report(query)
+                if report is not None and report["batchId"] >= self._writer.last_batch_id:
+                    break  # its offsets are committed: nothing to replay
+                time.sleep(0.05)
+            self._writer.stopped.set()
+            query.stop()
+        finally:
+            if held:
+                self._writer.running.release()
+
+
+class _StartAgain(TransientError):  # noqa: N818  it is no error
+    """The query is to be started once more; nothing is wrong with it."""
+
+
+def query_id(frame: DataFrame) -> str:
+    """The id that a checkpoint keeps as long as it exists: a new checkpoint counts its batches from 0, and must not be taken for the old one."""
+    found = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    assert found, "foreachBatch runs on the query's own thread"
+    return found
+
+
+def files_keep_h(session: SparkSession, settings: Settings, manifest: Manifest, path: str) -> float:
+    """How long VACUUM keeps a table's files: as configured, and as long as any snapshot in the manifest needs them; the newest one stays however old it is.
+
+    For a parked table a snapshot may name a version that was old when the snapshot was published: the files that it alone needs were removed by the next
+    commit after that version.
+    """
+    keep_h = settings.table_keep_h
+    if not settings.snapshots:
+        return keep_h
+    keep_h = max(keep_h, manifest.newest_age_h() + 1.0)
+    oldest = manifest.oldest(path)
+    next_ms = None if oldest is None else targets.committed_ms(session, path, oldest + 1)
+    return keep_h if next_ms is None else max(keep_h, time.time() / 3600.0 - next_ms / 3_600_000.0 + 1.0)
+
+
+def _newest_report(query: StreamingQuery) -> Mapping[str, Any] | None:
+    """The query's newest progress report, as Spark's JSON has it."""
+    newest = query.lastProgress
+    if newest is None:
+        return None
+    report: Mapping[str, Any] = json.loads(newest.json)
+    return report

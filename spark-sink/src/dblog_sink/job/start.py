@@ -1,0 +1,120 @@
+"""Starts the job: checks what it needs, takes the lease and the fencing token, runs, and gives them back. The exit status shows how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from pathlib import Path
+from urllib.parse import urlparse
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import SparkSession
+
+from dblog_sink import __version__
+from dblog_sink.config import lake_paths
+from dblog_sink.config.job_options import Settings
+from dblog_sink.delta import internals
+from dblog_sink.delta.fence import Fence
+from dblog_sink.delta.session import another, spark_session
+from dblog_sink.errors import DefiniteError
+from dblog_sink.job.messages import one_line
+from dblog_sink.job.runner import Runner
+from dblog_sink.job.shutdown import stop_on_signal
+from dblog_sink.kafka import brokers, checkpoint_binding
+from dblog_sink.observe.progress import Progress
+from dblog_sink.state import files
+from dblog_sink.state.control_table import path_of, read_state
+from dblog_sink.state.lease import Lease
+
+log = logging.getLogger(__name__)
+
+
+def run(settings: Settings) -> int:
+    """Run the job to its end. 0: asked to stop, or trigger.once is done; 1: a failure that needs a person, logged in one sentence."""
+    try:
+        progress = progress_of(settings)
+    except DefiniteError as e:
+        log.error("the sink does not start: %s", e)
+        return 1
+    stopping, ended = threading.Event(), threading.Event()
+    session = spark_session(settings["name"], settings.spark)
+    forget_hook = stop_on_signal(session, stopping, ended)
+    lease: Lease | None = None
+    try:
+        merge_only = lacks_upsert(session)
+        check_paths(session, settings)
+        lease = Lease(files.folder(session, settings.state_path), name=settings["name"], where=settings.state_path)
+        fence = fenced(session, settings, lease)
+        cluster_id = brokers.first_answer(session, settings, stopping)
+        if cluster_id is None:
+            return 0
+        checkpoint_binding.check(files.folder(session, settings.checkpoint_path), settings, cluster_id)
+        return Runner(session, settings, progress, stopping, lease, fence, merge_only=merge_only).run()
+    except DefiniteError as e:
+        progress.emit("failed", reason=str(e))
+        log.error("the sink does not start: %s", e)
+        return 1
+    finally:
+        with contextlib.suppress(Py4JError, OSError):
+            if lease is not None:
+                lease.give_back()
+        ended.set()
+        with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
+            forget_hook()
+            session.stop()
+
+
+def fenced(session: SparkSession, settings: Settings, lease: Lease) -> Fence:
+    """Take the lease and a fencing token: from now on nobody else commits to what this sink is going to read."""
+    try:
+        alone = lease.take()
+    except (OSError, Py4JJavaError) as e:
+        msg = f"{settings.state_path} (state.path, in target.path if it is not given) cannot be written: {one_line(e)}"
+        raise DefiniteError(msg) from e
+    fence = Fence(another(session), path_of(settings.state_path), unheld=lambda: lease.lost)
+    fence.take(alone=alone)
+    fence.install()
+    if not alone:
+        log.info("the former sink did not end by itself; its tables are claimed, so that it commits nothing more")
+        paths = settings.paths(read_state(session, settings.state_path).table_ids)
+        fence.claim(paths.values(), threads=settings["merge.threads"])
+    return fence
+
+
+def progress_of(settings: Settings) -> Progress:
+    """Where progress lines go: the file, and metrics where they are served."""
+    file = None if settings["progress.file"] is None else Path(settings["progress.file"])
+    if settings["metrics.listen"] is None:
+        return Progress(file)
+    from dblog_sink.observe.metrics import Metrics  # noqa: PLC0415  the one file that needs prometheus-client
+
+    metrics = Metrics(version=__version__)
+    log.info("metrics are at port %d under /metrics", metrics.serve(settings["metrics.listen"]))
+    return Progress(file, listener=metrics.take)
+
+
+def lacks_upsert(session: SparkSession) -> bool:
+    """Whether this Delta lacks what our own upsert calls; DefiniteError if it lacks more than that."""
+    internals.require(session)
+    missing = internals.missing(session, internals.UPSERT)
+    if missing:
+        log.warning("this Delta has no %s: tables are written by MERGE, which is slower", ", no ".join(missing))
+    return bool(missing)
+
+
+def check_paths(session: SparkSession, settings: Settings) -> None:
+    """Raise DefiniteError if the lake may not be where the configuration puts it."""
+    given = session.sparkContext.getConf()
+    paths = {option: files.qualified(session, path) for option, path in settings.paths_by_option.items()}
+    schemes = {urlparse(path).scheme for path in paths.values()}
+    log_stores = {scheme: given.get(lake_paths.log_store_key(scheme)) or given.get(lake_paths.LOG_STORE) for scheme in schemes}
+    found = lake_paths.refusals(
+        paths,
+        master=str(session.sparkContext.master),
+        log_stores={scheme: one for scheme, one in log_stores.items() if one is not None},
+        shared_mount=settings["storage.shared.mount"],
+        single_driver=settings["storage.single.driver"],
+    )
+    if found:
+        raise DefiniteError("; ".join(f"{option}: {reason}" for option, reason in found.items()))

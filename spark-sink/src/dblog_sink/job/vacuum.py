@@ -1,0 +1,158 @@
+"""Deletes files that older versions left behind (VACUUM), beside the writes, in one thread, within a share of its time.
+
+A table written every few seconds leaves more files behind than it has. Deleting them changes no version that is kept, so it needs no turn with the
+writes. The control table keeps when each table had its last turn, or a job that is started every day would never come to it. Compaction
+is not here: it rewrites what is there, so it belongs to whoever writes the table (``tables/open_tables.py``), and is called here when a person asks for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+
+from dblog_sink.observe.progress import Progress
+from dblog_sink.schema.types import quote
+from dblog_sink.state.control_table import ControlTable
+from dblog_sink.state.notes import Vacuumed
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 60.0
+_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+_LOGGED = "spark.databricks.delta.vacuum.logging.enabled"
+_NOT_LITE = "DELTA_CANNOT_VACUUM_LITE"
+"""The log no longer reaches back to the last VACUUM: then the folder is listed instead."""
+
+
+def due(names: Mapping[str, str], last_s: Mapping[str, float], *, now_s: float, interval_s: float) -> list[str]:
+    """The names whose last turn was ``interval_s`` ago or more, the longest first. One without a turn is not due: the caller records its first turn as now."""
+    waiting = [name for name in names if name in last_s and now_s - last_s[name] >= interval_s]
+    return sorted(waiting, key=lambda name: (last_s[name], name))
+
+
+class Vacuum:
+    """The thread. ``paths`` gives the Delta tables there are, by name; ``compact`` compacts a topic's table. ``interval_h`` 0: only what is asked for.
+
+    ``keep_h``: how long files are kept, by a table's path; ``expire`` drops snapshots that name versions, before any files are deleted;
+    ``check`` raises where another sink may be at work; ``look_every_s``: the least rest after a table or a look.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        *,
+        paths: Callable[[], Mapping[str, str]],
+        compact: Callable[[str], None],
+        control: ControlTable,
+        progress: Progress,
+        interval_h: float,
+        keep_h: Callable[[str], float],
+        share_max: float,
+        expire: Callable[[], None] = lambda: None,
+        check: Callable[[], None] = lambda: None,
+        now_s: Callable[[], float] = time.time,
+        look_every_s: float = LOOK_EVERY_S,
+    ) -> None:
+        self._session = session
+        self._paths = paths
+        self._compact = compact
+        self._control = control
+        self._progress = progress
+        self._interval_s = interval_h * 3600.0
+        self._keep_h = keep_h
+        self._share_max = share_max
+        self._expire = expire
+        self._check = check
+        self._now_s = now_s
+        self._look_every_s = look_every_s
+        self._asked: dict[str, str] = {}
+        self._wake = threading.Event()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to look, until ``stop``."""
+        self._session.conf.set(_CHECK, "false")  # the configuration sets how long; Delta would refuse less than a week
+        self._session.conf.set(_LOGGED, "false")  # two commits less in each table's history
+        self._thread = threading.Thread(target=self._run, name="dblog-vacuum", daemon=True)
+        self._thread.start()
+
+    def ask(self, topics: Mapping[str, str]) -> None:
+        """Compact and vacuum these tables now, before their turn; ``topics``: by table name, its topic."""
+        self._asked.update(topics)
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Begin nothing more. A running VACUUM may be broken off at any point."""
+        self._ended.set()
+        self._wake.set()
+
+    def look(self) -> float:
+        """Give every table that was asked for, or is due, its turn; the seconds until the next look."""
+        paths, now_s = self._paths(), self._now_s()
+        while self._asked and not self._ended.is_set():
+            name, topic = self._asked.popitem()
+            self._compacted(name, topic)
+            for one in (name, f"_dblog/tombstones/{name}"):
+                if one in paths:
+                    self._clean(one, paths[one])
+        if self._interval_s <= 0:
+            return self._look_every_s
+        if fresh := [name for name in paths if name not in self._control.state.vacuumed_s]:
+            self._control.record([Vacuumed(name, now_s) for name in fresh], "recorded")
+        rest_s = self._look_every_s
+        for name in due(paths, self._control.state.vacuumed_s, now_s=now_s, interval_s=self._interval_s):
+            if self._ended.is_set() or self._asked:
+                return 0.0
+            began_s = time.monotonic()
+            self._clean(name, paths[name])
+            seconds = time.monotonic() - began_s
+            self._control.record([Vacuumed(name, self._now_s())], "recorded")
+            rest_s = max(self._look_every_s, seconds / self._share_max - seconds) if self._share_max > 0 else self._interval_s
+            self._wake.wait(rest_s)
+        return rest_s
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self._wake.clear()
+            try:
+                rest_s = self.look()
+            except Exception as e:  # noqa: BLE001  such as a store that is away: what was asked for and not begun stays asked for
+                log.warning("VACUUM looks again later: %s", str(e).strip().partition("\n")[0])
+                rest_s = self._look_every_s
+            self._wake.wait(rest_s)
+
+    def _compacted(self, name: str, topic: str) -> None:
+        try:
+            self._compact(topic)
+        except Exception as e:  # noqa: BLE001  as of ``_clean``
+            log.warning("%s: compaction postponed: %s", name, str(e).strip().partition("\n")[0])
+
+    def _clean(self, name: str, path: str) -> None:
+        """Vacuum one table. It never fails the job: the next write reports what is wrong with the table."""
+        began_s = time.monotonic()
+        try:
+            if not DeltaTable.isDeltaTable(self._session, path):
+                return
+            self._check()
+            self._expire()
+            keep_h = self._keep_h(path)
+            try:
+                self._vacuum(path, "LITE", keep_h)
+            except Exception as e:
+                if _NOT_LITE not in str(e):
+                    raise
+                self._vacuum(path, "FULL", keep_h)
+            files = DeltaTable.forPath(self._session, path).detail().select("numFiles").first()
+        except Exception as e:  # noqa: BLE001  see above
+            log.warning("%s: VACUUM postponed: %s", name, str(e).strip().partition("\n")[0])
+            return
+        self._progress.emit("vacuum", table=name, seconds=round(time.monotonic() - began_s, 3), files=None if files is None else files[0])
+
+    def _vacuum(self, path: str, kind: str, keep_h: float) -> None:
+        self._session.sql(f"VACUUM delta.{quote(path)} {kind} RETAIN {keep_h:.9g} HOURS")

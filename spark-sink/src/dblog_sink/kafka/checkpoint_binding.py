@@ -1,0 +1,68 @@
+"""What a checkpoint belongs to: written beside it at the first start, compared at every other.
+
+A checkpoint is offsets of certain topics on a certain Kafka, applied to certain tables. With another configuration it would be read without complaint,
+and rows would be missing or come twice. So a difference stops the job before it begins, and the message names the way out. Topics that are added to a
+list are read from their beginning. A topic that is taken away Spark itself would refuse, but only after the loss of its records, so it is refused here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from dblog_sink.config.job_options import Settings, listed
+from dblog_sink.errors import DefiniteError
+from dblog_sink.state.files import Folder
+
+FILE = "dblog.json"
+
+
+def described(settings: Settings, cluster_id: str) -> dict[str, Any]:
+    """What of the configuration the checkpoint depends on. The lake may be moved as a whole, so its state's path is relative to its base."""
+    state = settings.state_path
+    base = settings.base_path
+    topics = sorted(listed(settings["topics"])) if settings["topics"] is not None else None
+    return {
+        "name": settings["name"],
+        "state": "{base}" + state[len(base) :] if state.startswith(base) else state,
+        "cluster": cluster_id,
+        "topics": topics,
+        "pattern": settings["topics.pattern"],
+        "position": settings["position"],
+    }
+
+
+def differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """Each difference that forbids going on, as text."""
+    found = []
+    if kept["name"] != given["name"]:
+        found.append(f"it belongs to the pipeline {kept['name']}, and name is {given['name']}")
+    if kept["cluster"] and given["cluster"] and kept["cluster"] != given["cluster"]:
+        found.append(
+            f"its offsets are those of the Kafka cluster {kept['cluster']}, and kafka.bootstrap.servers leads to {given['cluster']}"
+        )
+    if kept["state"] != given["state"]:
+        found.append(f"its tables' state is in {kept['state']}, and the configuration has {given['state']}")
+    if kept["position"] != given["position"]:
+        found.append(f"its rows are ordered by position={kept['position']}, and the configuration has {given['position']}")
+    if kept["topics"] and given["topics"] and (missing := sorted(set(kept["topics"]) - set(given["topics"]))):
+        found.append(f"it has read {', '.join(missing)}, and topics does not name them any more")
+    return found
+
+
+def check(folder: Folder, settings: Settings, cluster_id: str) -> None:
+    """Raise DefiniteError if the checkpoint belongs to another configuration; record what it belongs to."""
+    given = described(settings, cluster_id)
+    text = folder.read(FILE)
+    if text is not None:
+        kept = json.loads(text)
+        if found := differences(kept, given):
+            msg = (
+                f"the checkpoint {settings.checkpoint_path} is of another configuration: {'; '.join(found)}. Set these back, or give this pipeline a "
+                "name or a checkpoint.path of its own: everything is then read again from Kafka's beginning, and the tables come out the same"
+            )
+            raise DefiniteError(msg)
+        given["cluster"] = given["cluster"] or kept["cluster"]  # brokers that do not answer change nothing
+    if text is None or json.loads(text) != given:
+        folder.replace(FILE, json.dumps(given))

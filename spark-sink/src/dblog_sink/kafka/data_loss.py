@@ -1,0 +1,112 @@
+"""Records that Kafka no longer has, although the sink never read them: found by comparing the checkpoint with the brokers, before each start. Without a
+checkpoint (lost, or another one is configured) the high-water marks of the control table show how far each partition was read.
+
+Spark stops on them too (``failOnDataLoss``), but with one sentence for all topics. Here every partition is reported by itself: which table it concerns, which
+offset was wanted and what is there; the tables concerned are parked, and the others go on (README, "When something changes"). For that the checkpoint is
+led past the gap, at those partitions only: the option stays on, so nothing else is ever passed over. A batch that is open keeps every other
+partition's offsets as they are, for what it has committed already must be the same when it is repeated (I8).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dblog_sink.state.files import Folder
+
+Offsets = Mapping[str, Mapping[int, int]]
+"""By topic and partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """One topic partition of which records are lost. ``first`` and ``end`` None: the partition itself does not exist any more.
+
+    ``begins_at``: a query without a checkpoint begins there, at the partition's end, for topics.start is latest.
+    """
+
+    topic: str
+    partition: int
+    wanted: int
+    first: int | None = None
+    end: int | None = None
+    begins_at: int | None = None
+
+    def __str__(self) -> str:
+        partition = f"topic {self.topic}, partition {self.partition}"
+        if self.first is None or self.end is None:
+            return f"{partition}: it does not exist any more, and offset {self.wanted} was to be read next"
+        if self.end < self.wanted:
+            return f"{partition}: offset {self.wanted} was to be read next, and the partition ends at {self.end}: the topic was recreated"
+        if self.begins_at is not None:
+            lost = self.begins_at - self.wanted
+            return (
+                f"{partition}: {lost} records from offset {self.wanted} on are not read: there is no checkpoint, and topics.start is latest"
+            )
+        return f"{partition}: {self.first - self.wanted} records from offset {self.wanted} on have expired, the first one there is {self.first}"
+
+
+def losses(wanted: Offsets, first: Offsets, end: Offsets) -> list[Loss]:
+    """What is missing. ``first`` and ``end`` are the brokers' for the same topics; a partition that they do not have is lost."""
+    found = []
+    for topic, partitions in sorted(wanted.items()):
+        for partition, offset in sorted(partitions.items()):
+            low, high = first.get(topic, {}).get(partition), end.get(topic, {}).get(partition)
+            if low is None or high is None:
+                found.append(Loss(topic=topic, partition=partition, wanted=offset))
+            elif low > offset or high < offset:
+                found.append(Loss(topic=topic, partition=partition, wanted=offset, first=low, end=high))
+    return found
+
+
+def losses_at_the_end(wanted: Offsets, first: Offsets, end: Offsets) -> list[Loss]:
+    """The same where reading begins at the partitions' ends."""
+    found = {(one.topic, one.partition): one for one in losses(wanted, first, end)}
+    for topic, partitions in wanted.items():
+        for partition, offset in partitions.items():
+            last = end.get(topic, {}).get(partition, offset)
+            if last > offset:
+                low = first[topic][partition]
+                found[topic, partition] = Loss(topic=topic, partition=partition, wanted=offset, first=low, end=last, begins_at=last)
+    return [found[key] for key in sorted(found)]
+
+
+def led_past(text: str, found: Iterable[Loss]) -> str:
+    """A file of offsets of Spark's checkpoint (a line each for version, metadata and source), with the lost partitions at the first record there is."""
+    *first, last = text.splitlines()
+    offsets: dict[str, dict[str, int]] = json.loads(last)
+    for one in found:
+        partitions, partition = offsets.get(one.topic, {}), str(one.partition)
+        if partition not in partitions:
+            continue
+        if one.first is None or one.end is None:
+            del partitions[partition]
+            if not partitions:
+                del offsets[one.topic]
+        elif one.end < one.wanted:
+            partitions[partition] = one.first
+        else:
+            partitions[partition] = max(partitions[partition], one.first)
+    return "\n".join([*first, json.dumps(offsets, separators=(",", ":"))])
+
+
+def lead_past(commits: Folder, offsets: Folder, found: Sequence[Loss]) -> None:
+    """Lead a checkpoint past a gap: change the offsets that the next batch begins with, and those of a batch that is open."""
+    last = max(int(name) for name in commits.names() if name.isdigit())
+    for name in sorted((name for name in offsets.names() if name.isdigit() and int(name) >= last), key=int):
+        text = offsets.read(name)
+        if text is not None:
+            offsets.replace(name, led_past(text, found))
+
+
+def committed(commits: Folder, offsets: Folder) -> dict[str, dict[int, int]]:
+    """The offsets that the next batch begins with, from Spark's checkpoint: the ends of the last committed batch, or nothing at the first start."""
+    done = [int(name) for name in commits.names() if name.isdigit()]
+    if not done:
+        return {}
+    text = offsets.read(str(max(done)))
+    if text is None:
+        return {}
+    found: dict[str, dict[str, int]] = json.loads(text.splitlines()[-1])
+    return {topic: {int(partition): offset for partition, offset in partitions.items()} for topic, partitions in found.items()}

@@ -1,0 +1,149 @@
+"""The stream of Kafka records: one query over a list or a pattern of topics.
+
+``failOnDataLoss`` is on: records that expired before they were read are a loss to be reported, never skipped (``data_loss.py``). Only committed
+records are read. Topics that appear later and match the pattern are read from their beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dblog_sink.config.job_options import Settings, listed
+from dblog_sink.errors import DefiniteError
+from dblog_sink.kafka import brokers
+from dblog_sink.state.notes import State
+
+_FIXED = {"failOnDataLoss": "true", "includeHeaders": "false"}
+_DEFAULTS = {
+    "kafka.isolation.level": "read_committed",
+    "fetchOffset.numRetries": "10",
+    "fetchOffset.retryIntervalMs": "500",
+    # Spark asks the brokers for a partition's first and last offset after each poll, and waits for both: with 500 records a poll, Kafka's default, that was
+    # two thirds of the time of reading.
+    "kafka.max.poll.records": "20000",
+    "kafka.max.partition.fetch.bytes": str(4 << 20),
+    # Those questions wait behind the consumer's next fetch, which the broker answers when there is something to fetch, or after this time. With the
+    # default of half a second, each partition where nothing more came took that long, so a hundred small tables took half a minute.
+    "kafka.fetch.max.wait.ms": "5",
+}
+
+
+def topic_of(settings: Settings, state: State, table: str) -> str:
+    """The topic of ``db.table`` (or the topic itself), of those that the job has met; DefiniteError if there is none."""
+    topics = sorted({*state.table_ids, *(topic for topic, _ in state.high_water_marks)})
+    for topic in topics:
+        spec = settings.table(topic)
+        if spec is not None and table in (topic, spec.name):
+            return topic
+    met = ", ".join(sorted({spec.name for topic in topics if (spec := settings.table(topic)) is not None})[:20])
+    msg = f"the sink has no table {table}; it has {met or 'none yet'}"
+    raise DefiniteError(msg)
+
+
+def stream(session: SparkSession, settings: Settings) -> DataFrame:
+    """The unbounded frame of records that the query is made of."""
+    options = _DEFAULTS | dict(settings.kafka) | _FIXED
+    if settings["topics"] is not None:
+        options["subscribe"] = settings["topics"]
+    else:
+        options["subscribePattern"] = settings["topics.pattern"]
+    options["startingOffsets"] = settings["topics.start"]
+    options["maxOffsetsPerTrigger"] = str(settings["batch.records.max"])
+    return session.readStream.format("kafka").options(**options).load()
+
+
+def batch(session: SparkSession, settings: Settings, topic: str) -> DataFrame:
+    """The records that one topic holds now."""
+    options = _DEFAULTS | dict(settings.kafka) | _FIXED | {"subscribe": topic, "startingOffsets": "earliest", "endingOffsets": "latest"}
+    return session.read.format("kafka").options(**options).load()
+
+
+def so_far(settings: Settings, session: SparkSession, topic: str) -> DataFrame | None:
+    """The records that one of the job's topics holds now; None if the job does not read it, or there are none."""
+    if not reads(session, settings, topic):
+        return None
+    first, end = brokers.ends(session, settings, [topic])
+    if all(first[topic][partition] >= offset for partition, offset in end.get(topic, {}).items()):
+        return None
+    return batch(session, settings, topic)
+
+
+def reads(session: SparkSession, settings: Settings, topic: str) -> bool:
+    """Whether the topic is one of the job's: markers and transactions are about all tables of their connector."""
+    if settings["topics.exclude"].fullmatch(topic) is not None:
+        return False
+    if settings["topics"] is not None:
+        return topic in listed(settings["topics"])
+    jvm: Any = session._jvm  # noqa: SLF001  the pattern is Java's
+    return bool(jvm.java.util.regex.Pattern.matches(settings["topics.pattern"], topic))
+
+
+def topic_ids(session: SparkSession, settings: Settings, topics: Collection[str]) -> dict[str, str]:
+    """The id that Kafka gave each topic when it was made, asked from the brokers by the job's own Kafka client."""
+    jvm = session.sparkContext._jvm  # noqa: SLF001  PySpark has no client of its own
+    assert jvm is not None
+    properties, names = jvm.java.util.Properties(), jvm.java.util.ArrayList()
+    for key, value in settings.kafka.items():
+        properties.setProperty(key.removeprefix("kafka."), value)
+    for topic in topics:
+        names.add(topic)
+    admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+    try:
+        described = admin.describeTopics(names).allTopicNames().get()
+        return {topic: described.get(topic).topicId().toString() for topic in topics}
+    finally:
+        admin.close()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSize:
+    """What a batch will hold, by its ranges of offsets; all are 0 for a frame that is not Kafka's, of which nothing is known."""
+
+    records: int = 0
+    records_max: int = 0
+    """Of the topic that has most."""
+    partitions: int = 0
+    """Of the frame: one for each topic partition that has records."""
+
+
+def batch_size(frame: DataFrame) -> BatchSize:
+    """Known before anything is read: foreachBatch passes on the partitions of the Kafka source."""
+    records: dict[str, int] = {}
+    partitions = frame._jdf.queryExecution().toRdd().partitions()  # noqa: SLF001
+    if not len(partitions) or not partitions[0].getClass().getName().endswith(".DataSourceRDDPartition"):
+        return BatchSize()
+    for partition in partitions:  # each call goes to the JVM, so there are few of them
+        ranges = partition.inputPartitions()
+        for at in range(ranges.size()):
+            offsets = ranges.apply(at).offsetRange()
+            records[offsets.topic()] = records.get(offsets.topic(), 0) + offsets.size()
+    return BatchSize(sum(records.values()), max(records.values(), default=0), len(partitions))
+
+
+def read_to(progress: Mapping[str, Any]) -> dict[str, dict[int, int]]:
+    """By topic and partition, the offset before which the query has committed everything, from its own progress."""
+    found: dict[str, dict[int, int]] = {}
+    for source in progress.get("sources", ()):
+        end = source.get("endOffset")
+        for topic, partitions in end.items() if isinstance(end, dict) else ():
+            found[topic] = {int(partition): offset for partition, offset in partitions.items()}
+    return found
+
+
+def records_behind(progress: Mapping[str, Any] | None) -> int | None:
+    """How many records waited in Kafka when the query last looked, from its own progress; None before it did."""
+    if progress is None:
+        return None
+    behind = 0
+    for source in progress.get("sources", ()):
+        latest, end = source.get("latestOffset"), source.get("endOffset") or {}
+        if not isinstance(latest, dict):
+            return None
+        for topic, partitions in latest.items():
+            for partition, offset in partitions.items():
+                behind += max(0, offset - end.get(topic, {}).get(partition, 0))
+    return behind

@@ -1,1 +1,0 @@
-"""One file per way of keeping a table: mirror (SCD1), history (SCD2) and changelog (a list of changes)."""

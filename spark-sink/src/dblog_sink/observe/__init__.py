@@ -1,0 +1,1 @@
+"""What the job reports of itself: progress lines and metrics."""

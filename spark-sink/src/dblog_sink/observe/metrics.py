@@ -1,0 +1,141 @@
+"""Numbers about the job in Prometheus's text: every line of ``observe/progress.py``, kept as counters and gauges and served over HTTP.
+
+What is reported once is measured once: the file for people, and these numbers for dashboards, come from the same lines. Tables are labels; their number
+is bounded by the topics that are read. Names follow Prometheus's rules: base units, ``_total`` for what only rises, ``_timestamp_seconds`` for
+instants, of which a dashboard takes ``time() - x``: a gauge of an age would stand still when nothing comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from dblog_sink.errors import DefiniteError
+
+_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 150.0, 600.0)
+_WAITS = ("land", "parked")
+"""Ways of a batch's records that do not end in their table yet."""
+_WRITTEN = (("upsert", "upserts"), ("delete", "deletes"))
+
+
+class Metrics:
+    """The numbers of one job. ``take`` may be called from several threads."""
+
+    def __init__(self, *, version: str) -> None:
+        self.registry = CollectorRegistry()
+
+        def counter(name: str, doc: str, *labels: str) -> Counter:
+            return Counter(f"dblog_sink_{name}", doc, labels, registry=self.registry)
+
+        def gauge(name: str, doc: str, *labels: str) -> Gauge:
+            return Gauge(f"dblog_sink_{name}", doc, labels, registry=self.registry)
+
+        def seconds(name: str, doc: str, *labels: str) -> Histogram:
+            return Histogram(f"dblog_sink_{name}_seconds", doc, labels, buckets=_SECONDS, registry=self.registry)
+
+        gauge("build_info", "The sink's version.", "version").labels(version).set(1)
+        self._running = gauge("running", "1 while the query runs, 0 between an end and the next start.")
+        self._chunks = counter("chunks", "Dumped chunks whose markers were compared with what arrived, by the outcome.", "table", "result")
+        self._chunk_rows = counter("chunk_rows_missing", "Rows that a chunk marker counts and that did not arrive.", "table")
+        self._restarts = counter("restarts", "Restarts of the query after failures that may pass.")
+        self._failures = counter("failures", "Ends of the job that need a person.")
+        self._batches = counter("batches", "Batches committed.")
+        self._batch_seconds = seconds("batch_duration", "From a batch's first look at its records to its last commit.")
+        self._records = counter("records", "Kafka records taken in.", "table")
+        self._resent = counter("records_resent", "Records left out, for an earlier checkpoint had applied them.")
+        self._landed = counter("records_landed", "Records landed, to be merged later.", "table")
+        self._rows = counter("rows", "Rows written or deleted in the table.", "table", "op")
+        self._bad = counter("quarantined", "Records kept in quarantine.", "table")
+        self._writes = counter("writes", "Times the table was brought up to date, by the way it was written.", "table", "path")
+        self._write_seconds = seconds("write_duration", "From a table's records to its last commit.", "table")
+        self._table_rows = gauge("table_rows", "Rows in the Delta table.", "table")
+        self._files = gauge("table_files", "Data files of the Delta table, after its last VACUUM.", "table")
+        self._visible = gauge("visible_timestamp_seconds", "Source time of the newest change that is in the table.", "table")
+        self._lag = gauge(
+            "source_lag_seconds", "From the newest change's commit on the source to its commit in Delta, at the last write.", "table"
+        )
+        self._behind = gauge("records_behind", "Records in Kafka that are not read yet.")
+        self._waiting = gauge("rows_waiting", "Records landed and not merged.")
+        self._parked = gauge("table_parked", "1 while the table is parked.", "table")
+        self._snapshot = gauge("snapshot_number", "The newest snapshot of the manifest.")
+        self._snapshot_source = gauge("snapshot_timestamp_seconds", "Source time of the newest snapshot's last transaction.")
+        self._snapshot_seconds = seconds("snapshot_duration", "From a snapshot's choice to its publication.")
+        self._incomplete = gauge(
+            "transaction_incomplete_seconds", "How long an incomplete transaction has blocked the next snapshot, once that was reported."
+        )
+        self._losses = counter("data_losses", "Times that Kafka had lost records of the topic before they were read.", "topic")
+
+    def serve(self, listen: str) -> int:
+        """Answer scrapes at ``host:port`` in a thread of its own; the port, which may have been 0. DefiniteError when the address is taken."""
+        host, _, port = listen.rpartition(":")
+        try:
+            server, _ = start_http_server(int(port), addr=host or "0.0.0.0", registry=self.registry)  # noqa: S104  asked for by leaving the host out
+        except OSError as e:
+            msg = f"metrics.listen={listen} cannot be opened ({e.strerror}); choose another address"
+            raise DefiniteError(msg) from e
+        return int(server.server_port)
+
+    def take(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """One line of the progress file."""
+        match kind:
+            case "batch":
+                self._batches.inc()
+                self._batch_seconds.observe(facts["seconds"])
+                self._resent.inc(facts["resent"])
+                for table, one in facts["tables"].items():
+                    self._records.labels(table).inc(one["records"])
+                    if one["path"] in _WAITS:
+                        self._landed.labels(table).inc(one["records"])
+                    else:
+                        self._written(table, one)
+            case "merge":
+                self._written(facts["table"], facts)
+            case "behind" | "idle":
+                self._behind.set(facts["records_behind"])
+                self._waiting.set(facts["rows_waiting"])
+            case "parked" | "resumed":
+                self._parked.labels(facts["table"]).set(kind == "parked")
+            case "vacuum":
+                if facts["files"] is not None:
+                    self._files.labels(facts["table"]).set(facts["files"])
+            case "chunks":
+                self._chunks.labels(facts["table"], "complete").inc(facts["complete"])
+            case "chunk":
+                self._chunks.labels(facts["table"], facts["result"]).inc()
+                if facts["result"] == "short":
+                    self._chunk_rows.labels(facts["table"]).inc(facts["missing"])
+            case "snapshot":
+                self._snapshot.set(facts["number"])
+                self._snapshot_seconds.observe(facts["seconds"])
+                if facts["source_ts_ms"] is not None:
+                    self._snapshot_source.set(facts["source_ts_ms"] / 1000)
+            case "incomplete":
+                self._incomplete.set(facts["seconds"])
+            case "completed":
+                self._incomplete.set(0)
+            case "data_loss":
+                self._losses.labels(facts["topic"]).inc()
+            case "started":
+                self._running.set(1)
+            case "restarting":
+                self._restarts.inc()
+            case "failed":
+                self._failures.inc()
+                self._running.set(0)
+            case "stopped":
+                self._running.set(0)
+            case _:
+                pass
+
+    def _written(self, table: str, one: Mapping[str, Any]) -> None:
+        for op, name in _WRITTEN:
+            self._rows.labels(table, op).inc(one[name])
+        self._bad.labels(table).inc(one["bad"])
+        self._writes.labels(table, one["path"] or "none").inc()
+        self._write_seconds.labels(table).observe(one["seconds"])
+        self._table_rows.labels(table).set(one["rows"])
+        if one["source_ts_ms"] is not None:
+            self._visible.labels(table).set(one["source_ts_ms"] / 1000)
+            self._lag.labels(table).set(one["source_lag_s"])

@@ -1,0 +1,104 @@
+"""What the job reports while it runs: one JSON object a line, for the demo, for tests and for people with ``tail -f``.
+
+A ``batch`` line is written when a batch is committed: rows applied and live rows of each table, the age of its newest row (``source_lag_s``: commit on the
+source to visible in Delta). Where a table's path is ``land``, its records are in the landing table, and ``query/freshest.py`` shows them; a ``merge`` line
+follows when they are in the mirror. An ``idle`` or ``behind`` line counts the records that wait in Kafka. ``parked``, ``resumed`` and ``vacuum`` lines are
+about one table; ``started``, ``stopped`` and ``failed`` frame a run. Values of rows never appear.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dblog_sink.tables.modes.work import Applied
+
+log = logging.getLogger(__name__)
+
+
+_SHOWN_EVERY_S = 30.0
+"""How often records that still wait are logged."""
+
+
+class Progress:
+    """Writes progress lines; safe to call from several threads."""
+
+    def __init__(
+        self,
+        file: Path | None,
+        *,
+        listener: Callable[[str, Mapping[str, Any]], None] = lambda _kind, _facts: None,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        """``listener`` gets every line as well, file or not."""
+        self._file = file
+        self._listener = listener
+        self._now_s = now_s
+        self._turn = threading.Lock()
+        self._totals: dict[str, dict[str, int]] = {}
+        self._shown: tuple[str, float] = ("", 0.0)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+
+    def emit(self, kind: str, **facts: Any) -> None:
+        """Write one line."""
+        self._listener(kind, facts)
+        self._show(kind, facts)
+        if self._file is None:
+            return
+        line = {"at": round(self._now_s(), 3), "kind": kind, **facts}
+        with self._turn, self._file.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+    def _show(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """Log that the job runs: when it starts, when it has nothing left to do, and now and then how much waits."""
+        if kind == "started":
+            log.info("%s started; checkpoint %s. Waiting for records", facts["name"], facts["checkpoint"])
+            return
+        before, at_s = self._shown
+        if kind not in ("idle", "behind") or (kind == before and (kind == "idle" or self._now_s() - at_s < _SHOWN_EVERY_S)):
+            return
+        self._shown = (kind, self._now_s())
+        if kind == "idle":
+            log.info("up to date with Kafka after batch %d; waiting for records", facts["batch_id"])
+        else:
+            log.info("%d records wait in Kafka, %d in the landing table", facts["records_behind"], facts["rows_waiting"])
+
+    def batch(self, batch_id: int, applied: list[Applied], *, seconds: float, records: int, resent: int) -> None:
+        """Report a committed batch."""
+        now_ms = self._now_s() * 1000
+        tables: dict[str, dict[str, Any]] = {}
+        for one in applied:
+            total = self._totals.setdefault(one.table, {"records": 0, "upserts": 0, "deletes": 0, "bad": 0})
+            for name in total:
+                total[name] += getattr(one, name)
+            tables[one.table] = self._facts(one, now_ms) | {"total": dict(total)}
+        self.emit(
+            "batch",
+            batch_id=batch_id,
+            records=records,
+            resent=resent,
+            seconds=round(seconds, 3),
+            rate=round(records / seconds) if seconds > 0 else 0,
+            tables=tables,
+        )
+        log.info("batch %d: %d records of %d tables in %.2f s", batch_id, records, len(applied), seconds)
+
+    def merge(self, applied: Applied, *, sequence: int) -> None:
+        """Report that a table's landed rows are merged, up to a batch sequence."""
+        self.emit("merge", table=applied.table, sequence=sequence, **self._facts(applied, self._now_s() * 1000))
+
+    @staticmethod
+    def _facts(one: Applied, now_ms: float) -> dict[str, Any]:
+        facts = asdict(one)
+        for name in ("table", "topic", "table_id", "appending", "positions"):
+            del facts[name]
+        facts["seconds"] = round(one.seconds, 3)
+        facts["source_lag_s"] = None if one.source_ts_ms is None else round((now_ms - one.source_ts_ms) / 1000, 3)
+        return facts

@@ -1,0 +1,58 @@
+"""A table's newest rows, or what is in quarantine, for ``dblog-sink show``: by Spark, which reads deletion vectors and renamed columns, as not every
+reader of Delta does.
+
+The newest are those of the highest positions in the source's log, whatever mode the table is kept in. Row values are shown because they are asked for; of
+records in quarantine only where they stand and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.config.job_options import Settings
+from dblog_sink.delta.target import identity, version_of
+from dblog_sink.errors import DefiniteError
+from dblog_sink.kafka.source import topic_of
+from dblog_sink.records.decode import SEQ1, SEQ2
+from dblog_sink.state.control_table import read_state
+
+QUARANTINE = "quarantine"
+"""Instead of a table's name, which has a dot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What there is. ``newest``: rows as JSON objects, the newest first."""
+
+    table: str
+    path: str
+    version: int
+    rows: int
+    newest: list[str]
+
+
+def show(session: SparkSession, settings: Settings, *, table: str, rows_max: int) -> Shown:
+    """The table's newest version. DefiniteError if the sink has no such table."""
+    if table == QUARANTINE:
+        path = f"{settings.state_path}/quarantine"
+        if identity(session, path) is None:
+            return Shown(table=QUARANTINE, path=path, version=0, rows=0, newest=[])
+        columns = ("topic", "partition", "offset", "timestamp", "reason", "at")
+        return _shown(session, QUARANTINE, path, rows_max, order=[F.desc("at"), *columns[:3]], columns=columns)
+    spec = settings.table(topic_of(settings, read_state(session, settings.state_path), table))
+    assert spec is not None
+    if identity(session, spec.path) is None:
+        msg = f"{spec.name} has no Delta table yet; its records may have landed and wait for their merge"
+        raise DefiniteError(msg)
+    return _shown(session, spec.name, spec.path, rows_max, order=[F.desc(SEQ1), F.desc(SEQ2)], columns=("*",))
+
+
+def _shown(session: SparkSession, table: str, path: str, rows_max: int, *, order: Sequence[Column | str], columns: Sequence[str]) -> Shown:
+    version, _ = version_of(session, path)
+    frame = session.read.format("delta").option("versionAsOf", version).load(path)
+    newest = frame.orderBy(*order).limit(rows_max).select(F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}))
+    return Shown(table=table, path=path, version=version, rows=frame.count(), newest=[row[0] for row in newest.collect()])

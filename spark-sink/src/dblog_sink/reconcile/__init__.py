@@ -1,0 +1,1 @@
+"""What has arrived against what chunk markers count (I9)."""

@@ -1,0 +1,456 @@
+"""Counts dumped rows as batches meet them, and reads chunk markers: the small Delta table behind the book of ``chunk_ledger.py`` (I9).
+
+One commit for each batch that has rows of a dump or markers: rows counted by topic and position, and what markers count. It carries the batch's
+transaction id, so a repeated batch adds nothing (I8), and the table is the truth: after a restart the book is what the table holds, and no shortfall
+is reported before its chunk's counts were read there once more. Verdicts are appended too, and dropped with all else of their age.
+
+Counting reads no row's columns: ``op`` and ``source.sequence`` are skipped to, in records that contain ``incremental``, as rows of a dump do. The
+marker's digest is not compared: it is made of the Avro bytes of each row that the worker read, those that were never sent included; to have them
+here, every dumped row would be decoded and encoded a second time.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as t
+
+from dblog_sink.config.job_options import Settings, listed
+from dblog_sink.delta.merge import Txn
+from dblog_sink.kafka.source import reads
+from dblog_sink.observe.progress import Progress
+from dblog_sink.reconcile.chunk_ledger import COMPLETE, LATE, SHORT, Book, Group, Marker, Position, ReadTo, Verdict
+from dblog_sink.records.decode import quoted_part
+from dblog_sink.schema.avro import read_avro
+from dblog_sink.schema.wire_format import maybe_dumped
+from dblog_sink.schema.writer_schemas import UNWRAPPED, Envelope
+from dblog_sink.state.crash_points import Reached
+from dblog_sink.tables.apply import Applier
+from dblog_sink.tables.profile import TopicStats
+
+log = logging.getLogger(__name__)
+
+_GROUPS_MAX = 200_000
+"""Chunks that wait for rows or for a marker: some hundred bytes each."""
+_COMPACT_EVERY = 50
+_ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _FINAL = (
+    "arrived",
+    "marker",
+    "unreadable",
+    "judged",
+    "late",
+    "floor",
+    "final",
+)
+_SCHEMA = t.StructType(
+    [
+        t.StructField(name, kind)
+        for kind, names in (
+            (t.StringType(), ("kind", "topic", "name", "chunk_id", "ends", "result", "why")),
+            (t.LongType(), ("sequence", "seq1", "seq2", "rows", "missing", "unreadable")),
+            (t.BooleanType(), ("exact",)),
+        )
+        for name in names
+    ]
+)
+_MARKER_FIELDS = (
+    "topic: STRING, chunk_id: STRING, final: BOOLEAN, low: STRUCT<sequence_high: BIGINT, sequence_low: BIGINT>, rows_read: BIGINT, rows_dropped: BIGINT, "
+    "offsets: ARRAY<STRUCT<partition: INT, last_offset: BIGINT>>"
+)
+
+Entry = dict[str, Any]
+"""One row of the table."""
+Ends = Callable[[Collection[str]], Mapping[str, Mapping[int, int]]]
+"""The offsets at which topics end in Kafka now, by partition."""
+
+
+class Arrivals:
+    """The table at ``path`` and its book. ``count`` is called by the batch, ``look`` between batches."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        path: str,
+        *,
+        settings: Settings,
+        applier: Applier,
+        progress: Progress,
+        reached: Reached,
+        ends: Ends,
+        compacted: Callable[[str], bool],
+        midway: Callable[[], bool],
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._session = session
+        self.path = path
+        self._settings = settings
+        self._applier = applier
+        self._progress = progress
+        self._reached = reached
+        self._ends = ends
+        self._compacted = compacted
+        self._midway = midway
+        self._now_s = now_s
+        self._keep_s = settings["chunks.keep.h"] * 3600.0
+        names = settings["topics"]
+        self._counts = settings["topics.markers"].pattern != "" and (names is None or any(map(self.of_markers, listed(names))))
+        self._turn = threading.RLock()
+        self._commits = 0
+        self._exists = DeltaTable.isDeltaTable(session, path)
+        self.book = self._read()
+
+    # -- what a batch asks ----------------------------------------------------------------------------------------------------------
+
+    def of_markers(self, topic: str) -> bool:
+        """Whether the topic is one of chunk markers."""
+        return self._settings["topics.markers"].fullmatch(topic) is not None
+
+    def count(self, raw: DataFrame, profiled: Iterable[TopicStats], markers: Iterable[TopicStats], sequence: int, txn: Txn) -> None:
+        """Record what a batch has of dumps, unless it was recorded before."""
+        dumped = [stats for stats in profiled if stats.maybe_dumped] if self._counts else []
+        markers = list(markers)
+        with self._turn:
+            if sequence <= self.book.sequence or not (dumped or markers):
+                return
+        entries = self._arrived(raw, dumped) if dumped else []
+        entries += self._markers(raw, markers) if markers else []
+        if not entries:
+            return
+        with self._turn:
+            if self._midway():
+                entries += self._floors(entries)
+            for entry in entries:
+                entry["sequence"] = sequence
+            self._append(entries, txn.of("chunks"))
+            _take(self.book, entries, self._now_s())
+            for verdict in self.book.forget(_GROUPS_MAX):
+                self._report_one(verdict)
+        self._reached("counted")
+
+    def _arrived(self, raw: DataFrame, profiled: Sequence[TopicStats]) -> list[Entry]:
+        """How many rows of dumps there are, by topic and position; of those without a position, how many may be such rows."""
+        schema_ids: dict[bytes, Envelope] = {}
+        for stats in profiled:
+            schema_ids |= self._applier.row_schemas(stats)
+        sequenced = {schema_id: one for schema_id, one in schema_ids.items() if one.derived and "sequence" in one.source_fields}
+        rows = raw.where(F.col("topic").isin([stats.topic for stats in profiled]) & maybe_dumped())
+        # No filter above the two projections: it would be pushed through, and decode twice (records/decode.py).
+        found = rows.select("topic", "value_schema_id", _dump_columns(sequenced).alias("dump")).select(
+            "topic",
+            (_has_schema_among(sequenced) & F.col("dump.op").isNull() | ~_has_schema_among(schema_ids)).alias("unreadable"),
+            *_position_of_dump(),
+        )
+        counted = found.groupBy("topic", "unreadable", "seq1", "seq2").count().collect()
+        unreadable = [{"kind": _UNREADABLE, "topic": row["topic"], "rows": row["count"]} for row in counted if row["unreadable"]]
+        return unreadable + [
+            {"kind": _ARRIVED, "topic": row["topic"], "seq1": row["seq1"], "seq2": row["seq2"], "rows": row["count"]}
+            for row in counted
+            if row["seq1"] is not None and row["seq2"] is not None
+        ]
+
+    def _markers(self, raw: DataFrame, profiled: Iterable[TopicStats]) -> list[Entry]:
+        """The markers of chunks whose topics the sink reads."""
+        found: list[Row] = []
+        for stats in profiled:
+            schema_ids = self._applier.marker_schemas(stats)
+            records = sum(count for schema_id, count in stats.value_schema_ids.items() if schema_id in schema_ids)
+            for schema_id, writer in schema_ids.items():
+                if writer:
+                    read = read_avro(F.expr("substring(value, 6)"), writer)
+                else:
+                    read = F.from_json(F.col("value").cast("string"), f"payload STRUCT<{_MARKER_FIELDS}>")["payload"]
+                of_schema = raw.where((F.col("topic") == stats.topic) & (F.col("value_schema_id") == F.lit(bytearray(schema_id))))
+                found += of_schema.select(read.alias("m")).where("m.chunk_id IS NOT NULL").select("m.*").collect()
+            if stats.records > records:
+                log.warning("topic %s: %d records are no chunk markers; they are left out", stats.topic, stats.records - records)
+        markers = [row for row in found if reads(self._session, self._settings, row["topic"])]
+        finals = [
+            {"kind": _FINAL, "topic": row["topic"], "seq1": row["low"]["sequence_high"], "seq2": row["low"]["sequence_low"]}
+            for row in markers
+            if row["final"]
+        ]
+        asked = {row["topic"] for row in markers if row["offsets"] is None}
+        ends = self._ends(asked) if asked else {}
+        return finals + [
+            {
+                "kind": _MARKER,
+                "topic": row["topic"],
+                "name": self._named(row["topic"]),
+                "chunk_id": row["chunk_id"],
+                "seq1": row["low"]["sequence_high"],
+                "seq2": row["low"]["sequence_low"],
+                "rows": row["rows_read"] - row["rows_dropped"],
+                "ends": json.dumps(
+                    ends.get(row["topic"], {})
+                    if row["offsets"] is None
+                    else {one["partition"]: one["last_offset"] + 1 for one in row["offsets"]}
+                ),
+                "exact": row["offsets"] is not None,
+            }
+            for row in markers
+        ]
+
+    def _floors(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Where counting begins in the middle, some rows of the first chunk that a topic shows may have come before."""
+        first: dict[str, Position] = {}
+        for entry in entries:
+            topic = entry["topic"]
+            if entry["kind"] == _ARRIVED and topic not in self.book.floors:
+                position = (entry["seq1"], entry["seq2"])
+                first[topic] = min(position, first.get(topic, position))
+        return [{"kind": _FLOOR, "topic": topic, "seq1": one[0], "seq2": one[1]} for topic, one in first.items()]
+
+    # -- what a snapshot asks ------------------------------------------------------------------------------------------------------------
+
+    def dumps_incomplete(self, upto: Position) -> dict[str, str]:
+        """By topic, why its table's first dump is not wholly among the records up to a position, as far as markers show."""
+        with self._turn:
+            return self.book.dumps_incomplete(upto)
+
+    # -- between batches ------------------------------------------------------------------------------------------------------------
+
+    def look(self, read_to: ReadTo) -> list[Verdict]:
+        """Judge what can be judged, and report; ``read_to``: the offsets that the query has committed."""
+        with self._turn:
+            if not self.book.groups:
+                return []
+            found = self._judged(read_to)
+            if any(one.result not in (COMPLETE, LATE) for one in found):
+                # The book may have met a marker for the second time, long after it was judged: the table knows.
+                self.book = self._read()
+                found = self._judged(read_to)
+            if found:
+                self._append([_judged_entry(one) for one in found], None)
+                self._report(found)
+                self._compact()
+            return found
+
+    def _judged(self, read_to: ReadTo) -> list[Verdict]:
+        wait_s = self._settings["chunks.wait.s"]
+        return self.book.judge(read_to, now_s=self._now_s(), wait_s=wait_s, doubt=self._doubt, midway=self._midway())
+
+    def _doubt(self, topic: str) -> str | None:
+        """Why rows of the topic may be missing lawfully, None if they may not."""
+        if self._applier.record_kind(topic) == UNWRAPPED:
+            return "its rows are unwrapped and have no position"
+        if self._compacted(topic):
+            return "the topic is compacted, and later records may have replaced its rows"
+        return None
+
+    def _report(self, found: Sequence[Verdict]) -> None:
+        by_topic: dict[str, list[Verdict]] = {}
+        for verdict in found:
+            by_topic.setdefault(verdict.marker.topic, []).append(verdict)
+            if verdict.result != COMPLETE:
+                self._report_one(verdict)
+        for topic, verdicts in by_topic.items():
+            done = [one for one in verdicts if one.result == COMPLETE]
+            if done:
+                rows = sum(one.marker.rows for one in done)
+                self._progress.emit("chunks", table=done[0].marker.table, topic=topic, complete=len(done), rows=rows)
+
+    def _report_one(self, verdict: Verdict) -> None:
+        marker = verdict.marker
+        facts = {"table": marker.table, "topic": marker.topic, "chunk_id": marker.chunk_id, "position": list(marker.position)}
+        self._progress.emit(
+            "chunk",
+            result=verdict.result,
+            expected=marker.rows,
+            missing=verdict.missing,
+            unreadable=verdict.unreadable,
+            why=verdict.why,
+            **facts,
+        )
+        chunk = f"{marker.table}, chunk {marker.chunk_id} at position {marker.position[0]}/{marker.position[1]}"
+        if verdict.result == SHORT:
+            log.error(
+                "%s: %d of %d rows that its marker counts did not arrive in topic %s; dump the table again",
+                chunk, verdict.missing, marker.rows, marker.topic,
+            )  # fmt: skip
+        elif verdict.result == LATE:
+            log.warning("%s: %d rows that were reported as missing have arrived", chunk, verdict.missing)
+        else:
+            log.warning("%s: %d of %d rows were not met, which proves nothing: %s", chunk, verdict.missing, marker.rows, verdict.why)
+
+    def _named(self, topic: str) -> str:
+        spec = self._settings.table(topic)
+        return topic if spec is None else spec.name
+
+    # -- the table ------------------------------------------------------------------------------------------------------------------
+
+    def _append(self, entries: Sequence[Entry], txn: Txn | None) -> None:
+        names = [field.name for field in _SCHEMA.fields]
+        text = json.dumps([{name: entry.get(name) for name in names if entry.get(name) is not None} for entry in entries])
+        # Text that the JVM takes apart, as in the control table: no Python worker is needed.
+        rows = self._session.range(1).select(F.explode(F.from_json(F.lit(text), t.ArrayType(_SCHEMA))).alias("one")).select("one.*")
+        writer = rows.withColumn("at", F.current_timestamp()).coalesce(1).write.format("delta").mode("append")
+        if txn is not None:
+            writer = writer.option("txnAppId", txn.app_id).option("txnVersion", txn.version)
+        writer.save(self.path)
+        self._exists = True
+        self._commits += 1
+
+    def _read(self) -> Book:
+        """The book as the table has it, without chunks that are judged."""
+        book = Book()
+        if not self._exists:
+            return book
+        table = self._session.read.format("delta").load(self.path)
+        last = table.agg(F.max("sequence")).collect()[0][0]
+        book.sequence = -1 if last is None else last
+        grouped = table.groupBy("topic", "seq1", "seq2").agg(
+            *(
+                F.coalesce(F.sum(F.when(F.col("kind") == kind, F.col("rows"))), F.lit(0)).alias(kind)
+                for kind in (_ARRIVED, _UNREADABLE, _LATE)
+            ),
+            F.max(F.col("kind") == _FLOOR).alias("floor"),
+            F.max(F.col("kind") == _FINAL).alias("final"),
+            F.collect_list(
+                F.when(F.col("kind") == _MARKER, F.struct("chunk_id", "name", "rows", "ends", "exact", F.unix_timestamp("at").alias("met")))
+            ).alias("markers"),
+            F.collect_list(F.when(F.col("kind") == _JUDGED, F.struct("chunk_id", "rows", "missing", "unreadable", "result"))).alias(
+                "judged"
+            ),
+        )
+        used: dict[str, int] = {}
+        for row in grouped.toLocalIterator():
+            topic = row["topic"]
+            for one in row["judged"]:
+                used[topic] = used.get(topic, 0) + one["unreadable"]
+            if row[_UNREADABLE]:
+                book.cannot_read(topic, row[_UNREADABLE])
+            if row["seq1"] is None:
+                continue
+            position = (row["seq1"], row["seq2"])
+            book.begun.add(topic)
+            book.has_markers |= bool(row["markers"]) or row["final"]
+            if row["final"]:
+                book.end(topic, position)
+            if row["floor"]:
+                book.floors[topic] = max(position, book.floors.get(topic, position))
+            group = _group(topic, position, row)
+            if group.arrived or group.markers or group.missing_rows:
+                book.groups[topic, position] = group
+        for topic, rows in used.items():
+            book.unreadable[topic] = max(0, book.unreadable.get(topic, 0) - rows)
+        return book
+
+    def _compact(self) -> None:
+        """Drop what is old, and put small files together; the book then forgets the same."""
+        if self._commits < _COMPACT_EVERY:
+            return
+        self._commits = 0
+        table = DeltaTable.forPath(self._session, self.path)
+        table.delete(
+            ~F.col("kind").isin(_FLOOR, _FINAL) & (F.col("at") < F.current_timestamp() - F.make_interval(secs=F.lit(self._keep_s)))
+        )
+        table.optimize().executeCompaction()
+        sequence = self.book.sequence
+        self.book = self._read()
+        self.book.sequence = max(sequence, self.book.sequence)
+
+
+def _dump_columns(envelopes: Mapping[bytes, Envelope]) -> Column:
+    """By the record's schema id: its sequence and operation, NULL for other schema ids."""
+    kind = "struct<source:struct<sequence:string>,op:string>"
+    branches = []
+    for schema_id, envelope in envelopes.items():
+        if envelope.json_type is not None:
+            read = F.from_json(F.col("value").cast("string"), f"payload {kind}")["payload"]
+        else:
+            whole = json.loads(envelope.reader_text)
+            source = next(field["type"] for field in whole["fields"] if field["name"] == "source")
+            only = [one for one in source["fields"] if one["name"] == "sequence"]
+            reader = {**whole, "fields": [{"name": "source", "type": {**source, "fields": only}}, {"name": "op", "type": "string"}]}
+            read = read_avro(F.expr("substring(value, 6)"), envelope.writer_text, json.dumps(reader))
+        branches.append((F.col("value_schema_id") == F.lit(bytearray(schema_id)), read))
+    nothing = F.lit(None).cast(kind)
+    return reduce(lambda other, one: F.when(one[0], one[1]).otherwise(other), branches, nothing)
+
+
+def _has_schema_among(schema_ids: Collection[bytes]) -> Column:
+    return F.col("value_schema_id").isin([bytearray(schema_id) for schema_id in schema_ids]) if schema_ids else F.lit(False)
+
+
+def _position_of_dump() -> list[Column]:
+    """Both numbers of a dumped row's position, NULL for all else."""
+    numbers = ((1, "seq1"), (3, "seq2"))
+    return [F.expr(f"IF(dump.op = 'r', {quoted_part('dump.source.sequence', at)}, NULL)").alias(name) for at, name in numbers]
+
+
+def _take(book: Book, entries: Iterable[Entry], now_s: float) -> None:
+    for entry in entries:
+        topic, position = entry["topic"], (entry.get("seq1", 0), entry.get("seq2", 0))
+        match entry["kind"]:
+            case "arrived":
+                book.arrive(topic, position, entry["rows"])
+            case "unreadable":
+                book.cannot_read(topic, entry["rows"])
+            case "floor":
+                book.floors[topic] = position
+            case "final":
+                book.end(topic, position)
+            case _:
+                book.expect(_marker(topic, position, entry, now_s))
+        book.sequence = entry["sequence"]
+
+
+def _marker(topic: str, position: Position, given: Mapping[str, Any], met_s: float) -> Marker:
+    return Marker(
+        topic=topic,
+        position=position,
+        chunk_id=given["chunk_id"],
+        table=given["name"],
+        rows=given["rows"],
+        ends={int(partition): end for partition, end in json.loads(given["ends"]).items()},
+        exact=given["exact"],
+        met_s=met_s,
+    )
+
+
+def _group(topic: str, position: Position, row: Row) -> Group:
+    """What the table's rows of one topic and position leave open."""
+    group = Group(arrived=row[_ARRIVED] - row[_LATE])
+    markers = {one["chunk_id"]: _marker(topic, position, one.asDict(), float(one["met"])) for one in row["markers"]}
+    came = row[_LATE]
+    for one in row["judged"]:
+        group.arrived -= one["rows"] - one["missing"] - one["unreadable"]
+        marker = markers.pop(one["chunk_id"], None)
+        if one["result"] == SHORT and marker is not None:
+            missing = max(0, one["missing"] - came)
+            came -= one["missing"] - missing
+            if missing:
+                group.missing_rows[one["chunk_id"]] = (marker, missing)
+    group.markers = markers
+    return group
+
+
+def _judged_entry(verdict: Verdict) -> Entry:
+    marker = verdict.marker
+    entry = {
+        "topic": marker.topic,
+        "name": marker.table,
+        "chunk_id": marker.chunk_id,
+        "seq1": marker.position[0],
+        "seq2": marker.position[1],
+    }
+    if verdict.result == LATE:
+        return {"kind": _LATE, "rows": verdict.missing, **entry}
+    return {
+        "kind": _JUDGED,
+        "rows": marker.rows,
+        "missing": verdict.missing,
+        "unreadable": verdict.unreadable,
+        "result": verdict.result,
+        "why": verdict.why,
+        **entry,
+    }

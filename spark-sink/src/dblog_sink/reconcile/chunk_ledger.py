@@ -1,0 +1,187 @@
+"""What chunk markers count against what arrived (I9): the book of dumped ranges, and when one of them may be judged. Pure.
+
+A marker counts how many rows of its range were sent, to which topic, and the low watermark; every one of those rows carries the low watermark's position
+(schemas/README.md, ``source.sequence``). So rows are counted by topic and position, wherever they lie in Kafka: gaps that transactions leave in the
+offsets mean nothing, a chunk that a restarted worker reads again has another low watermark and a marker of its own, and a record is counted although it
+goes to quarantine. Chunks of one low watermark are judged in the order of their markers, the rows that came being theirs in this order.
+
+A chunk is complete as soon as enough has come, in any order. It is short only when its topic's partitions are read past where its rows can be, and,
+where the marker does not give it itself, a while has passed: the producer may still be trying. A shortfall is unproven where rows may be missing lawfully: in
+a compacted topic, whose later records have replaced them, and at positions whose rows were not all counted (``floors``). Rows that come
+after all are reported as late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+Position = tuple[int, int]
+ChunkKey = tuple[str, Position]
+"""A topic, and the low watermark's position."""
+ReadTo = Mapping[str, Mapping[int, int]]
+"""By topic and partition: all before this offset is read."""
+
+COMPLETE, SHORT, UNPROVEN, LATE = "complete", "short", "unproven", "late"
+NOT_COUNTED = "counting began after the first of its rows"
+TOO_MANY = "too many chunks wait to be judged"
+NOT_ENDED = "its first dump has not ended"
+NOT_YET = "rows of its first dump are still to come"
+NOT_ARRIVED = "rows of a dump did not arrive; dump the table again"
+_NEVER = (1 << 63, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """What the worker reports of one chunk. ``rows`` were sent; ``ends``: by partition, the offset before which they all lie."""
+
+    topic: str
+    position: Position
+    chunk_id: str
+    table: str
+    rows: int
+    ends: Mapping[int, int]
+    exact: bool
+    """The worker gives the ends; else they are the brokers' at the time the sink met the marker."""
+    met_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The outcome for one chunk. ``missing``: rows that did not arrive, or, of a late chunk, that have arrived by now."""
+
+    marker: Marker
+    result: str
+    missing: int = 0
+    unreadable: int = 0
+    """Of the rows expected: taken to be among the topic's records in quarantine that have no position."""
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Group:
+    """The chunks of one topic and low watermark: rows that came and belong to no judged chunk, chunks to be judged, and what judged ones miss."""
+
+    arrived: int = 0
+    markers: dict[str, Marker] = field(default_factory=dict)
+    missing_rows: dict[str, tuple[Marker, int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Book:
+    """Everything that is not judged yet."""
+
+    groups: dict[ChunkKey, Group] = field(default_factory=dict)
+    unreadable: dict[str, int] = field(default_factory=dict)
+    """By topic: dumped records that went to quarantine without a position, and belong to no chunk yet."""
+    floors: dict[str, Position] = field(default_factory=dict)
+    """By topic: up to this position rows may have come that were not counted."""
+    sequence: int = -1
+    """The last batch that was counted."""
+    begun: set[str] = field(default_factory=set)
+    """Topics of which rows of a dump came, or a marker."""
+    finals: dict[str, set[Position]] = field(default_factory=dict)
+    """By topic, the low watermarks of the last chunks of whole dumps."""
+    has_markers: bool = False
+    """A marker came: the source writes them."""
+
+    def dumps_incomplete(self, upto: Position) -> dict[str, str]:
+        """By topic, why rows of its table's first dump are missing among those up to a position. Later dumps repeat what is there."""
+        first = {topic: min(self.finals.get(topic, ()), default=_NEVER) for topic in self.begun if self.has_markers}
+        found = {topic: NOT_ENDED for topic, end in first.items() if end > upto}
+        for (topic, position), group in self.groups.items():
+            if group.missing_rows and sum(one >= position for one in self.finals.get(topic, ())) <= 1:  # not dumped again since
+                found[topic] = NOT_ARRIVED
+            elif position <= first.get(topic, _NEVER) and group.arrived < sum(one.rows for one in group.markers.values()):
+                found.setdefault(topic, NOT_YET)
+        return found
+
+    def end(self, topic: str, position: Position) -> None:
+        """The last chunk of a dump of the topic's table was reported."""
+        self.finals.setdefault(topic, set()).add(position)
+
+    def arrive(self, topic: str, position: Position, rows: int) -> None:
+        """Rows of a dump came."""
+        self.begun.add(topic)
+        self.groups.setdefault((topic, position), Group()).arrived += rows
+
+    def cannot_read(self, topic: str, rows: int) -> None:
+        """Records of a dump came that have no position."""
+        self.unreadable[topic] = self.unreadable.get(topic, 0) + rows
+
+    def expect(self, marker: Marker) -> None:
+        """A marker came; the same one a second time changes nothing."""
+        self.has_markers = True
+        self.begun.add(marker.topic)
+        group = self.groups.setdefault((marker.topic, marker.position), Group())
+        if marker.chunk_id not in group.missing_rows:
+            group.markers.setdefault(marker.chunk_id, marker)
+
+    def judge(
+        self, read_to: ReadTo, *, now_s: float, wait_s: float, doubt: Callable[[str], str | None], midway: bool = False
+    ) -> list[Verdict]:
+        """Judge what can be judged now. ``doubt``: why rows of a topic may be missing lawfully; asked only where some are missing. ``midway``: counting did not
+        begin with the first record, so nothing is known of topics without a floor.
+        """
+        found: list[Verdict] = []
+        for key, group in list(self.groups.items()):
+            for marker in list(group.markers.values()):
+                if group.arrived < marker.rows and not _past(marker, read_to, now_s=now_s, wait_s=wait_s):
+                    break
+                verdict = self._judged(marker, group, doubt, midway=midway)
+                found.append(verdict)
+                group.arrived -= marker.rows - verdict.missing - verdict.unreadable
+                del group.markers[marker.chunk_id]
+                if verdict.result == SHORT:
+                    group.missing_rows[marker.chunk_id] = (marker, verdict.missing)
+            if not group.markers:
+                found += _late(group)
+                if not group.arrived and not group.missing_rows:
+                    del self.groups[key]
+        return found
+
+    def forget(self, groups_max: int) -> list[Verdict]:
+        """Drop the oldest of too many: rows whose marker never came, and markers that cannot be judged. # I6"""
+        found: list[Verdict] = []
+        for key in list(self.groups)[: max(0, len(self.groups) - groups_max)]:
+            group = self.groups.pop(key)
+            topic, position = key
+            self.floors[topic] = max(position, self.floors.get(topic, position))
+            found += [Verdict(marker=marker, result=UNPROVEN, why=TOO_MANY) for marker in group.markers.values()]
+        return found
+
+    def _judged(self, marker: Marker, group: Group, doubt: Callable[[str], str | None], *, midway: bool) -> Verdict:
+        missing = max(0, marker.rows - group.arrived)
+        unreadable = min(missing, self.unreadable.get(marker.topic, 0))
+        if unreadable:
+            self.unreadable[marker.topic] -= unreadable
+            missing -= unreadable
+        if not missing:
+            return Verdict(marker=marker, result=COMPLETE, unreadable=unreadable)
+        floor = self.floors.get(marker.topic)
+        counted = not midway if floor is None else marker.position > floor
+        why = doubt(marker.topic) if counted else NOT_COUNTED
+        return Verdict(marker=marker, result=SHORT if why is None else UNPROVEN, missing=missing, unreadable=unreadable, why=why or "")
+
+
+def _past(marker: Marker, read_to: ReadTo, *, now_s: float, wait_s: float) -> bool:
+    partitions = read_to.get(marker.topic)
+    if partitions is None:  # the sink does not read the topic, or not yet
+        return False
+    return all(partitions.get(partition, 0) >= end for partition, end in marker.ends.items()) and (
+        marker.exact or now_s - marker.met_s >= wait_s
+    )
+
+
+def _late(group: Group) -> list[Verdict]:
+    found = []
+    for chunk_id, (marker, missing) in list(group.missing_rows.items()):
+        came = min(group.arrived, missing)
+        if came:
+            group.arrived -= came
+            found.append(Verdict(marker=marker, result=LATE, missing=came))
+            if came == missing:
+                del group.missing_rows[chunk_id]
+            else:
+                group.missing_rows[chunk_id] = (marker, missing - came)
+    return found

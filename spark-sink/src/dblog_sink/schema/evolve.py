@@ -1,0 +1,359 @@
+"""How a target table follows its source's columns: the ALTERs before the write, and where each field of each schema id goes.
+
+The decision is pure (``planned``): from the target's columns, the fields of every schema id in a set of records and the table's policy it derives the
+changes of the target and, for each id, its fields with the column that takes them. Nothing is ever cast in silence: a value keeps its value, or its record goes
+to quarantine, or the table stops with a sentence that names table, column and types.
+
+| change in the source | evolve | lenient | ignore | fail |
+|---|---|---|---|---|
+| column added | added; older rows get its default | the same | left out | stops |
+| column dropped | kept, NULL from then on; or dropped (evolution.drop) | kept | kept | stops |
+| column renamed | renamed where the source reports it, else added and the old one kept | the same | left out | stops |
+| type widened | widened (Delta's type widening) | the same | cast, or quarantine | stops |
+| type otherwise changed | evolution.incompatible: stops, <column>__v2, or cast, or quarantine | <column>__v2 | cast, or quarantine | stops |
+
+A writer with an older, narrower type (a late dump row) is cast up. A key column can only be widened. Columns are matched by name, whatever their order
+and the case of their letters, and every column is nullable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as t
+
+from dblog_sink.errors import DefiniteError
+from dblog_sink.schema.types import DECIMAL_DIGITS_MAX, Columns, Conversion, quote
+from dblog_sink.schema.writer_schemas import Field
+
+_INTEGERS: tuple[type[t.DataType], ...] = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
+_DIGITS: dict[type[t.DataType], int] = {t.ByteType: 10, t.ShortType: 10, t.IntegerType: 10, t.LongType: 20}
+"""Digits a decimal needs to hold the integer type, as Delta's type widening counts them (TypeWidening.isTypeChangeSupported)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """A column that the target does not have. ``fill``: SQL of the value that existing rows get."""
+
+    name: str
+    type: t.DataType
+    fill: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WidenColumn:
+    """A column whose type must grow."""
+
+    name: str
+    type: t.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """A column that the source no longer has."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """A column that has another name in the source now."""
+
+    name: str
+    to: str
+
+
+Change = AddColumn | WidenColumn | DropColumn | RenameColumn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What may happen to the target; the choices of ``tables.TABLE_OPTIONS``."""
+
+    evolution: str = "evolve"
+    drop: str = "keep"
+    incompatible: str = "fail"
+    fill: str = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to do so that every schema id's records can be written."""
+
+    changes: tuple[Change, ...]
+    columns: Columns
+    """The target's columns after the changes."""
+    fields: Mapping[int, tuple[Field, ...]]
+    """By schema id, in the order of the versions: each field under the column that takes it, converted to a type that the column holds."""
+
+
+def wider(target: t.DataType, incoming: t.DataType) -> t.DataType | None:
+    """The narrowest type that holds both and that Delta can widen ``target`` to; None if there is none."""
+    if target == incoming:
+        return target
+    match target, incoming:
+        case t.DecimalType(), t.DecimalType():
+            scale = max(target.scale, incoming.scale)
+            whole = max(target.precision - target.scale, incoming.precision - incoming.scale)
+            return t.DecimalType(whole + scale, scale) if whole + scale <= DECIMAL_DIGITS_MAX else None
+        case t.FloatType(), t.DoubleType():
+            return incoming
+        case t.DoubleType(), t.FloatType():
+            return target
+        case t.DateType(), t.TimestampNTZType():
+            return incoming
+        case t.TimestampNTZType(), t.DateType():
+            return target
+    if isinstance(target, _INTEGERS):
+        if isinstance(incoming, _INTEGERS):
+            return max(target, incoming, key=lambda kind: _INTEGERS.index(type(kind)))
+        if isinstance(incoming, t.BooleanType):
+            return target  # tinyint(1) read from SHOW CREATE or from the DDL text: Debezium's manual, "MySQL connector", Boolean values
+        if isinstance(incoming, t.DecimalType):
+            whole = max(_DIGITS[type(target)], incoming.precision - incoming.scale)
+            return t.DecimalType(whole + incoming.scale, incoming.scale) if whole + incoming.scale <= DECIMAL_DIGITS_MAX else None
+        if isinstance(incoming, t.DoubleType | t.FloatType) and not isinstance(target, t.LongType):
+            return t.DoubleType()
+    if isinstance(incoming, _INTEGERS):
+        if isinstance(target, t.DecimalType):
+            whole = max(_DIGITS[type(incoming)], target.precision - target.scale)
+            return t.DecimalType(whole + target.scale, target.scale) if whole + target.scale <= DECIMAL_DIGITS_MAX else None
+        if isinstance(target, t.DoubleType) and not isinstance(incoming, t.LongType):
+            return target
+    return None
+
+
+def changes(table: str, target: Columns, incoming: Columns) -> list[Change]:
+    """What must be altered so that ``target`` can hold ``incoming``; raises DefiniteError where nothing can be done."""
+    fields = [Field(name, Conversion(kind, None)) for name, kind in incoming]
+    return list(planned(table, target, {0: fields}, Policy()).changes)
+
+
+def planned(
+    table: str,
+    target: Columns,
+    versions: Mapping[int, Sequence[Field]],
+    policy: Policy,
+    *,
+    keys: frozenset[str] = frozenset(),
+    key_fields: Sequence[Field] = (),
+    newest: int = -1,
+    renamed: Mapping[str, str] | None = None,
+) -> Plan:
+    """What must be altered so that ``target`` can hold every version; raises DefiniteError where the policy lets nothing be done.
+
+    ``target`` empty: the table is made. ``keys``: lower-case names of key columns; ``key_fields``: fields of record keys. ``newest``: the
+    highest schema id that the target has seen; an older one brings no dropped column back. ``renamed``: old name to new, as the source reports.
+    """
+    columns = {name.lower(): (name, kind) for name, kind in target}
+    changes: dict[tuple[str, str], Change] = {}
+    fields_of_columns: dict[int, tuple[Field, ...]] = {}
+    fresh = not target
+    order = list(versions)
+    last = max(order, default=-1)
+    if policy.evolution in ("evolve", "lenient") and not fresh:
+        for change in _renames(columns, versions, renamed or {}, keys):
+            changes["rename", change.name] = change
+    for schema_id in order:
+        fields = []
+        for field in versions[schema_id]:
+            late = policy.drop == "drop" and schema_id < newest and field.name.lower() not in columns
+            if late:
+                continue
+            done = _assign_column(table, field, columns, changes, policy, fresh=fresh, is_key=field.name.lower() in keys)
+            if done is not None:
+                fields.append(done)
+        fields_of_columns[schema_id] = tuple(fields)
+    for field in key_fields:
+        _assign_column(table, field, columns, changes, policy, fresh=fresh, is_key=True)
+    if not fresh and last >= max(newest, 0):  # schemas in JSON have no order
+        _drops(table, columns, versions[last], fields_of_columns[last], changes, policy, keys)
+    return Plan(changes=tuple(changes.values()), columns=tuple(columns.values()), fields=fields_of_columns)
+
+
+def _assign_column(
+    table: str,
+    field: Field,
+    columns: dict[str, tuple[str, t.DataType]],
+    changes: dict[tuple[str, str], Change],
+    policy: Policy,
+    *,
+    fresh: bool,
+    is_key: bool,
+) -> Field | None:
+    """The field under the column that takes it, which is made or widened for it; None where it is left out."""
+    kind = field.conversion.type
+    present = columns.get(field.name.lower())
+    if present is None:
+        if not fresh and policy.evolution == "ignore":
+            return None
+        if not fresh and policy.evolution == "fail":
+            msg = f"{table}: the source has a new column {field.name}, and table.<rule>.evolution=fail; {_ALLOW}"
+            raise DefiniteError(msg)
+        columns[field.name.lower()] = (field.name, kind)
+        if not fresh:
+            fill = field.fill if policy.fill == "default" else None
+            changes["add", field.name] = AddColumn(field.name, kind, fill)
+        return field
+    name, held = present
+    field = of_column(field, held)
+    kind = field.conversion.type
+    if policy.evolution == "ignore" and not fresh and not is_key:
+        return replace(field, name=name, source=field.member, conversion=_cast(table, field, held))
+    grown = wider(held, kind) or (wider(kind, held) if fresh else None)
+    if grown is not None:
+        if grown != held:
+            if policy.evolution == "fail" and not fresh:
+                msg = (
+                    f"{table}, column {name}: its type in the source became {kind.simpleString()}, the Delta table has {held.simpleString()}, "
+                    f"and table.<rule>.evolution=fail; {_ALLOW}"
+                )
+                raise DefiniteError(msg)
+            columns[name.lower()] = (name, grown)
+            if not fresh:
+                changes["widen", name] = WidenColumn(name, grown)
+        return field
+    if is_key or policy.evolution == "fail" or policy.incompatible == "fail":
+        msg = (
+            f"{table}, column {name}: its type in the source became {kind.simpleString()}, and the Delta table's "
+            f"{held.simpleString()} cannot be widened to it; "
+            + (
+                "it is a key column: move the table away and dump it again"
+                if is_key
+                else "set table.<rule>.evolution.incompatible to column or quarantine, rename or drop the column in the Delta table, "
+                "or move the table away and dump it again"
+            )
+        )
+        raise DefiniteError(msg)
+    if policy.incompatible == "quarantine":
+        return replace(field, name=name, source=field.member, conversion=_cast(table, field, held))
+    other = next((c for c in _versions_of(name, columns) if wider(columns[c][1], kind) is not None), None)
+    fresh_name = f"{name}__v{2 + sum(1 for _ in _versions_of(name, columns))}"
+    second = replace(field, name=fresh_name if other is None else columns[other][0], source=field.member, fill=None)
+    return _assign_column(table, second, columns, changes, policy, fresh=fresh, is_key=False)
+
+
+def swapped(target: Columns, versions: Mapping[int, Sequence[Field]], plan: Plan) -> bool:
+    """Whether a column comes while another one is missing: it may be that one under a new name."""
+    if not versions or not any(isinstance(change, AddColumn) for change in plan.changes):
+        return False
+    newest = {field.name.lower() for field in versions[max(versions)]}
+    return any(name.lower() not in newest for name, _ in target)
+
+
+def of_column(field: Field, held: t.DataType) -> Field:
+    """The field as its column takes it: a decimal that is text by default stays a decimal where the table has one."""
+    bounded = field.conversion.bounded
+    return replace(field, conversion=bounded) if bounded is not None and isinstance(held, t.DecimalType) else field
+
+
+_ALLOW = "to let the change through, set it to evolve, lenient or ignore"
+
+
+def _versions_of(name: str, columns: Mapping[str, tuple[str, t.DataType]]) -> Iterable[str]:
+    pattern = re.compile(re.escape(name.lower()) + r"__v\d+")
+    return (column for column in columns if pattern.fullmatch(column))
+
+
+def _cast(table: str, field: Field, held: t.DataType) -> Conversion:
+    """A conversion to the column's own type that fails, for quarantine, where the value would not come back the same."""
+    made = field.conversion
+    if made.type == held:
+        return made
+    if isinstance(made.type, _UNCASTABLE) or isinstance(held, _UNCASTABLE):
+        msg = (
+            f"{table}, column {field.name}: its type in the source became {made.type.simpleString()}, which cannot be cast to {held.simpleString()}; "
+            "set table.<rule>.evolution.incompatible=column"
+        )
+        raise DefiniteError(msg)
+
+    def sql(path: str) -> str:
+        return f"try_cast({made.convert(path)} AS {held.simpleString()})"
+
+    def failed(path: str) -> str:
+        value = made.convert(path)
+        # Text may be written in several ways ('01' is 1); of other types the value itself must survive.
+        same = "false" if isinstance(made.type, t.StringType) else f"NOT (try_cast({sql(path)} AS {made.type.simpleString()}) <=> {value})"
+        already = f" OR {made.failed(path)}" if made.failed is not None else ""
+        return f"(({value} IS NOT NULL AND ({sql(path)} IS NULL OR {same})){already})"
+
+    return Conversion(held, made.avro, sql, failed)
+
+
+_UNCASTABLE = (t.StructType, t.ArrayType, t.MapType, t.VariantType, t.BinaryType)
+
+
+def _renames(
+    columns: dict[str, tuple[str, t.DataType]], versions: Mapping[int, Sequence[Field]], renamed: Mapping[str, str], keys: frozenset[str]
+) -> Iterable[RenameColumn]:
+    """Renames that the source reported and that the target has not followed: it has the old name, and the newest rows do not."""
+    if not versions:
+        return
+    newest = {field.name.lower() for field in versions[max(versions)]}
+    for old in renamed:
+        new = _last_name(old, renamed, newest)
+        if old.lower() in columns and old.lower() not in newest | keys and new.lower() in newest and new.lower() not in columns:
+            name, kind = columns.pop(old.lower())
+            columns[new.lower()] = (new, kind)
+            yield RenameColumn(name, new)
+
+
+def _last_name(old: str, renamed: Mapping[str, str], newest: Collection[str]) -> str:
+    """The name that the newest rows have for a column, which may have been renamed more than once meanwhile."""
+    names = [old]
+    while (new := renamed.get(names[-1])) is not None and new not in names:
+        names.append(new)
+        if new.lower() in newest:
+            break
+    return names[-1]
+
+
+def _drops(
+    table: str,
+    columns: dict[str, tuple[str, t.DataType]],
+    newest: Sequence[Field],
+    fields_of_columns: Sequence[Field],
+    changes: dict[tuple[str, str], Change],
+    policy: Policy,
+    keys: frozenset[str],
+) -> None:
+    present = {field.name.lower() for field in fields_of_columns} | {field.name.lower() for field in newest}
+    absent = [name for lower, (name, _) in columns.items() if lower not in present and lower not in keys and "__v" not in lower]
+    if not absent:
+        return
+    if policy.evolution == "fail":
+        msg = f"{table}: the source has no column {', '.join(absent)} any more, and table.<rule>.evolution=fail; {_ALLOW}"
+        raise DefiniteError(msg)
+    if policy.evolution == "evolve" and policy.drop == "drop":
+        for name in absent:
+            del columns[name.lower()]
+            changes["drop", name] = DropColumn(name)
+
+
+def apply(session: SparkSession, path: str, needed: Sequence[Change]) -> None:
+    """Alter the Delta table at ``path``; any statement may find its work done by an earlier attempt."""
+    target = f"delta.{quote(path)}"
+    added = [change for change in needed if isinstance(change, AddColumn)]
+    widened = [change for change in needed if isinstance(change, WidenColumn)]
+    mapped = [change for change in needed if isinstance(change, DropColumn | RenameColumn)]
+    if mapped:
+        # With names apart from files a column can be dropped or renamed (Delta's PROTOCOL, "Column Mapping"). Set by the property alone: Delta then adds
+        # the one feature that it needs, where a writer version would add all that this version stands for, change data feed among them.
+        session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    for change in mapped:
+        match change:
+            case RenameColumn(name, to):
+                session.sql(f"ALTER TABLE {target} RENAME COLUMN {quote(name)} TO {quote(to)}")
+            case DropColumn(name):
+                session.sql(f"ALTER TABLE {target} DROP COLUMN {quote(name)}")
+    if added:
+        columns = ", ".join(f"{quote(change.name)} {change.type.simpleString()}" for change in added)
+        session.sql(f"ALTER TABLE {target} ADD COLUMNS ({columns})")
+    if widened:
+        # Switched on only when it is needed: a table that never widened stays readable by readers without the feature.
+        session.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    for widening in widened:
+        session.sql(f"ALTER TABLE {target} ALTER COLUMN {quote(widening.name)} TYPE {widening.type.simpleString()}")

@@ -1,0 +1,180 @@
+"""The schema registry as the sink needs it: the text of a schema by id, over HTTP, waited for while the registry is away.
+
+Ids are immutable, so a text once read is kept: in memory, and in a local folder if one is configured. Only the driver asks; executors
+never do. A registry that is away makes no bad records: it is waited for with growing pauses, never skipped. An id that
+a healthy registry does not know counts as unknown after a while (a record written with a foreign registry), and the caller decides. It is asked for again
+now and then, with growing pauses and without waiting: the registry may have been restored, or its copy was behind.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from dblog_sink.errors import AwayError, DefiniteError
+from dblog_sink.schema.writer_schemas import REFERENCES
+
+log = logging.getLogger(__name__)
+
+_PAUSE_FIRST_S = 0.2
+_PAUSE_MAX_S = 10.0
+_UNKNOWN_PAUSE_MAX_S = 600.0
+_LOG_EVERY_S = 60.0
+_ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+
+
+class Registry:
+    """Schemas by id. ``sleep`` and ``now_s`` are injected by tests; ``stopping`` ends a wait early when the job is asked to stop."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        auth: str | None = None,
+        cache_path: Path | None = None,
+        wait_max_s: float = 600.0,
+        unknown_wait_s: float = 20.0,
+        timeout_s: float = 10.0,
+        sleep: Callable[[float], None] = time.sleep,
+        now_s: Callable[[], float] = time.monotonic,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._urls = [part.strip().rstrip("/") for part in url.split(",")]
+        self._auth = None if auth is None else "Basic " + base64.b64encode(auth.encode()).decode()
+        self._cache_path = cache_path
+        self._wait_max_s = wait_max_s
+        self._unknown_wait_s = unknown_wait_s
+        self._timeout_s = timeout_s
+        self._sleep = sleep
+        self._now_s = now_s
+        self._stopping = stopping
+        self._known: dict[int, str] = {}
+        self._unknown: dict[int, tuple[float, float]] = {}
+        """By id: the time before which it is not asked for again, and the pause after that."""
+
+    def schema(self, schema_id: int) -> str | None:
+        """The schema's Avro text, or None if the registry keeps answering that it has no such id.
+
+        Raises AwayError when the registry stayed away for longer than allowed, DefiniteError when it refuses us.
+        """
+        if schema_id in self._known:
+            return self._known[schema_id]
+        not_before_s, pause_s = self._unknown.get(schema_id, (0.0, 0.0))
+        if schema_id in self._unknown and self._now_s() < not_before_s:
+            return None
+        text = self._from_disk(schema_id) or self._wait_for(
+            schema_id, unknown_wait_s=0.0 if schema_id in self._unknown else self._unknown_wait_s
+        )
+        if text is None:
+            pause_s = min(max(2 * pause_s, self._unknown_wait_s), _UNKNOWN_PAUSE_MAX_S)
+            self._unknown[schema_id] = self._now_s() + pause_s, pause_s
+            return None
+        self._unknown.pop(schema_id, None)
+        self._known[schema_id] = text
+        return text
+
+    def _wait_for(self, schema_id: int, *, unknown_wait_s: float) -> str | None:
+        started_s = self._now_s()
+        pause_s = _PAUSE_FIRST_S
+        unknown_since_s: float | None = None
+        log_again_s = started_s
+        while True:
+            reason, text, unknown = self._ask(schema_id)
+            if text is not None:
+                self._to_disk(schema_id, text)
+                return text
+            now_s = self._now_s()
+            if unknown:
+                unknown_since_s = now_s if unknown_since_s is None else unknown_since_s
+                if now_s - unknown_since_s >= unknown_wait_s:
+                    log.warning("the registry has no schema with id %d", schema_id)
+                    return None
+            elif now_s - started_s >= self._wait_max_s:
+                msg = (
+                    f"the schema registry at {', '.join(self._urls)} has been away for {self._wait_max_s:.0f} s ({reason}); "
+                    "start it and start the sink again, the checkpoint is intact"
+                )
+                raise AwayError(msg)
+            if self._stopping():
+                msg = "stopped while waiting for the schema registry"
+                raise AwayError(msg)
+            if not unknown and now_s >= log_again_s:
+                log.warning(
+                    "waiting for the schema registry at %s, for %.0f s so far: %s", ", ".join(self._urls), now_s - started_s, reason
+                )
+                log_again_s = now_s + _LOG_EVERY_S
+            self._sleep(pause_s)
+            pause_s = min(pause_s * 2, _PAUSE_MAX_S, max(self._unknown_wait_s / 4, _PAUSE_FIRST_S))
+
+    def _ask(self, schema_id: int) -> tuple[str, str | None, bool]:
+        """(why not, text, whether the registry answered that the id is unknown)."""
+        reason = ""
+        for url in self._urls:
+            try:
+                return "", self._whole(url, self._get(url, f"/schemas/ids/{schema_id}"), schema_id), False
+            except urllib.error.HTTPError as e:
+                if e.code == HTTPStatus.NOT_FOUND:
+                    return "unknown id", None, True
+                if e.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                    msg = f"the schema registry at {url} answers {e.code}; set registry.auth to user:password"
+                    raise DefiniteError(msg) from e
+                reason = f"status {e.code}"
+            except (OSError, ValueError) as e:
+                reason = str(getattr(e, "reason", e))
+        return reason, None, False
+
+    def _get(self, url: str, path: str) -> dict[str, Any]:
+        request = urllib.request.Request(url + path, headers=_ACCEPT)  # noqa: S310  the operator's own URL
+        if self._auth is not None:
+            request.add_header("Authorization", self._auth)
+        with urllib.request.urlopen(request, timeout=self._timeout_s) as response:  # noqa: S310
+            answer: dict[str, Any] = json.loads(response.read())
+            return answer
+
+    def _whole(self, url: str, answer: Mapping[str, Any], schema_id: int) -> str:
+        """The text of a schema; one that refers to others comes with them, each after those that it refers to itself."""
+        kind = answer.get("schemaType", "AVRO")
+        if kind != "AVRO":
+            msg = f"schema {schema_id} is of type {kind}; the sink reads Avro: use Debezium's Avro converter"
+            raise DefiniteError(msg)
+        if not answer.get("references"):
+            return str(answer["schema"])
+        others = self._referred(url, answer["references"], set())
+        return json.dumps({REFERENCES: others, "schema": json.loads(answer["schema"])})
+
+    def _referred(self, url: str, references: Iterable[Mapping[str, Any]], seen: set[tuple[str, int]]) -> list[Any]:
+        found: list[Any] = []
+        for one in references:
+            at = (str(one["subject"]), int(one["version"]))
+            if at in seen:
+                continue
+            seen.add(at)
+            answer = self._get(url, f"/subjects/{urllib.parse.quote(at[0], safe='')}/versions/{at[1]}")
+            found += self._referred(url, answer.get("references") or (), seen)
+            found.append(json.loads(answer["schema"]))
+        return found
+
+    def _from_disk(self, schema_id: int) -> str | None:
+        if self._cache_path is None:
+            return None
+        try:
+            return (self._cache_path / f"{schema_id}.avsc").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def _to_disk(self, schema_id: int, text: str) -> None:
+        if self._cache_path is None:
+            return
+        self._cache_path.mkdir(parents=True, exist_ok=True)
+        fresh = self._cache_path / f".{schema_id}.new"
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(self._cache_path / f"{schema_id}.avsc")  # a reader never sees half a file

@@ -1,0 +1,145 @@
+"""The schemas of one topic's records, found in the driver from the schema ids that the records really have.
+
+A new schema id needs no restart: it is in the profile of the records, so it is asked for. The registry is waited for while it is
+away, and never skipped; an id that a registry in good health does not know makes bad records, not a stop (``registry``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from dblog_sink.config.tables import TableSpec
+from dblog_sink.errors import DefiniteError
+from dblog_sink.schema.registry import Registry
+from dblog_sink.schema.types import TypeChoices
+from dblog_sink.schema.wire_format import is_json, schema_id_of
+from dblog_sink.schema.writer_schemas import Envelope, KeySchema, NotRows, Reading, Unreadable, key_schema, value_schema
+
+_NOT_FRAMED = "the value is not framed by a schema id; the sink reads Avro of a Confluent-compatible converter, and JSON with its schema"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A topic's schemas among some records, resolved."""
+
+    envelopes: dict[bytes, Envelope]
+    key_schemas: dict[bytes, KeySchema]
+    unreadable_ids: dict[bytes, str]
+    left_out: tuple[bytes, ...]
+    """Schema ids of records that are no rows."""
+    kind: str | None
+    """Of the rows: in an envelope or unwrapped; None if there is no row."""
+
+
+class Schemas:
+    """All schemas asked for so far. Safe to use from several threads: the worst that can happen is that a schema is asked for twice."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._values: dict[tuple[str, int | str, bool], Envelope | NotRows | Unreadable] = {}
+        self._keys: dict[tuple[str, int | str], KeySchema | Unreadable] = {}
+
+    def known(
+        self,
+        spec: TableSpec,
+        value_schema_ids: Iterable[bytes],
+        key_schema_ids: Iterable[bytes | None],
+        texts: Mapping[bytes, str],
+        *,
+        kind: str | None,
+    ) -> Known:
+        """``texts``: schema by schema id, of records in JSON. ``kind``: of the rows that the target has already, None if it is not there."""
+        plain = Reading(column=spec.column, types=TypeChoices(spec.json_type, spec.decimal_overflow), records=kind or spec.records)
+        keys: dict[bytes, KeySchema] = {}
+        for found in sorted(one for one in key_schema_ids if one is not None):
+            made = self._key(spec, found, texts, plain)
+            if isinstance(made, KeySchema):
+                keys[found] = made
+        names = frozenset(field.member for made in keys.values() for field in made.fields)
+        reading = Reading(column=plain.column, types=plain.types, records=plain.records, keys=names)
+        envelopes: dict[bytes, Envelope] = {}
+        bad: dict[bytes, str] = {}
+        left_out: list[bytes] = []
+        for found in sorted(value_schema_ids):
+            match self._value(spec, found, texts, reading):
+                case Envelope() as envelope if kind in (None, envelope.kind):
+                    kind = envelope.kind
+                    envelopes[found] = envelope
+                case Envelope() as envelope:
+                    bad[found] = (
+                        f"the topic's records were of kind {kind} and this one is of kind {envelope.kind}; give it a topic of its own"
+                    )
+                case NotRows():
+                    left_out.append(found)
+                case Unreadable(reason):
+                    bad[found] = reason
+        return Known(envelopes=envelopes, key_schemas=keys, unreadable_ids=bad, left_out=tuple(left_out), kind=kind)
+
+    def history(self, topic: str, value_schema_ids: Iterable[bytes]) -> dict[bytes, str]:
+        """By schema id, the writer schemas of a topic's records that report schema changes."""
+        made = self._values_of(topic, (one for one in value_schema_ids if not is_json(one)), {})
+        return {one: value.history for one, value in made if isinstance(value, NotRows) and value.history is not None}
+
+    def markers(self, topic: str, value_schema_ids: Iterable[bytes], texts: Mapping[bytes, str]) -> dict[bytes, str]:
+        """By schema id, the writer schemas of a topic's chunk markers; empty for JSON."""
+        made = self._values_of(topic, value_schema_ids, texts)
+        return {one: value.marker for one, value in made if isinstance(value, NotRows) and value.marker is not None}
+
+    def transactions(self, topic: str, value_schema_ids: Iterable[bytes], texts: Mapping[bytes, str]) -> dict[bytes, str]:
+        """By schema id, the writer schemas (empty: JSON) of records of transactions. DefiniteError if a record is of another kind."""
+        found: dict[bytes, str] = {}
+        for one, value in self._values_of(topic, value_schema_ids, texts):
+            match value:
+                case NotRows(transactions=str(writer)):
+                    found[one] = writer
+                case Unreadable(reason):
+                    msg = f"topic {topic}, named by topics.transaction: {reason}"
+                    raise DefiniteError(msg)
+                case _:
+                    msg = (
+                        f"topic {topic}, named by topics.transaction, holds records that are not about transactions; name the topic that the source "
+                        "writes with provide.transaction.metadata=true"
+                    )
+                    raise DefiniteError(msg)
+        return found
+
+    def _values_of(
+        self, topic: str, value_schema_ids: Iterable[bytes], texts: Mapping[bytes, str]
+    ) -> Iterator[tuple[bytes, Envelope | NotRows | Unreadable]]:
+        """By schema id, what the records are, for a topic that need not be a table's."""
+        spec = TableSpec(name=topic, topic=topic, path="")
+        for one in sorted(value_schema_ids):
+            yield one, self._value(spec, one, texts, Reading())
+
+    def _value(self, spec: TableSpec, found: bytes, texts: Mapping[bytes, str], reading: Reading) -> Envelope | NotRows | Unreadable:
+        named = self._text(found, texts)
+        if isinstance(named, Unreadable):
+            return named
+        schema_id, text = named
+        at = (f"{spec.topic}\0{reading.records}", schema_id if schema_id >= 0 else text, bool(reading.keys))
+        if at not in self._values:
+            self._values[at] = value_schema(schema_id, text, reading)
+        return self._values[at]
+
+    def _key(self, spec: TableSpec, found: bytes, texts: Mapping[bytes, str], reading: Reading) -> KeySchema | Unreadable:
+        named = self._text(found, texts)
+        if isinstance(named, Unreadable):
+            return named
+        schema_id, text = named
+        at = (spec.topic, schema_id if schema_id >= 0 else text)
+        if at not in self._keys:
+            self._keys[at] = key_schema(schema_id, text, reading)
+        return self._keys[at]
+
+    def _text(self, found: bytes, texts: Mapping[bytes, str]) -> tuple[int, str] | Unreadable:
+        """The schema id (-1 for JSON, which has none) and its text."""
+        if is_json(found):
+            return -1, texts.get(found, "{")
+        schema_id = schema_id_of(found)
+        if schema_id is None:
+            return Unreadable(_NOT_FRAMED)
+        text = self._registry.schema(schema_id)
+        if text is None:
+            return Unreadable(f"the registry has no schema with id {schema_id}")
+        return schema_id, text

@@ -1,0 +1,397 @@
+"""Which Spark type a column of a Debezium record becomes, and the SQL that converts it inside the JVM.
+
+Debezium's own logical types carry only ``connect.name``; Avro sees plain ints, longs and strings (Debezium's manual, "Avro Serialization"). So types are
+decided here from the writer schema's JSON, once a schema id, and every logical type except decimal is kept away from Spark's own
+guessing. Conversions use integer arithmetic on proleptic Gregorian values and never the session's time zone.
+
+| Debezium                                   | Spark                                                       |
+|--------------------------------------------|-------------------------------------------------------------|
+| int8, int16, int32, int64                  | TINYINT, SMALLINT, INT, BIGINT                              |
+| Decimal (precise)                          | DECIMAL(p, s); declared with over 38 digits STRING          |
+| time.Date, IsoDate, connect Date           | DATE                                                        |
+| time.Timestamp, MicroTimestamp, NanoTimestamp, IsoTimestamp, connect Timestamp | TIMESTAMP_NTZ: a wall clock |
+| time.ZonedTimestamp                        | TIMESTAMP: an instant                                       |
+| time.Time, MicroTime, NanoTime, connect Time | BIGINT microseconds (TIME may be negative or beyond 24 h) |
+| time.Year                                  | INT                                                         |
+| Bits, bytes                                | BINARY (Bits little-endian, as Debezium writes them)        |
+| Enum, EnumSet, Json, Uuid, Xml, other text | STRING                                                      |
+| geometry.*, other structs                  | STRUCT                                                      |
+| arrays, maps                               | ARRAY, MAP                                                  |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import types as t
+
+from dblog_sink.errors import DefiniteError
+
+DECIMAL_DIGITS_MAX = 38
+"""Spark's and Delta's widest decimal."""
+
+Columns = tuple[tuple[str, t.DataType], ...]
+"""Names and types, in order."""
+
+Sql = Callable[[str], str]
+"""From the SQL text of a value to the SQL text of something made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """One field: its Spark type, the Avro type to read it with, the SQL that converts it, and the SQL that is true where that failed."""
+
+    type: t.DataType
+    avro: Any
+    sql: Sql | None = None
+    """None: the value is what it should be."""
+    failed: Sql | None = None
+    """None: cannot fail."""
+    bounded: Conversion | None = None
+    """Of a decimal that is kept as text: its conversion where a table has it as a decimal."""
+
+    def convert(self, path: str) -> str:
+        """SQL of the converted value at ``path``."""
+        return path if self.sql is None else self.sql(path)
+
+
+def _days(path: str) -> str:
+    return f"date_from_unix_date({path})"
+
+
+def _from_millis(path: str) -> str:
+    return f"CAST(timestamp_millis({path}) AS TIMESTAMP_NTZ)"
+
+
+def _from_micros(path: str) -> str:
+    return f"CAST(timestamp_micros({path}) AS TIMESTAMP_NTZ)"
+
+
+def _from_nanos(path: str) -> str:
+    return f"CAST(timestamp_micros(({path} - pmod({path}, 1000L)) div 1000L) AS TIMESTAMP_NTZ)"
+
+
+def _nanos_to_micros(path: str) -> str:
+    return f"(({path} - pmod({path}, 1000L)) div 1000L)"
+
+
+def _millis_to_micros(path: str) -> str:
+    return f"(CAST({path} AS BIGINT) * 1000L)"
+
+
+def _zoned(path: str) -> str:
+    return f"try_cast({path} AS TIMESTAMP)"
+
+
+def _iso_timestamp(path: str) -> str:
+    return f"CAST(try_cast({path} AS TIMESTAMP) AS TIMESTAMP_NTZ)"
+
+
+def _iso_date(path: str) -> str:
+    return f"try_cast(rtrim('Z', {path}) AS DATE)"
+
+
+def _became_null(sql: Sql) -> Sql:
+    return lambda path: f"({path} IS NOT NULL AND {sql(path)} IS NULL)"
+
+
+def _checked(kind: t.DataType, avro: str, sql: Sql) -> Conversion:
+    return Conversion(kind, avro, sql, _became_null(sql))
+
+
+_NTZ = t.TimestampNTZType()
+_BY_NAME: Mapping[str, Conversion] = {
+    "io.debezium.time.Date": Conversion(t.DateType(), "int", _days),
+    "org.apache.kafka.connect.data.Date": Conversion(t.DateType(), "int", _days),
+    "io.debezium.time.IsoDate": _checked(t.DateType(), "string", _iso_date),
+    "io.debezium.time.Timestamp": Conversion(_NTZ, "long", _from_millis),
+    "org.apache.kafka.connect.data.Timestamp": Conversion(_NTZ, "long", _from_millis),
+    "io.debezium.time.MicroTimestamp": Conversion(_NTZ, "long", _from_micros),
+    "io.debezium.time.NanoTimestamp": Conversion(_NTZ, "long", _from_nanos),
+    "io.debezium.time.IsoTimestamp": _checked(_NTZ, "string", _iso_timestamp),
+    "io.debezium.time.ZonedTimestamp": _checked(t.TimestampType(), "string", _zoned),
+    "io.debezium.time.Time": Conversion(t.LongType(), "int", _millis_to_micros),
+    "org.apache.kafka.connect.data.Time": Conversion(t.LongType(), "int", _millis_to_micros),
+    "io.debezium.time.MicroTime": Conversion(t.LongType(), "long"),
+    "io.debezium.time.NanoTime": Conversion(t.LongType(), "long", _nanos_to_micros),
+}
+
+_BY_LOGICAL_TYPE: Mapping[tuple[str, str], Conversion] = {
+    ("int", "date"): Conversion(t.DateType(), "int", _days),
+    ("int", "time-millis"): Conversion(t.LongType(), "int", _millis_to_micros),
+    ("long", "time-micros"): Conversion(t.LongType(), "long"),
+    ("long", "timestamp-millis"): Conversion(t.TimestampType(), "long", lambda p: f"timestamp_millis({p})"),
+    ("long", "timestamp-micros"): Conversion(t.TimestampType(), "long", lambda p: f"timestamp_micros({p})"),
+    ("long", "local-timestamp-millis"): Conversion(_NTZ, "long", _from_millis),
+    ("long", "local-timestamp-micros"): Conversion(_NTZ, "long", _from_micros),
+}
+
+_PLAIN: Mapping[str, Conversion] = {
+    "boolean": Conversion(t.BooleanType(), "boolean"),
+    "int": Conversion(t.IntegerType(), "int"),
+    "long": Conversion(t.LongType(), "long"),
+    "float": Conversion(t.FloatType(), "float"),
+    "double": Conversion(t.DoubleType(), "double"),
+    "string": Conversion(t.StringType(), "string"),
+    "bytes": Conversion(t.BinaryType(), "bytes"),
+}
+
+_SMALL_INTS: Mapping[str, Conversion] = {
+    "int8": Conversion(t.ByteType(), "int", lambda p: f"CAST({p} AS TINYINT)"),
+    "int16": Conversion(t.ShortType(), "int", lambda p: f"CAST({p} AS SMALLINT)"),
+}
+
+
+PLAIN_TYPES = frozenset({"null", *_PLAIN})
+"""Avro's types without a definition."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeChoices:
+    """Where a configuration may choose a type."""
+
+    json: str = "string"
+    decimal_overflow: str = "string"
+
+
+STRICT_TYPES = TypeChoices()
+"""JSON as text; so is a decimal that no Delta decimal holds."""
+
+
+def conversion(
+    schema: Any,
+    definitions: Mapping[str, Any],
+    *,
+    where: str,
+    depth: int = 0,
+    choices: TypeChoices = STRICT_TYPES,
+) -> Conversion:
+    """The conversion of one Avro type; ``definitions`` holds named types by full name, ``where`` names the column in errors."""
+    schema = without_null(schema, where=where)
+    if isinstance(schema, str):
+        if schema in _PLAIN:
+            return _PLAIN[schema]
+        if schema not in definitions:
+            msg = f"{where}: Avro type {schema} is not defined in its schema"
+            raise DefiniteError(msg)
+        schema = definitions[schema]
+    kind = schema["type"]
+    if isinstance(kind, dict | list):  # a type that only wraps another one
+        return conversion(kind, definitions, where=where, depth=depth, choices=choices)
+    named = _BY_NAME.get(schema.get("connect.name", ""))
+    if named is not None and named.avro == kind:
+        return named
+    if choices.json == "variant" and kind == "string" and schema.get("connect.name") == "io.debezium.data.Json":
+        return _checked(t.VariantType(), "string", lambda path: f"try_parse_json({path})")
+    match kind:
+        case "record":
+            return _record(schema, definitions, where=where, depth=depth, choices=choices)
+        case "array":
+            return _array(conversion(schema["items"], definitions, where=where, depth=depth + 1, choices=choices), depth)
+        case "map":
+            return _map(conversion(schema["values"], definitions, where=where, depth=depth + 1, choices=choices), depth)
+        case "enum":
+            return Conversion(
+                t.StringType(),
+                {"type": "enum", "name": schema["name"], "namespace": schema.get("namespace", ""), "symbols": schema["symbols"]},
+            )
+        case "fixed":
+            return Conversion(
+                t.BinaryType(), {"type": "fixed", "name": schema["name"], "namespace": schema.get("namespace", ""), "size": schema["size"]}
+            )
+    logical = schema.get("logicalType")
+    if kind == "bytes" and logical == "decimal":
+        return _decimal(schema, choices)
+    if logical is not None and (kind, logical) in _BY_LOGICAL_TYPE:
+        return _BY_LOGICAL_TYPE[kind, logical]
+    if kind == "int" and schema.get("connect.type") in _SMALL_INTS:
+        return _SMALL_INTS[schema["connect.type"]]
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind in definitions:
+        return conversion(kind, definitions, where=where, depth=depth, choices=choices)
+    msg = f"{where}: Avro type {kind} is unknown"
+    raise DefiniteError(msg)
+
+
+def without_null(schema: Any, *, where: str) -> Any:
+    """``[null, T]`` and ``[T, null]`` are T: every column of a mirror is nullable. Other unions do not come from Connect."""
+    if not isinstance(schema, list):
+        return schema
+    others = [branch for branch in schema if branch != "null"]
+    if len(others) != 1:
+        msg = f"{where}: a union of {len(others)} types has no column type; map it in the connector"
+        raise DefiniteError(msg)
+    return others[0]
+
+
+def decimal_digits(schema: Mapping[str, Any]) -> int:
+    """The digits that a Decimal is declared with; Connect writes 64 where it knows none.
+
+    Debezium's precise BIGINT UNSIGNED is a Decimal of scale 0 without a precision: twenty digits, where the source's type is known.
+    """
+    if schema.get("connect.parameters", {}).get("__debezium.source.column.type", "").upper().startswith("BIGINT UNSIGNED"):
+        return 20
+    return int(schema["precision"])
+
+
+def _decimal(schema: Mapping[str, Any], choices: TypeChoices) -> Conversion:
+    """Of more than 38 declared digits (MySQL allows 65) the column is text, in which every value fits; or, if that is wanted or the table has it so, the
+    scale is kept and a value that does not fit goes to quarantine. Nothing is rounded. Where no precision is declared, 38 digits are assumed to be enough.
+    """
+    scale, digits = int(schema.get("scale", 0)), decimal_digits(schema)
+    if digits <= DECIMAL_DIGITS_MAX:
+        return Conversion(t.DecimalType(digits, scale), {"type": "bytes", "logicalType": "decimal", "precision": digits, "scale": scale})
+    text = Conversion(t.StringType(), "bytes", lambda path: _decimal_text(path, scale))
+    if scale > DECIMAL_DIGITS_MAX:
+        return text
+    bounded = _checked(t.DecimalType(DECIMAL_DIGITS_MAX, scale), "bytes", lambda path: decimal_sql(path, DECIMAL_DIGITS_MAX, scale))
+    declared = "connect.decimal.precision" in schema.get("connect.parameters", {})
+    return replace(text, bounded=bounded) if declared and choices.decimal_overflow == "string" else bounded
+
+
+_DECIMAL_BYTES_MAX = 63
+"""A length that the varint holds in one byte. MySQL's longest decimals, of 65 digits, have 28."""
+
+
+def decimal_sql(path: str, precision: int, scale: int) -> str:
+    """SQL of the decimal of big-endian two's complement bytes; NULL where it has too many digits. Spark reads them in Avro only, where ``bytes`` is its length
+    as a zigzag varint, then the bytes. Too many digits are found before that: no error may be left to from_avro's options (schema/avro.py).
+    """
+    limit = 10**precision
+    digits, negative = f"hex({path})", f"hex({path}) >= '8'"
+    width = _DECIMAL_BYTES_MAX * 2
+    greatest, least = f"{limit - 1:0{width}X}", f"{(1 << 4 * width) - limit + 1:0{width}X}"
+    padded = f"lpad(ltrim(IF({negative}, 'F', '0'), {digits}), {width}, IF({negative}, 'F', '0'))"
+    fits = f"length({path}) BETWEEN 1 AND {_DECIMAL_BYTES_MAX} AND IF({negative}, {padded} >= '{least}', {padded} <= '{greatest}')"
+    schema = json.dumps({"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale})
+    length = f"unhex(lpad(hex(2 * length({path})), 2, '0'))"
+    return f"IF({fits}, from_avro(concat({length}, {path}), '{schema}'), CAST(NULL AS DECIMAL({precision},{scale})))"
+
+
+def _decimal_text(path: str, scale: int) -> str:
+    """SQL of the decimal text of big-endian two's complement bytes of any length: five limbs of fourteen digits, a byte at a time.
+
+    A negative number is read as the inverse of its bytes, plus one.
+    """
+    negative = f"conv(hex(substring({path}, 1, 1)), 16, 10) >= 128"
+    count = f"length({path})"
+    byte = f"CAST(conv(hex(substring({path}, i, 1)), 16, 10) AS BIGINT)"
+    digit = f"IF({negative}, 255L - {byte}, {byte})"
+    limb = "100000000000000L"
+    step = (
+        "aggregate(a, named_struct('done', CAST(array() AS ARRAY<BIGINT>), 'carry', {add}),"
+        f" (s, x) -> named_struct('done', concat(s.done, array((x * {{times}} + s.carry) % {limb})), 'carry', (x * {{times}} + s.carry) DIV {limb}),"
+        " s -> s.done)"
+    )
+    times = step.format(add=digit, times="256L")
+    zero = "array(0L, 0L, 0L, 0L, 0L)"
+    limbs = f"aggregate(sequence(1, {count}), {zero}, (a, i) -> {times})"
+    one_more = f"aggregate(array({limbs}), {zero}, (z, a) -> {step.format(add=f'IF({negative}, 1L, 0L)', times='1L')})"
+    digits = f"array_join(transform(reverse({one_more}), x -> lpad(CAST(x AS STRING), 14, '0')), '')"
+    bare = f"ltrim('0', {digits})"
+    if scale == 0:
+        text = f"IF({bare} = '', '0', {bare})"
+    else:
+        wide = f"lpad({bare}, greatest(length({bare}), {scale + 1}), '0')"
+        text = f"concat(left({wide}, length({wide}) - {scale}), '.', right({wide}, {scale}))"
+    return f"IF({path} IS NULL, NULL, concat(IF({negative}, '-', ''), {text}))"
+
+
+def sql_literal(default: Any, schema: Any, made: Conversion) -> str | None:
+    """SQL of a default in a schema's JSON, converted as the column's values are; None for what has no literal (records, arrays, maps)."""
+    kind = schema if isinstance(schema, str) else schema.get("type")
+    match kind, default:
+        case "boolean", bool():
+            raw = "true" if default else "false"
+        case (("int" | "long"), int()) if not isinstance(default, bool):
+            raw = f"{default}L" if kind == "long" else str(default)
+        case (("float" | "double"), int() | float()):
+            raw = f"CAST({default!r} AS {kind.upper()})"
+        case "string", str():
+            raw = "'" + default.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        case "bytes", str():
+            data = default.encode("latin-1", errors="strict")
+            if isinstance(schema, dict) and schema.get("logicalType") == "decimal" and isinstance(made.type, t.DecimalType):
+                unscaled = int.from_bytes(data, "big", signed=True)
+                return f"CAST('{_shifted(unscaled, int(schema.get('scale', 0)))}' AS {made.type.simpleString()})"
+            raw = f"X'{data.hex()}'"
+        case _:
+            return None
+    return made.convert(raw)
+
+
+def _shifted(unscaled: int, scale: int) -> str:
+    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    text = digits if scale == 0 else f"{digits[:-scale]}.{digits[-scale:]}"
+    return f"-{text}" if unscaled < 0 else text
+
+
+def _record(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, where: str, depth: int, choices: TypeChoices) -> Conversion:
+    members = [
+        (field["name"], conversion(field["type"], definitions, where=f"{where}.{field['name']}", depth=depth, choices=choices))
+        for field in schema["fields"]
+    ]
+    kind = t.StructType([t.StructField(name, member.type) for name, member in members])
+    avro = {
+        "type": "record",
+        "name": schema["name"],
+        "namespace": schema.get("namespace", ""),
+        "fields": [{"name": n, "type": ["null", m.avro]} for n, m in members],
+    }
+    sql: Sql | None = None
+    if any(member.sql is not None for _, member in members):
+
+        def rebuild(path: str) -> str:
+            parts = ", ".join(f"'{name}', {member.convert(f'{path}.{quote(name)}')}" for name, member in members)
+            return f"IF({path} IS NULL, NULL, named_struct({parts}))"
+
+        sql = rebuild
+    failing = [(name, member.failed) for name, member in members if member.failed is not None]
+    failed: Sql | None = None
+    if failing:
+        failed = lambda path: "(" + " OR ".join(f"{check(f'{path}.{quote(name)}')}" for name, check in failing) + ")"  # noqa: E731
+    return Conversion(kind, avro, sql, failed)
+
+
+def _array(item: Conversion, depth: int) -> Conversion:
+    variable = f"e{depth}"
+    convert, check = item.sql, item.failed
+    return Conversion(
+        t.ArrayType(item.type),
+        {"type": "array", "items": ["null", item.avro]},
+        None if convert is None else lambda path: f"transform({path}, {variable} -> {convert(variable)})",
+        None if check is None else lambda path: f"coalesce(exists({path}, {variable} -> {check(variable)}), false)",
+    )
+
+
+def _map(value: Conversion, depth: int) -> Conversion:
+    key, variable = f"k{depth}", f"e{depth}"
+    convert, check = value.sql, value.failed
+    return Conversion(
+        t.MapType(t.StringType(), value.type),
+        {"type": "map", "values": ["null", value.avro]},
+        None if convert is None else lambda path: f"transform_values({path}, ({key}, {variable}) -> {convert(variable)})",
+        None if check is None else lambda path: f"coalesce(exists(map_values({path}), {variable} -> {check(variable)}), false)",
+    )
+
+
+def quote(name: str) -> str:
+    """A column name as Spark SQL reads it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def orderable(kind: t.DataType) -> bool:
+    """Whether Spark can compare values of this type (a map or a variant inside makes that impossible)."""
+    match kind:
+        case t.MapType() | t.VariantType():
+            return False
+        case t.ArrayType():
+            return orderable(kind.elementType)
+        case t.StructType():
+            return all(orderable(field.dataType) for field in kind.fields)
+        case _:
+            return True

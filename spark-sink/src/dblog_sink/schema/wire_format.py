@@ -1,0 +1,66 @@
+"""The schema id of a record: five bytes that all records of one writer schema share, computed in SQL before any schema is read.
+
+In Confluent's wire format the record begins with them: a zero byte and the registry's number. JSON begins with a brace and has no id, for the schema is in
+the record itself: its schema id is the brace and four bytes of a digest of the text up to the payload. A record that begins otherwise goes to quarantine.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.schema.writer_schemas import JSON_START
+
+RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
+"""The columns of a record as Kafka's source has them, wherever it is kept."""
+WITH_SCHEMA_IDS = (*RECORD, "key_schema_id", "value_schema_id")
+"""The columns of ``with_schema_ids``."""
+
+SCHEMA_ID_BYTES = 5
+_BRACE = b"{"[0]
+
+
+def schema_id(column: str) -> Column:
+    """The schema id of the records in a binary column; NULL for a Kafka tombstone."""
+    digest = f"concat(X'7B', substring(unhex(md5(CAST({_part(column)} AS BINARY))), 1, 4))"
+    return F.expr(f"IF(substring({column}, 1, 1) = X'7B', {digest}, substring({column}, 1, {SCHEMA_ID_BYTES}))")
+
+
+def with_schema_ids(records: DataFrame, *also: str) -> DataFrame:
+    """The records with both schema ids, as everything that decodes takes them; ``also``: columns that stay beside."""
+    return records.select(*also, *RECORD, schema_id("key").alias("key_schema_id"), schema_id("value").alias("value_schema_id"))
+
+
+def schema_text(column: str) -> Column:
+    """The schema that stands in a record of JSON; NULL for others."""
+    return F.expr(f"IF(substring({column}, 1, 1) = X'7B', {_part(column)}, NULL)")
+
+
+def maybe_dumped() -> Column:
+    """Whether a record may be a row of a dump: it holds the text that ``source.snapshot`` has there, in Avro as in JSON. Other records may hold it too."""
+    return F.coalesce(F.contains(F.col("value"), F.lit(b"incremental")), F.lit(False))
+
+
+def maybe_derived() -> Column:
+    """Whether a record may have no ``source.sequence``: its bytes hold no beginning of one. Other texts may begin so too. JSON may always have none."""
+    return ~F.coalesce(F.contains(F.col("value"), F.lit(b'["')), F.lit(False)) | F.coalesce(
+        F.substring("value", 1, 1) == F.lit(b"{"), F.lit(False)
+    )
+
+
+def _part(column: str) -> str:
+    text = f"CAST({column} AS STRING)"
+    # Texts without a schema in front share one schema id, or each would have one of its own.
+    return f"IF(startswith({text}, '{JSON_START}'), substring_index({text}, ',\"payload\":', 1), '{{')"
+
+
+def schema_id_of(found: bytes | None) -> int | None:
+    """The registry's number of a schema id, None if it is not in Confluent's wire format."""
+    if found is None or len(found) != SCHEMA_ID_BYTES or found[0] != 0:
+        return None
+    return int.from_bytes(found[1:], "big")
+
+
+def is_json(found: bytes | None) -> bool:
+    """Whether it is the schema id of a record in JSON."""
+    return bool(found) and found[0] == _BRACE  # type: ignore[index]

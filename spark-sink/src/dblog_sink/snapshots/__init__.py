@@ -1,0 +1,1 @@
+"""Consistent snapshots: which versions of all tables belong together, published in the manifest."""

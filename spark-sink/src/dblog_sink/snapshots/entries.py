@@ -1,0 +1,118 @@
+"""Which version of each table a snapshot names in the manifest, whether it is complete, and that it can be read as long as the manifest promises."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+
+from dblog_sink.batches.parts import Parts
+from dblog_sink.delta import retention
+from dblog_sink.delta import target as targets
+from dblog_sink.errors import DefiniteError
+from dblog_sink.snapshots.manifest import Entry
+from dblog_sink.state.notes import DumpMerged, HistoryChecked, Note, RecordsMissing, TableWritten
+from dblog_sink.state.snapshot import Position, Snapshot
+
+log = logging.getLogger(__name__)
+
+
+class Entries:
+    """``known``: the entries of the last published snapshot, by table. ``dumps_incomplete``: by topic, why its first dump is not complete at a position."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        parts: Parts,
+        *,
+        dumps_incomplete: Callable[[Position], Mapping[str, str]],
+        now_s: Callable[[], float],
+    ) -> None:
+        self._session = session
+        self._settings = parts.settings
+        self._applier = parts.applier
+        self._control = parts.control
+        self._book = parts.book
+        self._dumps_incomplete = dumps_incomplete
+        self._now_s = now_s
+        self._keep_h: float = parts.settings["manifest.keep.h"]
+        self._retention_set: set[str] = set()
+        self._committed_ms: dict[str, int] = {}
+        """By topic, when the version that the last snapshot names was committed."""
+        self.known: Mapping[str, Entry] = {}
+
+    def of(self, snapshot: Snapshot, notes: Sequence[Note], written: Collection[str], parked: Collection[str]) -> dict[str, Entry]:
+        """The entries of a snapshot that is merged. ``notes``: those that are recorded when it is published; ``written``: topics that it has changed."""
+        reasons = self._book.parked()
+        dumps_incomplete = self._dumps_incomplete(snapshot.frontier.position)
+        topics = {*self._control.state.table_ids, *(note.topic for note in notes if isinstance(note, TableWritten))}
+        found: dict[str, Entry] = {}
+        for topic in sorted(topics):
+            name = self._settings.table_name(topic)
+            known = self.known.get(name)
+            if topic in parked:
+                if known is not None and self.keep_readable(topic, known):  # a part of what it has now may belong to this snapshot
+                    found[name] = replace(known, complete=False, reason=f"parked: {reasons.get(topic, 'a moment ago')}")
+                continue
+            if known is None or topic in written or self._is_stale(topic):
+                known, damage = self._newest(topic, known)
+                if known is None:
+                    continue
+                if damage is not None:
+                    found[name] = replace(known, complete=False, reason=damage)
+                    continue
+            reason = self._incomplete(snapshot, notes, topic) or dumps_incomplete.get(topic)
+            found[name] = replace(known, complete=reason is None, reason=reason)
+        return found
+
+    def keep_readable(self, topic: str, entry: Entry) -> bool:
+        """Keep the version readable for as long as a snapshot of now is kept, though it need not be the newest; False where it cannot be read."""
+        if topic not in self._committed_ms:
+            committed_ms = targets.committed_ms(self._session, entry.path, entry.version)
+            if committed_ms is None:
+                return False
+            self._committed_ms[topic] = committed_ms
+        if not DeltaTable.isDeltaTable(self._session, entry.path):
+            return False
+        targets.retain(self._session, entry.path, keep_h=self._keep_h, now_s=self._now_s(), since_ms=self._committed_ms[topic])
+        return True
+
+    def _is_stale(self, topic: str) -> bool:
+        age_h = (self._now_s() - self._committed_ms.get(topic, 0) / 1000.0) / 3600.0
+        return topic not in self._retention_set or retention.rests(age_h)
+
+    def _newest(self, topic: str, known: Entry | None) -> tuple[Entry | None, str | None]:
+        """The entry of the table's newest version; or the known one, and why the newest is not taken. No entry where there is no table."""
+        opened = self._applier.found(topic, self._session)
+        if opened is None:
+            return None, None
+        target = opened.target
+        # Checked before each commit of ours, also to a table that rests: else the log may one day no longer reach back to the last check.
+        try:
+            checked = self._applier.tables.check(topic, target, self._control.log_ends(topic), self._session)
+        except DefiniteError as e:
+            log.warning("%s", e)
+            readable = known is not None and self.keep_readable(topic, known)
+            return (known, "somebody restored an older version of the table") if readable else (None, None)
+        self._control.record([HistoryChecked(topic, *checked)], "recorded")
+        targets.retain(self._session, target.path, keep_h=self._keep_h, now_s=self._now_s(), refresh=True)
+        self._retention_set.add(topic)
+        version, self._committed_ms[topic] = targets.version_of(self._session, target.path)
+        return Entry(path=target.path, version=version, mode=targets.OPTION_OF[target.mode], complete=True), None
+
+    def _incomplete(self, snapshot: Snapshot, notes: Sequence[Note], topic: str) -> str | None:
+        state = self._control.state
+        if topic in snapshot.missing:
+            return snapshot.missing[topic]
+        dumped = [note.kafka_ms for note in notes if isinstance(note, DumpMerged) and note.topic == topic]
+        missing = [note.kafka_ms for note in notes if isinstance(note, RecordsMissing) and note.topic == topic]
+        dumped_ms = max(state.dumped_ms.get(topic, -1), *dumped, -1)
+        missing_ms = max(state.missing_ms.get(topic, -1), *missing, -1)
+        if missing_ms >= 0 and dumped_ms <= missing_ms:
+            return "records of the source never came; dump the table again"
+        if dumped_ms >= 0 and (snapshot.kafka_ms is None or dumped_ms >= snapshot.kafka_ms):
+            return "rows of a dump, or what was done beside the snapshots (resume, replay, merges before there was a manifest), may be later than the snapshot"
+        return None

@@ -1,0 +1,41 @@
+"""Makes Delta tables, also where a former attempt was killed before its first commit.
+
+That leaves a ``_delta_log`` without a commit. Delta takes the folder for a table, since there is something in it, makes none, and then does not find it
+(DeltaCatalog.tableExists, CREATE TABLE IF NOT EXISTS): the table could never be made.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from delta.tables import DeltaTable, DeltaTableBuilder
+from pyspark.sql import SparkSession
+
+_LOG, _STAGED = "_delta_log", "_staged_commits"
+_COMMITTED = re.compile(r"\d{20}\..*|_last_checkpoint")
+
+
+def new_table(session: SparkSession, path: str) -> DeltaTableBuilder:
+    """The builder of the table at ``path``, which is made if there is none."""
+    _drop_unfinished(session, path)
+    return DeltaTable.createIfNotExists(session).location(path)
+
+
+def _drop_unfinished(session: SparkSession, path: str) -> None:
+    """Remove the log of a table that has no commit, no other file and nobody else who makes it: the sink is the only writer of its tables."""
+    jvm: Any = session._jvm  # noqa: SLF001  PySpark has no file system of its own
+    hadoop: Any = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+    folder = jvm.org.apache.hadoop.fs.Path(path)
+    system = folder.getFileSystem(hadoop)
+
+    def names(of: Any) -> list[str]:
+        return [str(status.getPath().getName()) for status in system.listStatus(of)]
+
+    if not system.exists(folder) or names(folder) != [_LOG]:
+        return
+    log = jvm.org.apache.hadoop.fs.Path(folder, _LOG)
+    staged = jvm.org.apache.hadoop.fs.Path(log, _STAGED)
+    if any(map(_COMMITTED.fullmatch, names(log))) or (system.exists(staged) and names(staged)):
+        return
+    system.delete(log, True)

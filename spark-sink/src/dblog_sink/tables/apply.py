@@ -1,0 +1,378 @@
+"""Brings one table up to a set of raw records, wherever they come from: this batch, the landing table, the quarantine.
+
+The driver resolves schemas from the profile of the records; the target is made or altered so that it can take their columns; the table's mode does the
+rest. Nothing here depends on the time or on who runs it: the same records under the same transaction id have the same outcome (I8).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as t
+
+from dblog_sink.config.job_options import Settings
+from dblog_sink.config.tables import TableSpec
+from dblog_sink.delta import target as targets
+from dblog_sink.delta.merge import Txn, is_conflict, written
+from dblog_sink.delta.session import SessionPool
+from dblog_sink.delta.target import Target
+from dblog_sink.errors import DefiniteError, SinkError, TransientError
+from dblog_sink.records import source_epochs
+from dblog_sink.records.decode import Decoding, LogEnd, LogEnds, decoded
+from dblog_sink.records.source_epochs import PartitionLogs
+from dblog_sink.schema.evolve import Plan, of_column
+from dblog_sink.schema.registry import Registry
+from dblog_sink.schema.resolve import Known, Schemas
+from dblog_sink.schema.writer_schemas import UNWRAPPED, Envelope, KeySchema
+from dblog_sink.state.crash_points import Reached, nothing
+from dblog_sink.state.notes import Note, State
+from dblog_sink.tables.log_follower import LogFollower
+from dblog_sink.tables.modes import append, history, mirror
+from dblog_sink.tables.modes.work import Applied, Work
+from dblog_sink.tables.open_tables import OpenTable, OpenTables, numbers
+from dblog_sink.tables.profile import TopicStats
+from dblog_sink.tables.quarantine import Quarantine
+from dblog_sink.tables.read import ReadRecords
+from dblog_sink.tables.schema_changes import SchemaChanges, TopicSoFar
+
+log = logging.getLogger(__name__)
+
+_MODES: Mapping[str, Callable[[Work], Applied]] = {
+    targets.MIRROR: mirror.apply,
+    targets.HISTORY: history.apply,
+    targets.APPEND: append.apply,
+}
+
+
+class Applier:
+    """Tables and schemas, kept open between batches. One table has one writer at a time: the caller sees to that.
+
+    ``state`` is the control table's, and ``record`` takes notes for it. ``reading``: nothing is made, altered or written.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        registry: Registry,
+        pool: SessionPool,
+        quarantine: Quarantine,
+        state: State,
+        record: Callable[[Sequence[Note], bool], None] = lambda _notes, _at_once: None,
+        so_far: TopicSoFar = lambda _session, _topic: None,
+        reading: bool = False,
+        compacted: Callable[[str], bool] = lambda _topic: False,
+        reached: Reached = nothing,
+        merge_only: bool = False,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings = settings
+        self._reading = reading
+        self._schemas = Schemas(registry)
+        self._pool = pool
+        self._quarantine = quarantine
+        self._state = state
+        self._reached = reached
+        self._merge_only = merge_only
+        self._sleep = sleep
+        self._ask_compacted = compacted
+        self._compacted: dict[str, bool] = {}
+        self.schema_changes = SchemaChanges(settings, self._schemas, state, record, so_far)
+        self.logs = LogFollower(settings, state, record)
+        self.tables = OpenTables(
+            settings,
+            state=state,
+            record=record,
+            schema_changes=self.schema_changes,
+            quarantine=quarantine,
+            reached=reached,
+            reading=reading,
+        )
+
+    # -- writing --------------------------------------------------------------------------------------------------------------------------
+
+    def apply(
+        self, stats: TopicStats, raw: DataFrame, txn: Txn, *, log_ends: LogEnds, repeated: bool, replayed: bool = False
+    ) -> Applied | None:
+        """Apply one topic's records; all of them again when somebody else committed in between, for every step may be repeated.
+
+        ``repeated``: it may have been tried before; what the Delta log shows as written is not written again. ``replayed``: out of quarantine.
+        """
+        attempts_max: int = self._settings["merge.attempts.max"]
+        raw.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", stats.topic)
+        for attempt in range(1, attempts_max + 1):
+            try:
+                with self._pool.borrow(stats.records) as session:
+                    return self._apply(stats, raw, txn, session, log_ends, repeated=repeated or attempt > 1, replayed=replayed)
+            except Exception as e:
+                # What was known of the table may be wrong now: the failure may have come after a commit.
+                self.tables.forget(stats.topic)
+                if isinstance(e, SinkError) or not is_conflict(e):
+                    raise
+                if attempt == attempts_max:
+                    msg = f"topic {stats.topic}: another writer committed to its Delta table {attempt} times in between; let the sink be its only writer"
+                    raise TransientError(msg) from e
+                log.warning("topic %s: another writer committed in between, attempt %d of %d", stats.topic, attempt, attempts_max)
+                self._sleep(min(0.2 * 2**attempt, 5.0))
+        raise AssertionError
+
+    def compact(self, topic: str) -> None:
+        """Compact the topic's table and its tombstones now. Nobody else may write them meanwhile."""
+        spec = self._settings.table(topic)
+        if spec is None:
+            return
+        with self._pool.borrow() as session:
+            opened = self.tables.found(spec, session)
+            if opened is not None:
+                self.tables.keep_readable(opened.target, session)
+                self.tables.compact(spec, opened, session)
+
+    def _apply(
+        self, stats: TopicStats, raw: DataFrame, txn: Txn, session: SparkSession, log_ends: LogEnds, *, repeated: bool, replayed: bool
+    ) -> Applied | None:
+        started_s = time.monotonic()
+        read = self._read(stats, raw, session)
+        if not read.known.envelopes and not ((read.unwrapped or read.nulls) and stats.nulls and read.opened is not None):
+            return self._none_readable(stats, read.known, read.records.where(F.col("value_schema_id").isNotNull()), txn, replayed=replayed)
+        spec = self._spec(stats.topic)
+        self.tables.claim_path(spec)
+        if read.opened is not None and self.tables.restored(spec.topic, read.opened.target, log_ends, session, replayed=replayed):
+            read = self._read(stats, raw, session)
+        logs_begun = [] if replayed else self.logs.follow(stats, spec, read, session)
+        opened, plan, altered = self.tables.prepared(spec, read.opened, read.known, session)
+        target = opened.target
+        checked = self.tables.checked_version(spec.topic)
+        version = written(session, target.path, txn) if repeated else -1
+        # A table in append mode goes on: its commit is skipped, and the positions that it reports are still wanted.
+        if version > txn.version or (version == txn.version and target.mode != targets.APPEND):
+            return Applied(
+                table=target.name,
+                topic=stats.topic,
+                records=stats.records,
+                path="done",
+                rows=target.rows,
+                table_id=target.id,
+                version=checked,
+            )
+        self.tables.keep_readable(target, session)
+        nulls = read.nulls and target.mode != targets.APPEND
+        ends = log_ends.positions if log_ends.table_id == target.id else {}
+        truncates = self.logs.truncate_order(stats, spec, read, self.tables.tombstones_path(spec.path))
+        work = Work(
+            topic=stats.topic,
+            target=target,
+            tombstones=opened.tombstones,
+            raw=read.records.where(F.col("value_schema_id").isNotNull()) if read.nulls and not nulls else read.records,
+            decoding=replace(self._decoding(spec, target, read, plan, ends), keep_offsets=replayed, nulls=nulls),
+            records=stats.records,
+            value_bytes=stats.value_bytes,
+            session=session,
+            settings=self._settings,
+            quarantine=self._quarantine,
+            txn=txn,
+            reached=self._reached,
+            truncate=spec.truncate,
+            unordered=truncates.reason,
+            unordered_from=truncates.from_seq1,
+            replayed=replayed,
+            merge_only=self._merge_only,
+            nulls=nulls,
+        )
+        applied = _MODES[target.mode](work)
+        applied.changes = altered + logs_begun
+        applied.table_id, applied.version = target.id, checked
+        applied.appending = target.mode == targets.APPEND
+        self.tables.compact_if_due(spec, opened, session)
+        applied.seconds = time.monotonic() - started_s
+        return applied
+
+    def _none_readable(self, stats: TopicStats, known: Known, records: DataFrame, txn: Txn, *, replayed: bool) -> Applied | None:
+        """A topic without one readable schema in this batch: only records to leave out, or to keep in quarantine."""
+        if not known.unreadable_ids:
+            return None
+        bad = sum(stats.value_schema_ids[schema_id] for schema_id in known.unreadable_ids)
+        reason = F.lit(None).cast("string")
+        for schema_id, text in known.unreadable_ids.items():
+            reason = F.when(F.col("value_schema_id") == F.lit(bytearray(schema_id)), F.lit(text)).otherwise(reason)
+        self._quarantine.keep(records.withColumn("reason", reason), topic=stats.topic, txn=txn, replayed=replayed)
+        reasons = sorted(set(known.unreadable_ids.values()))[:3]
+        self._quarantine.check(topic=stats.topic, bad=bad, records=stats.records, reasons=reasons, replayed=replayed)
+        return Applied(table=stats.topic, topic=stats.topic, records=stats.records, bad=bad, path="quarantine")
+
+    # -- reading --------------------------------------------------------------------------------------------------------------------------
+
+    def rows(self, stats: TopicStats, raw: DataFrame, session: SparkSession) -> tuple[OpenTable, DataFrame] | None:
+        """The rows that these records hold, in the columns that the topic's table has now; None if there is no table or no row. Nothing is written."""
+        read = self._read(stats, raw, session)
+        if read.opened is None or not (read.known.envelopes or (read.unwrapped and stats.nulls)):
+            return None
+        spec, target = self._spec(stats.topic), read.opened.target
+        plan = self.tables.planned(spec, target, read.known)
+        # A new log among them is recorded when they are merged; the rows are shown as they will be.
+        partitions, _ = self.logs.logs_of(stats, read, session) or (None, [])
+        return read.opened, decoded(read.records, self._decoding(spec, target, read, plan, {}, partitions))
+
+    def row_schemas(self, stats: TopicStats) -> dict[bytes, Envelope]:
+        """By schema id, the schemas of the topic's records that are rows."""
+        return self._known(stats).envelopes
+
+    def marker_schemas(self, stats: TopicStats) -> dict[bytes, str]:
+        """By schema id, the writer schemas of the topic's chunk markers; empty for JSON."""
+        return self._schemas.markers(stats.topic, stats.value_schema_ids, stats.texts)
+
+    def transaction_schemas(self, stats: TopicStats) -> dict[bytes, str]:
+        """By schema id, the writer schemas of the transaction topic's records (empty: JSON)."""
+        return self._schemas.transactions(stats.topic, stats.value_schema_ids, stats.texts)
+
+    def position_schemas(self, stats: TopicStats) -> dict[bytes, Envelope]:
+        """The schemas by which the log positions of a topic's rows are read. DefiniteError if its rows carry none."""
+        known = self._known(stats)
+        if known.kind == UNWRAPPED:
+            msg = (
+                f"topic {stats.topic} holds rows without their envelope, and a manifest must know their transactions; leave ExtractNewRecordState out, "
+                "exclude the topic, or set manifest.interval.s=0"
+            )
+            raise DefiniteError(msg)
+        epoch = source_epochs.epoch_sql(self._state.source_logs.get(stats.topic, {}))
+        return {schema_id: replace(envelope, epoch=epoch) for schema_id, envelope in known.envelopes.items()}
+
+    # -- questions about the topic's Delta table ------------------------------------------------------------------------------------------
+
+    def found(self, topic: str, session: SparkSession) -> OpenTable | None:
+        """The topic's table if it is there."""
+        spec = self._settings.table(topic)
+        return None if spec is None else self.tables.found(spec, session)
+
+    def table_id(self, topic: str) -> str | None:
+        """The id of the Delta table that the topic's rows go to, None if there is none."""
+        spec = self._settings.table(topic)
+        if spec is None:
+            return None
+        with self._pool.borrow() as session:
+            return targets.identity(session, spec.path)
+
+    def record_kind(self, topic: str) -> str | None:
+        """Of which kind the records of the topic's table are, None if there is no table."""
+        spec = self._settings.table(topic)
+        if spec is None:
+            return None
+        with self._pool.borrow() as session:
+            return targets.recorded_in(session, spec.path)[1]
+
+    def last_written(self, topic: str, app_id: str) -> int:
+        """The last version of this application id whose rows the topic's Delta log shows as written; -1 if none."""
+        spec = self._settings.table(topic)
+        if spec is None:
+            return -1
+        with self._pool.borrow() as session:
+            return -1 if targets.identity(session, spec.path) is None else written(session, spec.path, Txn(app_id, 0))
+
+    def is_written(self, topic: str, txn: Txn) -> bool:
+        """Whether the Delta log of the topic's own table shows all of this batch as written."""
+        spec = self._settings.table(topic)
+        if spec is None:
+            return False
+        with self._pool.borrow() as session:
+            return targets.recorded_in(session, spec.path)[0] == topic and written(session, spec.path, txn) == txn.version
+
+    def check_history(self, topic: str, known: LogEnds) -> tuple[str, int] | None:
+        """Check the commits to the topic's table now; its id and up to which version, None where there is no table. DefiniteError after a RESTORE."""
+        with self._pool.borrow() as session:
+            opened = self.found(topic, session)
+            return None if opened is None else self.tables.check(topic, opened.target, known, session)
+
+    # -- parts ----------------------------------------------------------------------------------------------------------------------------
+
+    def _spec(self, topic: str) -> TableSpec:
+        found = self._settings.table(topic)
+        if found is None:
+            msg = f"topic {topic} holds rows of a table but its name does not match topics.name; set topics.name, or exclude it with topics.exclude"
+            raise DefiniteError(msg)
+        return found
+
+    def _known(self, stats: TopicStats, kind: str | None = None) -> Known:
+        spec = self._settings.table(stats.topic) or TableSpec(name=stats.topic, topic=stats.topic, path="")
+        return self._schemas.known(spec, stats.value_schema_ids, stats.key_schema_ids, stats.texts, kind=kind)
+
+    def _read(self, stats: TopicStats, raw: DataFrame, session: SparkSession) -> ReadRecords:
+        """What the records are, by their schemas and by the table, if there is one."""
+        spec = self._settings.table(stats.topic)
+        opened = None if spec is None else self.tables.found(spec, session)
+        known = self._known(stats, None if opened is None else opened.target.kind)
+        records = raw.where(F.col("topic") == stats.topic)
+        unwrapped = UNWRAPPED in (known.kind, spec.records if spec is not None and known.kind is None else None)
+        nulls = not unwrapped and stats.nulls > 0 and self._may_lack_deletes(spec)
+        if not unwrapped:  # a Kafka tombstone adds nothing to the delete before it, if that is still there
+            records = records.where(F.col("value_schema_id").isNotNull() | (F.lit(nulls) & F.col("key_schema_id").isNotNull()))
+        if known.left_out:
+            left_out = F.col("value_schema_id").isin([bytearray(schema_id) for schema_id in known.left_out])
+            records = records.where(F.col("value_schema_id").isNull() | ~left_out)
+        return ReadRecords(opened, known, records, unwrapped, nulls)
+
+    def _may_lack_deletes(self, spec: TableSpec | None) -> bool:
+        """Whether deletes of the topic may be missing and only their null values left: it is compacted, or that is unknown.
+
+        Not with snapshots: a null value has no position, so whether it is later than the snapshot is unknown. There the
+        transaction is incomplete, and that is reported.
+        """
+        if spec is None or spec.keys or self._settings.snapshots or self._reading:
+            return False
+        if spec.topic not in self._compacted:
+            try:
+                self._compacted[spec.topic] = self._ask_compacted(spec.topic)
+            except Exception as e:  # noqa: BLE001  the brokers do not answer, whatever the reason: then it may be
+                reason = str(e).strip().partition("\n")[0]
+                log.warning("topic %s: whether it is compacted is unknown, so a null value is taken for a delete: %s", spec.topic, reason)
+                self._compacted[spec.topic] = True
+        return self._compacted[spec.topic]
+
+    def _decoding(
+        self,
+        spec: TableSpec,
+        target: Target,
+        read: ReadRecords,
+        plan: Plan,
+        log_ends: Mapping[int, LogEnd],
+        partitions: Mapping[int, PartitionLogs] | None = None,
+    ) -> Decoding:
+        known = read.known
+        epoch = source_epochs.epoch_sql(self._state.source_logs.get(spec.topic, {}) if partitions is None else partitions)
+        return Decoding(
+            keys=target.keys,
+            columns=target.others,
+            envelopes={
+                schema_id: replace(envelope, fields=plan.fields[number], epoch=epoch)
+                for (schema_id, envelope), number in zip(known.envelopes.items(), numbers(known), strict=True)
+            },
+            key_schemas=_of_columns(known.key_schemas, target) if target.key_names and not spec.keys else {},
+            unreadable_ids=known.unreadable_ids,
+            topic_order=read.unwrapped or self._settings["position"] == "topic",
+            images=target.mode == targets.APPEND,
+            log_ends=log_ends,
+            unwrapped=read.unwrapped,
+            partitions=frozenset(name for name, kind in target.keys if isinstance(kind, t.StringType) and name in target.partitions),
+            unavailable=_unavailable(spec, target, known),
+            keys_of_value=bool(spec.keys) and bool(target.key_names),
+            fills=target.fills,
+        )
+
+
+def _of_columns(schemas: Mapping[bytes, KeySchema], target: Target) -> dict[bytes, KeySchema]:
+    kinds = {name.lower(): kind for name, kind in target.columns}
+    return {
+        schema_id: replace(
+            schema, fields=tuple(of_column(one, kinds[one.name.lower()]) if one.name.lower() in kinds else one for one in schema.fields)
+        )
+        for schema_id, schema in schemas.items()
+    }
+
+
+def _unavailable(spec: TableSpec, target: Target, known: Known) -> str:
+    """The placeholder that may stand for a value; empty for MySQL and MariaDB, whose log has all values, and for a list of changes, which keeps it."""
+    whole = all(envelope.derived for envelope in known.envelopes.values())
+    return "" if whole or target.mode == targets.APPEND else spec.unavailable_value_placeholder

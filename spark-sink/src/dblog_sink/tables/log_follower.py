@@ -1,0 +1,165 @@
+"""Follows the logs of the source, topic partition by topic partition, through records that carry no ``source.sequence``.
+
+The rule is ``records/source_epochs.py``. Here Spark finds the records that it needs, few of them one by one and many of them counted, and the outcome is
+recorded before anything is written by it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.config.job_options import Settings
+from dblog_sink.config.tables import TableSpec
+from dblog_sink.delta.session import MANY_ROWS
+from dblog_sink.errors import DefiniteError, ParkError
+from dblog_sink.records import source_epochs
+from dblog_sink.records.decode import SEQ1
+from dblog_sink.records.log_positions import logged_ranges, logged_records, snapshot_positions, unsequenced
+from dblog_sink.records.source_epochs import LoggedRecord, LogSwitch, PartitionLogs
+from dblog_sink.state.notes import Note, Parked, SourceLogs, State
+from dblog_sink.tables.open_tables import OpenTable
+from dblog_sink.tables.profile import TopicStats
+from dblog_sink.tables.read import ReadRecords
+
+log = logging.getLogger(__name__)
+
+_SAMPLE_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateOrder:
+    """Whether a truncate, which comes in one partition, can be ordered among the rows of all."""
+
+    reason: str | None = None
+    """Why it cannot; None: it can."""
+    from_seq1: int = 0
+    """Of truncates that were applied before, only those at or above this first number of a position cannot be ordered."""
+
+
+class LogFollower:
+    """Finds the epoch of the records of each topic partition. ``record`` takes notes, and whether they are written at once."""
+
+    def __init__(self, settings: Settings, state: State, record: Callable[[Sequence[Note], bool], None]) -> None:
+        self._settings = settings
+        self._state = state
+        self._record = record
+        self._sequenced: set[str] = set()
+        """Topics whose records all have ``source.sequence``, as far as they were looked at."""
+
+    def follow(self, stats: TopicStats, spec: TableSpec, read: ReadRecords, session: SparkSession) -> list[str]:
+        """Record which logs the records come from; returns the messages about logs that begin. ParkError where a person must judge."""
+        topic = stats.topic
+        found = self.logs_of(stats, read, session)
+        if found is None:
+            return []
+        partitions, switches = found
+        messages = [source_epochs.described(spec.name, topic, partition, switch) for partition, switch in switches]
+        if switches and self._settings.snapshots:
+            msg = f"{messages[0]}. A manifest is of one log: give the job a new state.path and target.path, or set manifest.interval.s=0"
+            raise DefiniteError(msg)
+        notes: list[Note] = [SourceLogs(topic, partition, logs) for partition, logs in partitions.items()]
+        unproven = [message for message, (_, switch) in zip(messages, switches, strict=True) if not switch.proven]
+        if unproven:
+            notes.append(Parked(topic, unproven[0]))
+        self._record(notes, bool(switches))
+        if unproven:
+            raise ParkError(unproven[0])
+        for message in messages:
+            log.warning("%s", message)
+        return messages
+
+    def logs_of(
+        self, stats: TopicStats, read: ReadRecords, session: SparkSession
+    ) -> tuple[dict[int, PartitionLogs], list[tuple[int, LogSwitch]]] | None:
+        """The logs of the topic's partitions with these records taken in, and which logs begin in them; None where every record has its own position."""
+        topic = stats.topic
+        if read.unwrapped or self._settings["position"] == "topic" or not any(one.derived for one in read.known.envelopes.values()):
+            return None
+        if not stats.maybe_derived and (topic in self._sequenced or self._begins_sequenced(stats, read)):
+            self._sequenced.add(topic)
+            return None
+        found = unsequenced(read.records, read.known.envelopes)
+        partitions = {partition: deepcopy(logs) for partition, logs in self._state.source_logs.get(topic, {}).items()}
+        seed = max((logs.epoch for logs in partitions.values()), default=None)
+
+        def known(partition: int) -> PartitionLogs:
+            nonlocal seed
+            if seed is None:  # in case the control table is lost: the log that is read now is not older than the table's newest row
+                seed = 0 if read.opened is None else _epoch_of(session, read.opened)
+            return partitions.setdefault(partition, PartitionLogs())
+
+        one_by_one: dict[int, list[LoggedRecord]] = {}
+        if stats.records >= MANY_ROWS:
+            unclear = []
+            counted = logged_ranges(found)
+            rows = snapshot_positions(found) if stats.maybe_dumped else {}
+            for partition in counted.keys() | (rows.keys() & partitions.keys()):
+                logs, records = known(partition), counted.get(partition)
+                if source_epochs.may_reveal_switch(logs, rows.get(partition, {}), records) or (
+                    records is not None and not source_epochs.extended(logs, records, epoch=seed or 0)
+                ):
+                    unclear.append(partition)
+            if unclear:
+                for partition, one in logged_records(found.where(F.col("partition").isin(unclear))):
+                    one_by_one.setdefault(partition, []).append(one)
+            met = bool(counted or rows)
+        else:
+            for partition, one in logged_records(found):
+                one_by_one.setdefault(partition, []).append(one)
+            met = bool(one_by_one)
+        if not met:
+            # Every record has its own position: later ones of the topic are assumed to have one until one seems to have none.
+            if found.isEmpty():
+                self._sequenced.add(topic)
+            return None
+        self._sequenced.discard(topic)
+        switches = [
+            (partition, switch)
+            for partition, some in sorted(one_by_one.items())
+            if partition in partitions or not all(one.selected for one in some)  # those alone begin nothing
+            for switch in source_epochs.follow(known(partition), some, epoch=seed or 0)
+        ]
+        return partitions, switches
+
+    def truncate_order(self, stats: TopicStats, spec: TableSpec, read: ReadRecords, tombstones_path: str) -> TruncateOrder:
+        """Whether a truncate among the records can be ordered. ``tombstones_path``: of the table of its tombstones."""
+        way_out = f"table.<rule>.truncate=ignore and resume it, or move {spec.path} and {tombstones_path} away, resume it and dump it again"
+        if read.unwrapped or self._settings["position"] == "topic":
+            met = {partition for topic, partition in list(self._state.high_water_marks) if topic == stats.topic}
+            if len({*stats.first, *met}) == 1:
+                return TruncateOrder()
+            return TruncateOrder(
+                f"{spec.name} was truncated in the source, and its rows are ordered by the offsets of topic {stats.topic}, which has several partitions: "
+                f"which rows are older is unknown; set {way_out}"
+            )
+        epochs = {logs.epoch for logs in self._state.source_logs.get(stats.topic, {}).values()}
+        if len(epochs) > 1:
+            reason = (
+                f"{spec.name} was truncated in the source while its partitions were at different logs of the source: which rows are older is unknown; "
+                f"set {way_out}"
+            )
+            return TruncateOrder(reason, (min(epochs) + 1) << source_epochs.EPOCH_SHIFT)
+        return TruncateOrder()
+
+    def _begins_sequenced(self, stats: TopicStats, read: ReadRecords) -> bool:
+        """Whether every record of a sample has its own position, where there are many records, all of one schema: then all are assumed to have one."""
+        if stats.records < MANY_ROWS or len(read.known.envelopes) > 1:
+            return False
+        (schema_id,) = read.known.envelopes
+        sample = read.records.where(F.col("value_schema_id") == F.lit(bytearray(schema_id))).limit(_SAMPLE_ROWS)
+        return unsequenced(sample, read.known.envelopes).isEmpty()
+
+
+def _epoch_of(session: SparkSession, opened: OpenTable) -> int:
+    """The epoch of the newest row in a table, or of the newest delete or truncate."""
+    frame: DataFrame = session.read.format("delta").load(opened.target.path)
+    newest = frame.agg(F.max(SEQ1)).collect()[0][0] or 0
+    if opened.tombstones is not None:
+        newest = max(newest, *(at[0] for at in (opened.tombstones.last, opened.tombstones.floor) if at is not None), 0)
+    return int(newest) >> source_epochs.EPOCH_SHIFT

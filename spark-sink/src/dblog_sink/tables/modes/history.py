@@ -1,0 +1,268 @@
+"""History mode (SCD2): every version that a row had, with the positions and times from which and up to which it was valid.
+
+A version is opened by an insert, update or dump row and closed by whatever comes next for its key: a newer version, a delete, a truncate. So a
+key's history is a function of the set of its events, and that is how it is computed: the events of the batch, the versions that can touch
+them and the deletes known of those keys are put in order of position, each version ends where the next event begins, and only what
+differs from the table is written. Late events split versions, repeated ones change nothing, in any order (I2, I8): the set decides.
+
+A dump row shows that its row was so at its position, not that it changed there. If it equals the version valid then it is left out; else it opens a
+version, for nothing older is known. Should the log's own event turn up later, the dump row's version is found equal to it and removed.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.delta.merge import in_ranges, merge_versions, one_range, update
+from dblog_sink.delta.target import CURRENT, FROM, TO, TO1, TO2
+from dblog_sink.delta.tombstones import Position
+from dblog_sink.delta.transaction import Transaction, begun
+from dblog_sink.delta.upsert import inserted, upsert
+from dblog_sink.records.decode import BAD, OP, SEQ1, SEQ2, TS_MS, decoded
+from dblog_sink.records.latest import last_of_each_position
+from dblog_sink.schema.types import orderable, quote
+from dblog_sink.tables.modes import kept
+from dblog_sink.tables.modes import rows as rows_of
+from dblog_sink.tables.modes.work import SMALL_ROWS, Applied, Work
+
+_RANK, _ENDS, _ACTION = "_dblog_rank", "_dblog_ends", "_dblog_action"
+_BATCH, _STORED, _DELETED, _DUMPED, _STORED_DUMP, _IMPLIED = 5, 4, 3, 2, 1, 0
+"""Of two events of one key at one position, which one counts: the newest event of the log, then what the table has of the log, then a recorded delete, then
+a dump row (its position is where the log was before it was read), then an end that only follows from the table."""
+
+
+def apply(work: Work) -> Applied:
+    """Bring one table's history up to these records."""
+    assert work.tombstones is not None
+    target, tombstones = work.target, work.tombstones
+    applied = Applied(table=target.name, topic=work.topic, records=work.records)
+    given = decoded(work.raw, work.decoding)
+    if work.nulls:
+        given = given.persist(StorageLevel.MEMORY_AND_DISK)
+    rows, held = kept.completed(rows_of.deletes(given, work), target, work.session, tombstones)
+    rows = rows_of.ambiguous(last_of_each_position(rows, target.keys), work)
+    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        groups = rows_of.groups(rows, work)
+        truncated = rows_of.truncated(work, groups)
+        rows_of.quarantine(work, rows, groups, applied)
+        if truncated is not None:
+            for truncate in (
+                rows.where((F.col(OP) == "t") & F.col(BAD).isNull()).select(SEQ1, SEQ2, TS_MS).distinct().orderBy(SEQ1, SEQ2).collect()
+            ):
+                _truncate(work, (truncate[0], truncate[1]), truncate[2])
+        applied.deletes = groups["d"]["n"] if "d" in groups else 0
+        applied.upserts = sum(group["n"] for op, group in groups.items() if op != "d")
+        applied.source_ts_ms = max((group["ts"] for group in groups.values() if group["ts"] is not None), default=None)
+        good = rows.where(F.col(BAD).isNull() & (F.col(OP) != "t"))
+        if "d" in groups:
+            tombstones.write(work.session, good.where(F.col(OP) == "d"), groups["d"]["last"], work.txn.of("tombstones"))
+            work.reached("tombstones_written")
+        if groups:
+            _write(work, good, groups, applied)
+    finally:
+        for frame in (rows, *held, given):
+            frame.unpersist()
+    applied.rows = target.rows
+    return applied
+
+
+def _truncate(work: Work, position: Position, ts_ms: int | None) -> None:
+    assert work.tombstones is not None
+    role = f"{position[0]}.{position[1]}"
+    work.tombstones.write_floor(work.session, position, work.txn.of(f"floor:{role}"), ts_ms=ts_ms)
+    work.reached("truncate_recorded")
+    if not work.target.rows:
+        return
+    seq1, seq2, to1, to2 = (F.col(name) for name in (SEQ1, SEQ2, TO1, TO2))
+    begun = (seq1 < position[0]) | ((seq1 == position[0]) & (seq2 < position[1]))
+    not_ended = to1.isNull() | (to1 > position[0]) | ((to1 == position[0]) & (to2 > position[1]))
+    closed = {TO1: F.lit(position[0]).cast("long"), TO2: F.lit(position[1]).cast("long"), TO: _time(F.lit(ts_ms)), CURRENT: F.lit(False)}
+    update(work.session, path=work.target.path, condition=begun & not_ended, values=closed, txn=work.txn.of(f"truncate:{role}"))
+    work.reached("truncated")
+
+
+def _write(work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
+    """One transaction from the versions that are read to those that are written: what follows from a version must not meet another one. Where only MERGE may
+    write, its own transaction begins later, and the sink must be the table's only writer.
+    """
+    if work.merge_only:
+        _write_within(None, work, rows, groups, applied)
+        return
+    with begun(work.session, work.target.path) as transaction:
+        if transaction.has(work.txn.rows.app_id, work.txn.rows.version):
+            applied.path = "done"
+        else:
+            _write_within(transaction, work, rows, groups, applied)
+
+
+def _write_within(transaction: Transaction | None, work: Work, rows: DataFrame, groups: dict[str, rows_of.Group], applied: Applied) -> None:
+    assert work.tombstones is not None
+    target, session = work.target, work.session
+    first = min(group["first"] for group in groups.values())
+    spans = [rows_of.span(group, work) for group in groups.values()]
+    bounds = in_ranges(spans, target.keys)
+    keys = [quote(name) for name in target.key_names]
+    touched = rows.select(*keys).distinct()
+    reaches = F.col(TO1).isNull() | (F.col(TO1) > first[0]) | ((F.col(TO1) == first[0]) & (F.col(TO2) >= first[1]))
+    wanted = reaches if bounds is None else reaches & bounds
+    stored: DataFrame | None = None
+    if transaction is None:
+        stored = session.read.format("delta").load(target.path)
+    elif (files := transaction.files(transaction.predicate(wanted))).nonEmpty():
+        stored = transaction.rows(files)
+    if stored is not None:
+        stored = stored.where(wanted).join(touched, list(target.key_names), "left_semi")
+    deleted = work.tombstones.later(session, first)
+    if deleted is not None:
+        deleted = deleted.join(touched, list(target.key_names), "left_semi")
+    changed = folded(rows, stored, deleted, work, first).localCheckpoint()
+    # A checkpoint, not a cache: a cached frame that reads the table would be computed again after the commit, against the new version.
+    counts = {(row[0], row[1]): row["count"] for row in changed.groupBy(_ACTION, F.col(TO1).isNull()).count().collect()}
+    total = sum(counts.values())
+    if not total:
+        applied.path = "nothing"
+        return
+    if total < SMALL_ROWS:
+        changed = changed.coalesce(1)
+    written = sum(count for (action, _), count in counts.items() if action == "new")
+    if transaction is not None and written == total and transaction.writable:
+        inserted(transaction, changed, count=total, columns=target.column_names, one_file=total < SMALL_ROWS, txn=work.txn.rows)
+        work.reached("appended")
+        applied.appended, applied.path = written, "append"
+        target.rows += written
+    else:
+        outcome = None
+        if transaction is not None:
+            outcome = upsert(
+                session,
+                path=target.path,
+                rows=changed,
+                count=total,
+                on=(*target.key_names, SEQ1, SEQ2),  # a version is its key and its position
+                deletes=F.col(_ACTION) == "delete",
+                wins=F.lit(True),
+                compared=(),
+                columns=target.column_names,
+                bounds=bounds,
+                near=in_ranges(one_range(spans, target.keys), target.keys),
+                broadcast=rows_of.fits(work, total),
+                one_file=total < SMALL_ROWS,
+                txn=work.txn.rows,
+                transaction=transaction,
+            )
+        if outcome is None:
+            outcome = merge_versions(
+                session,
+                path=target.path,
+                rows=changed,
+                action=_ACTION,
+                keys=target.keys,
+                columns=target.column_names,
+                bounds=in_ranges(spans, target.keys, "t."),
+                txn=work.txn.rows,
+            )
+        work.reached("versioned")
+        applied.merged, applied.path = outcome.inserted + outcome.updated + outcome.deleted, "versions"
+        target.rows += outcome.inserted - outcome.deleted
+    target.commits += 1
+
+
+def folded(rows: DataFrame, stored: DataFrame | None, deleted: DataFrame | None, work: Work, first: Position) -> DataFrame:
+    """What must be written so that the table holds the history of all these events: rows of the table with an action, ``new``, ``set`` or ``delete``."""
+    target = work.target
+    names = [name for name, _ in target.columns]
+    keys = [quote(name) for name in target.key_names]
+    data = [quote(name) for name in names]
+    ends = F.col(OP) == "d"
+    events = rows.select(*data, OP, SEQ1, SEQ2, _time(F.col(TS_MS)).alias(FROM), _rank(_BATCH, _DUMPED), ends.alias(_ENDS), *_no_version())
+    if stored is not None:
+        had = [F.col(TO1).alias("_was_to1"), F.col(TO2).alias("_was_to2"), F.lit(True).alias("_was")]
+        events = events.unionByName(
+            stored.select(*data, OP, SEQ1, SEQ2, FROM, _rank(_STORED, _STORED_DUMP), F.lit(False).alias(_ENDS), *had)
+        )
+        implied = stored.where(F.col(TO1).isNotNull()).select(*keys, F.col(TO1).alias(SEQ1), F.col(TO2).alias(SEQ2), F.col(TO).alias(FROM))
+        events = events.unionByName(_ending(implied, _IMPLIED, target.columns))
+    if deleted is not None:
+        events = events.unionByName(_ending(deleted.select(*keys, SEQ1, SEQ2, _time(F.col(TS_MS)).alias(FROM)), _DELETED, target.columns))
+    values = [F.col(quote(name)) for name in names if name not in target.key_names] or [F.lit(0).alias("_none")]
+    content = F.struct(*values)
+    events = events.withColumn("_content", content if all(orderable(kind) for _, kind in target.columns) else F.to_json(content))
+    # One event for each key and position; what the table has there rides along, for it may have to go.
+    at = Window.partitionBy(*keys, SEQ1, SEQ2)
+    events = (
+        events.withColumn("_best", F.row_number().over(at.orderBy(F.desc(_RANK))))
+        .withColumn("_was_op", F.max(F.when(F.col("_was"), F.col(OP))).over(at))
+        .withColumn("_was_content", F.max(F.when(F.col("_was"), F.col("_content"))).over(at))
+        .withColumn("_was", F.max("_was").over(at))
+        .withColumn("_was_to1", F.max("_was_to1").over(at))
+        .withColumn("_was_to2", F.max("_was_to2").over(at))
+        .where("_best = 1")
+    )
+    line = Window.partitionBy(*keys).orderBy(SEQ1, SEQ2)
+    same = (F.lag("_content").over(line).eqNullSafe(F.col("_content"))) & (~F.lag(_ENDS).over(line))
+    for seq1, seq2 in work.tombstones.floors if work.tombstones is not None else ():
+        if (seq1, seq2) >= first:  # a truncate in between ended what was the same
+            same &= ~(_before(F.lag(SEQ1).over(line), F.lag(SEQ2).over(line), seq1, seq2) & ~_before(F.col(SEQ1), F.col(SEQ2), seq1, seq2))
+    events = events.withColumn("_left_out", F.coalesce((F.col(OP) == "r") & ~F.col(_ENDS) & same, F.lit(False)))
+    stale = events.where("_left_out").where("_was").select(*data, OP, SEQ1, SEQ2, FROM, _RANK, _ENDS, "_was", "_was_to1", "_was_to2")
+    following = events.where("NOT _left_out").withColumns(
+        {TO1: F.lead(SEQ1).over(line), TO2: F.lead(SEQ2).over(line), TO: F.lead(FROM).over(line)}
+    )
+    following = _truncated(following, work, first)
+    differs = (F.col("_was_op") != F.col(OP)) | ~F.col("_was_content").eqNullSafe(F.col("_content"))
+    changed = F.col("_was").isNull() | differs | ~F.col(TO1).eqNullSafe(F.col("_was_to1")) | ~F.col(TO2).eqNullSafe(F.col("_was_to2"))
+    written = following.where(~F.col(_ENDS) & changed).withColumn(_ACTION, F.when(F.col("_was"), "set").otherwise("new"))
+    ended = following.where(F.col(_ENDS) & F.col("_was")).withColumn(_ACTION, F.lit("delete"))
+    nothing = {TO1: F.lit(None).cast("long"), TO2: F.lit(None).cast("long"), TO: F.lit(None).cast("timestamp"), _ACTION: F.lit("delete")}
+    together = [
+        frame.withColumn(CURRENT, F.col(TO1).isNull()).select(*map(quote, target.column_names), _ACTION)
+        for frame in (written, ended, stale.withColumns(nothing))
+    ]
+    return reduce(DataFrame.unionByName, together)
+
+
+def _truncated(events: DataFrame, work: Work, first: Position) -> DataFrame:
+    """A truncate ends the versions that began before it, also those that come late."""
+    assert work.tombstones is not None
+    for (seq1, seq2), ts_ms in sorted(work.tombstones.floors.items()):
+        if (seq1, seq2) < first:
+            continue
+        begun = _before(F.col(SEQ1), F.col(SEQ2), seq1, seq2)
+        not_ended = F.col(TO1).isNull() | (F.col(TO1) > seq1) | ((F.col(TO1) == seq1) & (F.col(TO2) > seq2))
+        hit = begun & not_ended
+        new = {TO1: F.lit(seq1).cast("long"), TO2: F.lit(seq2).cast("long"), TO: _time(F.lit(ts_ms))}
+        # All at once: the condition reads what the columns were before.
+        events = events.withColumns({name: F.when(hit, value).otherwise(F.col(name)) for name, value in new.items()})
+    return events
+
+
+def _ending(positions: DataFrame, rank: int, columns: tuple[tuple[str, object], ...]) -> DataFrame:
+    missing = {name: F.lit(None).cast(kind) for name, kind in columns if name not in positions.columns}  # type: ignore[arg-type]
+    return positions.withColumns(missing | {OP: F.lit("d"), _RANK: F.lit(rank), _ENDS: F.lit(True)}).withColumns(
+        {"_was_to1": F.lit(None).cast("long"), "_was_to2": F.lit(None).cast("long"), "_was": F.lit(None).cast("boolean")}
+    )
+
+
+def _before(own1: Column, own2: Column, seq1: int, seq2: int) -> Column:
+    return (own1 < seq1) | ((own1 == seq1) & (own2 < seq2))
+
+
+def _no_version() -> list[Column]:
+    return [
+        F.lit(None).cast("long").alias("_was_to1"),
+        F.lit(None).cast("long").alias("_was_to2"),
+        F.lit(None).cast("boolean").alias("_was"),
+    ]
+
+
+def _rank(log: int, dump: int) -> Column:
+    return F.when(F.col(OP) == "r", dump).otherwise(log).alias(_RANK)
+
+
+def _time(ms: Column) -> Column:
+    return F.timestamp_millis(ms.cast("long"))

@@ -1,0 +1,100 @@
+"""Values that a record does not have, because they did not change: taken from the row before (``records/unavailable.py`` recognises such a record).
+
+The row before is the one of the next lower position of the same key: a record of the same batch, or what the table has. All of a key's rows
+are put in one line, the table's among them, and a missing value is taken from the last row before that has it, back to the key's last delete. A row for
+which there is none goes to quarantine: its other values are known, but not the whole row. In a mirror only the key's last row counts, so an incomplete
+row is left out if a whole row, the table's row or a delete follows it.
+"""
+
+from __future__ import annotations
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.delta.target import HISTORY, MIRROR, TO1, TO2, Target
+from dblog_sink.delta.tombstones import Tombstones
+from dblog_sink.records.decode import BAD, BAD_AT, OFFSET, OP, PARTITION, SEQ1, SEQ2, UNAVAILABLE
+from dblog_sink.records.latest import with_keys
+from dblog_sink.schema.types import quote
+
+_RANK, _DELETES_BEFORE, _LATER = "_dblog_rank", "_dblog_deletes_before", "_dblog_later"
+_ENDED, _STORED, _BATCH = 0, 1, 2
+_NO_VALUE = (
+    ": the record has no value (unchanged in the source, which logs no such values), and the table has no row to keep it from; dump the table, then "
+    "replay the record, and set REPLICA IDENTITY FULL in the source"
+)
+
+
+def completed(rows: DataFrame, target: Target, session: SparkSession, tombstones: Tombstones | None) -> tuple[DataFrame, list[DataFrame]]:
+    """The decoded rows with every value, or marked as bad where no earlier row has a missing one; and the frames to release in the end."""
+    if UNAVAILABLE not in rows.columns:
+        return rows, []
+    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    incomplete = rows.where(F.col(UNAVAILABLE).isNotNull() & F.col(BAD).isNull())
+    found = incomplete.select(F.explode(UNAVAILABLE).alias("name"), SEQ1, SEQ2).groupBy("name").agg(F.min(F.struct(SEQ1, SEQ2))).collect()
+    names = sorted(row[0] for row in found)
+    if not names:
+        return rows.drop(UNAVAILABLE), [rows]
+    keys = target.keys
+    touched = incomplete.select(*(F.col(quote(name)).alias(f"_dblog_k{n}") for n, (name, _) in enumerate(keys))).distinct()
+    mine = with_keys(rows, touched, keys, how="left_semi").withColumn(_RANK, F.lit(_BATCH))
+    line = mine
+    deletes = None if tombstones is None else tombstones.later(session, min((row[1][0], row[1][1]) for row in found))
+    for stored in _stored(target, session, names, deletes):
+        line = line.unionByName(with_keys(stored, touched, keys, how="left_semi"), allowMissingColumns=True)
+    by = [quote(name) for name, _ in keys]
+    order = [SEQ1, SEQ2, _RANK, OFFSET]
+    whole = Window.partitionBy(*by).orderBy(*order)
+    line = line.withColumn(
+        _DELETES_BEFORE, F.coalesce(F.sum((F.col(OP) == "d").cast("int")).over(whole.rowsBetween(Window.unboundedPreceding, -1)), F.lit(0))
+    )
+    until_deleted = Window.partitionBy(*by, _DELETES_BEFORE).orderBy(*order).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    missing = {name: F.coalesce(F.array_contains(UNAVAILABLE, F.lit(name)), F.lit(False)) for name in names}
+    last = {
+        name: F.last(F.when(~missing[name], F.struct(F.col(quote(name)).alias("v"))), ignorenulls=True).over(until_deleted)
+        for name in names
+    }
+    line = line.withColumns({f"_dblog_last{n}": last[name] for n, name in enumerate(names)})
+    none = [F.when(missing[name] & F.col(f"_dblog_last{n}").isNull(), F.lit(name)) for n, name in enumerate(names)]
+    line = line.withColumn(UNAVAILABLE, F.array_compact(F.array(*none)))
+    for n, name in enumerate(names):
+        line = line.withColumn(name, F.when(F.col(f"_dblog_last{n}").isNull(), F.col(quote(name))).otherwise(F.col(f"_dblog_last{n}")["v"]))
+    open_ = F.size(UNAVAILABLE) > 0
+    line = line.withColumn(
+        _LATER, F.coalesce(F.max(~open_ | (F.col(_RANK) != _BATCH)).over(whole.rowsBetween(1, Window.unboundedFollowing)), F.lit(False))
+    ).where(F.col(_RANK) == _BATCH)
+    if target.mode == MIRROR:
+        later = F.col(_LATER)
+        if tombstones is not None and tombstones.floor is not None:
+            later |= (F.col(SEQ1) < tombstones.floor[0]) | ((F.col(SEQ1) == tombstones.floor[0]) & (F.col(SEQ2) < tombstones.floor[1]))
+        line = line.where(~(open_ & later))
+    reason = F.concat(F.lit("column "), F.array_join(UNAVAILABLE, ", "), F.lit(_NO_VALUE))
+    line = line.withColumns(
+        {
+            BAD_AT: F.when(open_, F.concat_ws(":", PARTITION, OFFSET)).otherwise(F.col(BAD_AT)),
+            BAD: F.when(open_, reason).otherwise(F.col(BAD)),
+        }
+    )
+    plain = [quote(name) for name in rows.columns if name != UNAVAILABLE]
+    # A checkpoint, not a cache: a cached frame that reads the table would be computed again after the commit, against the new version.
+    done = line.select(*plain).localCheckpoint()
+    return with_keys(rows, touched, keys, how="left_anti").select(*plain).unionByName(done), [rows]
+
+
+def _stored(target: Target, session: SparkSession, names: list[str], deletes: DataFrame | None) -> list[DataFrame]:
+    """The table's rows in these columns, and the positions at which keys were deleted."""
+    fault = F.lit(None).cast("string").alias(BAD_AT)
+    ended = (SEQ1, SEQ2, F.lit("d").alias(OP), fault, F.lit(_ENDED).alias(_RANK))
+    keys = [quote(name) for name in target.key_names]
+    tombstones = [] if deletes is None else [deletes.select(*keys, *ended)]
+    if not target.rows:
+        return tombstones
+    table = session.read.format("delta").load(target.path)
+    columns = [quote(name) for name in dict.fromkeys((*target.key_names, *names))]
+    deleted = F.col(quote(target.soft)) if target.soft is not None else F.lit(False)
+    rows = table.select(*columns, SEQ1, SEQ2, F.when(deleted, "d").otherwise("u").alias(OP), fault, F.lit(_STORED).alias(_RANK))
+    if target.mode != HISTORY:
+        return [rows, *tombstones]
+    ends = table.where(F.col(TO1).isNotNull()).select(*keys, F.col(TO1).alias(SEQ1), F.col(TO2).alias(SEQ2)).select(*keys, *ended)
+    return [rows, ends, *tombstones]

@@ -1,0 +1,206 @@
+"""What every mode with a key asks of a batch's decoded rows: how many there are of each operation, where their keys and positions lie, and
+which cannot be applied.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as t
+
+from dblog_sink.delta.merge import KeyRange, bounded
+from dblog_sink.delta.target import CURRENT, HISTORY
+from dblog_sink.delta.tombstones import NULL_AT
+from dblog_sink.errors import ParkError
+from dblog_sink.records.decode import BAD, BAD_AT, NULL, OFFSET, OP, OWN, PARTITION, SEQ1, SEQ2, TS_MS
+from dblog_sink.schema.types import quote
+from dblog_sink.tables.modes.work import Applied, Work
+
+BROADCAST_BYTES_MAX = 768 << 20
+"""Bytes of envelopes, which hold the row twice and its source: keys of text are a fraction of that, and the driver holds them too."""
+
+Group = dict[str, Any]
+"""Of one operation: ``n`` rows, the ``first`` and ``last`` position, the newest source time ``ts``, and ``low0``, ``high0`` of each bounded key column."""
+
+
+def groups(rows: DataFrame, work: Work) -> dict[str, Group]:
+    """One job that fills the cache and counts, for each operation, how many rows there are, where their keys lie, and their positions.
+
+    By the position's first number too, so that (but for text keys) only numbers are aggregated: Spark would sort the rows for the greatest pair.
+    """
+    spans = [
+        aggregate
+        for n, (name, _) in enumerate(bounded(work.target.keys))
+        for aggregate in (F.min(quote(name)).alias(f"low{n}"), F.max(quote(name)).alias(f"high{n}"))
+    ]
+    kind = F.when(F.col(BAD).isNotNull(), "bad").otherwise(F.col(OP)).alias("kind")
+    found: dict[str, Group] = {}
+    counted = rows.groupBy(kind, SEQ1).agg(
+        F.count("*").alias("n"), F.min(SEQ2).alias("first"), F.max(SEQ2).alias("last"), F.max(TS_MS).alias("ts"), *spans
+    )
+    for row in counted.collect():
+        one = row.asDict()
+        one["first"], one["last"] = ((row[SEQ1] or 0, row[name] or 0) for name in ("first", "last"))
+        known = found.setdefault(row["kind"], one)
+        if known is not one:
+            known["n"] += one["n"]
+            for name, value in one.items():
+                if name in ("last", "ts") or name.startswith("high"):
+                    known[name] = max((v for v in (known[name], value) if v is not None), default=None)
+                elif name == "first" or name.startswith("low"):
+                    known[name] = min((v for v in (known[name], value) if v is not None), default=None)
+    return found
+
+
+def deletes(rows: DataFrame, work: Work) -> DataFrame:
+    """``rows`` with a delete instead of each null value whose delete record was compacted away: compaction keeps only the last record of a key.
+    Where there are nulls, ``rows`` are read several times: the caller caches them.
+
+    A null means that everything of its key before it in the topic is deleted, and carries no position. Its delete comes after all of that in the
+    source's log, so it takes the position of the latest of it: the rows before it in the batch, and the row that the table has. In a mirror that is enough,
+    for of one position the later one in the topic wins; and where a topic is read a second time, the record that brought the row back is not older. In a
+    history it is the position after, or the version would be replaced. Where the table's row comes from a record after the null, the null has no effect any
+    more. A null that was met before has the position that it was given then, whatever came since.
+    """
+    if not work.nulls or work.tombstones is None:
+        return rows
+    target = work.target
+    names = [quote(name) for name in target.key_names]
+    null = (F.col(OP) == NULL) & F.col(BAD).isNull()
+    at = F.struct(SEQ1, SEQ2)
+    events = rows.where(F.col(BAD).isNull() & (F.col(OP) != "t")).select(*names, OP, OFFSET, SEQ1, SEQ2)
+    asked = rows.where(null).groupBy(*names).agg(F.max(F.struct(OFFSET, PARTITION, TS_MS)).alias("_null"))
+    row, before, after = F.col(OP) != NULL, F.col(OFFSET) < F.col("_null")[OFFSET], F.col(OFFSET) > F.col("_null")[OFFSET]
+    lone = (
+        events.join(asked, list(target.key_names), "inner")
+        .groupBy(*names, "_null")
+        .agg(
+            F.max(F.when(row & before, at)).alias("_before"),
+            F.max_by(OP, F.when(row & before, F.col(OFFSET))).alias("_op"),
+            F.min(F.when(row & after, at)).alias("_after"),
+        )
+        .where("_op IS NULL OR _op <> 'd'")
+        .localCheckpoint()
+    )
+    others = rows.where(~F.coalesce(null, F.lit(False)))
+    count = lone.count()
+    if not count:
+        return others
+
+    def sent(frame: DataFrame) -> DataFrame:
+        return F.broadcast(frame) if count <= work.settings["merge.broadcast.rows.max"] else frame
+
+    there = work.session.read.format("delta").load(target.path)
+    if target.mode == HISTORY:
+        there = there.where(CURRENT)
+    there = there.select(*names, at.alias("_row")).join(sent(lone.select(*names)), list(target.key_names), "left_semi")
+    # Held, for it reads the table that is written (as in ``ambiguous``).
+    later = 1 if target.mode == HISTORY else 0
+    latest = F.greatest("_before", "_row")
+    with_position = (
+        work.tombstones.of_nulls(work.session, lone.select(*names, "_null.*", "_before", "_after"))
+        .join(there, list(target.key_names), "left")
+        .where(f"{SEQ1} IS NOT NULL OR _after IS NULL OR _row IS NULL OR _row < _after")
+        .select(
+            *names,
+            OFFSET,
+            NULL_AT,
+            F.coalesce(SEQ1, latest[SEQ1]).alias("_seq1"),
+            F.coalesce(SEQ2, latest[SEQ2] + later).alias("_seq2"),
+        )
+        .where("_seq1 IS NOT NULL")
+        .localCheckpoint()
+    )
+    made = rows.where(null).join(sent(with_position), [*target.key_names, OFFSET], "inner")
+    made = made.withColumns({OP: F.lit("d"), SEQ1: F.col("_seq1"), SEQ2: F.col("_seq2")}).drop("_seq1", "_seq2")
+    return others.unionByName(made, allowMissingColumns=True)
+
+
+def ambiguous(rows: DataFrame, work: Work) -> DataFrame:
+    """``rows``, with those of a replay marked as bad that cannot be ordered: the table has a row or a delete of their key at their own position.
+
+    Otherwise the later one of two records of one position is known by its Kafka offset (``records/latest.py``), but the table does not keep that. Rows in an
+    envelope of Debezium share a position if they come from one compressed transaction; the worker's own positions are one record's alone.
+    """
+    if not work.replayed or work.tombstones is None:
+        return rows
+    names = [*(quote(name) for name in work.target.key_names), SEQ1, SEQ2]
+    there = work.session.read.format("delta").load(work.target.path).select(*names)
+    if work.tombstones.exists:
+        there = there.unionByName(work.session.read.format("delta").load(work.tombstones.path).select(*names))
+    asked = rows.where(F.col(BAD).isNull() & ~F.col(OWN)).select(*names)
+    plain = [*work.target.key_names, SEQ1, SEQ2]
+    # Held, for a cache of it would be computed again, against the new version, by whoever reads these rows after the table was written.
+    tied = there.join(F.broadcast(asked), plain, "left_semi").distinct().withColumn(_TIED, F.lit(True)).localCheckpoint()
+    is_tied = F.col(_TIED) & F.col(BAD).isNull() & ~F.col(OWN)
+    found = rows.join(F.broadcast(tied), plain, "left")
+    kafka_offset = F.concat_ws(":", PARTITION, OFFSET)
+    return found.withColumns(
+        {BAD: F.when(is_tied, F.lit(_AMBIGUOUS)).otherwise(F.col(BAD)), BAD_AT: F.when(is_tied, kafka_offset).otherwise(F.col(BAD_AT))}
+    ).drop(_TIED)
+
+
+_TIED = "_dblog_tied"
+_AMBIGUOUS = (
+    "the table has a row or a delete of the same key and position, and which of the two is later is unknown; dump the table again, then delete the "
+    "record from the quarantine"
+)
+
+
+def quarantine(work: Work, rows: DataFrame, found: dict[str, Group], applied: Applied) -> None:
+    """Keep the rows that cannot be applied, and take their group out of ``found``."""
+    bad = found.pop("bad", None)
+    if bad is None:
+        return
+    keep_bad(work, rows, bad["n"], applied)
+
+
+def keep_bad(work: Work, rows: DataFrame, count: int, applied: Applied) -> None:
+    """Keep the records of the bad ones among ``rows``, ``count`` in all; raises where they are too many."""
+    applied.bad = count
+    reasons = rows.where(F.col(BAD).isNotNull()).select(F.col(BAD).alias("reason"), F.col(BAD_AT).alias("bad_at")).distinct()
+    is_bad = F.concat_ws(":", "partition", "offset") == F.col("bad_at")
+    work.quarantine.keep(work.raw.join(F.broadcast(reasons), is_bad), topic=work.topic, txn=work.txn, replayed=work.replayed)
+    work.reached("quarantined")
+    names = [row[0] for row in reasons.select("reason").distinct().limit(3).collect()]
+    work.quarantine.check(topic=work.topic, bad=applied.bad, records=work.records, reasons=names, replayed=work.replayed)
+
+
+def truncated(work: Work, found: dict[str, Group]) -> Group | None:
+    """Take the group of truncates out of ``found``; None if there are none to be applied. ParkError where the table is to wait for a person."""
+    truncate = found.pop("t", None)
+    floors = () if work.tombstones is None else work.tombstones.floors
+    if (
+        work.unordered is not None
+        and work.truncate != "ignore"
+        and (truncate is not None or any(at[0] >= work.unordered_from for at in floors))
+    ):
+        raise ParkError(work.unordered)
+    if truncate is None or work.truncate == "ignore":
+        return None
+    if work.truncate == "park":
+        raise park_on_truncate(work)
+    return truncate
+
+
+def park_on_truncate(work: Work) -> ParkError:
+    """The error about a truncate that a person must decide on."""
+    return ParkError(
+        f"{work.target.name} was truncated in the source, and table.<rule>.truncate=park; set it to apply or ignore, start the sink again and resume the table"
+    )
+
+
+def span(group: Group, work: Work) -> KeyRange:
+    """Where a group's keys lie."""
+    names = [name for name, _ in bounded(work.target.keys)]
+    low: dict[str, Any] = {name: group[f"low{n}"] for n, name in enumerate(names)}
+    high: dict[str, Any] = {name: group[f"high{n}"] for n, name in enumerate(names)}
+    return KeyRange(low, high)
+
+
+def fits(work: Work, count: int) -> bool:
+    """Whether keys and positions of so many rows may be sent to every task, instead of shuffling the table's rows to them."""
+    numbers = all(isinstance(kind, t.NumericType | t.DatetimeType) for _, kind in work.target.keys)
+    return count <= work.settings["merge.broadcast.rows.max"] and (numbers or work.value_bytes <= BROADCAST_BYTES_MAX)

@@ -1,0 +1,251 @@
+"""The tables that the sink has open: found, made, altered for new columns, checked for commits of others, compacted.
+
+One table has one writer at a time: the caller sees to that.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+
+from dblog_sink.config.job_options import Settings
+from dblog_sink.config.tables import TableSpec
+from dblog_sink.delta import target as targets
+from dblog_sink.delta import tombstones as tombstones_of
+from dblog_sink.delta.merge import is_conflict
+from dblog_sink.delta.target import Target
+from dblog_sink.delta.tombstones import Tombstones
+from dblog_sink.errors import DefiniteError
+from dblog_sink.records.decode import LogEnds
+from dblog_sink.schema.evolve import Plan, Policy, planned, swapped, wider
+from dblog_sink.schema.resolve import Known
+from dblog_sink.schema.writer_schemas import Field
+from dblog_sink.state.crash_points import Reached
+from dblog_sink.state.notes import Compacted, Note, State
+from dblog_sink.tables.quarantine import Quarantine
+from dblog_sink.tables.schema_changes import SchemaChanges
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class OpenTable:
+    """A table that the sink has open: its rows, and its tombstones."""
+
+    target: Target
+    tombstones: Tombstones | None
+
+
+class OpenTables:
+    """By topic. ``reading``: nothing is made, altered or written."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        state: State,
+        record: Callable[[Sequence[Note], bool], None],
+        schema_changes: SchemaChanges,
+        quarantine: Quarantine,
+        reached: Reached,
+        reading: bool,
+    ) -> None:
+        self._settings = settings
+        self._state = state
+        self._record = record
+        self._schema_changes = schema_changes
+        self._quarantine = quarantine
+        self._reached = reached
+        self._reading = reading
+        self._open: dict[str, OpenTable] = {}
+        self._topic_of_path: dict[str, str] = {}
+        self._checked: dict[str, tuple[str, int]] = {}
+        """By topic, the Delta table's id, and the version up to which its commits were checked."""
+
+    def forget(self, topic: str | None = None) -> None:
+        """What is known of a table, or of all, may be wrong: read it again."""
+        if topic is None:
+            self._open.clear()
+        else:
+            self._open.pop(topic, None)
+
+    def claim_path(self, spec: TableSpec) -> None:
+        """Refuse a second topic with the same path, before anything is made: both may be in one batch, each in its thread."""
+        if (other := self._topic_of_path.setdefault(spec.path, spec.topic)) != spec.topic:
+            raise targets.two_topics(spec, other)
+
+    def found(self, spec: TableSpec, session: SparkSession) -> OpenTable | None:
+        """The topic's table if it is there."""
+        opened = self._open.get(spec.topic)
+        if opened is None:
+            target = targets.open_target(session, spec=spec, reading=self._reading)
+            if target is None:
+                return None
+            opened = self._keep(spec, target, session)
+        return opened
+
+    def prepared(self, spec: TableSpec, opened: OpenTable | None, known: Known, session: SparkSession) -> tuple[OpenTable, Plan, list[str]]:
+        """The topic's table, made or altered so that it can take what the records hold; the plan of columns, and the changes for the progress line."""
+        newest = max((envelope.schema_id for envelope in known.envelopes.values()), default=-1)
+        if opened is None:
+            keys, key_fields = _keys(spec, known)
+            plan = planned(
+                spec.name, (), _versions(known), _policy(spec), keys=frozenset(key.lower() for key in keys), key_fields=key_fields
+            )
+            target = targets.create(session, spec=spec, keys=keys, columns=plan.columns, kind=known.kind or spec.records, newest=newest)
+            self._reached("altered")
+            lost = spec.topic in self._state.compacted_at
+            if lost:
+                log.warning(
+                    "%s: its Delta table %s was there and is not any more; a new one holds only what comes from here on: dump the table again",
+                    spec.name,
+                    spec.path,
+                )
+            self._checked[spec.topic] = (target.id, 0)
+            return self._keep(spec, target, session), plan, ["made again"] if lost else []
+        target = opened.target
+        plan = self.planned(spec, target, known)
+        if swapped(target.columns, _versions(known), plan) and self._schema_changes.caught_up(spec, session):
+            plan = self.planned(spec, target, known)
+        if plan.changes:
+            targets.alter(session, target, plan, newest=newest)
+            if opened.tombstones is not None:
+                opened.tombstones.evolved(session, spec.name, target.keys)
+            self._reached("altered")
+        for change in plan.changes:
+            log.info("%s: %s", spec.name, change)
+        return opened, plan, [str(change) for change in plan.changes]
+
+    def planned(self, spec: TableSpec, target: Target, known: Known) -> Plan:
+        """How the columns of the table follow those of the records; DefiniteError if they cannot."""
+        keys, key_fields = _keys(spec, known)
+        if target.key_names and keys and {key.lower() for key in keys} != {key.lower() for key in target.key_names}:
+            msg = (
+                f"{spec.name}: its key in the source changed from ({', '.join(target.key_names)}) to ({', '.join(keys)}); "
+                f"move {spec.path} and {self.tombstones_path(spec.path)} away and dump the table again"
+            )
+            raise DefiniteError(msg)
+        return planned(
+            spec.name,
+            target.columns,
+            _versions(known),
+            _policy(spec),
+            keys=frozenset(key.lower() for key in target.key_names),
+            key_fields=key_fields if target.key_names else (),
+            newest=target.newest,
+            renamed=self._schema_changes.of(spec),
+        )
+
+    def tombstones_path(self, path: str) -> str:
+        """Where the tombstones of the table at ``path`` are."""
+        return self._settings.tombstones_path(path)
+
+    # -- commits of others --------------------------------------------------------------------------------------------------------------
+
+    def restored(self, topic: str, target: Target, known: LogEnds, session: SparkSession, *, replayed: bool = False) -> bool:
+        """Check the commits since the last check; whether a RESTORE is among them, after which the table must be opened again.
+
+        DefiniteError if it took rows of the sink away. A replay has no version to check from, unless the table was checked before.
+        """
+        table_id, version = self._checked.get(topic, (known.table_id, known.version))
+        if version is None and replayed:
+            return False
+        checked, restored = targets.look_at(session, target, version if table_id == target.id else None)
+        self._checked[topic] = (target.id, checked)
+        if restored:
+            self.forget(topic)
+        return restored
+
+    def checked_version(self, topic: str) -> int | None:
+        """Up to which version the table's commits were checked."""
+        return self._checked.get(topic, ("", None))[1]
+
+    def check(self, topic: str, target: Target, known: LogEnds, session: SparkSession) -> tuple[str, int]:
+        """Check the commits now; the table's id and the version. Raises what ``restored`` raises."""
+        self.restored(topic, target, known, session)
+        return self._checked[topic]
+
+    # -- upkeep ---------------------------------------------------------------------------------------------------------------------------
+
+    def keep_readable(self, target: Target, session: SparkSession) -> None:
+        """Before a commit: the version that the newest snapshot names is about to be an old one, and stays readable."""
+        if self._settings.snapshots:
+            targets.retain(session, target.path, keep_h=self._settings["manifest.keep.h"], now_s=time.time())
+
+    def compact_if_due(self, spec: TableSpec, opened: OpenTable, session: SparkSession) -> None:
+        """Rewrite small files now and then. It never fails a batch, whose rows are committed: it is only postponed."""
+        every: int = self._settings["compact.commits"]
+        if every == 0 or opened.target.commits < every:
+            return
+        opened.target.commits = 0  # if it is postponed, it is tried again after as many commits
+        try:
+            self.compact(spec, opened, session)
+        except Exception as e:  # noqa: BLE001  whatever is wrong with the table, the next write reports
+            reason = "another writer committed in between" if is_conflict(e) else str(e).strip().partition("\n")[0]
+            log.warning("%s: compaction postponed: %s", opened.target.name, reason)
+
+    def compact(self, spec: TableSpec, opened: OpenTable, session: SparkSession) -> None:
+        """Rewrite the small files of the table and its tombstones, and drop versions of rows and tombstones that were kept long enough."""
+        if spec.retention_h is not None and opened.target.mode == targets.HISTORY:
+            targets.purge(session, opened.target, keep_h=spec.retention_h)
+        targets.compact(session, opened.target)
+        if opened.tombstones is not None:
+            oldest_ms = self._quarantine.oldest_ms(session, spec.topic)
+            opened.tombstones.compact(session, self._settings["tombstones.keep.h"], oldest_ms=oldest_ms)
+        self._record_compacted(spec.topic, opened.target, targets.version_of(session, opened.target.path)[0])
+
+    def _record_compacted(self, topic: str, target: Target, version: int) -> None:
+        target.commits = 0
+        self._record([Compacted(topic, version)], False)
+
+    def _keep(self, spec: TableSpec, target: Target, session: SparkSession) -> OpenTable:
+        opened = OpenTable(target, None)
+        if target.mode != targets.APPEND:
+            opened.tombstones = tombstones_of.opened(session, path=self.tombstones_path(spec.path), keys=target.keys)
+            if opened.tombstones.keys != target.keys and not self._reading:
+                opened.tombstones.evolved(session, spec.name, target.keys)
+        self._open[spec.topic] = opened
+        if not self._reading:
+            version, _ = targets.version_of(session, target.path)
+            target.commits = version - self._state.compacted_at.get(spec.topic, version + 1)
+            if target.commits < 0:  # it is met for the first time, or was made again
+                self._record_compacted(spec.topic, target, version)
+        return opened
+
+
+def numbers(known: Known) -> list[int]:
+    """A number of its own for each schema, in the order of the schema ids: the registry's, which rises with time; a negative one for JSON, which has none."""
+    return [envelope.schema_id if envelope.schema_id >= 0 else -1 - n for n, envelope in enumerate(known.envelopes.values())]
+
+
+def _versions(known: Known) -> dict[int, tuple[Field, ...]]:
+    return dict(zip(numbers(known), (envelope.fields for envelope in known.envelopes.values()), strict=True))
+
+
+def _policy(spec: TableSpec) -> Policy:
+    return Policy(evolution=spec.evolution, drop=spec.evolution_drop, incompatible=spec.evolution_incompatible, fill=spec.evolution_fill)
+
+
+def _keys(spec: TableSpec, known: Known) -> tuple[tuple[str, ...], list[Field]]:
+    key_fields = [] if spec.keys else _key_fields(spec.name, [schema.fields for schema in known.key_schemas.values()])
+    return spec.keys or tuple(field.name for field in key_fields), key_fields
+
+
+def _key_fields(table: str, versions: list[tuple[Field, ...]]) -> list[Field]:
+    """The key's fields in all schemas among the records: the first spelling of a name, the type that holds every version's values."""
+    found: dict[str, Field] = {}
+    for fields in versions:
+        for one in fields:
+            known = found.setdefault(one.name.lower(), one)
+            kind, other = known.conversion.type, one.conversion.type
+            grown = wider(kind, other) or wider(other, kind)
+            if grown is None:
+                msg = f"{table}, key column {one.name}: its type changed from {kind.simpleString()} to {other.simpleString()}; no Delta column holds both"
+                raise DefiniteError(msg)
+            if grown != kind:
+                found[one.name.lower()] = replace(known, conversion=replace(known.conversion, type=grown))
+    return list(found.values())

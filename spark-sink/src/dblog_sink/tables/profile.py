@@ -1,0 +1,85 @@
+"""What a set of raw records holds, by topic: counts, offsets, and the schema ids of keys and values, found by one Spark job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.schema.wire_format import is_json, maybe_derived, maybe_dumped, schema_text
+
+
+@dataclass(slots=True)
+class TopicStats:
+    """What one topic has among some records."""
+
+    topic: str
+    records: int = 0
+    value_bytes: int = 0
+    key_schema_ids: set[bytes | None] = field(default_factory=set)
+    value_schema_ids: dict[bytes, int] = field(default_factory=dict)
+    texts: dict[bytes, str] = field(default_factory=dict)
+    """The schema text by schema id, of records in JSON."""
+    nulls: int = 0
+    """Kafka tombstones."""
+    maybe_dumped: int = 0
+    """Records that contain ``incremental``, as every row of a dump does in ``source.snapshot``."""
+    maybe_derived: int = 0
+    """Records that may have no ``source.sequence``."""
+    first: dict[int, int] = field(default_factory=dict)
+    """The least offset by partition."""
+    last: dict[int, int] = field(default_factory=dict)
+    """The greatest offset by partition."""
+
+
+def profile(raw: DataFrame) -> list[TopicStats]:
+    """Count the records by topic, in the one job that reads them from their source (and into the cache, where there is one).
+
+    Counts and offsets only, for Spark sorts what it aggregates into texts; a second job fetches the schemas of records in JSON, where there are any.
+    """
+    profiled: dict[str, TopicStats] = {}
+    found = raw.groupBy("topic", "partition", "key_schema_id", "value_schema_id").agg(
+        F.count("*").alias("n"),
+        F.count_if(maybe_dumped()).alias("dumped"),
+        F.count_if(maybe_derived()).alias("derived"),
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+        F.sum(F.length("value")).alias("bytes"),
+    )
+    for row in found.collect():
+        stats = profiled.setdefault(row["topic"], TopicStats(row["topic"]))
+        stats.records += row["n"]
+        stats.value_bytes += row["bytes"] or 0
+        stats.maybe_dumped += row["dumped"]
+        stats.maybe_derived += row["derived"] if row["value_schema_id"] is not None else 0
+        partition = row["partition"]
+        stats.key_schema_ids.add(None if row["key_schema_id"] is None else bytes(row["key_schema_id"]))
+        if row["value_schema_id"] is None:
+            stats.nulls += row["n"]
+        else:
+            schema_id = bytes(row["value_schema_id"])
+            stats.value_schema_ids[schema_id] = stats.value_schema_ids.get(schema_id, 0) + row["n"]
+        stats.first[partition] = min(row["first"], stats.first.get(partition, row["first"]))
+        stats.last[partition] = max(row["last"], stats.last.get(partition, row["last"]))
+    for column in ("key", "value"):
+        _fetch_texts(raw, profiled, column)
+    return sorted(profiled.values(), key=lambda stats: -stats.records)  # the longest work starts first
+
+
+def _fetch_texts(raw: DataFrame, profiled: Mapping[str, TopicStats], column: str) -> None:
+    """The schemas that stand in the records themselves."""
+    schema_ids = {
+        topic: [one for one in (stats.key_schema_ids if column == "key" else stats.value_schema_ids) if is_json(one)]
+        for topic, stats in profiled.items()
+    }
+    topics = [topic for topic, found in schema_ids.items() if found]
+    if not topics:
+        return
+    schema_id = f"{column}_schema_id"
+    wanted = F.col(schema_id).isin(sorted({one for found in schema_ids.values() for one in found if one is not None}))
+    texts = raw.where(F.col("topic").isin(topics) & wanted).groupBy("topic", schema_id).agg(F.max(schema_text(column)).alias("text"))
+    for row in texts.collect():
+        if row["text"] is not None:
+            profiled[row["topic"]].texts[bytes(row[schema_id])] = row["text"]

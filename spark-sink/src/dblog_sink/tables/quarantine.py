@@ -1,0 +1,88 @@
+"""Records that cannot be applied, kept whole with the reason (I5): one Delta table for all topics.
+
+A bad record never stops the others and is never lost: its bytes, its offset in Kafka and the reason are committed in the same batch, under a
+transaction id like every other write. Many bad records in one batch point to a mistake (a wrong registry, a foreign
+format): past the limit the job stops, after having kept them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from dblog_sink.delta.merge import Txn, append
+from dblog_sink.errors import DefiniteError
+from dblog_sink.schema.wire_format import RECORD
+
+log = logging.getLogger(__name__)
+
+COLUMNS = (*RECORD, "reason", "batch_id", "at")
+
+
+class Quarantine:
+    """The quarantine table of one pipeline. Appends of several tables take turns: the first one creates the table."""
+
+    def __init__(self, path: str, *, rows_max: int, fraction_max: float) -> None:
+        self.path = path
+        self._rows_max = rows_max
+        self._fraction_max = fraction_max
+        self._turn = threading.Lock()
+
+    def keep(self, records: DataFrame, *, topic: str, txn: Txn, replayed: bool) -> None:
+        """Append raw records that have a ``reason`` column, except those that are here already.
+
+        The transaction id recognises a batch that is repeated, but not a record that comes another way: landed and merged after an attempt to apply it, merged
+        up to another batch, sent again. Its offset and time in Kafka do. A replay keeps its bad records again and then removes the old ones (I8).
+        """
+        rows = records.select(
+            *RECORD,
+            "reason",
+            F.lit(txn.version).cast("long").alias("batch_id"),
+            F.current_timestamp().alias("at"),
+        )
+        record = ["topic", "partition", "offset", "timestamp"]
+        rows = rows.dropDuplicates(record)
+        session = records.sparkSession
+        with self._turn:
+            if not replayed and DeltaTable.isDeltaTable(session, self.path):
+                stored = session.read.format("delta").load(self.path).where(F.col("topic") == topic)
+                rows = rows.join(stored.select(*record), record, "left_anti").select(*COLUMNS)
+            append(rows.coalesce(1), self.path, COLUMNS, txn.of(f"quarantine:{topic}"))
+
+    def oldest_ms(self, session: SparkSession, topic: str) -> int | None:
+        """The time of the topic's oldest record here, in milliseconds: Kafka's time, which a replay that keeps it again does not change. None: no record."""
+        if not DeltaTable.isDeltaTable(session, self.path):
+            return None
+        kept = session.read.format("delta").load(self.path).where(F.col("topic") == topic)
+        found = kept.agg(F.min(F.unix_millis(F.least("timestamp", "at")))).collect()[0][0]
+        return None if found is None else int(found)
+
+    def topics(self, session: SparkSession, version: int | None) -> set[str]:
+        """The topics that have records here, or had at that version."""
+        if not DeltaTable.isDeltaTable(session, self.path):
+            return set()
+        reader = session.read.format("delta")
+        kept = (reader if version is None else reader.option("versionAsOf", version)).load(self.path)
+        return {row[0] for row in kept.select("topic").distinct().collect()}
+
+    def check(self, *, topic: str, bad: int, records: int, reasons: list[str], replayed: bool) -> None:
+        """Log what was kept; raise DefiniteError when too much of a batch is bad. A replay meets bad records only, so many of them need no alarm."""
+        if replayed:
+            return
+        if bad > self._rows_max and bad > self._fraction_max * records:
+            msg = (
+                f"{bad} of {records} records of topic {topic} cannot be applied ({'; '.join(reasons)}); they are kept in {self.path}. "
+                "Repair the cause and start the sink again, or raise quarantine.rows.max to go on without them"
+            )
+            raise DefiniteError(msg)
+        log.warning(
+            "%d of %d records of topic %s cannot be applied and are kept in quarantine (%s); `dblog-sink show quarantine` lists them, `replay` tries again",
+            bad,
+            records,
+            topic,
+            "; ".join(reasons),
+        )

@@ -1,0 +1,188 @@
+"""Four guards, each enough alone: in every test here three of them are taken away, and the topic is sent again in part or whole.
+
+Offsets in the checkpoint; the transaction ids in the Delta tables; the high-water marks; the positions of rows with the tombstones beside them.
+What is taken away: the checkpoint by another one, the high-water marks by deleting the control table, positions by
+setting them to 0 and deleting the tombstones. The test of the high-water marks ends without any guard: then the table
+is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame
+from sink.harness import KAFKA, Record, Sink, change
+from support.envelopes import TableSchema
+from support.registry_server import RegistryServer
+
+
+@pytest.fixture
+def items(registry: RegistryServer) -> TableSchema:
+    return TableSchema(topic="p.shop.items", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
+
+
+def row(key: int, name: str) -> dict:
+    return {"id": key, "name": name}
+
+
+def batches(items: TableSchema) -> list[list[Record]]:
+    """Inserts, then an update and a delete, then a dump row that is late by hours; offsets as Kafka has them."""
+    made = [
+        [
+            change(items, "c", row(1, "old"), at=100),
+            change(items, "c", row(2, "gone"), at=110),
+            change(items, "c", row(3, "stays"), at=120),
+        ],
+        [change(items, "u", row(1, "new"), at=200), change(items, "d", row(2, "gone"), at=210)],
+    ]
+    offset = 0
+    for batch in made:
+        for n, record in enumerate(batch):
+            batch[n] = replace(record, offset=offset)
+            offset += 1
+    return made
+
+
+RIGHT = [row(1, "new"), row(3, "stays")]
+
+
+def lose_positions(sink: Sink, items: TableSchema) -> None:
+    sink.restarted()
+    sink.spark.sql(f"UPDATE delta.`{sink.path(items)}` SET _dblog_seq1 = 0, _dblog_seq2 = 0")
+    sink.lose("tombstones")
+
+
+def written(sink: Sink, items: TableSchema, settings: dict[str, str]) -> list[list[Record]]:
+    sink.settings |= settings
+    made = batches(items)
+    for number, batch in enumerate(made):
+        sink.repeat(number, batch)
+    assert sink.rows(items) == RIGHT
+    return made
+
+
+MERGED, LANDED = {"rewrite.rows.max": "0"}, {"trigger.interval.s": "0"}
+
+
+def test_positions_and_tombstones_alone_suffice(sink: Sink, items: TableSchema) -> None:
+    made = written(sink, items, MERGED)
+    sink.restarted().lose("control")
+    sink.query_id = "second"
+
+    late = [replace(change(items, "r", row(key, "dumped hours ago"), at=50), offset=100 + key) for key in (1, 2, 4)]
+    for number, batch in enumerate([*made, late]):
+        sink.repeat(number, batch)
+
+    assert sink.rows(items) == [*RIGHT, row(4, "dumped hours ago")]
+
+
+def test_high_water_marks_alone_suffice(sink: Sink, items: TableSchema) -> None:
+    made = written(sink, items, LANDED)
+    lose_positions(sink, items)
+    sink.query_id = "second"
+
+    sink.repeat(0, made[0])
+    assert sink.rows(items) == RIGHT
+    sink.repeat(1, [*made[1], replace(change(items, "c", row(4, "later"), at=300), offset=5)])
+
+    assert sink.rows(items) == [*RIGHT, row(4, "later")]
+
+    # Without them no guard is left, and the table is wrong: or else these tests would show nothing.
+    sink.restarted().lose("control")
+    sink.query_id = "third"
+    sink.repeat(0, made[0])
+
+    assert sink.rows(items) == [row(1, "old"), row(2, "gone"), row(3, "stays"), row(4, "later")]
+
+
+@pytest.mark.parametrize("settings", [MERGED, LANDED], ids=["merged", "landed"])
+def test_transaction_ids_alone_suffice(sink: Sink, items: TableSchema, settings: dict[str, str]) -> None:
+    made = written(sink, items, settings)
+    lose_positions(sink, items)
+    sink.lose("control")
+
+    for number, batch in enumerate(made):
+        sink.restarted().repeat(number, batch)
+
+    assert sink.rows(items) == RIGHT
+
+
+def test_the_checkpoint_alone_suffices(sink: Sink, items: TableSchema, tmp_path: Path) -> None:
+    # A real query; files stand for the topic, whose records a checkpoint knows as read in the same way.
+    made = batches(items)
+    query(sink, tmp_path, made[:1])
+    query(sink, tmp_path, made)
+    assert sink.rows(items) == RIGHT
+    lose_positions(sink, items)
+    sink.lose("control")
+    sink.query_id = "second"
+
+    query(sink, tmp_path, [*made, [replace(change(items, "c", row(4, "later"), at=300), offset=5)]])
+
+    assert sink.rows(items) == [*RIGHT, row(4, "later")]
+
+
+def test_a_topic_made_again_is_read_and_a_table_that_was_moved_away_is_filled_from_the_beginning(
+    sink: Sink, items: TableSchema, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = written(sink, items, {})
+    sink.restarted()
+    sink.query_id, sink.topic_id = "second", "t2"
+
+    # It counts from 0 again.
+    sink.repeat(0, [replace(change(items, "c", row(4, "new topic"), at=400), offset=0)])
+    assert sink.rows(items) == [*RIGHT, row(4, "new topic")]
+    assert "dump the table again" not in caplog.text
+
+    sink.restarted()
+    sink.remove(sink.path(items))
+    sink.lose("tombstones")
+    sink.query_id = "third"
+    sink.repeat(0, [record for batch in made for record in batch])
+
+    assert sink.rows(items) == RIGHT
+    path = sink.path(items)
+    assert (
+        f"its Delta table {path} was there and is not any more; a new one holds only what comes from here on: dump the table again"
+        in caplog.text
+    )
+
+
+def query(sink: Sink, folder: Path, made: Sequence[Sequence[Record]]) -> None:
+    """Run a query over the batches, a file for each, until it has read them all."""
+    source = folder / "topic"
+    source.mkdir(exist_ok=True)
+    for number, batch in enumerate(made):
+        file = source / f"{number}.parquet"
+        if not file.exists():
+            pq.write_table(sink.table(batch), file)
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        sink.writer(frame, batch_id)
+        sink.drain()
+
+    started = (
+        sink.spark.readStream.schema(sink.spark.createDataFrame(KAFKA.empty_table()).schema)
+        .option("maxFilesPerTrigger", "1")
+        .parquet(str(source))
+        .writeStream.option("checkpointLocation", str(folder / "checkpoint"))
+        .foreachBatch(write)
+        .trigger(availableNow=True)
+        .start()
+    )
+    started.awaitTermination()
+
+
+def test_a_topic_made_again_while_the_job_runs_is_read_from_its_beginning(sink: Sink, items: TableSchema) -> None:
+    """Its offsets count from 0 again: the high-water marks of the former topic are no guard against it."""
+    sink.batch(*(change(items, "c", row(key, "a"), at=100 + key) for key in (1, 2, 3)))
+    sink.topic_id = "t2"
+
+    sink.batch(replace(change(items, "u", row(1, "b"), at=200), offset=0), replace(change(items, "c", row(4, "c"), at=210), offset=1))
+    sink.batch(replace(change(items, "d", row(2, "a"), at=220), offset=2))
+
+    assert sink.rows(items) == [row(1, "b"), row(3, "a"), row(4, "c")]

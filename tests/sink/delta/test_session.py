@@ -1,0 +1,92 @@
+"""Plans are compiled for many rows and interpreted for few, and made for the cores that there are, unless the configuration sets them."""
+
+from __future__ import annotations
+
+import pytest
+from dblog_sink.delta.session import MANY_ROWS, REQUIRED, SessionPool, another, fit, fitted, is_one_machine, spark_session
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+WHOLE_STAGE = "spark.sql.codegen.wholeStage"
+SHUFFLE, SNAPSHOT = "spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions"
+
+
+def cores(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr(SparkContext, "defaultParallelism", property(lambda _: number))
+
+
+def test_executors_that_come_after_the_start_are_planned_for(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = SessionPool(spark, 1)
+    with pool.borrow() as session:
+        assert (session.conf.get(SHUFFLE), session.conf.get(SNAPSHOT)) == ("2", "1")
+
+    cores(monkeypatch, 64)
+    with pool.borrow() as session:
+        assert (session.conf.get(SHUFFLE), session.conf.get(SNAPSHOT)) == ("64", "16")
+
+    cores(monkeypatch, 1000)
+    with pool.borrow() as session:
+        assert (session.conf.get(SHUFFLE), session.conf.get(SNAPSHOT)) == ("1000", "50")
+
+
+def test_numbers_of_partitions_that_the_configuration_sets_are_left_alone(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = another(spark)
+    session.conf.set("spark.dblog.followed", SNAPSHOT)  # as where the other was given
+    session.conf.set(SHUFFLE, "7")
+    cores(monkeypatch, 64)
+
+    fit(session, 1)
+
+    assert (session.conf.get(SHUFFLE), session.conf.get(SNAPSHOT)) == ("7", "16")
+
+
+@pytest.mark.parametrize(
+    ("master", "alone"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[2,4]", True),
+        ("local-cluster[2,1,1200]", False),
+        ("spark://m:7077", False),
+        ("yarn", False),
+    ],
+)
+def test_spark_plans_again_between_stages_where_rows_go_over_the_network(master: str, alone: bool) -> None:
+    assert is_one_machine(master) is alone
+
+
+def test_plans_are_compiled_from_so_many_rows_on(spark: SparkSession) -> None:
+    session = another(spark)
+
+    fit(session, MANY_ROWS)
+    assert session.conf.get(WHOLE_STAGE) == "true"
+    fit(session, MANY_ROWS - 1)
+    assert session.conf.get(WHOLE_STAGE) == "false"
+
+
+def test_a_session_compiles_as_before_when_a_question_is_answered(spark: SparkSession) -> None:
+    session = another(spark)
+    fit(session, MANY_ROWS)
+
+    with fitted(session, 0):
+        assert session.conf.get(WHOLE_STAGE) == "false"
+    assert session.conf.get(WHOLE_STAGE) == "true"
+
+
+def test_what_the_configuration_sets_about_compilation_is_left_alone(spark: SparkSession) -> None:
+    session = another(spark)
+    session.conf.set("spark.dblog.fitted", "false")  # as where spark.sql.codegen.* was given
+    session.conf.set(WHOLE_STAGE, "true")
+
+    fit(session, 1)
+
+    assert session.conf.get(WHOLE_STAGE) == "true"
+
+
+def test_what_correctness_needs_is_not_changed_by_a_configuration(spark: SparkSession) -> None:
+    needed = {name: value for name, value in REQUIRED.items() if value in ("true", "false")}
+
+    session = spark_session("t", {name: {"true": "false", "false": "true"}[value] for name, value in needed.items()})
+
+    assert session.conf.get("spark.databricks.delta.stats.collect") == "true", "an upsert goes by the statistics of the files that it wrote"
+    assert {name: session.conf.get(name) for name in needed} == needed

@@ -1,0 +1,55 @@
+"""Lost records are reported partition by partition, and only their partitions are passed over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from dblog_sink.kafka.data_loss import Loss, committed, lead_past, losses, losses_at_the_end
+from dblog_sink.state.files import LocalFolder
+
+
+def test_each_kind_of_loss_is_reported_with_its_numbers() -> None:
+    wanted = {"a": {0: 10, 1: 10}, "b": {0: 5}, "c": {0: 7}}
+    found = losses(wanted, {"a": {0: 0, 1: 12}, "b": {0: 0}}, {"a": {0: 10, 1: 40}, "b": {0: 3}})
+
+    assert [str(one) for one in found] == [
+        "topic a, partition 1: 2 records from offset 10 on have expired, the first one there is 12",
+        "topic b, partition 0: offset 5 was to be read next, and the partition ends at 3: the topic was recreated",
+        "topic c, partition 0: it does not exist any more, and offset 7 was to be read next",
+    ]
+
+
+def test_what_lies_in_front_of_a_partition_s_end_is_lost_to_a_query_that_begins_there() -> None:
+    wanted = {"a": {0: 10, 1: 10, 2: 10}, "b": {0: 5}}
+    found = losses_at_the_end(wanted, {"a": {0: 0, 1: 12, 2: 0}}, {"a": {0: 10, 1: 40, 2: 3}})
+
+    assert [str(one) for one in found] == [
+        "topic a, partition 1: 30 records from offset 10 on are not read: there is no checkpoint, and topics.start is latest",
+        "topic a, partition 2: offset 10 was to be read next, and the partition ends at 3: the topic was recreated",
+        "topic b, partition 0: it does not exist any more, and offset 5 was to be read next",
+    ]
+
+
+def test_the_checkpoint_is_led_past_the_gap_and_an_open_batch_keeps_all_other_offsets(tmp_path: Path) -> None:
+    commits, offsets = tmp_path / "commits", tmp_path / "offsets"
+    commits.mkdir()
+    offsets.mkdir()
+    for number in (8, 9):
+        (commits / str(number)).write_text("v1\n{}")
+    ends = {8: {"a": {"0": 1, "1": 1}}, 9: {"a": {"0": 10, "1": 10}, "b": {"0": 5}, "c": {"0": 7}}}
+    ends[10] = {"a": {"0": 20, "1": 11}, "b": {"0": 9}, "c": {"0": 8}}
+    for number, end in ends.items():
+        (offsets / str(number)).write_text(f"v1\n{{}}\n{json.dumps(end)}")
+    assert committed(LocalFolder(commits), LocalFolder(offsets)) == {"a": {0: 10, 1: 10}, "b": {0: 5}, "c": {0: 7}}
+
+    found = [
+        Loss(topic="a", partition=1, wanted=10, first=12, end=40),
+        Loss(topic="b", partition=0, wanted=5, first=0, end=3),
+        Loss(topic="c", partition=0, wanted=7),
+    ]
+    lead_past(LocalFolder(commits), LocalFolder(offsets), found)
+
+    left = {number: json.loads((offsets / str(number)).read_text().splitlines()[-1]) for number in ends}
+    assert left == {8: ends[8], 9: {"a": {"0": 10, "1": 12}, "b": {"0": 0}}, 10: {"a": {"0": 20, "1": 12}, "b": {"0": 0}}}
+    assert (offsets / "9").read_text().startswith("v1\n{}\n")

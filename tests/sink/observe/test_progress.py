@@ -1,0 +1,29 @@
+"""What a person at the screen sees of a job."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from dblog_sink.observe.progress import Progress
+
+
+def test_the_log_shows_that_the_job_runs_and_does_not_repeat_itself(caplog: pytest.LogCaptureFixture) -> None:
+    now_s = [100.0]
+    progress = Progress(None, now_s=lambda: now_s[0])
+    caplog.set_level(logging.INFO)
+
+    progress.emit("started", name="shop", version="1", checkpoint="/lake/c")
+    for seconds in (0, 2, 29, 31):
+        now_s[0] = 100.0 + seconds
+        progress.emit("behind", batch_id=1, records_behind=7, rows_waiting=3)
+    for seconds in (33, 90):
+        now_s[0] = 100.0 + seconds
+        progress.emit("idle", batch_id=2, records_behind=0, rows_waiting=0)
+
+    assert [one.getMessage() for one in caplog.records] == [
+        "shop started; checkpoint /lake/c. Waiting for records",
+        "7 records wait in Kafka, 3 in the landing table",
+        "7 records wait in Kafka, 3 in the landing table",
+        "up to date with Kafka after batch 2; waiting for records",
+    ]

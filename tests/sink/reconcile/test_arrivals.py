@@ -1,0 +1,177 @@
+"""What chunk markers count is compared with what arrived, over batches, restarts and repetitions (I9)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dblog_sink.observe.metrics import Metrics
+from pyspark.sql import SparkSession
+from sink.harness import Record, Sink, change
+from sink.job import Job
+from stack import Kafka
+from support.chunk_markers import chunk_marker, in_avro, in_json
+from support.envelopes import TableSchema
+from support.registry_server import RegistryServer
+
+MARKERS = "p.dblog.chunks"
+PAST = {"p.shop.items": {0: 1000}}
+
+
+@pytest.fixture
+def items(registry: RegistryServer, sink: Sink) -> TableSchema:
+    sink.settings |= {"chunks.wait.s": "0", "topics.pattern": r"p\..*"}
+    return TableSchema(topic="p.shop.items", columns=[("id", "long"), ("v", ["null", "string"])], registry=registry)
+
+
+def dumped(items: TableSchema, *keys: int, at: int) -> list[Record]:
+    return [change(items, "r", {"id": key, "v": "dumped"}, at=at, sequenced=True) for key in keys]
+
+
+def marker(items: TableSchema, chunk_id: str, *, at: int, read: int, dropped: int = 0, **facts: Any) -> Record:
+    made = chunk_marker(items.topic, chunk_id=chunk_id, low=(1, at << 23), read=read, dropped=dropped, **facts)
+    return Record(topic=MARKERS, key=None, value=in_avro(items.registry, made))
+
+
+def outcome(sink: Sink, read_to: dict[str, dict[int, int]] = PAST) -> list[tuple[str, str, int]]:
+    return sorted((one.marker.chunk_id, one.result, one.missing) for one in sink.pipeline.arrivals.look(read_to))
+
+
+def test_chunks_are_judged_over_batches_and_kills_and_every_row_counts_once(sink: Sink, items: TableSchema) -> None:
+    first = dumped(items, 1, 2, 3, at=100)
+    sink.batch(*first)
+    sink.killed()
+    sink.batch_id = 0
+    sink.batch(*(replace(record, offset=n) for n, record in enumerate(first)))  # the batch is repeated
+    sink.batch(
+        marker(items, "whole", at=100, read=5, dropped=2),
+        marker(items, "short", at=200, read=4),
+        *dumped(items, 4, 5, at=200),
+        change(items, "c", {"id": 9, "v": "incremental"}, at=300),
+    )
+    assert outcome(sink, {"p.shop.items": {0: 5}}) == [("whole", "complete", 0)]
+    sink.killed()
+
+    sink.batch(*dumped(items, 6, at=200), marker(items, "short", at=200, read=4))
+    assert outcome(sink) == [("short", "short", 1)]
+    assert outcome(sink.killed()) == []
+    sink.batch(marker(items, "whole", at=100, read=5, dropped=2), marker(items, "short", at=200, read=4))  # written twice by the worker
+    assert outcome(sink) == []
+    sink.batch(*dumped(items, 7, at=200))
+
+    assert outcome(sink.killed()) == [("short", "late", 1)]
+    assert outcome(sink.killed()) == []
+    assert [row["id"] for row in sink.rows(items)] == [1, 2, 3, 4, 5, 6, 7, 9]
+
+
+def test_everything_sent_again_to_a_new_checkpoint_changes_no_count(sink: Sink, items: TableSchema) -> None:
+    records = [*dumped(items, 1, 2, at=100), marker(items, "short", at=100, read=3)]
+    sink.batch(*records)
+    sink.restarted()
+    sink.query_id, sink.batch_id = "second", 0
+
+    sink.batch(*(replace(record, offset=offset) for record, offset in zip(records, (0, 1, 0), strict=True)))
+
+    assert outcome(sink) == [("short", "short", 1)]
+
+
+def test_dumped_rows_of_postgresql_are_applied_whatever_their_sequence_lacks(sink: Sink, items: TableSchema) -> None:
+    table = replace(items, connector="postgresql")
+    sequences = ((None, 1), (1, None), (None, None))
+    records = [
+        Record(
+            topic=table.topic,
+            key=table.key_bytes({"id": key}),
+            value=table.value_bytes("r", after={"id": key, "v": "dumped"}, sequence=sequence),
+        )
+        for key, sequence in enumerate(sequences)
+    ]
+
+    sink.batch(*records)
+
+    assert [row["id"] for row in sink.rows(table)] == [0, 1, 2]
+    assert sink.quarantined() == []
+
+
+def test_rows_in_quarantine_have_arrived(sink: Sink, items: TableSchema) -> None:
+    good, broken, foreign = dumped(items, 1, 2, 3, at=100)
+    broken = replace(broken, key=b"junk!")  # its position can be read nevertheless
+    foreign = replace(foreign, value=b"\0\0\0\x27\x0f" + (foreign.value or b"")[5:])
+
+    sink.batch(good, broken, foreign, marker(items, "a", at=100, read=3))
+
+    assert len(sink.quarantined()) == 2
+    assert [(one.result, one.unreadable) for one in sink.pipeline.arrivals.look(PAST)] == [("complete", 1)]
+
+
+def test_a_shortfall_of_a_compacted_topic_proves_nothing(sink: Sink, items: TableSchema) -> None:
+    sink.compacted.add(items.topic)
+
+    sink.batch(*dumped(items, 1, at=100), marker(items, "a", at=100, read=2))
+
+    assert outcome(sink) == [("a", "unproven", 1)]
+
+
+def test_markers_of_topics_that_are_not_read_are_not_judged(sink: Sink, items: TableSchema) -> None:
+    foreign = TableSchema(topic="q.shop.items", columns=items.columns, registry=items.registry)
+
+    sink.batch(*dumped(items, 1, at=100), marker(foreign, "a", at=100, read=2), marker(items, "b", at=100, read=1))
+
+    assert outcome(sink, {"q.shop.items": {0: 1000}} | PAST) == [("b", "complete", 0)]
+
+
+def test_counting_that_begins_in_the_middle_reports_no_chunk_as_short_that_began_before(sink: Sink, items: TableSchema) -> None:
+    sink.settings["topics.start"] = "latest"
+
+    sink.batch(*dumped(items, 3, at=100))
+    sink.batch(
+        marker(items, "before", at=50, read=9), marker(items, "begun before", at=100, read=3), marker(items, "after", at=200, read=1)
+    )
+
+    assert outcome(sink) == [("after", "short", 1), ("before", "unproven", 9), ("begun before", "unproven", 2)]
+
+
+def test_a_marker_in_json_with_offsets_is_judged_when_they_are_read(sink: Sink, items: TableSchema) -> None:
+    sink.settings["chunks.wait.s"] = "1000"
+    made = chunk_marker(items.topic, chunk_id="a", low=(1, 100 << 23), read=2, offsets={0: (0, 5)})
+
+    sink.batch(*dumped(items, 1, at=100), Record(topic=MARKERS, key=None, value=in_json(made)))
+
+    assert outcome(sink, {"p.shop.items": {0: 5}}) == []
+    assert outcome(sink, {"p.shop.items": {0: 6}}) == [("a", "short", 1)]
+
+
+def test_a_marker_that_counts_a_row_more_than_arrived_is_reported_by_the_running_job(
+    spark: SparkSession, kafka: Kafka, registry: RegistryServer, tmp_path: Path
+) -> None:
+    job = Job(spark, kafka, registry, tmp_path)
+    metrics = Metrics(version="1")
+    job.listener = metrics.take
+    items = job.table("items")
+    job.create(items)
+    markers = f"{job.prefix}.dblog.chunks"
+    spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "500")
+    job.send(*dumped(items, 1, 2, 3, at=100), *dumped(items, 4, 5, at=200))
+    for chunk_id, at, read in (("whole", 100, 3), ("short", 200, 4)):
+        job.send(replace(marker(items, chunk_id, at=at, read=read, dropped=int(at == 200)), topic=markers))
+
+    try:
+        with job.running(chunks__wait__s="1"):
+            job.wait("the verdict", lambda: job.lines("chunk") != [])
+    finally:
+        spark.conf.unset("spark.sql.streaming.noDataProgressEventInterval")
+
+    line = job.lines("chunk")[0]
+    assert {name: line[name] for name in ("table", "chunk_id", "result", "expected", "missing")} == {
+        "table": "shop.items",
+        "chunk_id": "short",
+        "result": "short",
+        "expected": 3,
+        "missing": 1,
+    }
+    assert [(one["table"], one["complete"], one["rows"]) for one in job.lines("chunks")] == [("shop.items", 1, 3)]
+    assert metrics.registry.get_sample_value("dblog_sink_chunk_rows_missing_total", {"table": "shop.items"}) == 1
+    assert metrics.registry.get_sample_value("dblog_sink_chunks_total", {"table": "shop.items", "result": "complete"}) == 1
+    assert len(job.rows(items)) == 5

@@ -1,0 +1,242 @@
+"""The book of dumped chunks: every order in which rows and markers can come, with every loss, is judged correctly (I9)."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import pytest
+from dblog_sink.reconcile.chunk_ledger import (
+    COMPLETE,
+    LATE,
+    NOT_ARRIVED,
+    NOT_COUNTED,
+    NOT_ENDED,
+    NOT_YET,
+    SHORT,
+    TOO_MANY,
+    UNPROVEN,
+    Book,
+    Marker,
+    Verdict,
+)
+
+TOPIC = "p.shop.t"
+
+
+def marker(chunk_id: str, rows: int, *, low: int = 7, end: int = 10, exact: bool = True, met_s: float = 0.0, topic: str = TOPIC) -> Marker:
+    return Marker(topic=topic, position=(1, low), chunk_id=chunk_id, table="shop.t", rows=rows, ends={0: end}, exact=exact, met_s=met_s)
+
+
+def judged(book: Book, *, read_to: int = 10, now_s: float = 100.0, why: str | None = None) -> list[Verdict]:
+    return book.judge({TOPIC: {0: read_to}}, now_s=now_s, wait_s=60.0, doubt=lambda _: why)
+
+
+def outcome(verdicts: list[Verdict]) -> list[tuple[str, str, int]]:
+    return [(one.marker.chunk_id, one.result, one.missing) for one in verdicts]
+
+
+STEPS = ("row a", "row b", "marker a", "marker b")
+
+
+@pytest.mark.parametrize("lows", [(7, 7), (7, 8)], ids=["one low watermark", "two low watermarks"])
+@pytest.mark.parametrize("lost", [(), ("row a",), ("row b",), ("row a", "row b")], ids=lambda lost: ",".join(lost) or "nothing lost")
+def test_whatever_the_order_what_is_missing_is_what_was_lost(lows: tuple[int, int], lost: tuple[str, ...]) -> None:
+    low = dict(zip("ab", lows, strict=True))
+    left = [step for step in STEPS if step not in lost]
+    for order, looks in product(permutations(left), product((False, True), repeat=len(left))):
+        book, found = Book(), []
+
+        for step, look in zip(order, looks, strict=True):
+            what, chunk = step.split()
+            if what == "row":
+                book.arrive(TOPIC, (1, low[chunk]), 1)
+            else:
+                book.expect(marker(chunk, 1, low=low[chunk]))
+            if look:  # nothing is read to the end before all has come
+                found += judged(book, read_to=9)
+        assert SHORT not in {one.result for one in found}, (order, looks)
+        found += judged(book)
+
+        assert sum(one.missing for one in found) == len(lost), (order, looks)
+        assert sorted(one.marker.chunk_id for one in found) == ["a", "b"], (order, looks)
+        assert not any(group.markers for group in book.groups.values()), (order, looks)
+
+
+def test_a_chunk_is_complete_as_soon_as_its_rows_have_come() -> None:
+    book = Book()
+    book.expect(marker("a", 3))
+    book.arrive(TOPIC, (1, 7), 2)
+
+    assert judged(book, read_to=0) == []
+    book.arrive(TOPIC, (1, 7), 1)
+
+    assert outcome(judged(book, read_to=0)) == [("a", COMPLETE, 0)]
+    assert book.groups == {}
+
+
+def test_an_empty_chunk_is_complete() -> None:
+    book = Book()
+
+    book.expect(marker("a", 0))
+
+    assert outcome(judged(book, read_to=0)) == [("a", COMPLETE, 0)]
+
+
+def test_a_chunk_is_not_short_before_every_partition_is_read_past_its_end() -> None:
+    book = Book()
+    expected = Marker(topic=TOPIC, position=(1, 7), chunk_id="a", table="shop.t", rows=2, ends={0: 10, 2: 4}, exact=True, met_s=0.0)
+    book.expect(expected)
+
+    def look(read_to: dict[int, int]) -> list[Verdict]:
+        return book.judge({TOPIC: read_to}, now_s=1.0, wait_s=60.0, doubt=lambda _: None)
+
+    assert look({0: 10}) == look({0: 10, 1: 99, 2: 3}) == look({0: 9, 2: 4}) == []
+    assert book.judge({"other": {0: 99, 2: 99}}, now_s=1.0, wait_s=60.0, doubt=lambda _: None) == []
+    assert outcome(look({0: 10, 2: 4})) == [("a", SHORT, 2)]
+
+
+def test_where_the_marker_names_no_offsets_rows_are_waited_for() -> None:
+    book = Book()
+    book.expect(marker("a", 1, exact=False, met_s=50.0))
+
+    assert judged(book, now_s=109.0) == []
+    assert outcome(judged(book, now_s=110.0)) == [("a", SHORT, 1)]
+
+
+def test_the_same_marker_twice_counts_once() -> None:
+    book = Book()
+    book.expect(marker("a", 2))
+    book.expect(marker("a", 2))
+    book.arrive(TOPIC, (1, 7), 1)
+
+    assert outcome(judged(book)) == [("a", SHORT, 1)]
+    book.expect(marker("a", 2))
+
+    assert judged(book) == []
+
+
+def test_a_chunk_that_a_restarted_worker_sends_again_is_judged_by_itself() -> None:
+    book = Book()
+    book.arrive(TOPIC, (1, 7), 3)  # sent before the crash, without a marker
+    book.arrive(TOPIC, (1, 9), 4)
+    book.expect(marker("again", 5, low=9))
+
+    assert outcome(judged(book)) == [("again", SHORT, 1)]
+
+
+def test_rows_sent_twice_do_no_harm() -> None:
+    book = Book()
+    book.arrive(TOPIC, (1, 7), 4)
+    book.expect(marker("a", 2))
+
+    assert outcome(judged(book)) == [("a", COMPLETE, 0)]
+
+
+def test_rows_that_come_after_all_are_reported_as_late() -> None:
+    book = Book()
+    book.expect(marker("a", 3))
+    assert outcome(judged(book)) == [("a", SHORT, 3)]
+
+    book.arrive(TOPIC, (1, 7), 1)
+    assert outcome(judged(book)) == [("a", LATE, 1)]
+    book.arrive(TOPIC, (1, 7), 5)
+
+    assert outcome(judged(book)) == [("a", LATE, 2)]
+
+
+def test_records_in_quarantine_that_show_no_position_count_as_arrived_once() -> None:
+    book = Book()
+    book.cannot_read(TOPIC, 3)
+    book.cannot_read("p.shop.other", 3)
+    book.expect(marker("a", 2))
+    book.expect(marker("b", 2, low=8))
+
+    found = judged(book)
+
+    assert outcome(found) == [("a", COMPLETE, 0), ("b", SHORT, 1)]
+    assert [one.unreadable for one in found] == [2, 1]
+
+
+def test_records_that_may_be_missing_prove_nothing() -> None:
+    book = Book()
+    book.expect(marker("a", 2))
+
+    found = judged(book, why="the topic is compacted")
+
+    assert outcome(found) == [("a", UNPROVEN, 2)]
+    assert found[0].why == "the topic is compacted"
+    assert book.groups == {}
+
+
+def test_a_chunk_at_which_counting_began_proves_nothing_and_later_ones_do() -> None:
+    book = Book()
+    book.floors[TOPIC] = (1, 7)
+    for low in (6, 7, 8):
+        book.expect(marker(f"at {low}", 2, low=low))
+
+    found = judged(book)
+
+    assert outcome(found) == [("at 6", UNPROVEN, 2), ("at 7", UNPROVEN, 2), ("at 8", SHORT, 2)]
+    assert found[0].why == NOT_COUNTED
+
+
+def test_where_counting_did_not_begin_with_the_first_record_a_topic_without_rows_proves_nothing() -> None:
+    book = Book()
+    book.expect(marker("a", 2))
+
+    found = book.judge({TOPIC: {0: 10}}, now_s=1.0, wait_s=60.0, doubt=lambda _: None, midway=True)
+
+    assert [(one.result, one.why) for one in found] == [(UNPROVEN, NOT_COUNTED)]
+
+
+def test_the_oldest_of_too_many_are_let_go_and_never_reported_as_missing() -> None:
+    book = Book()
+    for low in range(5):
+        book.arrive(TOPIC, (1, low), 1)
+    book.expect(marker("waits", 1, low=5))
+
+    assert book.forget(4) == []
+    assert list(book.groups) == [(TOPIC, (1, low)) for low in (2, 3, 4, 5)]
+    book.expect(marker("of a forgotten one", 1, low=1))
+
+    assert outcome(judged(book)) == [("waits", SHORT, 1), ("of a forgotten one", UNPROVEN, 1)]
+    book.expect(marker("cannot be judged", 1, low=9, topic="p.shop.unread"))
+    assert [(one.result, one.why) for one in book.forget(0)] == [(UNPROVEN, TOO_MANY)]
+
+
+def test_a_first_dump_is_wholly_there_from_its_last_chunk_on_and_a_later_dump_changes_nothing() -> None:
+    book = Book()
+    book.arrive(TOPIC, (1, 7), 1)
+    assert book.dumps_incomplete((1, 99)) == {}, "a source that writes no markers"
+
+    book.expect(marker("a", 1, low=7))
+    assert book.dumps_incomplete((1, 99)) == {TOPIC: NOT_ENDED}
+    judged(book)
+    book.expect(marker("b", 2, low=9))
+    book.end(TOPIC, (1, 9))
+    book.arrive(TOPIC, (1, 9), 1)
+    assert book.dumps_incomplete((1, 8)) == {TOPIC: NOT_ENDED}
+    assert book.dumps_incomplete((1, 9)) == {TOPIC: NOT_YET}
+    book.arrive(TOPIC, (1, 9), 1)
+    assert book.dumps_incomplete((1, 9)) == {}
+    judged(book)
+    assert book.dumps_incomplete((1, 9)) == {}
+
+    book.arrive(TOPIC, (1, 20), 1)
+    book.expect(marker("a", 2, low=20))
+    assert book.dumps_incomplete((1, 9)) == book.dumps_incomplete((1, 99)) == {}
+
+
+def test_rows_of_a_dump_that_never_came_are_missing_until_the_table_is_dumped_again() -> None:
+    book = Book()
+    book.expect(marker("a", 2, low=7))
+    book.expect(marker("b", 0, low=9))
+    book.end(TOPIC, (1, 9))
+    judged(book)
+    assert book.dumps_incomplete((1, 99)) == {TOPIC: NOT_ARRIVED}
+
+    book.expect(marker("a", 0, low=20))
+    judged(book)
+    assert book.dumps_incomplete((1, 99)) == {TOPIC: NOT_ARRIVED}
+    book.end(TOPIC, (1, 21))
+    assert book.dumps_incomplete((1, 99)) == {}

@@ -1,0 +1,136 @@
+import json
+from pathlib import Path
+
+import pytest
+from dblog_sink.errors import DefiniteError, TransientError
+from dblog_sink.schema.registry import Registry
+from dblog_sink.schema.writer_schemas import Envelope, Reading, value_schema
+from support.registry_server import RegistryServer
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self, *, on_sleep=lambda: None) -> None:
+        self.now_s = 0.0
+        self._on_sleep = on_sleep
+
+    def sleep(self, pause_s: float) -> None:
+        self.now_s += pause_s
+        self._on_sleep()
+
+
+def client(server: RegistryServer, clock: Clock, **settings) -> Registry:
+    return Registry(server.url, sleep=clock.sleep, now_s=lambda: clock.now_s, **settings)
+
+
+def test_a_schema_is_asked_for_once(registry: RegistryServer) -> None:
+    schema_id = registry.register('{"type":"string"}')
+    reader = client(registry, Clock())
+
+    assert [reader.schema(schema_id) for _ in range(3)] == ['{"type":"string"}'] * 3
+    assert registry.requests == [f"GET /schemas/ids/{schema_id}"]
+
+
+def test_a_restart_asks_its_folder_first(registry: RegistryServer, tmp_path: Path) -> None:
+    schema_id = registry.register('"long"')
+    client(registry, Clock(), cache_path=tmp_path / "schemas").schema(schema_id)
+    registry.away = True
+
+    assert client(registry, Clock(), cache_path=tmp_path / "schemas").schema(schema_id) == '"long"'
+
+
+def test_a_registry_that_is_away_is_waited_for(registry: RegistryServer) -> None:
+    schema_id = registry.register('"int"')
+    registry.away = True
+    clock = Clock(on_sleep=lambda: setattr(registry, "away", len(registry.requests) < 4))
+
+    assert client(registry, clock).schema(schema_id) == '"int"'
+    assert clock.now_s > 0
+
+
+def test_a_registry_that_stays_away_stops_the_job_and_nothing_is_skipped(registry: RegistryServer) -> None:
+    registry.away = True
+    clock = Clock()
+
+    with pytest.raises(TransientError, match="checkpoint is intact"):
+        client(registry, clock, wait_max_s=60).schema(1)
+
+    assert 60 <= clock.now_s < 90
+
+
+def test_a_registry_that_is_away_for_long_is_reported_again(registry: RegistryServer, caplog: pytest.LogCaptureFixture) -> None:
+    registry.away = True
+
+    with pytest.raises(TransientError):
+        client(registry, Clock(), wait_max_s=150).schema(1)
+
+    waits = [record.getMessage() for record in caplog.records if "waiting for the schema registry at" in record.getMessage()]
+    assert len(waits) == 3
+    assert "for 0 s so far" in waits[0]
+
+
+def test_a_stop_ends_the_wait(registry: RegistryServer) -> None:
+    registry.away = True
+
+    with pytest.raises(TransientError, match="stopped"):
+        client(registry, Clock(), stopping=lambda: True).schema(1)
+
+
+def test_an_id_that_the_registry_does_not_know_is_asked_for_a_while(registry: RegistryServer) -> None:
+    clock = Clock()
+
+    assert client(registry, clock, unknown_wait_s=20).schema(77) is None
+    assert clock.now_s >= 20
+    assert len(registry.requests) > 3
+
+
+def test_an_id_registered_meanwhile_is_found(registry: RegistryServer) -> None:
+    clock = Clock(on_sleep=lambda: registry.register('"bytes"'))
+
+    assert client(registry, clock).schema(1) == '"bytes"'
+
+
+def test_an_id_that_was_unknown_is_asked_for_again_with_growing_pauses_and_found(registry: RegistryServer) -> None:
+    clock = Clock()
+    reader = client(registry, clock, unknown_wait_s=20)
+    assert reader.schema(1) is None
+    registry.requests.clear()
+
+    for _ in range(60):
+        clock.now_s += 5
+        slept_until_s = clock.now_s
+        assert reader.schema(1) is None
+        assert clock.now_s == slept_until_s, "nobody waits for it again"
+    assert len(registry.requests) == 4, "after 20, 40, 80 and 160 s"
+
+    registry.register('"int"')
+    clock.now_s += 600
+    assert reader.schema(1) == '"int"'
+    registry.away = True
+    assert reader.schema(1) == '"int"'
+
+
+def test_wrong_credentials_name_the_option_and_not_the_password() -> None:
+    with RegistryServer(auth="user:right") as server:
+        schema_id = server.register('"int"')
+
+        assert client(server, Clock(), auth="user:right").schema(schema_id) == '"int"'
+        with pytest.raises(DefiniteError, match=r"registry\.auth") as caught:
+            client(server, Clock(), auth="user:wrong").schema(schema_id)
+    assert "wrong" not in str(caught.value)
+
+
+def test_a_schema_that_refers_to_others_comes_with_them(registry: RegistryServer) -> None:
+    registry.refer("geo/x", '{"type":"record","name":"X","namespace":"geo","fields":[{"name":"v","type":"double"}]}')
+    point = {"type": "record", "name": "Point", "namespace": "geo", "fields": [{"name": "x", "type": "geo.X"}]}
+    registry.refer("point", json.dumps(point), [("geo.X", "geo/x", 1)])
+    row = {"type": "record", "name": "Row", "fields": [{"name": "at", "type": "geo.Point"}, {"name": "x", "type": ["null", "geo.X"]}]}
+    schema_id = registry.refer("row", json.dumps(row), [("geo.Point", "point", 1), ("geo.X", "geo/x", 1)])
+
+    found = client(registry, Clock()).schema(schema_id)
+
+    assert found is not None
+    made = value_schema(schema_id, found, Reading(records="unwrapped"))
+    assert isinstance(made, Envelope)
+    assert [field.conversion.type.simpleString() for field in made.fields] == ["struct<x:struct<v:double>>", "struct<v:double>"]

@@ -1,0 +1,157 @@
+import io
+import json
+
+import fastavro
+import pytest
+from dblog_sink.errors import DefiniteError
+from dblog_sink.schema.writer_schemas import Envelope, KeySchema, NotRows, Unreadable, key_schema, value_schema
+from pyspark.sql import types as t
+from support.envelopes import TableSchema, decimal, int16, logical
+from support.registry_server import RegistryServer
+
+POINT = {
+    "type": "record",
+    "name": "Point",
+    "namespace": "io.debezium.data.geometry",
+    "fields": [
+        {"name": "x", "type": "double"},
+        {"name": "y", "type": "double"},
+        {"name": "wkb", "type": ["null", "bytes"]},
+        {"name": "srid", "type": ["null", "int"]},
+    ],
+    "connect.name": "io.debezium.data.geometry.Point",
+}
+
+
+def table(registry: RegistryServer, *columns, **settings) -> TableSchema:
+    return TableSchema(topic="p.shop.t", columns=[("id", "long"), *columns], registry=registry, **settings)
+
+
+def read(made: TableSchema) -> Envelope:
+    found = value_schema(7, json.dumps(made.value_schema))
+    assert isinstance(found, Envelope)
+    return found
+
+
+def test_an_envelope_is_known_by_its_fields(registry: RegistryServer) -> None:
+    envelope = read(table(registry, ("name", ["null", "string"])))
+
+    assert [field.name for field in envelope.fields] == ["id", "name"]
+    assert envelope.has_before
+    assert envelope.source_fields == {"sequence", "file", "pos", "row", "ts_ms"}
+
+
+def test_a_hyphen_in_a_topic_prefix_is_no_obstacle_for_avro_of_spark(registry: RegistryServer, spark) -> None:
+    made = TableSchema(
+        topic="my-app.9shop.t",
+        columns=[("id", "long"), ("a", ["null", POINT]), ("b", ["null", "io.debezium.data.geometry.Point"])],
+        registry=registry,
+    )
+    envelope = read(made)
+    key = key_schema(8, json.dumps(made.key_schema))
+
+    parser = spark._jvm.org.apache.avro.Schema.Parser
+    for text in (envelope.writer_text, envelope.reader_text, envelope.reader_text_with_before, key.writer_text, key.reader_text):
+        assert "my_app._9shop.t" in parser().parse(text).getFullName()
+
+
+def test_the_reader_schema_reads_what_the_writer_wrote_and_nothing_else(registry: RegistryServer) -> None:
+    made = table(registry, ("price", ["null", decimal(12, 2)]), ("a", ["null", POINT]), ("b", ["null", "io.debezium.data.geometry.Point"]))
+    envelope = read(made)
+    row = {"id": 1, "price": None, "a": {"x": 1.0, "y": 2.0, "wkb": b"w", "srid": None}, "b": None}
+    body = made.value_bytes("u", before=row, after=row, pos=99)[5:]
+
+    found = fastavro.schemaless_reader(
+        io.BytesIO(body), fastavro.parse_schema(json.loads(envelope.writer_text)), fastavro.parse_schema(json.loads(envelope.reader_text))
+    )
+
+    assert found["after"] == row
+    assert found["source"]["pos"] == 99
+    assert set(found) == {"after", "source", "op"}
+    assert "connect.name" not in envelope.writer_text + envelope.reader_text
+
+
+def test_the_old_row_is_read_only_where_it_is_wanted(registry: RegistryServer) -> None:
+    envelope = read(table(registry))
+
+    assert '"before"' not in envelope.reader_text
+    assert '"before"' in envelope.reader_text_with_before
+    assert not read(table(registry, before=False)).has_before
+
+
+@pytest.mark.parametrize(
+    ("avro", "spark"),
+    [
+        ("boolean", t.BooleanType()),
+        ("int", t.IntegerType()),
+        (int16(), t.ShortType()),
+        ({"type": "int", "connect.type": "int8"}, t.ByteType()),
+        ("long", t.LongType()),
+        ("float", t.FloatType()),
+        ("double", t.DoubleType()),
+        ("bytes", t.BinaryType()),
+        (decimal(20, 0), t.DecimalType(20, 0)),
+        (decimal(38, 30), t.DecimalType(38, 30)),
+        (decimal(65, 30), t.StringType()),
+        (logical("int", "io.debezium.time.Date"), t.DateType()),
+        (logical("int", "io.debezium.time.Year"), t.IntegerType()),
+        (logical("int", "io.debezium.time.Time"), t.LongType()),
+        (logical("long", "io.debezium.time.MicroTime"), t.LongType()),
+        (logical("long", "io.debezium.time.Timestamp"), t.TimestampNTZType()),
+        (logical("long", "io.debezium.time.MicroTimestamp"), t.TimestampNTZType()),
+        (logical("string", "io.debezium.time.ZonedTimestamp"), t.TimestampType()),
+        ({**logical("int", "org.apache.kafka.connect.data.Date"), "logicalType": "date"}, t.DateType()),
+        ({**logical("long", "org.apache.kafka.connect.data.Timestamp"), "logicalType": "timestamp-millis"}, t.TimestampNTZType()),
+        ({"type": "long", "logicalType": "timestamp-micros"}, t.TimestampType()),
+        (logical("bytes", "io.debezium.data.Bits"), t.BinaryType()),
+        (logical("string", "io.debezium.data.Json"), t.StringType()),
+        (logical("string", "some.future.Name"), t.StringType()),
+        ({"type": "array", "items": ["null", "float"]}, t.ArrayType(t.FloatType())),
+        ({"type": "map", "values": ["null", "string"]}, t.MapType(t.StringType(), t.StringType())),
+    ],
+)
+def test_a_logical_type_decides_the_spark_type(registry: RegistryServer, avro, spark: t.DataType) -> None:
+    by_name = {field.name: field.conversion.type for field in read(table(registry, ("c", ["null", avro]))).fields}
+
+    assert by_name["c"] == spark
+
+
+@pytest.mark.parametrize("name", ["io.debezium.connector.common.Heartbeat", "io.debezium.connector.mariadb.SchemaChangeValue"])
+def test_heartbeats_and_schema_changes_are_no_rows(name: str) -> None:
+    namespace, _, short = name.rpartition(".")
+    schema = {"type": "record", "name": short, "namespace": namespace, "fields": [{"name": "ts_ms", "type": "long"}], "connect.name": name}
+
+    assert value_schema(1, json.dumps(schema)) == NotRows(name)
+
+
+def test_an_unwrapped_row_is_not_taken_for_an_envelope() -> None:
+    found = value_schema(
+        1, json.dumps({"type": "record", "name": "Value", "namespace": "p.a.b", "fields": [{"name": "id", "type": "int"}]})
+    )
+
+    assert isinstance(found, Unreadable)
+    assert "records=unwrapped" in found.reason
+
+
+def test_a_bare_string_is_no_envelope_and_no_key() -> None:
+    assert isinstance(value_schema(1, '"string"'), Unreadable)
+    assert isinstance(key_schema(1, '"string"'), Unreadable)
+
+
+def test_a_key_has_its_columns_in_key_order(registry: RegistryServer) -> None:
+    made = table(registry, ("line", "int"), key=("line", "id"))
+    found = key_schema(3, json.dumps(made.key_schema))
+
+    assert isinstance(found, KeySchema)
+    assert [field.name for field in found.fields] == ["line", "id"]
+
+
+@pytest.mark.parametrize(("first", "second"), [("Name", "name"), ("x", "_dblog_seq1")])
+def test_column_names_that_delta_or_the_sink_cannot_hold_are_refused(registry: RegistryServer, first: str, second: str) -> None:
+    with pytest.raises(DefiniteError, match=second):
+        read(table(registry, (first, "int"), (second, "int")))
+
+
+def test_a_union_of_two_types_is_refused_by_name(registry: RegistryServer) -> None:
+    with pytest.raises(DefiniteError, match="column odd"):
+        read(table(registry, ("odd", ["null", "int", "string"])))

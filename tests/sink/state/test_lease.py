@@ -1,0 +1,240 @@
+"""One sink at a time, and a checkpoint for one configuration only."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from dblog_sink.config import job_options
+from dblog_sink.errors import DefiniteError
+from dblog_sink.job import start
+from dblog_sink.kafka import checkpoint_binding
+from dblog_sink.state.files import LocalFolder
+from dblog_sink.state.lease import EXPIRES_AFTER_S, FILE, LOST_AFTER_S, RENEW_EVERY_S, Holder, Lease, is_dead, started_at, this_process
+from pyspark.sql import SparkSession
+
+LEAST = {"kafka.bootstrap.servers": "b:9092", "topics": "p.a.b,p.a.c", "registry.url": "http://r", "target.path": "/lake/"}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def sleep(self, pause_s: float) -> None:
+        self.now_s += pause_s
+
+
+def lease(folder: Path, clock: Clock, holder: Holder | None = None) -> Lease:
+    return Lease(LocalFolder(folder), name="shop", where="/lake/_dblog", now_s=lambda: clock.now_s, holder=holder)
+
+
+def holder_in(folder: Path) -> Holder:
+    return Holder(**json.loads((folder / FILE).read_text()))
+
+
+def write(folder: Path, holder: Holder) -> None:
+    (folder / FILE).write_text(json.dumps(asdict(holder)))
+
+
+def renewing(holder: Lease, clock: Clock) -> Callable[[float], None]:
+    """Time passes, and the holder renews its lease."""
+    renewed_s = clock.now_s
+
+    def sleep(pause_s: float) -> None:
+        nonlocal renewed_s
+        clock.sleep(pause_s)
+        if clock.now_s - renewed_s >= RENEW_EVERY_S:
+            renewed_s = clock.now_s
+            holder.renew()
+
+    return sleep
+
+
+def elsewhere(folder: Path, clock: Clock) -> Lease:
+    """The lease of a sink on another machine, written just now. No thread renews it."""
+    held = lease(folder, clock, replace(this_process("shop"), host="elsewhere"))
+    held.renew()
+    return held
+
+
+def test_a_lease_that_is_absent_for_a_moment_does_not_mean_that_nobody_is_at_work(tmp_path: Path) -> None:
+    """As where a store's client deletes the file before it puts the new one there."""
+    clock = Clock()
+    elsewhere(tmp_path, clock)
+
+    def sleep(pause_s: float) -> None:
+        clock.sleep(pause_s)
+        (tmp_path / FILE).unlink(missing_ok=True)
+
+    taker = lease(tmp_path, clock)
+    try:
+        assert not taker.take(sleep=sleep)
+    finally:
+        taker.give_back()
+
+
+def test_the_second_sink_refuses_and_names_the_one_that_runs(tmp_path: Path) -> None:
+    clock = Clock()
+    first, second = lease(tmp_path, clock), lease(tmp_path, clock)
+    assert first.take(), "there was none"
+    try:
+        with pytest.raises(DefiniteError, match=r"another sink runs on /lake/_dblog: shop, process \d+ on .*Stop it first"):
+            second.take(sleep=renewing(first, clock))
+    finally:
+        first.give_back()
+
+    assert second.take(sleep=clock.sleep)
+    second.give_back()
+    assert not (tmp_path / FILE).exists()
+    assert second.lost is not None, "who has given the lease back commits nothing more"
+
+
+def test_a_sink_that_was_killed_here_leaves_a_lease_that_can_be_taken_at_once(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    clock = Clock()
+    dead = replace(this_process("shop"), pid=process.pid, started=started_at(process.pid) or "")
+    write(tmp_path, dead)
+    assert not is_dead(dead, this_process("shop"), started=started_at)
+
+    process.kill()
+    process.communicate()
+    began_s = clock.now_s
+    assert not lease(tmp_path, clock).take(sleep=clock.sleep), "it may have left something at work: a JVM dies after its Python"
+
+    assert clock.now_s - began_s < RENEW_EVERY_S
+
+
+def test_a_process_id_means_nothing_in_another_container_or_where_processes_are_hidden() -> None:
+    here = this_process("shop")
+    running = {1: "1", here.pid: here.started}.get
+    other = replace(here, pid=here.pid + 1)
+
+    assert is_dead(other, here, started=running)
+    assert not is_dead(replace(other, boot=f"{here.boot.split()[0]} pid:[1]"), here, started=running)
+    assert not is_dead(other, here, started=lambda _: None)
+
+
+@pytest.mark.parametrize("ahead_s", [-1e9, 0.0, 1e9], ids=["its clock is late", "clocks agree", "its clock is early"])
+def test_a_sink_elsewhere_is_abandoned_when_its_lease_rests_for_a_minute_whatever_its_clock_shows(tmp_path: Path, ahead_s: float) -> None:
+    clock = Clock()
+    slept = elsewhere(tmp_path, clock)
+    held = holder_in(tmp_path)
+    write(tmp_path, replace(held, at_s=held.at_s + ahead_s))
+    heir = lease(tmp_path, clock)
+    with pytest.raises(DefiniteError, match="on elsewhere"):
+        heir.take(sleep=renewing(slept, clock))
+
+    began_s = clock.now_s
+    assert not heir.take(sleep=clock.sleep)
+    assert LOST_AFTER_S <= clock.now_s - began_s < LOST_AFTER_S + RENEW_EVERY_S
+
+    assert slept.lost is not None, "it holds the lease no more before anybody else does"
+    assert "could not be renewed" in slept.lost
+    slept.renew()
+    assert "has taken /lake/_dblog over: shop" in slept.lost
+    heir.renew()
+    assert heir.lost is None
+    heir.give_back()
+
+
+def test_a_sink_that_cannot_renew_its_lease_stops_by_itself_before_another_may_take_it(tmp_path: Path) -> None:
+    clock = Clock()
+    holder = elsewhere(tmp_path, clock)
+    clock.sleep(EXPIRES_AFTER_S)
+    assert holder.lost is None
+
+    clock.sleep(1.0)
+
+    assert holder.lost is not None
+    assert LOST_AFTER_S > EXPIRES_AFTER_S + RENEW_EVERY_S
+    holder.renew()
+    assert holder.lost is not None, "what it did not do meanwhile may have been done by others"
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"id": "x", "of": "a later version"}', "no json"])
+def test_a_lease_that_does_not_state_who_holds_it_is_waited_for_like_any_other(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_text(text)
+    clock = Clock()
+    began_s = clock.now_s
+
+    taken = lease(tmp_path, clock)
+    taken.take(wait_max_s=0, sleep=clock.sleep)
+
+    assert clock.now_s - began_s >= LOST_AFTER_S
+    taken.give_back()
+
+
+def test_of_two_that_take_a_stale_lease_over_at_once_one_has_it(tmp_path: Path) -> None:
+    clock = Clock()
+    elsewhere(tmp_path, clock)
+    first, second = this_process("first"), this_process("second")
+
+    def sleep(pause_s: float) -> None:
+        """When the first has written its name, the second, which saw the same, writes its own."""
+        clock.sleep(pause_s)
+        if holder_in(tmp_path).id == first.id:
+            write(tmp_path, second)
+
+    with pytest.raises(DefiniteError, match="another sink runs on /lake/_dblog: second, process"):
+        lease(tmp_path, clock, first).take(sleep=sleep)
+    assert holder_in(tmp_path) == second
+
+
+def test_a_sink_whose_lease_was_removed_by_hand_writes_it_again_unless_another_one_was_faster(tmp_path: Path) -> None:
+    clock = Clock()
+    holder = elsewhere(tmp_path, clock)
+    written = holder_in(tmp_path)
+    (tmp_path / FILE).unlink()
+    holder.renew()
+    assert holder.lost is None
+    assert holder_in(tmp_path).id == written.id
+
+    (tmp_path / FILE).unlink()
+    elsewhere(tmp_path, clock)
+    holder.renew()
+
+    assert holder.lost is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "reported"),
+    [
+        ({"name": "other"}, "it belongs to the pipeline dblog-sink"),
+        ({"state.path": "/elsewhere"}, "its tables' state is in {base}/_dblog"),
+        ({"topics": "p.a.c"}, "it has read p.a.b, and topics does not name them any more"),
+        ({"position": "topic"}, "position=source"),
+    ],
+)
+def test_a_checkpoint_of_another_configuration_is_refused_with_the_way_out(tmp_path: Path, change: dict[str, str], reported: str) -> None:
+    folder = LocalFolder(tmp_path)
+    checkpoint_binding.check(folder, job_options.parse(LEAST), "cluster-1")
+
+    with pytest.raises(DefiniteError, match="is of another configuration") as caught:
+        checkpoint_binding.check(folder, job_options.parse(LEAST | change), "cluster-1")
+
+    assert reported in str(caught.value)
+    assert "checkpoint.path of its own" in str(caught.value)
+
+
+def test_a_checkpoint_goes_with_its_lake_and_takes_topics_on(tmp_path: Path) -> None:
+    folder = LocalFolder(tmp_path)
+    checkpoint_binding.check(folder, job_options.parse(LEAST), "cluster-1")
+
+    checkpoint_binding.check(folder, job_options.parse(LEAST | {"target.path": "/moved", "topics": "p.a.b,p.a.c,p.a.d"}), "")
+
+    with pytest.raises(DefiniteError, match="Kafka cluster cluster-1"):
+        checkpoint_binding.check(folder, job_options.parse(LEAST | {"topics": "p.a.b,p.a.c,p.a.d"}), "cluster-2")
+
+
+def test_a_state_that_cannot_be_written_is_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    path = str(tmp_path / "file" / "lake")
+    settings = job_options.parse(LEAST | {"target.path": path})
+
+    with pytest.raises(DefiniteError, match=rf"^{path}/_dblog \(state.path.*\) cannot be written: NotADirectoryError"):
+        start.fenced(spark, settings, Lease(LocalFolder(Path(settings.state_path)), name="shop", where=path))

@@ -1,0 +1,253 @@
+"""What each policy does when columns change, in the real job: no value is lost or changed in silence."""
+
+from __future__ import annotations
+
+import io
+import json
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pytest
+from dblog_sink.errors import DefiniteError
+from dblog_sink.tables.modes import history, rows
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
+from sink.harness import Record, Sink, change
+from support.envelopes import TableSchema
+from support.registry_server import RegistryServer
+
+WITH_DEFAULT = [{"type": "int", "connect.default": 5}, "null"]
+
+
+def table(registry: RegistryServer, *columns: tuple[str, Any]) -> TableSchema:
+    return TableSchema(topic="p.shop.t", columns=[("id", "long"), *columns], registry=registry)
+
+
+def test_a_column_added_with_a_default_has_it_in_every_row_that_is_older(sink: Sink, registry: RegistryServer) -> None:
+    old, new = table(registry, ("v", "string")), table(registry, ("v", "string"), ("n", WITH_DEFAULT))
+    sink.batch(*(change(old, "c", {"id": n, "v": "a"}, at=n) for n in (1, 2, 3)))
+
+    sink.batch(change(new, "u", {"id": 2, "v": "b", "n": None}, at=10), change(new, "c", {"id": 4, "v": "b", "n": 7}, at=11))
+    sink.restarted().batch(change(old, "r", {"id": 5, "v": "late"}, at=9), change(old, "u", {"id": 1, "v": "stale"}, at=0))
+
+    assert sink.rows(old) == [
+        {"id": 1, "v": "a", "n": 5},
+        {"id": 2, "v": "b", "n": None},
+        {"id": 3, "v": "a", "n": 5},
+        {"id": 4, "v": "b", "n": 7},
+        {"id": 5, "v": "late", "n": 5},
+    ]
+
+
+def test_a_fill_that_was_interrupted_is_finished_at_the_next_start(
+    sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = SparkSession.sql
+
+    def killed(session: SparkSession, statement: str, *args: Any, **kwargs: Any) -> DataFrame:
+        """The process ends before the rows that are there are updated."""
+        if statement.startswith("UPDATE "):
+            raise RuntimeError("killed")
+        return sql(session, statement, *args, **kwargs)
+
+    old, new = table(registry, ("v", "string")), table(registry, ("v", "string"), ("n", WITH_DEFAULT))
+    sink.batch(change(old, "c", {"id": 1, "v": "a"}, at=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(SparkSession, "sql", killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            sink.batch(change(new, "c", {"id": 2, "v": "b", "n": 1}, at=2))
+    assert [row["n"] for row in sink.rows(old)] == [None]
+
+    sink.restarted().repeat(1, [change(new, "c", {"id": 2, "v": "b", "n": None}, at=2)])
+
+    assert sink.rows(old) == [{"id": 1, "v": "a", "n": 5}, {"id": 2, "v": "b", "n": None}]
+
+
+def test_a_type_that_does_not_fit_gets_a_column_of_its_own_and_nothing_is_lost(sink: Sink, registry: RegistryServer) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.evolution": "lenient"}
+    text, number = table(registry, ("v", "string")), table(registry, ("v", ["null", "int"]))
+    sink.batch(change(text, "c", {"id": 1, "v": "a"}, at=1))
+
+    sink.batch(change(number, "u", {"id": 1, "v": 7}, at=2), change(text, "r", {"id": 2, "v": "late"}, at=1))
+    sink.restarted().batch(change(table(registry, ("v", "long")), "c", {"id": 3, "v": 2**40}, at=3))
+
+    assert sink.rows(text) == [
+        {"id": 1, "v": None, "v__v2": 7},
+        {"id": 2, "v": "late", "v__v2": None},
+        {"id": 3, "v": None, "v__v2": 2**40},
+    ]
+
+
+def test_a_target_that_stays_as_it_is_takes_what_fits_and_the_rest_is_in_quarantine(sink: Sink, registry: RegistryServer) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.evolution": "ignore"}
+    first = table(registry, ("n", ["null", "int"]), ("gone", ["null", "string"]))
+    second = table(registry, ("n", ["null", "long"]), ("fresh", "string"))
+    third = table(registry, ("n", "string"), ("gone", ["null", "string"]))
+    fourth = table(registry, ("n", "double"))
+    sink.batch(change(first, "c", {"id": 1, "n": 1, "gone": "x"}, at=1))
+
+    sink.batch(
+        change(second, "c", {"id": 2, "n": 2, "fresh": "y"}, at=2),
+        change(second, "c", {"id": 3, "n": 2**40, "fresh": "y"}, at=3),
+        change(third, "c", {"id": 4, "n": "4", "gone": None}, at=4),
+        change(third, "c", {"id": 5, "n": "five", "gone": None}, at=5),
+        change(fourth, "c", {"id": 6, "n": 6.0}, at=6),
+        change(fourth, "c", {"id": 7, "n": 7.5}, at=7),
+    )
+
+    assert {field.name: field.dataType for field in sink.read(first).schema.fields if field.name[0] != "_"} == {
+        "id": t.LongType(),
+        "n": t.IntegerType(),
+        "gone": t.StringType(),
+    }
+    assert [(row["id"], row["n"]) for row in sink.rows(first)] == [(1, 1), (2, 2), (4, 4), (6, 6)]
+    assert [kept["reason"] for kept in sink.quarantined()] == ["column n: the value has no int"] * 3
+
+
+def test_a_dropped_column_is_dropped_where_that_is_wanted_and_stays_dropped(sink: Sink, registry: RegistryServer) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.evolution.drop": "drop"}
+    wide, narrow = table(registry, ("a", "string"), ("b", ["null", "int"])), table(registry, ("a", "string"))
+    sink.batch(change(wide, "c", {"id": 1, "a": "x", "b": 1}, at=1))
+
+    sink.batch(change(narrow, "c", {"id": 2, "a": "y"}, at=2))
+    sink.restarted().batch(change(wide, "r", {"id": 3, "a": "late", "b": 3}, at=1), change(narrow, "d", {"id": 2, "a": "y"}, at=4))
+
+    assert sink.rows(wide) == [{"id": 1, "a": "x"}, {"id": 3, "a": "late"}]
+
+
+def test_a_table_that_may_not_change_stops_with_the_change_and_goes_on_when_it_is_allowed(sink: Sink, registry: RegistryServer) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.evolution": "fail"}
+    old, new = table(registry, ("v", "string")), table(registry, ("v", "string"), ("n", "int"))
+    sink.batch(change(old, "c", {"id": 1, "v": "a"}, at=1))
+    with pytest.raises(DefiniteError, match=r"shop\.t: the source has a new column n, and table\.<rule>\.evolution=fail"):
+        sink.batch(change(new, "c", {"id": 2, "v": "b", "n": 2}, at=2))
+
+    sink.restarted().settings |= {"table.t.evolution": "evolve"}
+    sink.repeat(1, [change(new, "c", {"id": 2, "v": "b", "n": 2}, at=2)])
+
+    assert sink.rows(old) == [{"id": 1, "v": "a", "n": None}, {"id": 2, "v": "b", "n": 2}]
+
+
+def test_a_narrower_decimal_keeps_the_wider_column(sink: Sink, registry: RegistryServer) -> None:
+    from support.envelopes import decimal
+
+    wide, narrow = table(registry, ("d", decimal(12, 4))), table(registry, ("d", decimal(6, 1)))
+    sink.batch(change(wide, "c", {"id": 1, "d": Decimal("1.2345")}, at=1), change(narrow, "c", {"id": 2, "d": Decimal("9.5")}, at=2))
+
+    assert [row["d"] for row in sink.rows(wide)] == [Decimal("1.2345"), Decimal("9.5000")]
+
+
+def renamed(registry: RegistryServer, *statements: str) -> list[Record]:
+    """Records of the schema-change topic."""
+    name = "io.debezium.connector.mysql.SchemaChangeValue"
+    schema = {
+        "type": "record",
+        "name": "SchemaChangeValue",
+        "namespace": "io.debezium.connector.mysql",
+        "fields": [{"name": field, "type": ["null", "string"], "default": None} for field in ("databaseName", "schemaName", "ddl")],
+        "connect.name": name,
+    }
+    records = []
+    for statement in statements:
+        out = io.BytesIO()
+        out.write(b"\0" + registry.register(json.dumps(schema)).to_bytes(4, "big"))
+        fastavro.schemaless_writer(out, fastavro.parse_schema(schema), {"databaseName": "shop", "schemaName": None, "ddl": statement})
+        records.append(Record(topic="p", key=None, value=out.getvalue()))
+    return records
+
+
+def test_a_rename_that_the_schema_change_topic_shows_keeps_the_column(sink: Sink, registry: RegistryServer) -> None:
+    records = renamed(registry, "ALTER TABLE t CHANGE v w varchar(20), ADD n int")
+    old, new = table(registry, ("v", "string")), table(registry, ("w", "string"), ("n", ["null", "int"]))
+    sink.batch(change(old, "c", {"id": 1, "v": "a"}, at=1), change(old, "c", {"id": 2, "v": "b"}, at=2))
+
+    sink.batch(*records)
+    sink.killed().batch(change(new, "u", {"id": 2, "w": "c", "n": 1}, at=9))
+
+    assert sink.rows(old) == [{"id": 1, "w": "a", "n": None}, {"id": 2, "w": "c", "n": 1}]
+    assert sink.quarantined() == []
+
+
+def test_a_rename_whose_record_is_overtaken_by_rows_keeps_the_column(sink: Sink, registry: RegistryServer) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.evolution.drop": "drop"}
+    old, new = table(registry, ("v", "string"), ("gone", "int")), table(registry, ("w", "string"), ("n", ["null", "int"]))
+    sink.batch(change(old, "c", {"id": 1, "v": "a", "gone": 1}, at=1), change(old, "c", {"id": 2, "v": "b", "gone": 1}, at=2))
+    sink.history["p"] = renamed(
+        registry, "ALTER TABLE t CHANGE v x varchar(20)", "ALTER TABLE t RENAME COLUMN x TO w, DROP COLUMN gone, ADD n int"
+    )
+
+    sink.batch(change(new, "u", {"id": 2, "w": "c", "n": 1}, at=9))
+    sink.killed().batch(*sink.history["p"], change(new, "c", {"id": 3, "w": "d", "n": None}, at=10))
+
+    assert sink.rows(old) == [{"id": 1, "w": "a", "n": None}, {"id": 2, "w": "c", "n": 1}, {"id": 3, "w": "d", "n": None}]
+
+
+@pytest.mark.parametrize("policy", ["ignore", "park"])
+def test_a_truncate_may_be_ignored_or_wait_for_a_person(sink: Sink, registry: RegistryServer, policy: str) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.truncate": policy}
+    items = table(registry, ("v", "string"))
+    truncate = Record(topic=items.topic, key=None, value=items.value_bytes("t", pos=5))
+    sink.batch(change(items, "c", {"id": 1, "v": "a"}, at=1))
+
+    sink.batch(truncate, change(items, "c", {"id": 2, "v": "b"}, at=6))
+
+    kept = [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}]
+    assert sink.rows(items) == (kept if policy == "ignore" else kept[:1])
+    if policy == "park":
+        sink.restarted().settings |= {"table.t.truncate": "apply"}
+        sink.writer  # noqa: B018  built again
+        sink.book.unpark(items.topic)
+        sink.drain()
+        assert sink.rows(items) == kept[1:]
+
+
+def test_a_truncate_of_rows_that_are_ordered_by_a_topic_of_several_partitions_waits_for_a_person(
+    sink: Sink, registry: RegistryServer
+) -> None:
+    sink.settings |= {"position": "topic"}
+    items = table(registry, ("v", "string"))
+    truncate = Record(topic=items.topic, key=None, value=items.value_bytes("t", pos=5))
+    sink.batch(*(change(items, "c", {"id": key, "v": "a"}, at=key, partition=1) for key in (1, 2, 3)))
+
+    sink.batch(truncate)
+    sink.batch(change(items, "c", {"id": 4, "v": "b"}, at=9, partition=0))
+
+    assert "ordered by the offsets of topic p.shop.t, which has several partitions" in sink.book.parked()[items.topic]
+    assert [row["id"] for row in sink.rows(items)] == [1, 2, 3]
+
+    # One of the ways out that the reason names.
+    sink.restarted().settings |= {"table.t.match": ".*", "table.t.truncate": "ignore"}
+    sink.writer  # noqa: B018  built again
+    sink.book.unpark(items.topic)
+    sink.drain()
+    assert [row["id"] for row in sink.rows(items)] == [1, 2, 3, 4]
+
+
+def test_versions_that_ended_long_ago_are_removed_where_that_is_wanted(sink: Sink, registry: RegistryServer) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.mode": "history", "table.t.retention.h": "24", "compact.commits": "2"}
+    items = table(registry, ("v", "string"))
+    sink.batch(*(change(items, "c", {"id": key, "v": "a"}, at=key) for key in (1, 2)))
+
+    sink.batch(change(items, "u", {"id": 1, "v": "b"}, at=9))
+
+    assert sink.rows(items, order="v") == [{"id": 2, "v": "a"}, {"id": 1, "v": "b"}]
+
+
+def test_wide_keys_of_a_history_are_not_sent_to_every_task(sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink.settings |= {"table.t.match": ".*", "table.t.mode": "history"}
+    items = TableSchema(topic="p.shop.t", columns=[("id", "string"), ("v", "string")], registry=registry)
+    asked: list[bool] = []
+
+    def upsert(*given: Any, **named: Any) -> Any:
+        asked.append(named["broadcast"])
+        return versions_upsert(*given, **named)
+
+    versions_upsert = history.upsert
+    monkeypatch.setattr(history, "upsert", upsert)
+    sink.batch(change(items, "c", {"id": "a", "v": "a"}, at=1))
+    sink.batch(change(items, "u", {"id": "a", "v": "b"}, at=2))
+    monkeypatch.setattr(rows, "BROADCAST_BYTES_MAX", 10)
+    sink.batch(change(items, "u", {"id": "a", "v": "c"}, at=3))
+
+    assert asked == [True, False]

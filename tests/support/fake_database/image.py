@@ -1,0 +1,48 @@
+"""Row images of the database in memory: JSON, in the log as pairs of rows, in a chunk one row a line. Satisfies ``codecs.rowplan.Image`` as far as it is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from dblog.codecs.plan import TablePlan
+
+Row = tuple[Any, ...]
+
+
+def log_image(images: Iterable[tuple[Row | None, Row | None]]) -> bytes:
+    return json.dumps(list(images)).encode()
+
+
+def chunk_image(rows: Iterable[Row]) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def row_count(rows: bytes) -> int:
+    """Of a chunk's image."""
+    assert not rows or rows.endswith(b"\n")
+    return sum(isinstance(json.loads(line), list) for line in rows.splitlines())
+
+
+class JsonImage:
+    """The reader of both."""
+
+    def LogRows(self, plan: TablePlan, /) -> Callable[..., Iterator[tuple[Row | None, Row | None]]]:  # noqa: N802
+        def read(_op: str, body: bytes, *, version: int | None = None) -> Iterator[tuple[Row | None, Row | None]]:
+            assert version is None
+            for before, after in json.loads(body):
+                for row in (before, after):
+                    assert row is None or len(row) == len(plan.columns), "rows are decoded with the schema of their position"
+                yield before and tuple(before), after and tuple(after)
+
+        return read
+
+    def ResultRows(self, plan: TablePlan, /) -> Callable[[bytes], Iterator[Row]]:  # noqa: N802
+        def read(rows: bytes) -> Iterator[Row]:
+            for line in rows.splitlines():
+                row = tuple(json.loads(line))
+                assert len(row) == len(plan.columns), "a chunk is decoded with the schema that it was read with"
+                yield row
+
+        return read

@@ -1,0 +1,57 @@
+"""The statements of the database in memory: five kinds, two types, one database part in front of each name or none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, Ignored, RenameTable, Unknown, tables_of
+from dblog.model import Column, Table, TableId
+
+CREATE = re.compile(r"CREATE TABLE (\S+) \((.*), PRIMARY KEY \((.*)\)\)$")
+ADD = re.compile(r"ALTER TABLE (\S+) ADD (\S+) (int|text)$")
+DROP_COLUMN = re.compile(r"ALTER TABLE (\S+) DROP (\S+)$")
+DROP = re.compile(r"DROP TABLE (\S+)$")
+RENAME = re.compile(r"RENAME TABLE (\S+) TO (\S+)$")
+STRANGELY = " STRANGELY"
+"""Ends a statement that the server understands and its log's reader does not."""
+
+
+def column(name: str, kind: str, *, nullable: bool = True) -> Column:
+    return Column(name=name, type=kind, type_text=kind, nullable=nullable)
+
+
+def parse(text: str, database: str, lookup: Callable[[TableId], Table | None], *, strange: bool = True) -> list[Change]:
+    """The changes of a statement. ``strange`` False: what is strange is not understood."""
+
+    def name(of: str) -> TableId:
+        head, _, tail = of.rpartition(".")
+        return TableId(head or database, tail)
+
+    if text.endswith(STRANGELY):
+        changes = parse(text.removesuffix(STRANGELY), database, lookup)
+        return changes if strange else [Unknown(tuple(table for change in changes for table in tables_of(change)), "it is strange")]
+    if found := CREATE.match(text):
+        key = tuple(found[3].split(", "))
+        columns = (part.split(" ") for part in found[2].split(", "))
+        made = tuple(column(name_, kind, nullable=name_ not in key) for name_, kind in columns)
+        return [CreateTable(Table(id=name(found[1]), columns=made, key=key))]
+    if found := ADD.match(text):
+        return _altered(name(found[1]), lookup, lambda columns: (*columns, column(found[2], found[3])))
+    if found := DROP_COLUMN.match(text):
+        return _altered(name(found[1]), lookup, lambda columns: tuple(c for c in columns if c.name != found[2]))
+    if found := DROP.match(text):
+        return [DropTable((name(found[1]),))]
+    if found := RENAME.match(text):
+        return [RenameTable(((name(found[1]), name(found[2])),))]
+    return [Ignored("it changes no table")]
+
+
+def _altered(
+    id_: TableId, lookup: Callable[[TableId], Table | None], change: Callable[[tuple[Column, ...]], tuple[Column, ...]]
+) -> list[Change]:
+    table = lookup(id_)
+    if table is None:
+        return [Unknown((id_,), "its table is not known")]
+    return [AlterTable(id_, replace(table, columns=change(table.columns)))]

@@ -1,0 +1,33 @@
+"""Which process takes which file of tests next, where several run at once (``make test``).
+
+Long files go first, so that none is left alone at the end. Every other process begins with the sink's files and the rest with the others: Spark's JVM and
+the database servers are started in few processes, and tests that compute run beside tests that wait.
+"""
+
+from xdist.scheduler import LoadFileScheduling
+
+LONG = (
+    "tests/e2e/test_pipeline.py",
+    "tests/integration/test_sink_on_a_cluster.py",
+    "tests/integration/test_sink_on_kafka.py",
+    "tests/sink/snapshots/test_manifest.py",
+    "tests/sink/batches/test_random_changes.py",
+    "tests/worker/rest/test_hostile.py",
+)
+"""Each has tests of a minute or more, longest first."""
+
+_RANKS = {file: rank for rank, file in enumerate(LONG)}
+
+
+def next_file(waiting, *, sink_first):
+    """The file that a process takes of those that wait, which are in the order of collection."""
+    return min(waiting, key=lambda file: (file.startswith("tests/sink/") != sink_first, _RANKS.get(file, len(LONG))))
+
+
+class LongFilesFirst(LoadFileScheduling):
+    """xdist's distribution by file, in this order."""
+
+    def _assign_work_unit(self, node):
+        sink_first = self.nodes.index(node) % 2 == 0
+        self.workqueue.move_to_end(next_file(self.workqueue, sink_first=sink_first), last=False)
+        super()._assign_work_unit(node)

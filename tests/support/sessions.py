@@ -1,0 +1,10 @@
+"""What tests do with a session that a task does on its own connections."""
+
+from dblog.dialects.mysql.wire.dump import DumpConnection
+from dblog.dialects.mysql.wire.session import Session
+from dblog.model import TableId
+
+
+def open_dump(session: Session, watermarks: TableId) -> DumpConnection:
+    """Connections for chunks and watermarks to the session's server; ``watermarks`` is the watermark table."""
+    return DumpConnection.open(session.settings, watermarks, server=session.identity)

@@ -1,0 +1,172 @@
+"""A connector's task without Kafka, of any database: what it sends is folded here, and its offset kept, over several task runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from dblog.clock import SystemClock
+from dblog.config.connector import parse_connector
+from dblog.config.options import Option, Settings
+from dblog.kafka.converters import converters_of
+from dblog.model import OffsetMap
+from dblog.readers.contract import Source
+from dblog.readers.history import SchemaHistory
+from dblog.readers.records import Records
+from dblog.readers.task import ReaderTask
+from support.history import FakeHistoryLog
+
+TIMEOUT_S = 60.0
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a task is made of."""
+
+    settings: Settings
+    source: Source
+    records: Records
+
+
+class TaskFollower:
+    """One connector over several task runs: what it sent, and the offset that a runtime would have stored. A subclass knows the database."""
+
+    def __init__(self, config: Mapping[str, str], options: Sequence[Option]) -> None:
+        self.config = {
+            "schema.history.internal.kafka.topic": "h",
+            "schema.history.internal.kafka.bootstrap.servers": "unused:9092",
+            "key.converter": JSON,
+            "key.converter.schemas.enable": "false",
+            "value.converter": JSON,
+            "value.converter.schemas.enable": "false",
+            **config,
+        }
+        self.options = options
+        self.name = self.config["name"]
+        self.history = FakeHistoryLog()
+        self.wrapped: Callable[[Source], Source] = lambda source: source
+        """What a task's source is wrapped in, from the next run on."""
+        self.rows: dict[str, dict[str, Row]] = {}
+        self.values: list[tuple[str, Row | None]] = []
+        self.reported: list[Row] = []
+        """What the schema-change topic got."""
+        self.borders: list[Row] = []
+        """What the transaction topic got."""
+        self.offset: OffsetMap | None = None
+        self.task = self.new_task()
+
+    def source_of(self, settings: Settings) -> Source:
+        """The source of these options."""
+        raise NotImplementedError
+
+    def selected(self, table: str) -> list[Row]:
+        """The rows that the database has now."""
+        raise NotImplementedError
+
+    def parts(self) -> Parts:
+        """What the next task is made of."""
+        settings = parse_connector(self.options, self.config)
+        source = self.source_of(settings)
+        key, value = converters_of({}, self.config, own_registry=None)
+        records = Records(settings=settings, plans=source.plans, key_converter=key, value_converter=value, clock=SystemClock(), task=0)
+        return Parts(settings=settings, source=source, records=records)
+
+    def new_task(self) -> ReaderTask:
+        """A task of this connector that has not started; ``config`` may have changed since the last one."""
+        parts = self.parts()
+        return ReaderTask(
+            connector=self.name,
+            settings=parts.settings,
+            source=self.wrapped(parts.source),
+            records=parts.records,
+            history_of=lambda: SchemaHistory(self.history, server=self.config["topic.prefix"]),
+            clock=SystemClock(),
+        )
+
+    # ---- runs
+
+    def start(self) -> Self:
+        """A run as the runtime begins it: where it begins is stored before its first record is taken."""
+        self.task.start(self.offset)
+        self.offset = dict(self.task.fold.offset())
+        self.task.commit(self.offset)
+        return self
+
+    def restart(self) -> None:
+        """A new task run from the stored offset, as after kill -9; what was not polled is lost."""
+        self.task.stop()
+        self.task = self.new_task()
+        self.start()
+
+    def poll(self) -> None:
+        """Take what is there, and store its offset."""
+        batches = self.task.poll(timeout_s=0.05, records_max=2000, bytes_max=1 << 20)
+        for batch in batches:
+            for segment in batch.segments:
+                if segment.table is None:
+                    if segment.topic == self.config["topic.prefix"]:
+                        self.reported += [json.loads(value) for value in segment.values if value is not None]
+                    if segment.topic == f"{self.config['topic.prefix']}.transaction":
+                        keys = [json.loads(key) for key in segment.keys if key is not None]
+                        self.borders += [json.loads(value) for value in segment.values if value is not None]
+                        assert keys == [{"id": border["id"]} for border in self.borders[-len(keys) :]]
+                        assert (segment.partition, segment.context_headers) == (0, False)
+                    continue
+                for key, value in zip(segment.keys, segment.values, strict=True):
+                    self._take(segment.table.name, key, value)
+            self.task.fold.advance(batch.step)
+        if batches:
+            self.offset = dict(self.task.fold.offset())
+            self.task.commit(self.offset)
+
+    def _take(self, table: str, key: bytes | None, value: bytes | None) -> None:
+        record = None if value is None else json.loads(value)
+        self.values.append((table, record))
+        if record is None:
+            return
+        rows = self.rows.setdefault(table, {})
+        name = key.decode() if key is not None else f"row {len(rows)}"
+        if record["op"] == "d":
+            rows.pop(name, None)
+        else:
+            rows[name] = record["after"]
+
+    # ---- what it has come to
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        """Poll until it is true."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while not condition():
+            assert time.monotonic() < deadline_s, f"it never became true; rows { ({t: len(r) for t, r in self.rows.items()}) }"
+            self.poll()
+
+    def until_dumped(self) -> None:
+        """Until the offset shows that the dump is done."""
+        self.until(lambda: self.offset is not None and "dblog_dump" in self.offset and "snapshot" not in self.offset)
+
+    def until_equal(self, table: str) -> None:
+        """Until the fold of the output is what SELECT gives. # I3"""
+        self.until(lambda: _sorted(self.rows.get(table, {}).values()) == _sorted(self.selected(table)))
+
+    def until_equal_by_name(self, table: str) -> None:
+        """The same for a table whose columns have changed: a reader sees NULL where a row of before has no such column, and passes over those that are gone."""
+
+        def equal() -> bool:
+            selected = self.selected(table)
+            names = list(selected[0]) if selected else []
+            return _sorted({n: row.get(n) for n in names} for row in self.rows.get(table, {}).values()) == _sorted(selected)
+
+        self.until(equal)
+
+    def ops(self, table: str) -> list[str]:
+        """The operations written for a table, in order."""
+        return [record["op"] for name, record in self.values if name == table and record is not None]
+
+
+def _sorted(rows: Iterable[Row]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows)

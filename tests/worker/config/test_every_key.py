@@ -1,0 +1,77 @@
+"""Every declared key is read by code, refused with a reason, or has a reason why it has no effect here: none is silently ignored."""
+
+import ast
+import re
+from pathlib import Path
+
+import dblog
+import pytest
+from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS
+from dblog.config.framework import FRAMEWORK_OPTIONS
+from dblog.config.unknown_keys import without_effect
+
+SOURCE = Path(dblog.__file__).parent
+DECLARATIONS = ("config/connector_options/", "config/framework.py", "config/worker.py")
+OPTIONS = {option.name: option for option in (*FRAMEWORK_OPTIONS, *MYSQL_OPTIONS, *MARIADB_OPTIONS)}
+CHARACTERS_MIN = 8
+"""Of an f-string's fixed parts: a shorter one would match any key."""
+
+
+def keys_read() -> tuple[set[str], list[re.Pattern[str]]]:
+    """Texts of the code outside the declarations, and patterns of its f-strings."""
+    texts: set[str] = set()
+    patterns: list[re.Pattern[str]] = []
+    for file in SOURCE.rglob("*.py"):
+        if str(file.relative_to(SOURCE)).startswith(DECLARATIONS):
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.add(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                fixed = [part.value for part in node.values if isinstance(part, ast.Constant)]
+                if sum(map(len, fixed)) >= CHARACTERS_MIN:
+                    parts = (re.escape(part.value) if isinstance(part, ast.Constant) else r"[\w.]+" for part in node.values)
+                    patterns.append(re.compile("".join(parts)))
+    return texts, patterns
+
+
+CHECKED_ALONE = {"signal.kafka.bootstrap.servers", "topic.key.enforce.uniqueness"}
+"""Read only by the check of a configuration, which refuses values: hosts that the operator does not allow, a field that is not added to keys yet."""
+TEXTS, PATTERNS = keys_read()
+
+
+def is_read(name: str) -> bool:
+    return name in TEXTS or any(pattern.fullmatch(name) for pattern in PATTERNS)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_key_is_read_or_refused_or_has_a_reason_for_its_lack_of_effect(name):
+    option = OPTIONS[name]
+
+    assert is_read(name) or name in CHECKED_ALONE or option.refused is not None or option.no_effect is not None
+
+
+@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.no_effect is not None])
+def test_a_key_that_has_a_reason_for_its_lack_of_effect_is_read_by_nobody(name):
+    assert not is_read(name) or name in CHECKED_ALONE
+
+
+@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.no_effect is not None and option.refused is not None])
+def test_of_a_key_without_effect_only_some_values_may_be_refused(name):
+    option = OPTIONS[name]
+    assert any(option.refused(value) is None for value in option.choices)
+
+
+def test_whoever_sets_a_key_without_effect_to_another_value_than_its_default_is_reported():
+    given = {
+        "name": "a",
+        "tasks.max": "4",
+        "snapshot.fetch.size": "100",
+        "min.row.count.to.stream.results": "1000",
+        "snapshot.mode": "initial",
+    }
+
+    assert without_effect(MYSQL_OPTIONS, given) == {
+        "tasks.max": "no effect here: a log is read by one task",
+        "snapshot.fetch.size": "no effect here: a dump reads chunks: dblog.chunk.rows",
+    }

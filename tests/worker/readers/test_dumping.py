@@ -1,0 +1,83 @@
+"""Which dump thread reads which table: each table one thread at a time, and none is forgotten. # I3"""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from dblog.clock import SystemClock
+from dblog.core.dumps import dump_of
+from dblog.core.watermark import Windows
+from dblog.model import TableId
+from dblog.readers.dumping import Dumping
+from dblog.readers.interleaved import ChunkRead, Interleaver
+from dblog.readers.options import DumpRule
+from dblog.readers.queue import BlockingQueue
+
+ORDERS = TableId("shop", "orders")
+
+
+@pytest.fixture
+def interleaver() -> Interleaver:
+    """With a dump of one table."""
+    windows: Windows[ChunkRead] = Windows(run="run", keys_max=10)
+    interleaver = Interleaver(
+        windows=windows,
+        queue=BlockingQueue(records_max=10, bytes_max=0),
+        clock=SystemClock(),
+        encoder_of=lambda _: None,
+        marker_segment=lambda _: None,
+        run="run",
+    )
+    interleaver.change_dump(lambda _: dump_of("d", [ORDERS]))
+    return interleaver
+
+
+@pytest.fixture
+def dumping(interleaver: Interleaver) -> Dumping:
+    """Without any thread: no dump thread is allowed."""
+    options: Any = SimpleNamespace(
+        dump=DumpRule(mode="initial", dumps=lambda _: True, goes_on=False),
+        selection=Mock(includes=lambda _: True),
+        redumps=True,
+        run="run",
+        dump_threads=0,
+    )
+    unused: Any = Mock()
+    return Dumping(
+        interleaver=interleaver,
+        chunks=unused,
+        schemas=unused,
+        options=options,
+        stopped=threading.Event(),
+        spawn=unused,
+        done=unused,
+        clock=SystemClock(),
+    )
+
+
+def test_a_table_that_is_dumped_again_waits_for_the_reader_that_is_not_through_with_it(dumping: Dumping, interleaver: Any) -> None:
+    """It has read the table to its end, and does not know yet that there is more."""
+    assert dumping.next_table(0) == ORDERS
+    interleaver.change_dump(lambda d: d.started(ORDERS, key=("id",), upto=(1,)).advanced(ORDERS, after=(1,), rows=1, done=True))
+
+    dumping.dump_again({ORDERS: "a column was added"})
+
+    assert dumping.next_table(1) is None
+    dumping.put_back(ORDERS)
+    assert dumping.next_table(0) == ORDERS
+
+
+def test_a_table_that_took_another_s_name_waits_for_the_reader_that_is_not_through_with_it(dumping: Dumping, interleaver: Any) -> None:
+    new = TableId("shop", "orders_new")
+    assert dumping.next_table(0) == ORDERS
+    interleaver.change_dump(lambda d: d.dropped(ORDERS))
+
+    dumping.renamed([(new, ORDERS)])
+
+    assert dumping.next_table(1) is None
+    dumping.put_back(ORDERS)
+    assert dumping.next_table(0) == ORDERS

@@ -1,0 +1,28 @@
+"""What is accepted and probably not meant: logged and in a header, both of a bounded size."""
+
+from dblog.rest.connectors import warn
+from structlog.testing import capture_logs
+
+
+def test_thousands_of_doubts_are_twenty_lines_and_a_count():
+    with capture_logs() as lines:
+        warn("shop", [f"k{number}: no such key; it is ignored" for number in range(20_000)])
+
+    assert [line["reason"].split(":")[0] for line in lines[:-1]] == [f"k{number}" for number in range(20)]
+    assert (lines[-1]["connector"], lines[-1]["more"]) == ("shop", 19_980)
+
+
+def test_the_header_of_doubts_is_small_and_its_texts_are_whole():
+    with capture_logs():
+        header = warn("shop", [f"k{number}: " + '"x' * 1000 for number in range(30)])["Warning"]
+
+    assert len(header) <= 2048
+    assert header.count('299 dblog "') == 3
+    assert header.endswith('x"')
+    assert header.count('"') == 6
+
+
+def test_a_header_of_one_short_doubt_is_as_it_was_and_none_has_no_header():
+    with capture_logs():
+        assert warn("shop", ["a: b"]) == {"Warning": '299 dblog "a: b"'}
+        assert warn("shop", []) == {}
