@@ -153,6 +153,20 @@ def test_an_include_list_that_matches_no_table_is_a_warning_at_creation_and_at_t
     assert any(sentence in line.get("warning", "") for line in lines if line["log_level"] == "warning")
 
 
+def test_a_list_of_columns_that_matches_none_is_a_warning_at_creation_and_at_the_start(shop: tuple[str, Follower]) -> None:
+    database, follower = shop
+    execute(follower.source, f"ALTER TABLE {database}.customers ADD email VARCHAR(20)")
+    follower.config["column.exclude.list"] = rf"{database}\.customers\.emial"
+    sentence = rf"'{database}\.customers\.emial' matches no column of a captured table (is {database}.customers.email meant?)"
+
+    assert any(sentence in warning for warning in validate(follower))
+    with capture_logs() as lines:
+        follower.restart()
+        follower.task.stop()
+
+    assert any(sentence in line.get("warning", "") for line in lines if line["log_level"] == "warning")
+
+
 def test_an_account_that_may_read_some_columns_only_is_refused(source: Database, account: str) -> None:
     database = new_database(source, "columns")
     who = f"'{account}'@'{source.host}'"

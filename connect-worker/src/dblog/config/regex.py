@@ -53,10 +53,11 @@ class PatternError(ValueError):
 class Pattern:
     """One pattern. Safe for several threads."""
 
-    __slots__ = ("_ways",)
+    __slots__ = ("_ways", "text")
 
     def __init__(self, text: str, *, ignore_case: bool = False) -> None:
         """``PatternError`` for what is no pattern, or none that can be matched in bounded time."""
+        self.text = text
         self._ways = tuple(
             tuple((_compiled(each.text, ignore_case=ignore_case), each.wanted) for each in way.all_of()) for way in _ways_of(text)
         )

@@ -18,6 +18,7 @@ from dblog.clock import Clock
 from dblog.config.options import Settings
 from dblog.core.dumps import Dump, dump_of
 from dblog.core.timeline import JOINED, Parked, Position, Timeline
+from dblog.core.unmatched_columns import describe_unmatched_columns
 from dblog.errors import PositionLostError, TransientError
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import Progress, Server, Source
@@ -93,7 +94,7 @@ class Starting:
             )
             history = self._history_of()
             try:
-                beginning = _Start(self._source, server, history, options, self._clock).beginning(offset)
+                beginning = _Start(self._source, server, history, options, self._settings, self._clock).beginning(offset)
                 return Running(
                     server=server, history=history, beginning=beginning, options=options, records=self._records, clock=self._clock
                 )
@@ -108,11 +109,14 @@ class Starting:
 class _Start:
     """What is asked of server and history on the way."""
 
-    def __init__(self, source: Source, server: Server, history: SchemaHistory, options: ReaderOptions, clock: Clock) -> None:
+    def __init__(
+        self, source: Source, server: Server, history: SchemaHistory, options: ReaderOptions, settings: Settings, clock: Clock
+    ) -> None:
         self._source = source
         self._server = server
         self._history = history
         self._options = options
+        self._settings = settings
         self._clock = clock
 
     def beginning(self, offset: OffsetMap | None) -> Beginning:
@@ -151,6 +155,8 @@ class _Start:
         table = self._options.watermark_table if watermarks else None
         for warning in self._server.check(tables, watermarks=table, named=self._options.named):
             log.warning("server setting", warning=warning)
+        for warning in describe_unmatched_columns(self._settings.originals, tables):
+            log.warning("list of columns", warning=warning)
 
     def _dump(self, plan: StartPlan, found: _Recovered) -> Dump | None:
         """The dump that goes on, or begins."""

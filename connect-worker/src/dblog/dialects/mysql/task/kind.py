@@ -10,6 +10,7 @@ from dblog.abort import Abort
 from dblog.config.options import Settings
 from dblog.core.selection import Selection, named_parts
 from dblog.core.timeline import AFTER_ALL, Timeline
+from dblog.core.unmatched_columns import describe_unmatched_columns
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.task import altered
 from dblog.dialects.mysql.task.dialect import BinlogDialect, rereads
@@ -45,7 +46,7 @@ class BinlogKind:
         session = self._connect(settings, limit_s, abort, budget=_BUDGET)
         try:
             tables = session.read_catalog(selection.includes)
-            return check(
+            warnings = check(
                 session,
                 server_id=settings.integer("database.server.id"),
                 tables=tables,
@@ -54,6 +55,7 @@ class BinlogKind:
                 named=named_parts(settings.originals),
                 make=False,
             )
+            return [*warnings, *describe_unmatched_columns(settings.originals, tables)]
         finally:
             session.close()
 
