@@ -72,7 +72,7 @@ def print_options(of: Annotated[str, typer.Argument(help="worker, mysql, mariadb
     from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS  # noqa: PLC0415
     from dblog.config.framework import FRAMEWORK_OPTIONS  # noqa: PLC0415
     from dblog.config.reference import reference_page  # noqa: PLC0415
-    from dblog.config.worker import WORKER_OPTIONS  # noqa: PLC0415
+    from dblog.config.worker_options import WORKER_OPTIONS  # noqa: PLC0415
 
     known = {"worker": WORKER_OPTIONS, "mysql": MYSQL_OPTIONS, "mariadb": MARIADB_OPTIONS, "connector": FRAMEWORK_OPTIONS}
     if of not in known:
@@ -143,7 +143,7 @@ def start_worker(
     from dblog.config.insecure_choices import described, insecure_worker_choices  # noqa: PLC0415
     from dblog.config.login import read_logins  # noqa: PLC0415
     from dblog.config.properties import read_properties  # noqa: PLC0415
-    from dblog.config.unknown_keys import misspelt_worker_keys  # noqa: PLC0415
+    from dblog.config.unknown_keys import misspelt_worker_keys, worker_keys_without_effect  # noqa: PLC0415
     from dblog.config.worker import OWN_TOKEN, read_worker_config  # noqa: PLC0415
     from dblog.config.worker_file import resolve_worker_file  # noqa: PLC0415
 
@@ -153,6 +153,8 @@ def start_worker(
         # Before the check: a key that is missing may be one that is misspelt.
         for key, nearest in misspelt_worker_keys(written).items():
             structlog.get_logger("dblog.cli").warning("unknown key in the worker's properties; it is ignored", key=key, meant=nearest)
+        for key, reason in worker_keys_without_effect(written).items():
+            structlog.get_logger("dblog.cli").info("a key of the worker's properties is ignored", key=key, reason=reason)
         file = resolve_worker_file(written)
         HIDDEN_IN_LOG.take(file.hidden)
         texts = file.texts

@@ -9,10 +9,11 @@ import pytest
 from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS
 from dblog.config.framework import FRAMEWORK_OPTIONS
 from dblog.config.unknown_keys import without_effect
+from dblog.config.worker_options import WORKER_OPTIONS
 
 SOURCE = Path(dblog.__file__).parent
-DECLARATIONS = ("config/connector_options/", "config/framework.py", "config/worker.py")
-OPTIONS = {option.name: option for option in (*FRAMEWORK_OPTIONS, *MYSQL_OPTIONS, *MARIADB_OPTIONS)}
+DECLARATIONS = ("config/connector_options/", "config/framework.py", "config/worker_options.py")
+OPTIONS = {option.name: option for option in (*WORKER_OPTIONS, *FRAMEWORK_OPTIONS, *MYSQL_OPTIONS, *MARIADB_OPTIONS)}
 CHARACTERS_MIN = 8
 """Of an f-string's fixed parts: a shorter one would match any key."""
 

@@ -4,7 +4,7 @@ import pytest
 from dblog.cli import app
 from dblog.config.connector import MARIADB_OPTIONS
 from dblog.config.reference import reference_page
-from dblog.config.worker import WORKER_OPTIONS
+from dblog.config.worker_options import WORKER_OPTIONS
 from typer.testing import CliRunner
 
 

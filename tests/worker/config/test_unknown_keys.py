@@ -4,7 +4,7 @@ import time
 
 import pytest
 from dblog.config.connector import MYSQL_OPTIONS
-from dblog.config.unknown_keys import describe_unknown, misspelt_worker_keys, unknown_keys
+from dblog.config.unknown_keys import describe_unknown, misspelt_worker_keys, unknown_keys, worker_keys_without_effect
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,13 @@ def test_a_misspelt_key_of_a_worker_s_file_is_named_and_a_client_s_own_is_not():
     assert misspelt_worker_keys(names) == {
         "sesion.timeout.ms": "session.timeout.ms",
         "offset.flush.intervall.ms": "offset.flush.interval.ms",
+    }
+
+
+def test_a_key_of_a_worker_s_file_that_only_a_jvm_obeys_is_named_with_the_reason():
+    given = {"plugin.path": "/plugins", "connect.protocol": "sessioned", "worker.sync.timeout.ms": "1", "group.id": "a"}
+
+    assert worker_keys_without_effect(given) == {
+        "plugin.path": "no effect here: the connectors are part of this program",
+        "worker.sync.timeout.ms": "no effect here: one worker of a group runs its connectors and the others stand by, so no tasks are handed around",
     }

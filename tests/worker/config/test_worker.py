@@ -62,6 +62,7 @@ def test_the_worker_is_known_by_its_advertised_address():
         ("listeners", "http://a:1,http://b:2", "single listener"),
         ("listeners", "8083", "http://host:port"),
         ("exactly.once.source.support", "enabled", "does not have exactly once"),
+        ("rest.advertised.listener", "https", "has no TLS listener"),
         ("rest.extension.classes", "org.example.Auth", "Java classes"),
         ("key.converter", "org.example.Mine", "could not be found"),
         ("offset.storage.partitions", "0", "must be -1 or larger"),

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dblog.config.framework import FRAMEWORK_OPTIONS
 from dblog.config.nearest import nearest as nearest_of
 from dblog.config.options import Option
-from dblog.config.worker import WORKER_OPTIONS
+from dblog.config.worker_options import WORKER_OPTIONS
 
 _FAMILIES = (
     "admin.override.",
@@ -78,9 +78,18 @@ def misspelt_worker_keys(names: Iterable[str]) -> dict[str, str]:
 
 
 def without_effect(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, str]:
-    """A sentence for each key that is set, and to another value than its default, and has no effect here."""
+    """A sentence for each key of a connector that is set, and to another value than its default, and has no effect here."""
+    return _without_effect((*FRAMEWORK_OPTIONS, *options), properties)
+
+
+def worker_keys_without_effect(properties: Mapping[str, str | None]) -> dict[str, str]:
+    """The same of a worker's file."""
+    return _without_effect(WORKER_OPTIONS, properties)
+
+
+def _without_effect(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, str]:
     found = {}
-    for option in (*FRAMEWORK_OPTIONS, *options):
+    for option in options:
         for name in (option.name, *option.aliases):
             text = properties.get(name)
             if option.no_effect is not None and text is not None and text.strip() != (option.default or ""):

@@ -15,7 +15,7 @@ from dblog.config.options import split_list
 from dblog.config.providers import Provider, Resolution, build_providers, placeholders_in, resolve
 from dblog.config.secret_values import secret_keys
 from dblog.config.secrets import secrets_of
-from dblog.config.worker import WORKER_OPTIONS
+from dblog.config.worker_options import WORKER_OPTIONS
 from dblog.errors import ConfigError
 
 _PROVIDERS = "config.providers"

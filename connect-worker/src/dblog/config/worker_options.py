@@ -1,0 +1,310 @@
+"""The keys of a worker's properties file: Kafka Connect's distributed worker keys, and ours under ``dblog.``.
+
+A file made for Kafka Connect is taken as it is. Keys that only a JVM worker obeys (``plugin.path``, reporters) are accepted without
+effect, and named at start with the reason; keys that would change what a user relies on and that this worker does not do (exactly once,
+REST extensions, TLS listeners) are refused at start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from dblog.config.framework import CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES, class_known
+from dblog.config.login import BASIC_AUTH_ALIAS, BASIC_AUTH_EXTENSION, LOGIN_CONFIG
+from dblog.config.options import Importance, Kind, Option, Value, at_least, only
+from dblog.config.overrides import ALLOWLIST, POLICY, POLICY_CHOICES
+
+
+def _listeners(value: Value, _all: Mapping[str, Value]) -> str | None:
+    if not isinstance(value, tuple) or not value:
+        return "at least one listener is needed, such as http://:8083"
+    for item in value:
+        url = urlsplit(item)
+        if url.scheme.lower() == "https":
+            return "this worker has no TLS listener yet; use http and put a TLS proxy in front"
+        try:
+            port = url.port
+        except ValueError:
+            port = None
+        if url.scheme.lower() != "http" or port is None:
+            return "a listener is written as http://host:port"
+    return "this worker listens on one address; give a single listener" if len(value) > 1 else None
+
+
+def _readonly_listener(value: Value, everything: Mapping[str, Value]) -> str | None:
+    if not isinstance(value, str) or not value.strip():
+        return "a listener is written as http://host:port"
+    return _listeners((value.strip(),), everything)
+
+
+def _extensions(value: Value, _all: Mapping[str, Value]) -> str | None:
+    if isinstance(value, tuple) and any(item not in (BASIC_AUTH_EXTENSION, BASIC_AUTH_ALIAS) for item in value):
+        return f"Java classes cannot run in this worker, whose own is {BASIC_AUTH_EXTENSION}; guard its REST interface with that one or a proxy"
+    return None
+
+
+def _storage(kind: str, *, partitions: int | None) -> tuple[Option, ...]:
+    options = [
+        Option(
+            name=f"{kind}.storage.topic",
+            doc=f"Topic of the {'statuses' if kind == 'status' else kind + 's'} of all connectors; compacted.",
+            required=True,
+            importance=Importance.HIGH,
+        ),
+        Option(
+            name=f"{kind}.storage.replication.factor",
+            doc="Its replication when the worker creates it; -1 leaves it to the broker.",
+            kind=Kind.SHORT,
+            default="3",
+            importance=Importance.LOW,
+            check=_count,
+        ),
+    ]
+    if partitions is not None:
+        options.append(
+            Option(
+                name=f"{kind}.storage.partitions",
+                doc="Its partitions when the worker creates it; -1 leaves them to the broker.",
+                kind=Kind.INT,
+                default=str(partitions),
+                importance=Importance.LOW,
+                check=_count,
+            )
+        )
+    return tuple(options)
+
+
+def _count(value: Value, _all: Mapping[str, Value]) -> str | None:
+    return "Value must be -1 or larger than 0" if isinstance(value, int) and value != -1 and value < 1 else None
+
+
+def _without_effect(name: str, because: str, default: str | None = None) -> Option:
+    return Option(name=name, doc="Accepted for files made for a JVM worker.", default=default, importance=Importance.LOW, no_effect=because)
+
+
+def _time(name: str, default: str, doc: str, *, low: int = 0) -> Option:
+    return Option(name=name, doc=doc, kind=Kind.LONG, default=default, unit="ms", importance=Importance.LOW, check=at_least(low))
+
+
+_NO_REBALANCE = "one worker of a group runs its connectors and the others stand by, so no tasks are handed around"
+_NO_JARS = "the connectors are part of this program"
+_NO_JMX = "metrics are read at /metrics"
+_NO_KEY = "tasks run in processes of the worker that has them, so workers send each other no task configurations"
+
+WORKER_OPTIONS: tuple[Option, ...] = (
+    Option(name="bootstrap.servers", doc="Brokers to start from, host:port.", kind=Kind.LIST, required=True, importance=Importance.HIGH),
+    Option(name="group.id", doc="Name of the cluster of workers.", required=True, importance=Importance.HIGH),
+    Option(name="client.id", doc="Name of this worker in the brokers' logs.", default="", importance=Importance.LOW),
+    Option(
+        name="key.converter",
+        doc="Converter of record keys for connectors that name none.",
+        kind=Kind.CLASS,
+        required=True,
+        importance=Importance.HIGH,
+        check=class_known(CONVERTER_CLASSES, "Converter"),
+    ),
+    Option(
+        name="value.converter",
+        doc="Converter of record values for connectors that name none.",
+        kind=Kind.CLASS,
+        required=True,
+        importance=Importance.HIGH,
+        check=class_known(CONVERTER_CLASSES, "Converter"),
+    ),
+    Option(
+        name="header.converter",
+        doc="Converter of record headers for connectors that name none.",
+        kind=Kind.CLASS,
+        default=HEADER_CONVERTER_CLASSES[0],
+        importance=Importance.LOW,
+        check=class_known(HEADER_CONVERTER_CLASSES, "Converter"),
+    ),
+    *_storage("config", partitions=None),
+    *_storage("offset", partitions=25),
+    *_storage("status", partitions=5),
+    Option(
+        name="internal.topics.automatic.creation.enable",
+        doc="Whether the worker creates its topics when they are missing.",
+        kind=Kind.BOOLEAN,
+        default="true",
+    ),
+    _time("offset.flush.interval.ms", "60000", "How often offsets are stored.", low=1),
+    _time("offset.flush.timeout.ms", "5000", "Longest wait for that."),
+    _time("task.shutdown.graceful.timeout.ms", "5000", "How long a task may take to stop before its process is killed."),
+    Option(
+        name="listeners",
+        doc="Address of the REST interface.",
+        kind=Kind.LIST,
+        default="http://:8083",
+        check=_listeners,
+    ),
+    Option(name="rest.advertised.host.name", doc="Host name that clients and other workers get.", importance=Importance.LOW),
+    Option(name="rest.advertised.port", doc="Port that clients and other workers get.", kind=Kind.INT, importance=Importance.LOW),
+    Option(
+        name="rest.advertised.listener",
+        doc="Scheme that clients and other workers get.",
+        importance=Importance.LOW,
+        choices=("http", "https"),
+        refused=only("http", because="this worker has no TLS listener yet; use http"),
+    ),
+    Option(
+        name="admin.listeners",
+        doc="Where /admin is served; absent: with the rest; empty: not at all.",
+        importance=Importance.LOW,
+        refused=only(because="this worker serves /admin with the rest of its interface, or not at all (empty)"),
+    ),
+    Option(
+        name="rest.extension.classes",
+        doc=f"Asks for a login when it is {BASIC_AUTH_EXTENSION}; other Java classes cannot run in this worker.",
+        kind=Kind.LIST,
+        default="",
+        importance=Importance.LOW,
+        check=_extensions,
+    ),
+    Option(
+        name=LOGIN_CONFIG,
+        doc="The JAAS file that names the file of users, for that extension. Absent: what KAFKA_OPTS has as -Djava.security.auth.login.config.",
+        importance=Importance.LOW,
+    ),
+    Option(
+        name="dblog.rest.readonly.listener",
+        doc="Address of a second listener, without a login, that only reads and shows no configurations: health, metrics, statuses, offsets, schemas. "
+        "Absent: none.",
+        importance=Importance.LOW,
+        check=_readonly_listener,
+    ),
+    Option(
+        name="access.control.allow.origin", doc="Origins that browsers may call from; empty: none.", default="", importance=Importance.LOW
+    ),
+    Option(name="access.control.allow.methods", doc="Methods that browsers may call.", default="", importance=Importance.LOW),
+    Option(
+        name="dblog.connector.allowed.hosts",
+        doc="Hosts that connectors may name as database, brokers, registry or proxy: host, host:port, *.suffix or a network such as 10.1.0.0/16; "
+        "empty: any but link-local addresses and metadata services of clouds, which only an entry of their own allows. Asked when a connector is posted and "
+        "again when its task starts. What a name resolves to is not looked at, nor which brokers a broker names.",
+        kind=Kind.LIST,
+        default="",
+        importance=Importance.LOW,
+    ),
+    Option(
+        name="dblog.rest.allowed.hosts",
+        doc="Names, with or without port, that clients may reach the REST interface by (their Host header); empty: any. A list keeps a web page from "
+        "pointing a name of its own at this worker.",
+        kind=Kind.LIST,
+        default="",
+        importance=Importance.LOW,
+    ),
+    Option(
+        name="response.http.headers.config",
+        doc="Headers of every answer.",
+        default="",
+        importance=Importance.LOW,
+        refused=only(because="this worker does not add headers yet; do it in a proxy"),
+    ),
+    Option(name="config.providers", doc="Names of the config providers.", kind=Kind.LIST, default="", importance=Importance.LOW),
+    Option(
+        name=POLICY,
+        doc="Which producer.override.*, consumer.override.* and admin.override.* keys connectors may set; also by the class names of Kafka Connect.",
+        default="All",
+        choices=POLICY_CHOICES,
+    ),
+    Option(
+        name=ALLOWLIST,
+        doc="The keys that connectors may set under the policy Allowlist, without producer.override. and the like; empty: none.",
+        kind=Kind.LIST,
+        default="",
+    ),
+    Option(
+        name="topic.creation.enable",
+        doc="Whether topic.creation.* of connectors is obeyed.",
+        kind=Kind.BOOLEAN,
+        default="true",
+        importance=Importance.LOW,
+    ),
+    Option(
+        name="topic.tracking.enable",
+        doc="Whether the topics in use are noted.",
+        kind=Kind.BOOLEAN,
+        default="true",
+        importance=Importance.LOW,
+    ),
+    Option(
+        name="topic.tracking.allow.reset",
+        doc="Whether that list may be reset.",
+        kind=Kind.BOOLEAN,
+        default="true",
+        importance=Importance.LOW,
+    ),
+    _time(
+        "session.timeout.ms",
+        "10000",
+        "How long a worker may be silent before a standby of its group takes its connectors. Its own tasks end after four fifths of it.",
+        low=1,
+    ),
+    _time("heartbeat.interval.ms", "3000", "How often a worker sends a heartbeat to its group."),
+    _time("rebalance.timeout.ms", "60000", "Longest time of a rebalance."),
+    Option(
+        name="exactly.once.source.support",
+        doc="Whether source connectors write in transactions.",
+        default="disabled",
+        importance=Importance.HIGH,
+        choices=("disabled", "preparing", "enabled"),
+        refused=only("disabled", because="this worker does not have exactly once yet; set it to disabled"),
+    ),
+    Option(
+        name="security.protocol",
+        doc="How brokers are talked to.",
+        default="PLAINTEXT",
+        choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    ),
+    Option(
+        name="dblog.task.restart.max",
+        doc="How often in a row a task whose process was killed is started again; -1 for ever. A task that reports FAILED stays failed.",
+        kind=Kind.INT,
+        default="-1",
+        unit="times",
+        check=at_least(-1),
+    ),
+    Option(
+        name="dblog.registry.topic",
+        doc="Topic of the worker's own schema registry. Workers of several groups may share it: they write in turns, by the transactional id "
+        "dblog-writer-<topic>, which the worker's principal needs WRITE and DESCRIBE on where the brokers check access.",
+        default="_schemas",
+    ),
+    Option(
+        name="dblog.registry.enable",
+        doc="Whether the worker serves a schema registry beside its REST interface.",
+        kind=Kind.BOOLEAN,
+        default="true",
+    ),
+    Option(
+        name="dblog.registry.replication.factor",
+        doc="Replication of that topic when the worker creates it; -1 leaves it to the broker. Absent: config.storage.replication.factor.",
+        kind=Kind.SHORT,
+        check=_count,
+    ),
+    Option(name="dblog.log.format", doc="json: one object a line; plain: for reading.", default="json", choices=("json", "plain")),
+    Option(
+        name="dblog.log.level",
+        doc="Least level that is logged.",
+        default="INFO",
+        choices=("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF"),
+    ),
+    _without_effect("worker.sync.timeout.ms", _NO_REBALANCE, "3000"),
+    _without_effect("worker.unsync.backoff.ms", _NO_REBALANCE, "300000"),
+    _without_effect("scheduled.rebalance.max.delay.ms", "a standby takes over after session.timeout.ms", "300000"),
+    _without_effect("connect.protocol", _NO_REBALANCE, "sessioned"),
+    _without_effect("plugin.path", _NO_JARS),
+    _without_effect("plugin.discovery", _NO_JARS, "hybrid_warn"),
+    _without_effect("metric.reporters", _NO_JMX, ""),
+    _without_effect("metrics.recording.level", _NO_JMX, "INFO"),
+    _without_effect("metrics.num.samples", _NO_JMX, "2"),
+    _without_effect("metrics.sample.window.ms", _NO_JMX, "30000"),
+    _without_effect("inter.worker.key.generation.algorithm", _NO_KEY, "HmacSHA256"),
+    _without_effect("inter.worker.key.size", _NO_KEY),
+    _without_effect("inter.worker.key.ttl.ms", _NO_KEY, "3600000"),
+    _without_effect("inter.worker.signature.algorithm", _NO_KEY, "HmacSHA256"),
+    _without_effect("inter.worker.verification.algorithms", _NO_KEY, "HmacSHA256"),
+)
+"""Every key of the worker; ``producer.*``, ``consumer.*``, ``admin.*``, ``sasl.*`` and ``ssl.*`` pass through to the clients."""
