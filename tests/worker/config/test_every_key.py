@@ -7,13 +7,15 @@ from pathlib import Path
 import dblog
 import pytest
 from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS
+from dblog.config.converter_options import CONVERTER_OPTIONS
 from dblog.config.framework import FRAMEWORK_OPTIONS
 from dblog.config.unknown_keys import without_effect
 from dblog.config.worker_options import WORKER_OPTIONS
 
 SOURCE = Path(dblog.__file__).parent
-DECLARATIONS = ("config/connector_options/", "config/framework.py", "config/worker_options.py")
-OPTIONS = {option.name: option for option in (*WORKER_OPTIONS, *FRAMEWORK_OPTIONS, *MYSQL_OPTIONS, *MARIADB_OPTIONS)}
+DECLARATIONS = ("config/connector_options/", "config/converter_options.py", "config/framework.py", "config/worker_options.py")
+ALL = (*CONVERTER_OPTIONS, *WORKER_OPTIONS, *FRAMEWORK_OPTIONS, *MYSQL_OPTIONS, *MARIADB_OPTIONS)
+OPTIONS = {option.name: option for option in ALL}
 CHARACTERS_MIN = 8
 """Of an f-string's fixed parts: a shorter one would match any key."""
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from dblog.config.connector import MYSQL_OPTIONS
-from dblog.config.unknown_keys import describe_unknown, misspelt_worker_keys, unknown_keys, worker_keys_without_effect
+from dblog.config.unknown_keys import describe_unknown, misspelt_worker_keys, unknown_keys, without_effect, worker_keys_without_effect
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,28 @@ def test_a_key_of_a_worker_s_file_that_only_a_jvm_obeys_is_named_with_the_reason
     assert worker_keys_without_effect(given) == {
         "plugin.path": "no effect here: the connectors are part of this program",
         "worker.sync.timeout.ms": "no effect here: one worker of a group runs its connectors and the others stand by, so no tasks are handed around",
+    }
+
+
+def test_a_misspelt_key_of_a_converter_is_named_and_a_converter_s_own_that_is_not_known_is_not():
+    names = [
+        "value.converter.schema.registry.ulr",
+        "key.converter.auto.registr.schemas",
+        "value.converter.schemas.enable",
+        "value.converter.request.header.X-Tenant",
+        "value.converter.plugin.version",
+        "value.converter.something.of.ours",
+    ]
+    meant = {
+        "value.converter.schema.registry.ulr": "value.converter.schema.registry.url",
+        "key.converter.auto.registr.schemas": "key.converter.auto.register.schemas",
+    }
+
+    assert unknown_keys(MYSQL_OPTIONS, names) == meant
+    assert misspelt_worker_keys(names) == meant
+
+
+def test_a_key_of_a_converter_that_has_no_effect_here_is_named_with_the_reason():
+    assert without_effect(MYSQL_OPTIONS, {"value.converter.use.schema.id": "7", "key.converter.use.schema.id": "-1"}) == {
+        "value.converter.use.schema.id": "no effect here: a schema is registered or looked up by its text"
     }

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dblog.config.connector import MARIADB_OPTIONS, MYSQL_OPTIONS
+from dblog.config.converter_options import AVRO_OPTIONS, JSON_OPTIONS, STRING_OPTIONS
 from dblog.config.framework import CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES
-from dblog.config.options import Importance, Kind, Option
+from dblog.config.options import Option
 
 CONNECT_VERSION = "4.3.0"
 """The Kafka Connect whose REST interface and topics this worker speaks; clients choose features by it."""
@@ -37,30 +38,6 @@ class Plugin:
         return name in (self.class_name, simple, simple.removesuffix("Connector"), simple.removesuffix("Converter"), *self.aliases)
 
 
-_JSON_OPTIONS = (
-    Option(
-        name="schemas.enable", doc="Write the schema beside every value.", kind=Kind.BOOLEAN, default="true", importance=Importance.HIGH
-    ),
-    Option(name="schemas.cache.size", doc="Schemas kept.", kind=Kind.INT, default="1000", importance=Importance.HIGH),
-    Option(
-        name="decimal.format", doc="How decimals are written.", default="BASE64", choices=("BASE64", "NUMERIC"), importance=Importance.LOW
-    ),
-    Option(
-        name="replace.null.with.default",
-        doc="Write a field's default instead of null.",
-        kind=Kind.BOOLEAN,
-        default="true",
-        importance=Importance.LOW,
-    ),
-)
-_STRING_OPTIONS = (Option(name="converter.encoding", doc="Charset of the text.", default="UTF-8", choices=("UTF-8", "UTF8")),)
-_AVRO_OPTIONS = (
-    Option(name="schema.registry.url", doc="Registry to use; absent: the worker's own.", kind=Kind.LIST, importance=Importance.HIGH),
-    Option(name="auto.register.schemas", doc="Register schemas that are new.", kind=Kind.BOOLEAN, default="true"),
-    Option(name="basic.auth.credentials.source", doc="Where the registry's login comes from.", default="URL", choices=("URL", "USER_INFO")),
-    Option(name="basic.auth.user.info", doc="The login, user:password.", kind=Kind.PASSWORD),
-)
-
 CONNECTORS = (
     Plugin(
         class_name="io.debezium.connector.mariadb.MariaDbConnector",
@@ -83,10 +60,10 @@ CONNECTORS = (
 )
 
 CONVERTERS = (
-    Plugin(class_name=CONVERTER_CLASSES[1], type="converter", version=None, options=_AVRO_OPTIONS),
+    Plugin(class_name=CONVERTER_CLASSES[1], type="converter", version=None, options=AVRO_OPTIONS),
     Plugin(class_name=CONVERTER_CLASSES[3], type="converter", version=CONNECT_VERSION),
-    Plugin(class_name=CONVERTER_CLASSES[0], type="converter", version=CONNECT_VERSION, options=_JSON_OPTIONS),
-    Plugin(class_name=CONVERTER_CLASSES[2], type="converter", version=CONNECT_VERSION, options=_STRING_OPTIONS),
+    Plugin(class_name=CONVERTER_CLASSES[0], type="converter", version=CONNECT_VERSION, options=JSON_OPTIONS),
+    Plugin(class_name=CONVERTER_CLASSES[2], type="converter", version=CONNECT_VERSION, options=STRING_OPTIONS),
 )
 HEADER_CONVERTERS = (Plugin(class_name=HEADER_CONVERTER_CLASSES[0], type="header_converter", version=CONNECT_VERSION),)
 

@@ -7,8 +7,11 @@ the validate answer, without making the configuration invalid. A worker's file i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
+from itertools import islice
 
+from dblog.config.converter_options import CONVERTER_OPTIONS
 from dblog.config.framework import FRAMEWORK_OPTIONS
 from dblog.config.nearest import nearest as nearest_of
 from dblog.config.options import Option
@@ -21,7 +24,6 @@ _FAMILIES = (
     "consumer.override.",
     "driver.",
     "header.converter.",
-    "key.converter.",
     "predicates.",
     "producer.override.",
     "schema.history.internal.consumer.",
@@ -30,9 +32,8 @@ _FAMILIES = (
     "snapshot.select.statement.overrides.",
     "topic.creation.",
     "transforms.",
-    "value.converter.",
 )
-"""Keys below these are clients', converters' and transforms' own, or are checked where their family is read."""
+"""Keys below these are clients' and transforms' own, or are checked where their family is read."""
 
 _WORKER_FAMILIES = (
     "admin.",
@@ -40,7 +41,6 @@ _WORKER_FAMILIES = (
     "config.storage.",
     "consumer.",
     "header.converter.",
-    "key.converter.",
     "listeners.https.",
     "offset.storage.",
     "producer.",
@@ -49,10 +49,14 @@ _WORKER_FAMILIES = (
     "socket.",
     "ssl.",
     "status.storage.",
-    "value.converter.",
 )
-"""The same of a worker's file: clients', converters', providers' and topics' own keys."""
+"""The same of a worker's file: clients', providers' and topics' own keys."""
+_CONVERTERS = ("key.converter.", "value.converter.")
+"""Below these a key that resembles none of a converter's is a converter's own that is not known here, and not named."""
 
+_CONVERTER_KEYS = {
+    key: replace(option, name=key) for option in CONVERTER_OPTIONS for part in _CONVERTERS for key in (f"{part}{option.name}",)
+}
 _ADDED_FOR_TASKS = frozenset({"task.class"})
 """What the worker itself adds to the configuration of a task, as Connect does."""
 
@@ -65,26 +69,37 @@ def unknown_keys(options: Iterable[Option], names: Iterable[str]) -> dict[str, s
 
     It is looked for while there are few: a comparison with all known keys takes more than a millisecond.
     """
+    names = list(names)
     known = {name for option in (*FRAMEWORK_OPTIONS, *options) for name in (option.name, *option.aliases)}
-    unknown = [name for name in names if name not in known and name not in _ADDED_FOR_TASKS and not name.startswith(_FAMILIES)]
-    return {name: nearest_of(name, known) if at < _LOOKED_UP_MAX else None for at, name in enumerate(unknown)}
+    others = [
+        name for name in names if name not in known and name not in _ADDED_FOR_TASKS and not name.startswith((*_FAMILIES, *_CONVERTERS))
+    ]
+    found = {name: nearest_of(name, known) if at < _LOOKED_UP_MAX else None for at, name in enumerate(others)}
+    return found | _misspelt_converter_keys(names, known)
 
 
 def misspelt_worker_keys(names: Iterable[str]) -> dict[str, str]:
     """Keys of a worker's file that resemble a known one and are none, with the known one. Others are clients' or other tools' own, and not named."""
     known = {option.name for option in WORKER_OPTIONS}
-    unknown = [name for name in names if name not in known and not name.startswith(_WORKER_FAMILIES)]
-    return {name: nearest for name in unknown if (nearest := nearest_of(name, known)) is not None}
+    names = list(names)
+    others = [name for name in names if name not in known and not name.startswith((*_WORKER_FAMILIES, *_CONVERTERS))]
+    found = {name: nearest for name in others if (nearest := nearest_of(name, known)) is not None}
+    return found | _misspelt_converter_keys(names, known)
+
+
+def _misspelt_converter_keys(names: Iterable[str], known: Container[str]) -> dict[str, str]:
+    others = (name for name in names if name.startswith(_CONVERTERS) and name not in known and name not in _CONVERTER_KEYS)
+    return {name: nearest for name in islice(others, _LOOKED_UP_MAX) if (nearest := nearest_of(name, _CONVERTER_KEYS)) is not None}
 
 
 def without_effect(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, str]:
     """A sentence for each key of a connector that is set, and to another value than its default, and has no effect here."""
-    return _without_effect((*FRAMEWORK_OPTIONS, *options), properties)
+    return _without_effect((*FRAMEWORK_OPTIONS, *options, *_CONVERTER_KEYS.values()), properties)
 
 
 def worker_keys_without_effect(properties: Mapping[str, str | None]) -> dict[str, str]:
     """The same of a worker's file."""
-    return _without_effect(WORKER_OPTIONS, properties)
+    return _without_effect((*WORKER_OPTIONS, *_CONVERTER_KEYS.values()), properties)
 
 
 def _without_effect(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, str]:

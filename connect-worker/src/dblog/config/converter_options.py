@@ -1,0 +1,88 @@
+"""The keys of the converters, below ``key.converter.`` or ``value.converter.``: Kafka's JSON and string converters, and Confluent's Avro converter.
+
+Sources: ``JsonConverterConfig``, ``StringConverterConfig`` (Kafka); ``AvroConverterConfig``, ``AvroDataConfig``, ``AbstractKafkaSchemaSerDeConfig`` and
+``SchemaRegistryClientConfig`` (Schema Registry's reference pages).
+"""
+
+from __future__ import annotations
+
+from dblog.config.options import Importance, Kind, Option
+
+
+def _low(name: str, doc: str, *, default: str | None = None, kind: Kind = Kind.STRING) -> Option:
+    return Option(name=name, doc=doc, default=default, kind=kind, importance=Importance.LOW)
+
+
+def _without_effect(name: str, doc: str, *, default: str | None = None, because: str) -> Option:
+    return Option(name=name, doc=doc, default=default, importance=Importance.LOW, no_effect=because)
+
+
+_STRATEGIES = "TopicNameStrategy, RecordNameStrategy or TopicRecordNameStrategy, with or without its package."
+_BY_TEXT = "a schema is registered or looked up by its text"
+_OWN_CACHE = "schemas are kept as long as their tables have them"
+_OWN_LIMIT = "a request has a limit of its own, and is repeated as long as dblog.retry.timeout.ms allows"
+_NO_SUCH_SCHEMAS = "no record here has a map, a union or an enum, which it is for"
+
+JSON_OPTIONS = (
+    Option(
+        name="schemas.enable", doc="Write the schema beside every value.", kind=Kind.BOOLEAN, default="true", importance=Importance.HIGH
+    ),
+    _without_effect("schemas.cache.size", "Schemas kept.", default="1000", because=_OWN_CACHE),
+    _without_effect("schema.content", "A schema for values without one.", because="it is for sinks"),
+    Option(
+        name="decimal.format", doc="How decimals are written.", default="BASE64", choices=("BASE64", "NUMERIC"), importance=Importance.LOW
+    ),
+    _low("replace.null.with.default", "Write a field's default instead of null.", kind=Kind.BOOLEAN, default="true"),
+)
+STRING_OPTIONS = (Option(name="converter.encoding", doc="Charset of the text.", default="UTF-8", choices=("UTF-8", "UTF8")),)
+AVRO_OPTIONS = (
+    Option(name="schema.registry.url", doc="Registry to use; absent: the worker's own.", kind=Kind.LIST, importance=Importance.HIGH),
+    Option(name="auto.register.schemas", doc="Register schemas that are new.", kind=Kind.BOOLEAN, default="true"),
+    _low(
+        "use.latest.version", "Write by the subject's newest schema, which must have the same layout.", kind=Kind.BOOLEAN, default="false"
+    ),
+    _low("normalize.schemas", "Ask the registry to normalize schemas.", kind=Kind.BOOLEAN, default="false"),
+    _low("connect.meta.data", "Write Connect's names, versions and parameters into schemas.", kind=Kind.BOOLEAN, default="true"),
+    _low("key.subject.name.strategy", f"How a key's subject is named: {_STRATEGIES}", default="TopicNameStrategy"),
+    _low("value.subject.name.strategy", f"How a value's subject is named: {_STRATEGIES}", default="TopicNameStrategy"),
+    Option(name="basic.auth.credentials.source", doc="Where the registry's login comes from.", default="URL", choices=("URL", "USER_INFO")),
+    Option(name="basic.auth.user.info", doc="The login, user:password.", kind=Kind.PASSWORD),
+    _low("schema.registry.basic.auth.user.info", "The same by its former name.", kind=Kind.PASSWORD),
+    _low("bearer.auth.token", "Token that every request carries.", kind=Kind.PASSWORD),
+    _low("proxy.host", "Proxy on the way to the registry."),
+    _low("proxy.port", "Its port.", kind=Kind.INT),
+    _low("schema.registry.ssl.truststore.location", "PEM with the certificates that are trusted."),
+    _low("schema.registry.ssl.truststore.type", "PEM.", default="JKS"),
+    _low("schema.registry.ssl.keystore.location", "PEM with a private key and its certificate."),
+    _low("schema.registry.ssl.keystore.type", "PEM.", default="JKS"),
+    _low("schema.registry.ssl.key.password", "Password of the private key.", kind=Kind.PASSWORD),
+    _without_effect("schema.registry.ssl.truststore.password", "Password of the certificates.", because="PEM needs none"),
+    _without_effect("schema.registry.ssl.keystore.password", "Password of the key store.", because="PEM needs none"),
+    _without_effect("bearer.auth.credentials.source", "Where the token comes from.", because="it is bearer.auth.token"),
+    _without_effect("use.schema.id", "Write by the schema of this id.", default="-1", because=_BY_TEXT),
+    _without_effect("latest.compatibility.strict", "Check the newest schema.", default="true", because="its layout is always checked"),
+    _without_effect("id.compatibility.strict", "Check the schema of use.schema.id.", default="true", because=_BY_TEXT),
+    _without_effect("latest.cache.size", "Newest schemas kept.", default="1000", because=_OWN_CACHE),
+    _without_effect("latest.cache.ttl.sec", "How long they are kept.", default="-1", because=_OWN_CACHE),
+    _without_effect("max.schemas.per.subject", "Schemas kept of a subject.", default="1000", because=_OWN_CACHE),
+    _without_effect("schemas.cache.config", "Schemas kept.", default="1000", because=_OWN_CACHE),
+    _without_effect("enhanced.avro.schema.support", "Keep packages, enums and unions.", default="false", because=_NO_SUCH_SCHEMAS),
+    _without_effect("generalized.sum.type.support", "Keep unions.", default="false", because=_NO_SUCH_SCHEMAS),
+    _without_effect("flatten.unions", "Unions in records.", default="false", because=_NO_SUCH_SCHEMAS),
+    _without_effect("flatten.singleton.unions", "Unions of one.", default="false", because=_NO_SUCH_SCHEMAS),
+    _without_effect("allow.optional.map.keys", "Maps with such keys.", default="false", because=_NO_SUCH_SCHEMAS),
+    _without_effect(
+        "scrub.invalid.names",
+        "Replace what Avro allows in no name.",
+        default="false",
+        because="schema.name.adjustment.mode and field.name.adjustment.mode of the connector do that",
+    ),
+    _without_effect(
+        "ignore.default.for.nullables", "Write null, not the default.", default="false", because="null is always written as null"
+    ),
+    _without_effect("discard.type.doc.default", "Leave docs and defaults out.", default="false", because="they are written"),
+    _without_effect("http.connect.timeout.ms", "Longest wait for a connection.", default="60000", because=_OWN_LIMIT),
+    _without_effect("http.read.timeout.ms", "Longest wait for an answer.", default="60000", because=_OWN_LIMIT),
+    _without_effect("schema.reflection", "Schemas from Java classes.", default="false", because="there are no Java classes"),
+)
+CONVERTER_OPTIONS = (*JSON_OPTIONS, *STRING_OPTIONS, *AVRO_OPTIONS)
