@@ -40,6 +40,17 @@ def test_a_check_that_is_cut_has_ended_when_the_answer_comes():  # number 11
     assert set(threading.enumerate()) <= before
 
 
+def test_a_required_key_that_is_missing_is_named_with_the_key_that_is_misspelt():
+    config = connector_config(name="a", databse_hostname="db")
+    del config["database.hostname"]
+
+    errors = Validator(providers={}, check_database=None).validate(config).errors
+
+    assert errors["database.hostname"] == [
+        "The 'database.hostname' value is invalid: A value is required (there is databse.hostname, which is no key; is database.hostname meant?)"
+    ]
+
+
 def test_the_line_about_a_file_that_cannot_be_used_names_the_connector(kafka):
     worker = read_worker_config(
         {

@@ -106,6 +106,10 @@ class Validator:
                 errors.setdefault(name, []).extend(texts)
         hide_own = hide = hider(resolution, properties, plugin)
         unknown = unknown_keys(plugin.options, properties)
+        for name, meant in unknown.items():
+            # Its value may be missing because its name is misspelt.
+            if meant in errors and meant not in properties:
+                errors[meant] = [f"{text} (there is {shown_name(name)}, which is no key; is {meant} meant?)" for text in errors[meant]]
         doubts = describe_unknown(unknown) | without_effect(plugin.options, properties)
         warnings = [hide_own(f"{shown_name(name)}: {text}") for name, text in doubts.items()]
         if not errors:

@@ -177,5 +177,6 @@ def end_of_log(type_code: int, body: bytes, settings: ConnectSettings, position:
         return meaning(error.code, error.text, settings, f"reading the log from {position}")
     return PositionLostError(
         f"the server at {settings.address} cannot send its log from {position} ({server_message(error.code, error.text)}); "
-        "the log is purged or belongs to another history: set snapshot.mode=when_needed, or reset the connector's offsets to dump again"
+        "the log is purged, belongs to another history, or has no event that begins there: set snapshot.mode=when_needed, or reset the connector's "
+        "offsets to dump again"
     )
