@@ -69,6 +69,9 @@ def _submit(given: Sequence[str]) -> int:
     parser.add_argument("--print", action="store_true", help="only print the line")
     parsed = parser.parse_args(own)
     properties = _properties(parsed)
+    if not submit.in_cluster(spark):
+        # A driver elsewhere has variables and files of its own; here it would say the same, seconds later.
+        job_options.parse(properties)
     program, code = submit.archive(Path(sys.prefix) / "share" / "dblog-sink")
     line = submit.line(
         spark=spark,
