@@ -51,6 +51,19 @@ def test_a_merge_of_several_batches_that_was_broken_off_before_or_behind_its_row
     assert sink.rows(items) == [row(1, "b"), row(3, "a"), row(4, "c"), row(5, "d")]
 
 
+def test_what_has_landed_before_a_start_is_as_old_as_it_is_by_a_clock_that_nobody_sets(sink: Sink, registry: RegistryServer) -> None:
+    items = TableSchema(topic="p.shop.items", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
+    sink.settings |= LAND_EVERYTHING
+    began_s = time.time()
+    sink.land(change(items, "c", row(1, "a"), at=100))
+
+    landing = Landing(sink.spark, str(sink.folder / "lake/_dblog/landing"), keep_h=24, reached=lambda _: None)
+
+    (landed,) = landing.waiting({}, now_s=50.0)[items.topic]
+
+    assert 50.0 - (time.time() - began_s + 1) <= landed.at_s <= 50.0, "whole seconds of Delta's column are cut"
+
+
 def appended(registry: RegistryServer) -> tuple[TableSchema, list[Record]]:
     """A table without a key, and three inserts into it."""
     table = TableSchema(topic="p.shop.log", columns=[("v", "int")], key=(), registry=registry)
@@ -193,7 +206,7 @@ def test_after_a_restart_only_what_waits_is_brought_to_the_driver(
         return found
 
     monkeypatch.setattr(DataFrame, "collect", counted)
-    waiting = landing.waiting({items.topic: 2})
+    waiting = landing.waiting({items.topic: 2}, now_s=0.0)
 
     assert {topic: [one.sequence for one in batches] for topic, batches in waiting.items()} == {
         items.topic: [3],

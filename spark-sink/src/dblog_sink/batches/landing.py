@@ -9,6 +9,7 @@ batches: dropping what is merged touches no file that stays.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -117,8 +118,8 @@ class Landing:
         epoch, _, query_id = str(found.get()).partition(" ")
         return {query_id: int(epoch)}
 
-    def waiting(self, merged_up_to: Mapping[str, int]) -> dict[str, list[LandedBatch]]:
-        """What has landed and is not merged, by topic: asked once, after a start."""
+    def waiting(self, merged_up_to: Mapping[str, int], *, now_s: float) -> dict[str, list[LandedBatch]]:
+        """What has landed and is not merged, by topic: asked once, after a start. ``now_s``: what the clock shows by which merges become due."""
         if self.id is None:
             return {}
         found: dict[str, list[LandedBatch]] = {}
@@ -132,7 +133,8 @@ class Landing:
             .collect()
         )
         for row in rows:
-            found.setdefault(row["topic"], []).append(LandedBatch(row[SEQUENCE], row["n"], float(row["at"])))
+            age_s = max(0.0, time.time() - float(row["at"]))
+            found.setdefault(row["topic"], []).append(LandedBatch(row[SEQUENCE], row["n"], now_s - age_s))
         return found
 
     def records(self, topic: str, *, after: int, to: int, rows: int = 0) -> DataFrame:

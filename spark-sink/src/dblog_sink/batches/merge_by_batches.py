@@ -36,7 +36,7 @@ class MergeByBatches:
     """
 
     def __init__(
-        self, parts: Parts, *, outside_snapshots: Callable[[str, DataFrame], DataFrame], now_s: Callable[[], float] = time.time
+        self, parts: Parts, *, outside_snapshots: Callable[[str, DataFrame], DataFrame], now_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._parts = parts
         self._book = parts.book

@@ -53,7 +53,9 @@ class Strategy(Protocol):
 class MergeScheduler:
     """Runs the strategy's jobs. ``cancel`` breaks off Spark's jobs."""
 
-    def __init__(self, parts: Parts, strategy: Strategy, *, cancel: Callable[[], None], now_s: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, parts: Parts, strategy: Strategy, *, cancel: Callable[[], None], now_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._strategy = strategy
         self._book = parts.book
         self._ending = parts.ending

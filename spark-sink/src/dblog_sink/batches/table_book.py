@@ -25,10 +25,16 @@ log = logging.getLogger(__name__)
 
 
 class TableBook:
-    """Safe to use from several threads."""
+    """Safe to use from several threads. ``now_s``: a clock that nobody sets back; the scheduler and its strategies read the same one."""
 
     def __init__(
-        self, settings: Settings, landing: Landing, control: ControlTable, progress: Progress, *, now_s: Callable[[], float] = time.time
+        self,
+        settings: Settings,
+        landing: Landing,
+        control: ControlTable,
+        progress: Progress,
+        *,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._control = control
@@ -37,7 +43,7 @@ class TableBook:
         self._quiet_since_s: float | None = now_s()
         self.turn = threading.Condition()
         self.tables: dict[str, Table] = {}
-        for topic, waiting in landing.waiting(control.state.merged_up_to).items():
+        for topic, waiting in landing.waiting(control.state.merged_up_to, now_s=now_s()).items():
             self.table(topic).waiting = waiting
         for topic, reason in control.state.parked.items():
             self.table(topic).parked = reason
@@ -160,7 +166,7 @@ class TableBook:
             self.table(topic).parked = None
         notes: list[Note] = [Resumed(topic)]
         if self._settings.snapshots:  # its missing records blocked no snapshot meanwhile: it is complete in snapshots after this moment
-            notes.append(DumpMerged(topic, round(self._now_s() * 1000)))
+            notes.append(DumpMerged(topic, round(time.time() * 1000)))
         self._control.record(notes, "recorded", at_once=True)
         self._progress.emit("resumed", table=self._settings.table_name(topic), topic=topic)
         log.info("topic %s is resumed", topic)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,13 +26,13 @@ _LOOKS = 3
 class MergeBySnapshots:
     """A ``Strategy``: one snapshot at a time, as often as ``manifest.interval.s`` asks for."""
 
-    def __init__(self, parts: Parts, publisher: SnapshotPublisher, *, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, parts: Parts, publisher: SnapshotPublisher, *, now_s: Callable[[], float] = time.monotonic) -> None:
         self._parts = parts
         self._publisher = publisher
         self._now_s = now_s
         self._interval_s: float = parts.settings["manifest.interval.s"]
         self._running = False
-        self._began_s = self._not_before_s = 0.0
+        self._began_s, self._not_before_s = -math.inf, 0.0
         self._attempts = self._empty_looks = 0
 
     def due(self, *, slots: int, now_s: float, everything: bool) -> list[MergeJob]:
