@@ -180,6 +180,14 @@ def asked(port: int) -> float | None:
     return time.monotonic() - began_s if answer.status == 200 else None
 
 
+def slowness() -> float:
+    """How many times longer the same work takes here than on the machine that LATE_S was measured on; 1 on a faster one."""
+    began_s = time.process_time()
+    for _ in range(2_000_000):
+        pass
+    return max(1.0, (time.process_time() - began_s) / 0.08)
+
+
 def crowd() -> float:
     """How many processes want each core at this moment; 1 on a machine that is not busy."""
     running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
@@ -195,15 +203,16 @@ class Watcher(threading.Thread):
         self.asked = 0
         self.resident = 0
         self._ports = (worker, control)
+        self._late_s = LATE_S * slowness()
         self._memory = Path(f"/proc/{pid}/statm")
         self._stop_it = threading.Event()
 
     def run(self) -> None:
         with ThreadPoolExecutor(2) as pool:
             while not self._stop_it.wait(0.05):
-                limit_s = LATE_S * crowd()
+                limit_s = self._late_s * crowd()
                 took, control = pool.map(asked, self._ports)
-                limit_s = max(limit_s, LATE_S * crowd())
+                limit_s = max(limit_s, self._late_s * crowd())
                 self.asked += 1
                 if (took is None or took > limit_s) and control is not None and control < CONTROL_LATE_S:
                     self.late.append(took)
