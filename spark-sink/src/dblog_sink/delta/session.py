@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from dblog_sink.delta import internals
 from dblog_sink.delta.jars import PACKAGES, jars
+from dblog_sink.delta.jvm_classes import remember_classes
 from dblog_sink.errors import DefiniteError
 
 REQUIRED: Mapping[str, str] = {
@@ -122,6 +123,7 @@ def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
             f"prints in --jars, or with --packages {','.join(PACKAGES)}"
         )
         raise DefiniteError(msg)
+    remember_classes(session.sparkContext._jvm)  # noqa: SLF001  PySpark hands it to nobody
     _quieten(session)
     _follow(session)
     return session

@@ -1,0 +1,67 @@
+"""Classes of the JVM that every column and every batch asks for, looked up once in a session's life.
+
+Py4J asks the JVM at each access what a name is. PySpark's short names (``functions``) and each package on the way to a class are no class's names, which
+the JVM finds out by a search through all jars: a fifth of the time of a small batch. What was found is kept as an attribute in Python, where Py4J looks first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.java_gateway import JavaClass, JavaMember
+
+_OF_PYSPARK = (
+    "functions",
+    "PythonUtils",
+    "PythonSQLUtils",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.classic.SparkSession",
+    "org.apache.spark.sql.classic.SparkSession$",
+    "org.apache.spark.sql.catalyst.trees.PySparkCurrentOrigin",
+)
+"""As PySpark writes them."""
+_OWN = (
+    "io.delta.tables.DeltaTable",
+    "java.lang.Class",
+    "java.lang.Thread",
+    "org.apache.hadoop.fs.Path",
+    "org.apache.spark.sql.catalyst.expressions.Literal",
+    "org.apache.spark.sql.catalyst.optimizer.ConstantFolding",
+    "org.apache.spark.sql.classic.ExpressionUtils",
+    "org.apache.spark.sql.classic.SparkSession",
+    "org.apache.spark.sql.delta.DeltaHistoryManager",
+    "org.apache.spark.sql.delta.DeltaLog",
+    "org.apache.spark.sql.delta.util.FileNames",
+    "org.apache.spark.sql.execution.metric.SQLMetrics",
+    "org.apache.spark.sql.types.DataType",
+    "scala.Option",
+    "scala.collection.immutable.ArraySeq",
+)
+"""Classes that this package and Delta's reach by their packages."""
+
+
+class _Class(JavaClass):  # type: ignore[misc]  # py4j has no types
+    """A class that keeps its static methods too, and the one instance that a Scala object has."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if isinstance(found, JavaMember) or name == "MODULE$":
+            self.__dict__[name] = found
+        return found
+
+
+def remember_classes(jvm: Any) -> None:
+    """Keep what these names are in ``jvm``, the view that all sessions of the process share. A class that this Spark or Delta does not have is left out:
+    whoever asks for it gets Py4J's own answer.
+    """
+    for name in _OF_PYSPARK:
+        vars(jvm)[name] = _kept(getattr(jvm, name))
+    for name in _OWN:
+        found = jvm
+        for part in name.split("."):
+            found = vars(found).setdefault(part, _kept(getattr(found, part)))
+
+
+def _kept(found: Any) -> Any:
+    """A package as it is. A name that is no class is a package to Py4J, and stays one."""
+    return _Class(found._fqn, found._gateway_client) if type(found) is JavaClass else found  # noqa: SLF001  no other way to make one
