@@ -157,7 +157,7 @@ def test_a_list_of_columns_that_matches_none_is_a_warning_at_creation_and_at_the
     database, follower = shop
     execute(follower.source, f"ALTER TABLE {database}.customers ADD email VARCHAR(20)")
     follower.config["column.exclude.list"] = rf"{database}\.customers\.emial"
-    sentence = rf"'{database}\.customers\.emial' matches no column of a captured table (is {database}.customers.email meant?)"
+    sentence = f"column.exclude.list: member 1 matches no column of a captured table (is {database}.customers.email meant?)"
 
     assert any(sentence in warning for warning in validate(follower))
     with capture_logs() as lines:

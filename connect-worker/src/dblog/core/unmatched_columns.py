@@ -1,18 +1,20 @@
 """Members of column lists that match no column of a captured table: probably misspelt, and a column that was to be hidden would go out as it is.
 
-Debezium accepts them in silence. A column, or its table, may also come later and is matched then, so each is a warning and no error.
+Debezium accepts them in silence. A column, or its table, may also come later and is matched then, so each is a warning and no error. A member is named by
+its number: the value of an option may come from a config provider, and no part of it is shown.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from dblog.config.column_rules import column_rules
 from dblog.config.nearest import nearest, of_like_length
-from dblog.config.regex import Pattern, as_written
+from dblog.config.regex import Pattern
 from dblog.config.secret_values import shown_name
 from dblog.core.selection import key_rules, split_list
 from dblog.model import Table
@@ -24,9 +26,21 @@ _TRIED_MAX = 300_000
 """Pairs of a pattern and a name for one configuration: a fraction of a second in all."""
 _COMPARED_MAX = 100
 """Names that one that matches nothing is compared with: each takes up to a tenth of a millisecond."""
-_LATER = "; one that comes later is matched"
-_PLAIN_NAME = re.compile(r"[\w$.-]+")
 _PLAIN_DOT = re.compile(r"\\?\.")
+_PLAIN_NAME = re.compile(r"[\w$.-]+")
+_PLAIN_PART = re.compile(r"[\w-]+")
+"""A name that a pattern of the same letters matches; ``$`` is a letter of MySQL's names and means the end in a pattern."""
+_SIGN = re.compile(r"[^\w.-]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Unmatched:
+    what: str
+    """Begins the sentence."""
+    text: str
+    """The pattern."""
+    alike: Iterable[str]
+    """Names that may be meant."""
 
 
 def describe_unmatched_columns(properties: Mapping[str, Any], tables: Sequence[Table]) -> list[str]:
@@ -36,85 +50,124 @@ def describe_unmatched_columns(properties: Mapping[str, Any], tables: Sequence[T
     """
     if not tables:
         return []
-    columns = {f"{table.id.database}.{table.id.name}.{column.name}".lower(): None for table in tables for column in table.columns}
-    tries = _Tries()
-    found = [
-        *(_of_list(option, member, columns) for option, member in _members(properties) if not tries.any_matches(member, columns)),
-        *_of_keys(properties.get(_KEYS), tables, tries),
-    ]
-    out = found[:NAMED_MAX]
+    known = _Known(tables)
+    found = [*_of_lists(properties, known), *_of_keys(properties.get(_KEYS), known)]
+    out = [f"{one.what}{_hint(one)}" for one in found[:NAMED_MAX]]
     if len(found) > NAMED_MAX:
         out.append(f"{len(found) - NAMED_MAX} more members of lists of columns match nothing in the captured tables")
-    if tries.given_up:
-        out.append(f"{tries.given_up} members of lists of columns were not compared with the captured tables, which are too many")
+    if known.given_up:
+        out.append(f"{known.given_up} members of lists of columns were not compared with the captured tables, which are too many")
     return out
 
 
-def _members(properties: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _of_lists(properties: Mapping[str, Any], known: _Known) -> Iterator[_Unmatched]:
+    for option, text in _lists(properties):
+        for number, member in enumerate(split_list(text), 1):
+            if not known.has_column(member):
+                what = f"{shown_name(option)}: member {number} matches no column of a captured table"
+                yield _Unmatched(what, member, known.columns_near(member))
+
+
+def _lists(properties: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
     for option in _LISTS:
-        yield from ((option, member) for member in split_list(properties.get(option)))
+        yield option, properties.get(option)
     rules, _ = column_rules(properties)
     for rule in rules:
-        yield from ((shown_name(rule.option), member) for member in split_list(rule.columns))
+        yield rule.option, rule.columns
 
 
-def _of_list(option: str, member: str, columns: Iterable[str]) -> str:
-    return f"{option}: {as_written(member)} matches no column of a captured table{_hint(member, columns)}"
-
-
-def _of_keys(text: str | None, tables: Sequence[Table], tries: _Tries) -> Iterator[str]:
-    names = {f"{table.id.database}.{table.id.name}".lower(): table for table in tables}
-    for rule in key_rules(text):
-        if tries.over:
-            tries.given_up += 1
+def _of_keys(text: str | None, known: _Known) -> Iterator[_Unmatched]:
+    for number, rule in enumerate(key_rules(text), 1):
+        meant = known.tables_of(rule.table)
+        if meant is None:
             continue
-        meant = [names[name] for name in tries.matching(rule.table, names)]
         if not meant:
-            yield f"{_KEYS}: {as_written(rule.table.text)} matches no captured table{_hint(rule.table.text, names)}"
+            yield _Unmatched(f"{_KEYS}: the tables of part {number} match no captured table", rule.table.text, known.table_names())
             continue
-        columns = {column.name.lower(): None for table in meant for column in table.columns}
-        for pattern in rule.columns:
-            if not tries.any_matches(pattern, columns):
-                where = as_written(rule.table.text)
-                yield f"{_KEYS}: {as_written(pattern.text)} matches no column of the tables that {where} matches{_hint(pattern.text, columns)}"
+        for place, pattern in enumerate(rule.columns, 1):
+            if not known.has_column_of(meant, pattern):
+                what = f"{_KEYS}: column {place} of part {number} matches no column of its tables"
+                yield _Unmatched(what, pattern.text, (column.name for table in meant for column in table.columns))
 
 
-def _hint(member: str, known: Iterable[str]) -> str:
-    """The name that is meant, where the member is one: it is looked for in the same table first."""
-    name = _PLAIN_DOT.sub(".", member).lower()
-    if not _PLAIN_NAME.fullmatch(name):
-        return _LATER
-    parent = name.rpartition(".")[0]
-    alike = [other for other in known if other.rpartition(".")[0] == parent] or (other for other in known if of_like_length(name, other))
-    meant = nearest(name, islice(alike, _COMPARED_MAX))
-    return f" (is {meant} meant?)" if meant else _LATER
+def _hint(unmatched: _Unmatched) -> str:
+    name = _PLAIN_DOT.sub(".", unmatched.text)
+    if _PLAIN_NAME.fullmatch(name):
+        meant = nearest(name, islice((other for other in unmatched.alike if of_like_length(name, other)), _COMPARED_MAX))
+        if meant is not None:
+            return f" (is {_SIGN.sub(lambda sign: chr(92) + sign[0], meant)} meant?)"
+    return "; one that comes later is matched"
 
 
-class _Tries:
-    """Compares patterns with names, so many times and no more: thousands of patterns with the columns of 15,000 tables would take minutes."""
+class _Known:
+    """What the captured tables have. It is compared with patterns so many times and no more: thousands of them with the columns of 15,000 tables would
+    take minutes.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self._tables = tables
+        self._by_name: dict[str, list[Table]] = {}
         self._left = _TRIED_MAX
         self.given_up = 0
-        """Patterns that were not compared."""
+        """Patterns that were not compared with everything."""
 
-    @property
-    def over(self) -> bool:
-        return self._left <= 0
-
-    def any_matches(self, pattern: str | Pattern, names: Mapping[str, Any]) -> bool:
-        """Whether one of the names, in lower case, matches; True where that is not known any more."""
-        text = pattern if isinstance(pattern, str) else pattern.text
-        if _PLAIN_DOT.sub(".", text).lower() in names:
+    def has_column(self, member: str) -> bool:
+        """Whether ``database.table.column`` matches one; True where that is not known."""
+        named = self._named(member)
+        if named is not None and any(column.name.lower() == named[1] for table in named[0] for column in table.columns):
             return True  # a dot matches itself too
-        if self.over:
-            self.given_up += 1
-            return True
-        compiled = Pattern(pattern, ignore_case=True) if isinstance(pattern, str) else pattern
-        return next(self.matching(compiled, names), None) is not None
+        return self._any(Pattern(member, ignore_case=True), self._column_names())
 
-    def matching(self, pattern: Pattern, names: Iterable[str]) -> Iterator[str]:
-        for name in names:
-            self._left -= 1
-            if pattern.fullmatch(name):
-                yield name
+    def columns_near(self, member: str) -> Iterator[str]:
+        """Columns of the table that the member names, else any."""
+        named = self._named(member)
+        tables = named[0] if named is not None else ()
+        yield from self._names_of(tables or self._tables)
+
+    def tables_of(self, pattern: Pattern) -> list[Table] | None:
+        """The tables that match; None where that is not known."""
+        found = []
+        for table in self._tables:
+            if not self._may_try():
+                return None
+            if pattern.fullmatch(_name(table)):
+                found.append(table)
+        return found
+
+    def table_names(self) -> Iterator[str]:
+        """All of them."""
+        return map(_name, self._tables)
+
+    def has_column_of(self, tables: Sequence[Table], pattern: Pattern) -> bool:
+        """Whether the pattern matches a column of one of these tables; True where that is not known."""
+        return self._any(pattern, (column.name for table in tables for column in table.columns))
+
+    def _any(self, pattern: Pattern, names: Iterable[str]) -> bool:
+        return any(not self._may_try() or pattern.fullmatch(name) for name in names)
+
+    def _may_try(self) -> bool:
+        """One comparison more; the pattern is given up where there were too many."""
+        self._left -= 1
+        self.given_up += self._left < 0
+        return self._left >= 0
+
+    def _column_names(self) -> Iterator[str]:
+        return self._names_of(self._tables)
+
+    @staticmethod
+    def _names_of(tables: Iterable[Table]) -> Iterator[str]:
+        return (f"{_name(table)}.{column.name}" for table in tables for column in table.columns)
+
+    def _named(self, member: str) -> tuple[list[Table], str] | None:
+        """The tables that a member without signs names, any case, and its column in small letters; None for a pattern, or a name of other parts."""
+        parts = _PLAIN_DOT.split(member.lower())
+        if len(parts) != len(("database", "table", "column")) or not all(map(_PLAIN_PART.fullmatch, parts)):
+            return None
+        if not self._by_name:
+            for table in self._tables:
+                self._by_name.setdefault(_name(table).lower(), []).append(table)
+        return self._by_name.get(f"{parts[0]}.{parts[1]}", []), parts[2]
+
+
+def _name(table: Table) -> str:
+    return f"{table.id.database}.{table.id.name}"
