@@ -119,8 +119,19 @@ def test_the_secrets_of_a_configuration_are_found_wherever_they_stand():
     ],
 )
 def test_a_value_of_any_length_is_looked_at_in_no_time(text):
-    began_s = time.monotonic()
+    began_s = time.process_time()
 
     shown_value("x", text)
 
-    assert time.monotonic() - began_s < 2
+    assert time.process_time() - began_s < 2
+
+
+def test_a_converters_password_is_secret_also_where_its_key_is_misspelt():
+    given = {
+        "value.converter.basic.auth.usre.info": "somebody:word",
+        "key.converter.bearer.auth.client.secret": "wordy",
+        "key.converter.proxy.host": "proxy.example",
+        "value.converter.schemas.enable": "maybe",
+    }
+
+    assert {"somebody:word", "wordy"} == set(secrets_of(MYSQL_OPTIONS, given))

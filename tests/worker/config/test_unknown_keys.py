@@ -100,6 +100,9 @@ def test_a_misspelt_key_of_a_converter_is_named_and_a_converter_s_own_that_is_no
         "key.converter.auto.registr.schemas",
         "value.converter.schemas.enable",
         "value.converter.request.header.X-Tenant",
+        "value.converter.request.header.auth.token",
+        "value.converter.bearer.auth.client.secret",
+        "value.converter.schema.registry.ssl.protocol",
         "value.converter.plugin.version",
         "value.converter.something.of.ours",
     ]
@@ -113,6 +116,8 @@ def test_a_misspelt_key_of_a_converter_is_named_and_a_converter_s_own_that_is_no
 
 
 def test_a_key_of_a_converter_that_has_no_effect_here_is_named_with_the_reason():
-    assert without_effect(MYSQL_OPTIONS, {"value.converter.use.schema.id": "7", "key.converter.use.schema.id": "-1"}) == {
+    given = {"value.converter.use.schema.id": "7", "key.converter.use.schema.id": "-1", "value.converter.flatten.unions": "False"}
+
+    assert without_effect(MYSQL_OPTIONS, given) == {
         "value.converter.use.schema.id": "no effect here: a schema is registered or looked up by its text"
     }

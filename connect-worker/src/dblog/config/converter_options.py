@@ -13,13 +13,18 @@ def _low(name: str, doc: str, *, default: str | None = None, kind: Kind = Kind.S
     return Option(name=name, doc=doc, default=default, kind=kind, importance=Importance.LOW)
 
 
-def _without_effect(name: str, doc: str, *, default: str | None = None, because: str) -> Option:
-    return Option(name=name, doc=doc, default=default, importance=Importance.LOW, no_effect=because)
+def _without_effect(
+    name: str, doc: str, *, because: str, default: str | None = None, kind: Kind = Kind.STRING, importance: Importance = Importance.LOW
+) -> Option:
+    return Option(name=name, doc=doc, default=default, kind=kind, importance=importance, no_effect=because)
 
 
 _STRATEGIES = "TopicNameStrategy, RecordNameStrategy or TopicRecordNameStrategy, with or without its package."
 _BY_TEXT = "a schema is registered or looked up by its text"
 _OWN_CACHE = "schemas are kept as long as their tables have them"
+_STATIC = "the token is that of bearer.auth.token"
+_TLS = "TLS 1.2 or later is used"
+_FILES = "certificates and keys are read from the files of schema.registry.ssl.truststore.location and keystore.location"
 _OWN_LIMIT = "a request has a limit of its own, and is repeated as long as dblog.retry.timeout.ms allows"
 _NO_SUCH_SCHEMAS = "no record here has a map, a union or an enum, which it is for"
 
@@ -27,7 +32,7 @@ JSON_OPTIONS = (
     Option(
         name="schemas.enable", doc="Write the schema beside every value.", kind=Kind.BOOLEAN, default="true", importance=Importance.HIGH
     ),
-    _without_effect("schemas.cache.size", "Schemas kept.", default="1000", because=_OWN_CACHE),
+    _without_effect("schemas.cache.size", "Schemas kept.", default="1000", kind=Kind.INT, importance=Importance.HIGH, because=_OWN_CACHE),
     _without_effect("schema.content", "A schema for values without one.", because="it is for sinks"),
     Option(
         name="decimal.format", doc="How decimals are written.", default="BASE64", choices=("BASE64", "NUMERIC"), importance=Importance.LOW
@@ -58,7 +63,18 @@ AVRO_OPTIONS = (
     _low("schema.registry.ssl.key.password", "Password of the private key.", kind=Kind.PASSWORD),
     _without_effect("schema.registry.ssl.truststore.password", "Password of the certificates.", because="PEM needs none"),
     _without_effect("schema.registry.ssl.keystore.password", "Password of the key store.", because="PEM needs none"),
-    _without_effect("bearer.auth.credentials.source", "Where the token comes from.", because="it is bearer.auth.token"),
+    _without_effect("bearer.auth.credentials.source", "Where the token comes from.", because=_STATIC),
+    _without_effect("bearer.auth.issuer.endpoint.url", "Issuer of tokens.", because=_STATIC),
+    _without_effect("bearer.auth.client.id", "Client id at the issuer.", because=_STATIC),
+    _without_effect("bearer.auth.client.secret", "Client secret at the issuer.", kind=Kind.PASSWORD, because=_STATIC),
+    _without_effect("bearer.auth.scope", "Scope that is asked for.", because=_STATIC),
+    _without_effect("bearer.auth.logical.cluster", "Logical cluster, sent as a header.", because=_STATIC),
+    _without_effect("bearer.auth.identity.pool.id", "Identity pool, sent as a header.", because=_STATIC),
+    _without_effect("schema.registry.ssl.protocol", "Version of TLS.", because=_TLS),
+    _without_effect("schema.registry.ssl.enabled.protocols", "Versions of TLS.", because=_TLS),
+    _without_effect("schema.registry.ssl.truststore.certificates", "Certificates as text.", because=_FILES),
+    _without_effect("schema.registry.ssl.keystore.certificate.chain", "Certificates as text.", because=_FILES),
+    _without_effect("schema.registry.ssl.keystore.key", "The key as text.", kind=Kind.PASSWORD, because=_FILES),
     _without_effect("use.schema.id", "Write by the schema of this id.", default="-1", because=_BY_TEXT),
     _without_effect("latest.compatibility.strict", "Check the newest schema.", default="true", because="its layout is always checked"),
     _without_effect("id.compatibility.strict", "Check the schema of use.schema.id.", default="true", because=_BY_TEXT),

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
+from dblog.config.converter_options import CONVERTER_OPTIONS
 from dblog.config.options import HIDDEN, Kind, Option
 
 _SECRET_NAME = re.compile(
@@ -18,6 +19,8 @@ _SECRET_NAME = re.compile(
     r"ssl\.keystore\.key$|auth\.user\.info|request\.header\.|oauthbearer\.(?:config|extensions)",
     re.IGNORECASE,
 )
+_CONVERTERS = ("key.converter.", "value.converter.")
+_CONVERTER_PASSWORDS = sorted(option.name for option in CONVERTER_OPTIONS if option.kind is Kind.PASSWORD)
 _ALIKE = 0.8
 """difflib's ratio from which a key counts as a misspelt password's, as for all unknown keys."""
 _NO_SECRETS = frozenset({"true", "false", "none", "null"})
@@ -57,7 +60,9 @@ def secret_keys(options: Iterable[Option], names: Iterable[str]) -> frozenset[st
     kinds = {name: option.kind for option in options for name in (option.name, *option.aliases)}
     passwords = sorted(name for name, kind in kinds.items() if kind is Kind.PASSWORD)
     return frozenset(
-        name for name in names if (kinds[name] is Kind.PASSWORD if name in kinds else is_secret(name) or _resembles(name, passwords))
+        name
+        for name in names
+        if (kinds[name] is Kind.PASSWORD if name in kinds else is_secret(name) or _resembles(name, passwords) or _of_converter(name))
     )
 
 
@@ -77,6 +82,12 @@ def secrets_of(options: Iterable[Option], properties: Mapping[str, str | None]) 
             _, colon, password = secret.partition(":")
             if colon and text[:start].endswith("://"):
                 yield password
+
+
+def _of_converter(name: str) -> bool:
+    """A password of a converter, also misspelt."""
+    part = next((part for part in _CONVERTERS if name.startswith(part)), None)
+    return part is not None and _resembles(name.removeprefix(part), _CONVERTER_PASSWORDS)
 
 
 def _resembles(name: str, passwords: list[str]) -> bool:

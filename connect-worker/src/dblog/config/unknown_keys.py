@@ -57,6 +57,9 @@ _CONVERTERS = ("key.converter.", "value.converter.")
 _CONVERTER_KEYS = {
     key: replace(option, name=key) for option in CONVERTER_OPTIONS for part in _CONVERTERS for key in (f"{part}{option.name}",)
 }
+_OWN_NAMES = frozenset(option.name for option in CONVERTER_OPTIONS)
+_HEADER = ".request.header."
+"""Behind it stands any name."""
 _ADDED_FOR_TASKS = frozenset({"task.class"})
 """What the worker itself adds to the configuration of a task, as Connect does."""
 
@@ -88,8 +91,14 @@ def misspelt_worker_keys(names: Iterable[str]) -> dict[str, str]:
 
 
 def _misspelt_converter_keys(names: Iterable[str], known: Container[str]) -> dict[str, str]:
+    found = {}
     others = (name for name in names if name.startswith(_CONVERTERS) and name not in known and name not in _CONVERTER_KEYS)
-    return {name: nearest for name in islice(others, _LOOKED_UP_MAX) if (nearest := nearest_of(name, _CONVERTER_KEYS)) is not None}
+    for name in islice((name for name in others if _HEADER not in name), _LOOKED_UP_MAX):
+        part = next(part for part in _CONVERTERS if name.startswith(part))
+        # Without what all of them begin with: it would make all of them alike.
+        if (nearest := nearest_of(name.removeprefix(part), _OWN_NAMES)) is not None:
+            found[name] = f"{part}{nearest}"
+    return found
 
 
 def without_effect(options: Iterable[Option], properties: Mapping[str, str | None]) -> dict[str, str]:
@@ -107,7 +116,7 @@ def _without_effect(options: Iterable[Option], properties: Mapping[str, str | No
     for option in options:
         for name in (option.name, *option.aliases):
             text = properties.get(name)
-            if option.no_effect is not None and text is not None and text.strip() != (option.default or ""):
+            if option.no_effect is not None and text is not None and text.strip().lower() != (option.default or "").lower():
                 found[name] = f"no effect here: {option.no_effect}"
     return found
 
