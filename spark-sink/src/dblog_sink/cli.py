@@ -69,8 +69,7 @@ def _submit(given: Sequence[str]) -> int:
     parser.add_argument("--print", action="store_true", help="only print the line")
     parsed = parser.parse_args(own)
     properties = _properties(parsed)
-    if not submit.in_cluster(spark):
-        # A driver elsewhere has variables and files of its own; here it would say the same, seconds later.
+    if job_options.resolves_here(properties):  # else only the driver's machine has what its placeholders name
         job_options.parse(properties)
     program, code = submit.archive(Path(sys.prefix) / "share" / "dblog-sink")
     line = submit.line(

@@ -488,6 +488,16 @@ def listed(topics: str) -> frozenset[str]:
     return frozenset(part.strip() for part in topics.split(","))
 
 
+def resolves_here(properties: Mapping[str, str]) -> bool:
+    """Whether this machine has the variables and files of all placeholders."""
+    try:
+        for given in properties.values():
+            resolve(given)
+    except ValueError:
+        return False
+    return True
+
+
 def resolve(given: str) -> str:
     """A value with its ``${env:NAME}`` and ``${file:PATH}`` replaced; ValueError if there is no such variable or file."""
 

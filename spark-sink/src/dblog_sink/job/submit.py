@@ -87,20 +87,15 @@ def line(
     for key in _OF_THE_DRIVER:
         if key in properties:
             arguments += ["--conf", f"{key}={_resolved(properties, key)}"]
-    goes_along = files if in_cluster(spark) else ()
+    in_cluster = "--deploy-mode=cluster" in spark or ("--deploy-mode", "cluster") in pairwise(spark)
     arguments += [*spark, "--jars", ",".join(map(str, jars)), "--py-files", str(code)]
-    if goes_along:
+    if in_cluster and files:
         # The driver runs where only what is submitted is: beside it, under its own name.
-        arguments += ["--files", ",".join(str(file.absolute()) for file in goes_along)]
+        arguments += ["--files", ",".join(str(file.absolute()) for file in files)]
     arguments.append(str(program))
     for file in files:
-        arguments += ["--config", file.name if goes_along else str(file.absolute())]
+        arguments += ["--config", file.name if in_cluster else str(file.absolute())]
     return [*arguments, *sink]
-
-
-def in_cluster(spark: Sequence[str]) -> bool:
-    """Whether these options of spark-submit run the driver on another machine."""
-    return "--deploy-mode=cluster" in spark or ("--deploy-mode", "cluster") in pairwise(spark)
 
 
 def _resolved(properties: Mapping[str, str], key: str) -> str:
