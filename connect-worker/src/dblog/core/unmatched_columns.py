@@ -77,16 +77,16 @@ def _lists(properties: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
 
 
 def _of_keys(text: str | None, known: _Known) -> Iterator[_Unmatched]:
-    for number, rule in enumerate(key_rules(text), 1):
+    for part, rule in enumerate(key_rules(text), 1):
         meant = known.tables_of(rule.table)
         if meant is None:
             continue
         if not meant:
-            yield _Unmatched(f"{_KEYS}: the tables of part {number} match no captured table", rule.table.text, known.table_names())
+            yield _Unmatched(f"{_KEYS}: the tables of part {part} match no captured table", rule.table.text, known.table_names())
             continue
-        for place, pattern in enumerate(rule.columns, 1):
+        for number, pattern in enumerate(rule.columns, 1):
             if not known.has_column_of(meant, pattern):
-                what = f"{_KEYS}: column {place} of part {number} matches no column of its tables"
+                what = f"{_KEYS}: column {number} of part {part} matches no column of its tables"
                 yield _Unmatched(what, pattern.text, (column.name for table in meant for column in table.columns))
 
 

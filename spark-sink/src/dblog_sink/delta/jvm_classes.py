@@ -1,7 +1,7 @@
 """Classes of the JVM that every column and every batch asks for, looked up once in a session's life.
 
 Py4J asks the JVM at each access what a name is. PySpark's short names (``functions``) and each package on the way to a class are no class's names, which
-the JVM finds out by a search through all jars: a fifth of the time of a small batch. What was found is kept as an attribute in Python, where Py4J looks first.
+the JVM finds out by a search through all jars: a tenth of the CPU of a small batch. What was found is kept as an attribute in Python, where Py4J looks first.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class _Class(JavaClass):  # type: ignore[misc]  # py4j has no types
 
 
 def remember_classes(jvm: Any) -> None:
-    """Keep what these names are in ``jvm``, the view that all sessions of the process share. A class that this Spark or Delta does not have is left out:
-    whoever asks for it gets Py4J's own answer.
+    """Keep what these names are in ``jvm``, the view that all sessions of the process share. A class that this Spark or Delta does not have is a package
+    to Py4J, and is one here: whoever uses it gets Py4J's own error.
     """
     for name in _OF_PYSPARK:
         vars(jvm)[name] = _kept(getattr(jvm, name))
