@@ -16,6 +16,7 @@ from stack.kafka import Kafka
 from stack.mariadb import MariaDb
 from stack.mysql import MySql
 from stack.process import GuardedProcess
+from stack.prometheus import Prometheus
 from stack.server import Server
 from stack.spark import BRIEF_JVM, s3a_jars, spark_jars
 
@@ -26,6 +27,7 @@ __all__ = [
     "Kafka",
     "MariaDb",
     "MySql",
+    "Prometheus",
     "Server",
     "StackError",
     "Unavailable",

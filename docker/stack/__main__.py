@@ -1,6 +1,6 @@
 """`python -m stack`: the servers of the project by hand.
 
-up [kafka] [mariadb] [mysql]   start them (all by default) in the foreground, print their addresses as JSON, stop them on Ctrl-C
+up [kafka] [mariadb] [mysql] [prometheus]   start them (all by default) in the foreground, print their addresses as JSON, stop them on Ctrl-C
 start [kafka] ...              start them in the background, wait until they are ready, print their addresses; they outlive the shell
 stop                           stop what `start` has started
 setup                          make this clone ready to run and download what they and Spark need; starts nothing
@@ -22,8 +22,14 @@ from stack.errors import StackError
 from stack.kafka import Kafka
 from stack.mariadb import MariaDb
 from stack.mysql import MySql
+from stack.prometheus import Prometheus
 
-SERVERS: dict[str, Callable[[Path], Kafka | Database]] = {"kafka": Kafka, "mariadb": MariaDb, "mysql": MySql}
+SERVERS: dict[str, Callable[[Path], Kafka | Database | Prometheus]] = {
+    "kafka": Kafka,
+    "mariadb": MariaDb,
+    "mysql": MySql,
+    "prometheus": Prometheus,
+}
 
 
 def up(names: list[str]) -> None:
@@ -36,9 +42,19 @@ def up(names: list[str]) -> None:
         for name in names or list(SERVERS):
             server = SERVERS[name](folder / name)
             running.enter_context(server)
-            addresses[name] = server.login if isinstance(server, Database) else {"bootstrap": server.bootstrap}
+            addresses[name] = _address(server)
         print(json.dumps(addresses, indent=2), flush=True)
         signal.pause()
+
+
+def _address(server: Kafka | Database | Prometheus) -> dict[str, object]:
+    match server:
+        case Kafka():
+            return {"bootstrap": server.bootstrap}
+        case Prometheus():
+            return {"url": server.url, "targets": str(server.targets_file)}
+        case _:
+            return server.login
 
 
 def _stop(*_: object) -> NoReturn:

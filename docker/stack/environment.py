@@ -23,6 +23,7 @@ from stack.errors import StackError, Unavailable
 from stack.mariadb import MariaDb
 from stack.maven import jars
 from stack.mysql import MySql
+from stack.prometheus import program
 from stack.spark import spark_jars
 
 ROOT = Path(__file__).parents[2]
@@ -221,5 +222,6 @@ _DOWNLOADS: dict[str, Callable[[], object]] = {
     "Kafka": lambda: jars("kafka"),
     "MariaDB": MariaDb(BUILD).program,
     "MySQL": MySql(BUILD).program,
+    "Prometheus": lambda: program("prometheus"),
     "jars for Spark": spark_jars,
 }

@@ -5,8 +5,9 @@ from pathlib import Path
 import pymysql
 import pytest
 from confluent_kafka import Consumer, Producer
-from stack import Kafka, MariaDb, MySql
+from stack import Kafka, MariaDb, MySql, Prometheus, StackError
 from stack.database import Database
+from stack.process import wait_until
 from support.servers import execute, new_database, started
 
 
@@ -70,3 +71,15 @@ def test_a_stopped_broker_comes_back_with_its_records_on_its_port(own_folder: Pa
         consumer.close()
         assert record is not None
         assert record.value() == b"kept"
+
+
+def test_prometheus_scrapes_what_it_is_given_and_refuses_what_it_does_not_understand(own_folder: Path):
+    with started(Prometheus(own_folder, interval_s=0.2)) as prometheus:
+        assert prometheus.query("up") == []
+
+        prometheus.scrape({"itself": [f"127.0.0.1:{prometheus.port}"]})
+        wait_until(lambda: bool(prometheus.query('up{job="itself"} == 1')), timeout_s=30, what="a scrape")
+
+        assert prometheus.firing() == {}
+        with pytest.raises(StackError, match="parse error"):
+            prometheus.query("sum(")

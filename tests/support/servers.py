@@ -8,11 +8,11 @@ from typing import TypeVar
 import pymysql
 import pytest
 from pymysql.connections import Connection
-from stack import Kafka, Unavailable
+from stack import Kafka, Prometheus, Unavailable
 from stack.database import Database
 from stack.process import wait_until
 
-Server = TypeVar("Server", Kafka, Database)
+Server = TypeVar("Server", Kafka, Database, Prometheus)
 
 
 @contextlib.contextmanager
