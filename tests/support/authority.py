@@ -11,7 +11,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 NOW = dt.datetime.now(dt.UTC)
@@ -58,13 +58,29 @@ class Authority:
         self_signed: bool = False,
     ) -> ssl.SSLContext:
         """A server's side, with a certificate that is good but for what is named."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "the database")])
-        names = x509.SubjectAlternativeName([host or x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-        extensions = [(names, False), (x509.ExtendedKeyUsage([purpose]), False)]
-        pem = self._signed(subject, key, extensions, since=since, until=until, self_signed=self_signed)
+        certificate, key = self.identity(host=host, since=since, until=until, purpose=purpose, self_signed=self_signed)
         file = self.folder / "server.pem"
-        file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + pem)
+        file.write_bytes(key + certificate)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file)
         return context
+
+    def identity(
+        self,
+        name: str = "the database",
+        *,
+        host: x509.GeneralName | None = None,
+        since: dt.datetime = NOW - DAY,
+        until: dt.datetime = NOW + DAY,
+        purpose: x509.ObjectIdentifier = ExtendedKeyUsageOID.SERVER_AUTH,
+        self_signed: bool = False,
+        password: str = "",
+    ) -> tuple[bytes, bytes]:
+        """A certificate, good but for what is named, and its key, as PEM."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        names = x509.SubjectAlternativeName([host or x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        extensions = [(names, False), (x509.ExtendedKeyUsage([purpose]), False)]
+        pem = self._signed(subject, key, extensions, since=since, until=until, self_signed=self_signed)
+        lock = BestAvailableEncryption(password.encode()) if password else NoEncryption()
+        return pem, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,10 +22,21 @@ T = TypeVar("T")
 class Worker:
     """One worker with topics of its own; it can be killed and started again."""
 
-    def __init__(self, kafka: Kafka, folder: Path, group: str, *, name: str | None = None, tasks: str = "dummy", **settings: str) -> None:
-        """``name`` distinguishes several workers of one group; ``tasks``: dummy or real."""
+    def __init__(
+        self,
+        kafka: Kafka,
+        folder: Path,
+        group: str,
+        *,
+        name: str | None = None,
+        tasks: str = "dummy",
+        tls: ssl.SSLContext = NO_TLS,
+        **settings: str,
+    ) -> None:
+        """``name`` distinguishes several workers of one group; ``tasks``: dummy or real; ``tls``: a client's side, for a worker whose listener has TLS."""
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.tls = tls
+        self.url = f"{'http' if tls is NO_TLS else 'https'}://127.0.0.1:{self.port}"
         self.id = f"127.0.0.1:{self.port}"
         self.group = group
         self.folder = folder
@@ -50,7 +62,7 @@ class Worker:
             env={"PYTHONPATH": os.pathsep.join([str(_ROOT / "connect-worker" / "src"), *sys.path])},
             ready=self.healthy,
         )
-        self.client = httpx.Client(base_url=self.url, timeout=30, verify=NO_TLS)
+        self.client = httpx.Client(base_url=self.url, timeout=30, verify=self.tls)
 
     def write_properties(self) -> Path:
         """The file of ``properties``; written again, it is what the next start reads."""
@@ -61,7 +73,7 @@ class Worker:
     def healthy(self) -> bool:
         """Whether it takes requests."""
         try:
-            return httpx.get(f"{self.url}/health", timeout=5, verify=NO_TLS).status_code == 200
+            return httpx.get(f"{self.url}/health", timeout=5, verify=self.tls).status_code == 200
         except httpx.TransportError:
             return False
 

@@ -27,7 +27,7 @@ from dblog.kafka.registry_store import RegistryStore
 from dblog.observe.logs import TABLE
 from dblog.observe.metrics import TaskNumbers, WorkerNumbers, metrics_text
 from dblog.rest.api import Checks, Services
-from dblog.rest.app import build_app
+from dblog.rest.app import Part, build_app
 from dblog.rest.schemas import registry_routes
 from dblog.rest.waiting import Waiting
 
@@ -38,10 +38,14 @@ class Worker:
 
     herder: Herder
     app: Starlette
+    admin_app: Starlette
+    """For listeners of /admin alone."""
     reading_app: Starlette
     """For the listener that only reads."""
+    own_app: Starlette
+    """For the worker's own tasks: the registry, with their token."""
     waiting: Waiting
-    """The requests of both."""
+    """The requests of them all."""
     registry: RegistryStore | None
 
     def stop(self) -> None:
@@ -134,8 +138,19 @@ def assemble(
     )
     schemas = registry_routes(registry) if registry is not None else ()
     waiting = Waiting()
-    app = build_app(services, waiting=waiting, registry_routes=schemas, logins=logins)
-    return Worker(herder, app, build_app(services, waiting=waiting, registry_routes=schemas, reads_only=True), waiting, registry)
+
+    def app(part: Part) -> Starlette:
+        return build_app(services, part=part, waiting=waiting, registry_routes=schemas, logins=logins)
+
+    return Worker(
+        herder=herder,
+        app=app(Part.ALL),
+        admin_app=app(Part.ADMIN),
+        reading_app=app(Part.READING),
+        own_app=app(Part.OWN),
+        waiting=waiting,
+        registry=registry,
+    )
 
 
 def internal_topics(settings: Settings) -> list[TopicWanted]:

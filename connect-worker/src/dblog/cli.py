@@ -7,11 +7,8 @@ import json
 import os
 import secrets
 import signal
-import socket
 import sys
 import threading
-from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -25,9 +22,7 @@ from dblog.observe.logs import configure_logs
 from dblog.task import FORMAT_VARIABLE, LEVEL_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from starlette.applications import Starlette
+    from collections.abc import Mapping, Sequence
 
     from dblog.abort import Abort
     from dblog.cluster.validation import DatabaseCheck, ReachableCheck
@@ -35,6 +30,7 @@ if TYPE_CHECKING:
     from dblog.config.options import Settings
     from dblog.config.worker import WorkerConfig
     from dblog.config.worker_file import WorkerFile
+    from dblog.rest.server import Doors
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="dblog: change data capture from MySQL and MariaDB to Kafka.")
 
@@ -144,8 +140,9 @@ def start_worker(
     from dblog.config.login import read_logins  # noqa: PLC0415
     from dblog.config.properties import read_properties  # noqa: PLC0415
     from dblog.config.unknown_keys import misspelt_worker_keys, worker_keys_without_effect  # noqa: PLC0415
-    from dblog.config.worker import OWN_TOKEN, read_worker_config  # noqa: PLC0415
+    from dblog.config.worker import OWN_TOKEN, OWN_URL, read_worker_config  # noqa: PLC0415
     from dblog.config.worker_file import resolve_worker_file  # noqa: PLC0415
+    from dblog.rest.server import open_doors  # noqa: PLC0415
 
     try:
         written = read_properties(properties)
@@ -163,17 +160,17 @@ def start_worker(
             structlog.get_logger("dblog.cli").warning("insecure choices in the worker's properties", choices=described(insecure))
         worker = read_worker_config(texts, shown=file.placeholders)
         logins = read_logins(worker.settings, os.environ)
-        listener = _listen(worker.listen_host, worker.listen_port, option="listeners")
-        reading = None if worker.readonly_listener is None else _listen(*worker.readonly_listener, option="dblog.rest.readonly.listener")
+        doors = open_doors(worker)
         # What tasks get is what was bound: a port of 0 became a number.
-        host = f"[{worker.listen_host}]" if ":" in worker.listen_host else worker.listen_host
-        texts["listeners"] = f"http://{host}:{listener.getsockname()[1]}"
+        texts["listeners"] = ",".join(door.listener.url for door in doors.main)
         texts[OWN_TOKEN] = secrets.token_urlsafe(32)
+        if doors.own is not None:
+            texts[OWN_URL] = doors.own.listener.url
         worker = read_worker_config(texts)
     except DblogError as e:
         typer.echo(HIDDEN_IN_LOG.out_of(f"dblog cannot start with {properties}: {e}"), err=True)
         return 1
-    return _serve(worker, file, Listeners(listener, reading, logins), task_command, check_database, check_reachable)
+    return _serve(worker, file, doors, logins, task_command, check_database, check_reachable)
 
 
 def _configure_logs_of(texts: Mapping[str, str]) -> None:
@@ -190,15 +187,6 @@ def _wrong_client_setting(worker: WorkerConfig, error: BaseException) -> str:
         refusal = error.args[0].str()
         return refused_file(worker, refusal) or f"a Kafka client cannot be made with the worker's properties: {refusal}"
     return ""
-
-
-@dataclass(frozen=True, slots=True)
-class Listeners:
-    """The bound sockets, and who is let in by the first."""
-
-    main: socket.socket
-    reading: socket.socket | None
-    logins: Logins | None
 
 
 def own_version() -> str:
@@ -223,26 +211,11 @@ def _check_reachable(settings: Settings, worker: WorkerConfig, limit_s: float) -
     check_reachable(settings, worker, limit_s=limit_s)
 
 
-def _listen(host: str, port: int, *, option: str) -> socket.socket:
-    """Bind first: a port in use is reported at once, and port 0 becomes a number that others can use."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends without delay (TCP_NODELAY) where it sees the protocol: else a body waits 40 ms for the confirmation of its head.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(256)
-    except OSError as e:
-        listener.close()
-        raise DefiniteError(f"the listener {host or '*'}:{port} cannot be opened ({e.strerror}); choose another address in {option}") from e
-    listener.setblocking(False)
-    return listener
-
-
 def _serve(
     worker: WorkerConfig,
     file: WorkerFile,
-    listeners: Listeners,
+    doors: Doors,
+    logins: Logins | None,
     task_command: Sequence[str],
     check_database: DatabaseCheck | None,
     check_reachable: ReachableCheck | None,
@@ -263,12 +236,10 @@ def _serve(
     program.begin_ahead()
 
     import structlog  # noqa: PLC0415
-    import uvicorn  # noqa: PLC0415
 
     from dblog.assembly import assemble  # noqa: PLC0415
     from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG  # noqa: PLC0415
-    from dblog.config.worker import is_loopback  # noqa: PLC0415
-    from dblog.rest.connections import BoundedProtocol  # noqa: PLC0415
+    from dblog.rest.server import Server, follow_certificates  # noqa: PLC0415
     from dblog.rest.serverlog import take_server_log  # noqa: PLC0415
     from dblog.rest.threads import Threads  # noqa: PLC0415
 
@@ -277,13 +248,6 @@ def _serve(
     fatal: list[BaseException] = []
     ended = threading.Event()
     loop_stop: list[asyncio.AbstractEventLoop] = []
-
-    class Server(uvicorn.Server):
-        """uvicorn that leaves signals to us: tasks are stopped before the interface goes."""
-
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
 
     def on_fatal(error: BaseException) -> None:
         fatal.append(error)
@@ -299,26 +263,14 @@ def _serve(
         on_fatal=on_fatal,
         check_database=check_database,
         check_reachable=check_reachable,
-        logins=listeners.logins,
+        logins=logins,
     )
 
-    def server_of(app: Starlette) -> Server:
-        return Server(
-            uvicorn.Config(
-                app,
-                http=BoundedProtocol,
-                ws="none",
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                timeout_graceful_shutdown=2,
-                server_header=False,
-            )
-        )
-
-    servers = [(server_of(worker_parts.app), listeners.main)]
-    if listeners.reading is not None:
-        servers.append((server_of(worker_parts.reading_app), listeners.reading))
+    servers = [Server(worker_parts.app, door) for door in doors.main]
+    servers += [Server(worker_parts.admin_app, door) for door in doors.admin]
+    servers += [Server(worker_parts.reading_app, door) for door in doors.reading]
+    if doors.own is not None:
+        servers.append(Server(worker_parts.own_app, doors.own))
     _wake = asyncio.Event()
     stopping = Threads("stop", limit=1, busy="")
 
@@ -327,15 +279,18 @@ def _serve(
         loop_stop.append(loop)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _wake.set)
-        serving = [asyncio.create_task(server.serve(sockets=[listener])) for server, listener in servers]
+        serving = [asyncio.create_task(server.serve()) for server in servers]
+        following = asyncio.create_task(follow_certificates(doors))
         worker_parts.herder.start()
-        log.info("rest interface", url=worker.advertised_url, listener=f"{worker.listen_host or '*'}:{worker.listen_port}")
-        if listeners.reading is not None:
-            log.info("read-only rest interface", listener="{}:{}".format(*listeners.reading.getsockname()))
-        if listeners.logins is None and not is_loopback(worker.listen_host):
+        log.info("rest interface", url=worker.advertised_url, listener=",".join(door.listener.address for door in doors.main))
+        for door in doors.admin:
+            log.info("rest interface of /admin", listener=door.listener.address)
+        for door in doors.reading:
+            log.info("read-only rest interface", listener=door.listener.address)
+        if logins is None and (reached := [door for door in doors.main if door.is_open_beyond_this_machine]):
             log.warning(
                 "whoever reaches the rest interface may run connectors and read their configurations",
-                listener=f"{worker.listen_host or '*'}:{worker.listen_port}",
+                listener=",".join(door.listener.address for door in reached),
                 remedy=f"listen on 127.0.0.1, or ask for a login (rest.extension.classes={BASIC_AUTH_EXTENSION}, {LOGIN_CONFIG}); what only reads "
                 "can go to dblog.rest.readonly.listener",
             )
@@ -346,7 +301,8 @@ def _serve(
         log.info("worker stops")
         await stopping.call(worker_parts.stop)
         worker_parts.waiting.end()
-        for server, _ in servers:
+        following.cancel()
+        for server in servers:
             server.should_exit = True
         await asyncio.gather(*serving)
 

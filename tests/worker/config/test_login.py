@@ -4,9 +4,10 @@ import base64
 
 import pytest
 from dblog.config.jaas import JaasError, parse_entries, parse_modules
+from dblog.config.listeners import Listener, is_loopback
 from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG, Logins, Refusal, read_logins
 from dblog.config.properties import parse_properties
-from dblog.config.worker import is_loopback, read_worker_config
+from dblog.config.worker import read_worker_config
 from dblog.errors import ConfigError
 from structlog.testing import capture_logs
 
@@ -194,7 +195,12 @@ def test_an_extension_without_any_file_stops_the_worker():
 
 
 @pytest.mark.parametrize(
-    ("text", "listener"), [("http://10.0.0.1:8084", ("10.0.0.1", 8084)), ("http://:0", ("", 0)), ("http://[::1]:1", ("::1", 1))]
+    ("text", "listener"),
+    [
+        ("http://10.0.0.1:8084", Listener("http", "10.0.0.1", 8084)),
+        ("HTTPS://:0", Listener("https", "", 0)),
+        ("http://[::1]:1", Listener("http", "::1", 1)),
+    ],
 )
 def test_a_second_listener_has_an_address_of_its_own(text, listener):
     worker = read_worker_config(parse_properties(EXAMPLE) | {"dblog.rest.readonly.listener": text})
@@ -203,7 +209,7 @@ def test_a_second_listener_has_an_address_of_its_own(text, listener):
     assert read_worker_config(parse_properties(EXAMPLE)).readonly_listener is None
 
 
-@pytest.mark.parametrize("text", ["", "8084", "https://:8084", "http://a", "http://a:x"])
+@pytest.mark.parametrize("text", ["", "8084", "tcp://:8084", "http://a", "http://a:x", "http://a:1/path"])
 def test_what_is_no_address_of_a_second_listener_is_refused(text):
     with pytest.raises(ConfigError, match=r"dblog\.rest\.readonly\.listener"):
         read_worker_config(parse_properties(EXAMPLE) | {"dblog.rest.readonly.listener": text})

@@ -38,7 +38,7 @@ def errors(**changes):
 def test_kafkas_own_example_is_taken():
     worker = config()
 
-    assert worker.listen_port == 8083
+    assert worker.advertised_port == 8083
     assert worker.settings["offset.flush.interval.ms"] == 10000
     assert worker.settings["offset.storage.partitions"] == 25
     assert worker.settings["status.storage.partitions"] == 5
@@ -58,11 +58,12 @@ def test_the_worker_is_known_by_its_advertised_address():
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("listeners", "https://:8443", "no TLS listener"),
-        ("listeners", "http://a:1,http://b:2", "single listener"),
+        ("listeners", "tcp://:8443", "https://host:port"),
+        ("listeners", "http://a:1,http://b", "http://host:port"),
+        ("admin.listeners", "http://a:1,b:2", "http://host:port"),
         ("listeners", "8083", "http://host:port"),
         ("exactly.once.source.support", "enabled", "does not have exactly once"),
-        ("rest.advertised.listener", "https", "has no TLS listener"),
+        ("rest.advertised.listener", "https", "none of that scheme"),
         ("rest.extension.classes", "org.example.Auth", "Java classes"),
         ("key.converter", "org.example.Mine", "could not be found"),
         ("offset.storage.partitions", "0", "must be -1 or larger"),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from dblog.config.clients import to_librdkafka
-from dblog.config.options import Settings, parse
+from dblog.config.listeners import ANY_HOSTS, Listener, advertised, parse_listener
+from dblog.config.options import Settings, parse, split_list
 from dblog.config.worker_options import WORKER_OPTIONS
 from dblog.errors import ConfigError
 
@@ -18,6 +17,8 @@ _OWN_CLIENT_KEYS = re.compile(r"(bootstrap\.servers|client\.id|client\.rack|secu
 
 OWN_TOKEN = "dblog.rest.own.token"  # noqa: S105  its name
 """Made again at each start of a worker, and handed to its tasks with its properties; no user's key."""
+OWN_URL = "dblog.rest.own.url"
+"""Where its tasks reach its registry if that is not the address that others get; made and handed on in the same way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +34,18 @@ class WorkerConfig:
     """The worker's settings, and what follows from them."""
 
     settings: Settings
-    listen_host: str
-    listen_port: int
-    readonly_listener: tuple[str, int] | None
-    """Host and port of the second listener."""
+    listeners: tuple[Listener, ...]
+    admin_listeners: tuple[Listener, ...] | None
+    """Where /admin is served, if not with the rest; empty: nowhere."""
+    readonly_listener: Listener | None
+    advertised_scheme: str
     advertised_host: str
     advertised_port: int
 
     @property
     def own_registry(self) -> OwnRegistry:
         """The schema registry beside this worker's REST interface."""
-        return OwnRegistry(self.advertised_url, self.settings.originals.get(OWN_TOKEN, ""))
+        return OwnRegistry(self.settings.originals.get(OWN_URL, self.advertised_url), self.settings.originals.get(OWN_TOKEN, ""))
 
     @property
     def worker_id(self) -> str:
@@ -54,7 +56,7 @@ class WorkerConfig:
     @property
     def advertised_url(self) -> str:
         """Where others reach this worker's REST interface."""
-        return f"http://{self.worker_id}"
+        return f"{self.advertised_scheme}://{self.worker_id}"
 
     def client_settings(self, role: str) -> dict[str, str]:
         """Librdkafka settings of the worker's own clients: the shared connection keys, then ``<role>.*`` (producer, consumer, admin)."""
@@ -75,37 +77,33 @@ def read_worker_config(properties: Mapping[str, str], *, shown: Mapping[str, str
     distinct = [settings.text(f"{kind}.storage.topic") for kind in ("config", "offset", "status")]
     if len(set(distinct)) < len(distinct):
         raise ConfigError({"config.storage.topic": ["config, offset and status need three different topics"]})
-    url = urlsplit(settings.items_of("listeners")[0])
-    listen_host = url.hostname or ""
-    listen_port = url.port or 0
-    advertised_host = settings.text_or_none("rest.advertised.host.name") or _reachable(listen_host)
-    advertised = settings["rest.advertised.port"]
+    listeners = tuple(map(parse_listener, settings.items_of("listeners")))
+    scheme = settings.text_or_none("rest.advertised.listener")
+    others_get = advertised(listeners, scheme)
+    if others_get is None:
+        raise ConfigError(
+            {"rest.advertised.listener": [f"is {scheme}, and listeners has none of that scheme; name one there, or leave this key out"]}
+        )
+    advertised_port = settings["rest.advertised.port"]
+    admin = settings.text_or_none("admin.listeners")
     reading = settings.text_or_none("dblog.rest.readonly.listener")
-    reading_url = urlsplit(reading.strip()) if reading else None
     worker = WorkerConfig(
         settings=settings,
-        listen_host=listen_host,
-        listen_port=listen_port,
-        readonly_listener=(reading_url.hostname or "", reading_url.port or 0) if reading_url is not None else None,
-        advertised_host=advertised_host,
-        advertised_port=advertised if isinstance(advertised, int) else listen_port,
+        listeners=listeners,
+        admin_listeners=None if admin is None else tuple(map(parse_listener, split_list(admin))),
+        readonly_listener=parse_listener(reading) if reading else None,
+        advertised_scheme=others_get.scheme,
+        advertised_host=settings.text_or_none("rest.advertised.host.name") or _reachable(others_get.host),
+        advertised_port=advertised_port if isinstance(advertised_port, int) else others_get.port,
     )
     for role in ("producer", "consumer", "admin"):
         worker.client_settings(role)
     return worker
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a listener on this host is reached from its own machine only."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
 def _reachable(host: str) -> str:
     """The host part others get: a listener on all addresses is reached by the machine's own name or address."""
-    if host not in ("", "0.0.0.0", "::"):  # noqa: S104  compared, not bound
+    if host not in ANY_HOSTS:
         return host
     try:
         return socket.gethostbyname(socket.gethostname())

@@ -2,40 +2,41 @@
 
 A file made for Kafka Connect is taken as it is. Keys that only a JVM worker obeys (``plugin.path``, reporters) are accepted without
 effect, and named at start with the reason; keys that would change what a user relies on and that this worker does not do (exactly once,
-REST extensions, TLS listeners) are refused at start.
+REST extensions) are refused at start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from urllib.parse import urlsplit
+from collections.abc import Iterable, Mapping
 
 from dblog.config.framework import CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES, class_known
+from dblog.config.listeners import SCHEMES, parse_listener
 from dblog.config.login import BASIC_AUTH_ALIAS, BASIC_AUTH_EXTENSION, LOGIN_CONFIG
-from dblog.config.options import Importance, Kind, Option, Value, at_least, only
+from dblog.config.options import Importance, Kind, Option, Value, at_least, only, split_list
 from dblog.config.overrides import ALLOWLIST, POLICY, POLICY_CHOICES
 
 
 def _listeners(value: Value, _all: Mapping[str, Value]) -> str | None:
     if not isinstance(value, tuple) or not value:
         return "at least one listener is needed, such as http://:8083"
-    for item in value:
-        url = urlsplit(item)
-        if url.scheme.lower() == "https":
-            return "this worker has no TLS listener yet; use http and put a TLS proxy in front"
-        try:
-            port = url.port
-        except ValueError:
-            port = None
-        if url.scheme.lower() != "http" or port is None:
-            return "a listener is written as http://host:port"
-    return "this worker listens on one address; give a single listener" if len(value) > 1 else None
+    return _no_listener(value)
 
 
-def _readonly_listener(value: Value, everything: Mapping[str, Value]) -> str | None:
-    if not isinstance(value, str) or not value.strip():
-        return "a listener is written as http://host:port"
-    return _listeners((value.strip(),), everything)
+def _no_listener(texts: Iterable[str]) -> str | None:
+    try:
+        for text in texts:
+            parse_listener(text)
+    except ValueError as e:
+        return str(e)
+    return None
+
+
+def _admin_listeners(value: Value, _all: Mapping[str, Value]) -> str | None:
+    return _no_listener(split_list(value)) if isinstance(value, str) else None
+
+
+def _readonly_listener(value: Value, _all: Mapping[str, Value]) -> str | None:
+    return _no_listener([value]) if isinstance(value, str) else None
 
 
 def _extensions(value: Value, _all: Mapping[str, Value]) -> str | None:
@@ -134,7 +135,10 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     _time("task.shutdown.graceful.timeout.ms", "5000", "How long a task may take to stop before its process is killed."),
     Option(
         name="listeners",
-        doc="Address of the REST interface.",
+        doc="Addresses of the REST interface, with http or https. For https, keys below listeners.https. name certificate and key "
+        "(ssl.keystore.location, or ssl.certificate.location and ssl.key.location), what opens them (ssl.keystore.password, ssl.key.password) and "
+        "whose clients may come in (ssl.client.auth none, requested or required, with ssl.truststore.location); without any of them the worker's own "
+        "ssl.* count.",
         kind=Kind.LIST,
         default="http://:8083",
         check=_listeners,
@@ -145,14 +149,13 @@ WORKER_OPTIONS: tuple[Option, ...] = (
         name="rest.advertised.listener",
         doc="Scheme that clients and other workers get.",
         importance=Importance.LOW,
-        choices=("http", "https"),
-        refused=only("http", because="this worker has no TLS listener yet; use http"),
+        choices=SCHEMES,
     ),
     Option(
         name="admin.listeners",
-        doc="Where /admin is served; absent: with the rest; empty: not at all.",
+        doc="Where /admin is served; absent: with the rest; empty: not at all. TLS keys: admin.listeners.https.",
         importance=Importance.LOW,
-        refused=only(because="this worker serves /admin with the rest of its interface, or not at all (empty)"),
+        check=_admin_listeners,
     ),
     Option(
         name="rest.extension.classes",
@@ -170,7 +173,7 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     Option(
         name="dblog.rest.readonly.listener",
         doc="Address of a second listener, without a login, that only reads and shows no configurations: health, metrics, statuses, offsets, schemas. "
-        "Absent: none.",
+        "Absent: none. With https it has the certificate of listeners.",
         importance=Importance.LOW,
         check=_readonly_listener,
     ),

@@ -122,7 +122,7 @@ def _registries(settings: Settings, worker: WorkerConfig, limit_s: float) -> dic
 
 def _is_own(access: RegistryAccess, worker: WorkerConfig) -> bool:
     """Whether it is this worker's registry, by the way that is always open to its own tasks."""
-    return access.urls == (worker.advertised_url,) and access.login is None and access.token in (None, "", worker.own_registry.token)
+    return access.urls == (worker.own_registry.url,) and access.login is None and access.token in (None, "", worker.own_registry.token)
 
 
 def _registry_error(converter: AvroConverter, limit_s: float) -> str | None:

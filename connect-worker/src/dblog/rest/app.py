@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from enum import Enum
 from http import HTTPStatus
 from typing import Any
 
@@ -31,15 +32,25 @@ from dblog.rest.waiting import Waiting
 _log = structlog.get_logger("dblog.rest")
 
 
+class Part(Enum):
+    """What a listener serves."""
+
+    ALL = "all"
+    ADMIN = "admin"
+    READING = "reading"
+    OWN = "own"
+    """What the worker's own tasks need, for their token alone."""
+
+
 def build_app(
     services: Services,
     *,
     waiting: Waiting,
+    part: Part = Part.ALL,
     registry_routes: Sequence[BaseRoute] = (),
     logins: Logins | None = None,
-    reads_only: bool = False,
 ) -> Starlette:
-    """The ASGI application of one listener: of the one that does everything, for whom ``logins`` lets in, or of the one that only reads."""
+    """The ASGI application of one listener, for whom ``logins`` lets in; the one that only reads asks nobody."""
     settings = services.worker.settings
     routes: list[BaseRoute] = [
         *admin.ROUTES,
@@ -50,14 +61,22 @@ def build_app(
         *ddl.ROUTES,
         *plugins.ROUTES,
     ]
-    if settings["admin.listeners"] is None:
+    if services.worker.admin_listeners is None:
         routes += admin.LOGGER_ROUTES
-    routes = reading_routes(routes, registry_routes) if reads_only else [*routes, *registry_routes]
+    match part:
+        case Part.ALL:
+            routes += registry_routes
+        case Part.ADMIN:
+            routes = [*admin.LOGGER_ROUTES]
+        case Part.READING:
+            routes = reading_routes(routes, registry_routes)
+        case Part.OWN:
+            routes = [*registry_routes]
     origins = [item.strip() for item in settings.text("access.control.allow.origin").split(",") if item.strip()]
     hosts = settings.items_of("dblog.rest.allowed.hosts")
     middleware = [Middleware(Answers), Middleware(_Paths), Middleware(Origins, hosts=hosts, origins=origins)]
-    if logins is not None:
-        middleware.append(Middleware(Login, logins=logins, own_token=services.worker.own_registry.token))
+    if part is Part.OWN or (part is not Part.READING and logins is not None):
+        middleware.append(Middleware(Login, logins=None if part is Part.OWN else logins, own_token=services.worker.own_registry.token))
     middleware += [Middleware(Types), Middleware(Bodies)]
     if origins:
         methods = [item.strip() for item in settings.text("access.control.allow.methods").split(",") if item.strip()]

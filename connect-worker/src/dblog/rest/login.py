@@ -26,7 +26,7 @@ _LOGGED_AGAIN_S = 10.0
 class Login:
     """401 for whoever is nobody."""
 
-    def __init__(self, app: ASGIApp, *, logins: Logins, own_token: str) -> None:
+    def __init__(self, app: ASGIApp, *, logins: Logins | None, own_token: str) -> None:
         self._app = app
         self._logins = logins
         self._own = f"Bearer {own_token}" if own_token else ""
@@ -44,7 +44,7 @@ class Login:
         given = Headers(scope=scope).get("authorization", "")
         if self._own and not _of_connect(scope) and hmac.compare_digest(given.encode(), self._own.encode()):
             return None
-        return self._logins.refusal(given)
+        return Refusal.NO_SUCH_USER if self._logins is None else self._logins.refusal(given)
 
     def _log(self, scope: Scope, refusal: Refusal) -> None:
         """Now and then, with how many for which reason: whoever tries passwords must not fill the log. A stranger gives the name that was tried, it may be a

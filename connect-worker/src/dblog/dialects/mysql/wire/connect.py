@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pymysql
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
 from dblog.abort import Abort
-from dblog.config.named_files import NamedFile, in_memory
+from dblog.config.named_files import NamedFile
+from dblog.config.stores import certificates_of, identity_of, load_identity
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.wire.budget import AnswerBudget
 from dblog.dialects.mysql.wire.guarded import ANSWER_BYTES_MAX, GuardedConnection, no_server
@@ -314,21 +314,7 @@ def tls_arguments(settings: ConnectSettings) -> dict[str, Any]:
     return {"ssl": context}
 
 
-_JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _STORE = "{content} in PEM, or in a PKCS12 store that opens with {option}.password (keytool -importkeystore makes one of JKS)"
-
-
-def _pkcs12(data: bytes, password: str | None, file: NamedFile) -> pkcs12.PKCS12KeyAndCertificates:
-    if data.startswith(_JKS_MAGIC):
-        raise file.unusable(
-            "it is a JKS store, which only Java reads; run keytool -importkeystore -srckeystore OLD -destkeystore NEW -deststoretype PKCS12"
-        )
-    if not data.strip():
-        raise file.unusable("it is empty")
-    try:
-        return pkcs12.load_pkcs12(data, password.encode() if password else None)
-    except ValueError as e:
-        raise file.unusable(f"it is neither PEM nor a PKCS12 store that opens with the password: {e}") from None
 
 
 def _trusting(settings: ConnectSettings) -> ssl.SSLContext:
@@ -337,15 +323,7 @@ def _trusting(settings: ConnectSettings) -> ssl.SSLContext:
         return ssl.create_default_context()
     option = "database.ssl.truststore"
     file = NamedFile(option, settings.truststore, _STORE.format(option=option, content="certificates"))
-    data = file.read()
-    if b"-----BEGIN" in data:
-        certificates = data.decode("ascii", "replace")
-    else:
-        store = _pkcs12(data, settings.truststore_password, file)
-        found = [c.certificate for c in store.additional_certs] + ([store.cert.certificate] if store.cert else [])
-        certificates = "".join(c.public_bytes(Encoding.PEM).decode() for c in found)
-    if "CERTIFICATE-----" not in certificates:
-        raise file.unusable("it holds no certificate")
+    certificates = certificates_of(file, settings.truststore_password)
     try:
         return ssl.create_default_context(cadata=certificates)
     except (ssl.SSLError, ValueError) as e:
@@ -353,21 +331,12 @@ def _trusting(settings: ConnectSettings) -> ssl.SSLContext:
 
 
 def _load_identity(context: ssl.SSLContext, path: str, password: str | None) -> None:
-    """Our own certificate and key. Python loads them from files only, so they pass through an anonymous one."""
+    """Our own certificate and key."""
     option = "database.ssl.keystore"
     file = NamedFile(option, path, _STORE.format(option=option, content="a private key and its certificate"))
-    data = file.read()
-    if b"-----BEGIN" not in data:
-        store = _pkcs12(data, password, file)
-        if store.key is None or store.cert is None:
-            raise file.unusable("it holds no private key with its certificate")
-        data = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        for certificate in (store.cert, *store.additional_certs):
-            data += certificate.certificate.public_bytes(Encoding.PEM)
+    pem = identity_of(file, password)
     try:
-        with in_memory(data) as path_of_copy:
-            # Without a password OpenSSL would ask for one at the terminal.
-            context.load_cert_chain(path_of_copy, password=password or "")
+        load_identity(context, pem, password)
     except (ssl.SSLError, ValueError) as e:
         raise file.unusable(f"its key does not open with the password, or does not fit its certificate: {e}") from None
 

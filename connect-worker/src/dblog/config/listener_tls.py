@@ -1,0 +1,277 @@
+"""TLS of the worker's listeners: Kafka Connect's keys, the files that they name, and a server context that follows these files.
+
+As in Connect, the keys below ``listeners.https.`` count if there is any of them, else the worker's own ``ssl.*``. PEM and PKCS12 are read, whatever the type is
+said to be; a JKS store is refused with the command that converts it. Beside Connect's one keystore a certificate and its key may be two files, as certificate
+issuers of Kubernetes write them (``ssl.certificate.location``, ``ssl.key.location``).
+
+The files are looked at again and again: a certificate that was renewed is used for the next connection, and one that cannot be used is reported while the
+former one goes on.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import structlog
+from cryptography import x509
+
+from dblog.config.named_files import NamedFile
+from dblog.config.options import split_list
+from dblog.config.stores import certificates_of, identity_of, load_identity
+from dblog.errors import ConfigError
+
+_log = structlog.get_logger("dblog.config")
+
+MAIN_PREFIX = "listeners.https."
+ADMIN_PREFIX = "admin.listeners.https."
+
+_KEYSTORE = "ssl.keystore.location"
+_CERTIFICATE = "ssl.certificate.location"
+_KEY = "ssl.key.location"
+_TRUSTSTORE = "ssl.truststore.location"
+_AUTHORITIES = "ssl.ca.location"
+_READ = frozenset(
+    {
+        _KEYSTORE,
+        _CERTIFICATE,
+        _KEY,
+        _TRUSTSTORE,
+        _AUTHORITIES,
+        "ssl.keystore.password",
+        "ssl.key.password",
+        "ssl.truststore.password",
+        "ssl.client.auth",
+        "ssl.enabled.protocols",
+        "ssl.cipher.suites",
+    }
+)
+_JAVA_ONLY = frozenset(
+    {
+        "ssl.keystore.type",
+        "ssl.truststore.type",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.keymanager.algorithm",
+        "ssl.trustmanager.algorithm",
+        "ssl.secure.random.implementation",
+        "ssl.endpoint.identification.algorithm",
+    }
+)
+"""Taken without effect: the type is seen in the file, and a server has no name of a client to check."""
+_CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_VERSIONS = {"TLSV1.2": ssl.TLSVersion.TLSv1_2, "TLSV1.3": ssl.TLSVersion.TLSv1_3}
+_SOON_S = 14 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateInUse:
+    """A certificate that a listener shows its clients, for whoever watches when it ends."""
+
+    named_by: str
+    """The key that names its file."""
+    path: str
+    subject: str
+    expires_s: float
+    """Of its whole chain: the first end. Seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerTls:
+    """The keys of one set of listeners."""
+
+    prefix: str
+    """What stands before them in the worker's file."""
+    texts: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], prefix: str = MAIN_PREFIX) -> Self:
+        """Those below the prefix, or else the worker's own."""
+        given = {name.removeprefix(prefix): text for name, text in properties.items() if name.startswith(prefix)}
+        if given:
+            return cls(prefix, given)
+        return cls("", {name: text for name, text in properties.items() if name in _READ})
+
+    @property
+    def asks_for_certificates(self) -> bool:
+        """Whether clients are asked for one; those that are shown are checked."""
+        return self._client_auth() is not ssl.CERT_NONE
+
+    @property
+    def requires_certificates(self) -> bool:
+        """Whether nobody comes in without one."""
+        return self._client_auth() is ssl.CERT_REQUIRED
+
+    def files(self) -> dict[str, str]:
+        """Path by the key that names it."""
+        names = (_KEYSTORE, _CERTIFICATE, _KEY, _TRUSTSTORE, _AUTHORITIES)
+        return {f"{self.prefix}{name}": self.texts[name].strip() for name in names if self.texts.get(name, "").strip()}
+
+    def context(self) -> tuple[ssl.SSLContext, CertificateInUse]:
+        """What the files hold now. ConfigError names the key at fault."""
+        self._require_known()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version, context.maximum_version = self._versions()
+        context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_RENEGOTIATION
+        if suites := split_list(self.texts.get("ssl.cipher.suites", "")):
+            try:
+                context.set_ciphers(":".join(suites))
+            except ssl.SSLError as e:
+                raise self._wrong("ssl.cipher.suites", "names no cipher suite that is known here; write OpenSSL's names") from e
+        named_by, pem, password = self._identity()
+        try:
+            load_identity(context, pem, password)
+        except (ssl.SSLError, ValueError) as e:
+            raise named_by.unusable(f"its key does not open with the password, or does not fit its certificate: {e}") from None
+        if self.asks_for_certificates:
+            self._trust(context)
+        return context, _described(named_by, pem)
+
+    def _identity(self) -> tuple[NamedFile, bytes, str | None]:
+        key_password = self.texts.get("ssl.key.password")
+        if _CERTIFICATE in self.texts:
+            certificate = self._file(_CERTIFICATE, "PEM with the certificate of this worker and those of its authorities")
+            if _KEY not in self.texts:
+                raise self._wrong(_KEY, f"is missing; it names the file with the key of {self.prefix}{_CERTIFICATE}")
+            return certificate, self._file(_KEY, "PEM with a private key").read() + b"\n" + certificate.read(), key_password
+        if _KEYSTORE not in self.texts:
+            reason = (
+                "is missing, and a listener with https needs a certificate: name a file of PEM with key and certificate or a PKCS12 store, or give "
+                f"{self.prefix}{_CERTIFICATE} and {self.prefix}{_KEY}"
+            )
+            raise self._wrong(_KEYSTORE, reason)
+        store = self._file(
+            _KEYSTORE, f"a private key and its certificate, in PEM or in a PKCS12 store that opens with {self.prefix}ssl.keystore.password"
+        )
+        password = self.texts.get("ssl.keystore.password")
+        return store, identity_of(store, password), password if key_password is None else key_password
+
+    def _trust(self, context: ssl.SSLContext) -> None:
+        """Whose clients are let in. There is no default: the machine's authorities would vouch for anybody with a public certificate."""
+        name = _AUTHORITIES if _AUTHORITIES in self.texts else _TRUSTSTORE
+        if name not in self.texts:
+            raise self._wrong(
+                _TRUSTSTORE,
+                f"is missing; {self.prefix}ssl.client.auth needs the certificates of the authorities that sign those of clients",
+            )
+        file = self._file(name, f"certificates in PEM, or in a PKCS12 store that opens with {self.prefix}ssl.truststore.password")
+        try:
+            context.load_verify_locations(cadata=certificates_of(file, self.texts.get("ssl.truststore.password")))
+        except (ssl.SSLError, ValueError) as e:
+            raise file.unusable(f"its certificates cannot be read: {e}") from None
+        context.verify_mode = self._client_auth()
+
+    def _client_auth(self) -> ssl.VerifyMode:
+        text = self.texts.get("ssl.client.auth", "").strip().lower() or "none"
+        if text not in _CLIENT_AUTH:
+            raise self._wrong("ssl.client.auth", f"must be one of {', '.join(_CLIENT_AUTH)}")
+        return _CLIENT_AUTH[text]
+
+    def _versions(self) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
+        names = split_list(self.texts.get("ssl.enabled.protocols", "")) or tuple(_VERSIONS)
+        found = [_VERSIONS.get(name.upper()) for name in names]
+        if not all(found):
+            raise self._wrong("ssl.enabled.protocols", "may list TLSv1.2 and TLSv1.3; older ones are not safe")
+        versions = sorted(version for version in found if version is not None)
+        return versions[0], versions[-1]
+
+    def _require_known(self) -> None:
+        unknown = sorted(name for name in self.texts if name.startswith("ssl.") and name not in _READ | _JAVA_ONLY)
+        if unknown:
+            raise self._wrong(unknown[0], f"is no key of a listener; there are {', '.join(sorted(_READ))}")
+
+    def _file(self, name: str, expected: str) -> NamedFile:
+        return NamedFile(f"{self.prefix}{name}", self.texts[name].strip(), expected, for_owner=True)
+
+    def _wrong(self, name: str, reason: str) -> ConfigError:
+        return ConfigError({f"{self.prefix}{name}": [reason]})
+
+
+def _described(file: NamedFile, pem: bytes) -> CertificateInUse:
+    certificates = x509.load_pem_x509_certificates(pem)
+    ends = min(certificate.not_valid_after_utc for certificate in certificates)
+    return CertificateInUse(file.named_by, file.path, certificates[0].subject.rfc4514_string(), ends.timestamp())
+
+
+class ServerContext(ssl.SSLContext):
+    """A context for listeners whose certificate may change: each connection gets what the files held when they were last looked at."""
+
+    _tls: ListenerTls
+    _current: ssl.SSLContext
+    _seen: object
+    _lock: threading.Lock
+    _reported: str
+    certificate: CertificateInUse
+
+    def __new__(cls, tls: ListenerTls) -> Self:
+        """ConfigError for files that cannot be used."""
+        made = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
+        made._tls = tls
+        made._lock = threading.Lock()
+        made._reported = ""
+        made._seen = _state_of(tls)
+        made._current, made.certificate = tls.context()
+        made._warn()
+        return made
+
+    def __init__(self, tls: ListenerTls) -> None:
+        """All is done before: Python's own class takes a protocol here."""
+
+    @property
+    def requires_certificates(self) -> bool:
+        """Whether a client without one is not let in."""
+        return self._tls.requires_certificates
+
+    def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
+        """What asyncio asks of a server's context for each connection."""
+        return self._current.wrap_bio(*arguments, **named)
+
+    def refresh(self) -> None:
+        """Look at the files; they may be slow, so not in the event loop's thread."""
+        with self._lock:
+            state = _state_of(self._tls)
+            if state == self._seen:
+                return
+            try:
+                self._current, self.certificate = self._tls.context()
+            except ConfigError as e:
+                # Tried again at the next look: key and certificate may be two files, and only one of them new.
+                if str(e) != self._reported:
+                    self._reported = str(e)
+                    _log.error("the listeners' certificate has changed and cannot be used; the former one is kept", reason=str(e))
+                return
+            self._seen, self._reported = state, ""
+        _log.info("the listeners' certificate was read again", file=self.certificate.path, ends=_day(self.certificate))
+        self._warn()
+
+    def _warn(self) -> None:
+        left_s = self.certificate.expires_s - datetime.now(UTC).timestamp()
+        if left_s < _SOON_S:
+            _log.warning(
+                "the listeners' certificate ends soon" if left_s > 0 else "the listeners' certificate has ended",
+                file=self.certificate.path,
+                ends=_day(self.certificate),
+                remedy=f"renew it; {self.certificate.named_by} is read again when it changes",
+            )
+
+
+def _state_of(tls: ListenerTls) -> object:
+    """What changes with any of the files, also where a link is laid to another one."""
+    found: list[object] = []
+    for path in tls.files().values():
+        try:
+            stat = Path(path).stat()
+        except OSError as e:
+            found.append((path, e.errno))
+        else:
+            found.append((path, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    return found
+
+
+def _day(certificate: CertificateInUse) -> str:
+    return datetime.fromtimestamp(certificate.expires_s, UTC).isoformat(timespec="seconds")

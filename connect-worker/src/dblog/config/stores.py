@@ -1,0 +1,58 @@
+"""Certificates and keys in PEM, or in PKCS12 stores as Java keeps them, read from files that a configuration names."""
+
+from __future__ import annotations
+
+import ssl
+
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
+
+from dblog.config.named_files import NamedFile, in_memory
+
+_JKS_MAGIC = b"\xfe\xed\xfe\xed"
+PEM_BEGINS = b"-----BEGIN"
+
+
+def certificates_of(file: NamedFile, password: str | None) -> str:
+    """The certificates of a truststore, as PEM. Raises ConfigError, also when there is none."""
+    data = file.read()
+    if PEM_BEGINS in data:
+        certificates = data.decode("ascii", "replace")
+    else:
+        store = _pkcs12(data, password, file)
+        found = [c.certificate for c in store.additional_certs] + ([store.cert.certificate] if store.cert else [])
+        certificates = "".join(c.public_bytes(Encoding.PEM).decode() for c in found)
+    if "CERTIFICATE-----" not in certificates:
+        raise file.unusable("it holds no certificate")
+    return certificates
+
+
+def identity_of(file: NamedFile, password: str | None) -> bytes:
+    """A private key and its certificates, as PEM: the file's own bytes, or what a PKCS12 store holds. Raises ConfigError."""
+    data = file.read()
+    if PEM_BEGINS in data:
+        return data
+    store = _pkcs12(data, password, file)
+    if store.key is None or store.cert is None:
+        raise file.unusable("it holds no private key with its certificate")
+    pem = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return pem + b"".join(c.certificate.public_bytes(Encoding.PEM) for c in (store.cert, *store.additional_certs))
+
+
+def load_identity(context: ssl.SSLContext, pem: bytes, password: str | None) -> None:
+    """Python loads key and certificate from files only, so they pass through an anonymous one. Raises what Python does."""
+    with in_memory(pem) as path:
+        # Without a password OpenSSL would ask for one at the terminal.
+        context.load_cert_chain(path, password=password or "")
+
+
+def _pkcs12(data: bytes, password: str | None, file: NamedFile) -> pkcs12.PKCS12KeyAndCertificates:
+    if data.startswith(_JKS_MAGIC):
+        raise file.unusable(
+            "it is a JKS store, which only Java reads; run keytool -importkeystore -srckeystore OLD -destkeystore NEW -deststoretype PKCS12"
+        )
+    if not data.strip():
+        raise file.unusable("it is empty")
+    try:
+        return pkcs12.load_pkcs12(data, password.encode() if password else None)
+    except ValueError as e:
+        raise file.unusable(f"it is neither PEM nor a PKCS12 store that opens with the password: {e}") from None
