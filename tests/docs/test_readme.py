@@ -12,6 +12,8 @@ from stack.process import free_port
 ROOT = Path(__file__).parents[2]
 SECTION = "## A first connector by hand"
 PORT_OF_README = "8083"
+FIRST_ROW_S_MAX = 300
+"""What a newcomer is asked to wait, from the first command to the first rows in Delta, with everything downloaded."""
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def blocks() -> str:
 
 def paste(clone: Path, script: str, *, limit_s: float) -> str:
     """What a shell prints for the script; its servers and worker are ended behind it, whatever came of it."""
-    ended = "kill $(cat build/worker.pid); wait; make servers-stop"
+    ended = "kill $(cat build/sink.pid build/worker.pid); wait; make servers-stop"
     # Into a file: servers that outlive the shell would keep a pipe open.
     with (clone / "printed").open("w+") as printed:
         try:
@@ -47,15 +49,17 @@ def paste(clone: Path, script: str, *, limit_s: float) -> str:
         return printed.read()
 
 
-def test_the_first_connector_of_the_readme_runs_when_its_blocks_are_pasted(clone: Path, kafka: object, mariadb: object):
+def test_the_first_rows_are_in_delta_in_time_when_the_blocks_of_the_readme_are_pasted(clone: Path, kafka: object, mariadb: object):
     del kafka, mariadb  # a machine that cannot have them skips
-    printed = paste(clone, blocks().replace(PORT_OF_README, str(free_port())), limit_s=240)
+    printed = paste(clone, blocks().replace(PORT_OF_README, str(free_port())), limit_s=FIRST_ROW_S_MAX)
 
     assert '"state": "RUNNING"' in printed.replace('":"', '": "'), printed
     offsets = [json.loads(line) for line in printed.splitlines() if line.startswith('{"offsets"')]
     assert offsets, printed
     assert offsets[0]["offsets"][0]["partition"] == {"server": "dbserver1"}
     assert re.search(r"^dblog_task_dump_rows_total\{.*\} 2\.0$", printed, re.MULTILINE), printed
+    rows = [json.loads(line) for line in printed.splitlines() if line.startswith('{"id"')]
+    assert sorted((row["id"], row["name"]) for row in rows) == [(1, "Ada"), (2, "Grace")], printed
     assert not (clone / "build" / "servers.json").exists()
 
 
