@@ -1,0 +1,92 @@
+"""The commands that the pages for users show, and the tests that run them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from docs.pages import Page, pages
+
+PROGRAMS = (
+    "make",
+    "dblog",
+    "dblog-sink",
+    "python3 -m stack",
+    "docker",
+    "podman",
+    "buildah",
+    "helm",
+    "kubectl",
+    "promtool",
+    "pip",
+    "spark-submit",
+)
+"""What the first words of a command are, behind settings of the environment and the folder of a program."""
+
+RUN_BY: dict[str, str] = {
+    r"make demo( SOURCE=mysql)?": "tests/e2e/test_pipeline.py::test_the_lake_is_identical_to_the_source_after_kills_of_every_program",
+    r"make test": ".ci/run",
+    r"make servers(-stop)?": "tests/docs/test_readme.py::test_the_first_rows_are_in_delta_in_time_when_the_blocks_of_the_readme_are_pasted",
+    r"dblog worker .*": "tests/docs/test_readme.py::test_the_first_rows_are_in_delta_in_time_when_the_blocks_of_the_readme_are_pasted",
+    r"dblog tail .*": "tests/integration/test_tail.py::test_the_newest_records_of_all_partitions_are_shown_in_the_order_of_their_times",
+    r"dblog ddl explain .*": "tests/integration/test_ddl_explained.py::test_what_a_statement_would_do_is_reported_and_nothing_is_done",
+    r"python3 -m stack up.*": "tests/servers/test_up.py::test_a_server_ends_with_the_command_that_started_it",
+    r"python3 -m stack (start|stop).*": "tests/docs/test_readme.py::test_the_first_rows_are_in_delta_in_time_when_the_blocks_of_the_readme_are_pasted",
+    r"python3 -m stack setup": "tests/servers/test_setup.py::test_a_step_is_done_again_only_when_its_sources_change",
+    r"make sink .*": "tests/docs/test_readme.py::test_the_first_rows_are_in_delta_in_time_when_the_blocks_of_the_readme_are_pasted",
+    r"dblog-sink submit .* --master yarn .*": "tests/sink/job/test_submit.py::test_in_cluster_mode_the_configuration_goes_along",
+    r"dblog-sink submit --config \S+( \[.*)?": "tests/integration/test_sink_on_kafka.py::test_the_command_follows_topics_through_a_kill_and_stops_when_asked",
+    r"dblog-sink show .*": "tests/docs/test_readme.py::test_the_first_rows_are_in_delta_in_time_when_the_blocks_of_the_readme_are_pasted",
+    r"dblog-sink (snapshots|as-of) .*": "tests/sink/snapshots/test_manifest.py::test_a_question_about_snapshots_names_a_point_of_the_source",
+    r"dblog-sink (park|resume|replay|maintain) .*": "tests/docs/test_commands.py::test_commands_to_the_sink_are_left_for_it_as_the_page_has_them",
+    r"dblog-sink explain .*": "tests/sink/query/test_explain.py::test_the_key_of_several_columns_is_asked_for_by_name",
+}
+"""Of each command, as a pattern for the whole of it, the test that runs it."""
+
+_BEFORE = re.compile(r"^(?:\$ )?(?:exec |nice |time )?(?:[A-Z_]+=\S* )*(?:build/venv/bin/)?")
+_PROSE = re.compile(r"^\S+ \w+: ")  # "dblog worker: the process" in a picture
+_FENCE = re.compile(r"^\s*```(\w*)")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of a page; what continues a line is part of it, comments and redirections are not."""
+
+    page: str
+    text: str
+
+
+def commands(root: Path) -> list[Command]:
+    """Those of all pages but for the tests' own."""
+    return [Command(page.name, text) for page in pages(root) if not page.name.startswith("tests/") for text in _commands(page)]
+
+
+def _commands(page: Page) -> Iterator[str]:
+    for line in _lines_of_blocks(page.text):
+        text = _BEFORE.sub("", line.strip())
+        if not _PROSE.match(text) and (text.startswith(tuple(f"{program} " for program in PROGRAMS)) or text in PROGRAMS):
+            yield re.sub(r"\s+(#.*|>.*|2>.*|\|.*|&|;.*)$", "", text).strip()
+
+
+def _lines_of_blocks(text: str) -> Iterator[str]:
+    """Lines of shell, and indented ones, those that end in a backslash joined."""
+    language, joined = None, ""
+    for line in text.splitlines():
+        if match := _FENCE.match(line):
+            language = None if language is not None else match[1]
+            continue
+        if language in ("", "bash", "sh", "console") or (language is None and line.startswith("    ")):
+            joined += line
+            if joined.endswith("\\"):
+                joined = joined[:-1]
+                continue
+            yield joined
+        joined = ""
+
+
+def test_of(command: Command) -> str | None:
+    """The test that runs the command; None if nobody does."""
+    return next((test for pattern, test in RUN_BY.items() if re.fullmatch(pattern, command.text)), None)
+
+
+test_of.__test__ = False  # type: ignore[attr-defined]  # not one of pytest's
