@@ -12,7 +12,7 @@ from starlette.routing import Route
 from dblog.cluster.requests import Ping, RequestError, SetClusterLevel, bad_request, not_found
 from dblog.config.plugins import CONNECT_VERSION
 from dblog.observe.logs import LEVELS, TABLE
-from dblog.rest.api import Answer, ask, empty, json_body, ready, segment, services
+from dblog.rest.api import HEALTH_PATH, Answer, ask, empty, json_body, ready, segment, services
 
 _HEALTH_LIMIT_S = 10.0
 
@@ -89,7 +89,7 @@ async def set_logger(request: HttpRequest) -> Response:
 
 ROUTES = [
     Route("/", root, methods=["GET"]),
-    Route("/health", health, methods=["GET"]),
+    Route(HEALTH_PATH, health, methods=["GET"]),
     Route("/metrics", metrics, methods=["GET"]),
 ]
 LOGGER_ROUTES = [

@@ -30,6 +30,9 @@ T = TypeVar("T")
 
 CONNECT_PATHS = ("/connectors", "/connector-plugins", "/admin")
 """Beginnings of the paths that are Connect's; the others are the registry's, or ours."""
+HEALTH_PATH, LIVE_PATH, READY_PATH = "/health", "/health/live", "/health/ready"
+PROBE_PATHS = frozenset({HEALTH_PATH, LIVE_PATH, READY_PATH})
+"""Asked by probes, which have no login and know a worker by its address alone."""
 _ASK_AGAIN_S = 0.02
 REQUEST_LIMIT_S = 90.0
 """Connect's limit for a request; a check of a configuration counts as one."""

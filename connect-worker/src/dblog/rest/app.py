@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dblog.cluster.requests import RequestError
 from dblog.config.login import Logins
 from dblog.errors import DblogError
-from dblog.rest import admin, connectors, ddl, offsets, plugins, tasks, topics
+from dblog.rest import admin, connectors, ddl, offsets, plugins, probes, tasks, topics
 from dblog.rest.api import Services, error
 from dblog.rest.guard import Answers, Bodies, Origins, Types
 from dblog.rest.login import Login
@@ -54,6 +54,7 @@ def build_app(
     settings = services.worker.settings
     routes: list[BaseRoute] = [
         *admin.ROUTES,
+        *probes.ROUTES,
         *connectors.ROUTES,
         *tasks.ROUTES,
         *offsets.ROUTES,

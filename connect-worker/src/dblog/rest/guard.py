@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dblog.cluster.requests import RequestError
-from dblog.rest.api import CONNECT_PATHS, error
+from dblog.rest.api import CONNECT_PATHS, PROBE_PATHS, error
 from dblog.rest.bodies import BODY_BYTES_MAX
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -149,7 +149,7 @@ class Origins:
 
     def _refused(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "").lower()
-        probe = scope["path"] == "/health"  # probes go by the address of the pod
+        probe = scope["path"] in PROBE_PATHS  # probes go by the address of the pod
         if self._hosts and not probe and host not in self._hosts and host_name(host) not in self._hosts:
             return HTTPStatus.MISDIRECTED_REQUEST, "This worker does not go by the name of the Host header; see dblog.rest.allowed.hosts"
         if scope["method"] in _READING or "*" in self._origins:

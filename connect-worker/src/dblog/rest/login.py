@@ -1,4 +1,4 @@
-"""Asks for a login in front of everything but ``/health``, when the worker has users.
+"""Asks for a login in front of everything but ``/health`` and what is below it, when the worker has users.
 
 A worker's own tasks use its schema registry: they have a token of this worker's run, which opens nothing else.
 """
@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dblog.config.login import Logins, Refusal
-from dblog.rest.api import CONNECT_PATHS, error
+from dblog.rest.api import CONNECT_PATHS, PROBE_PATHS, error
 
 _log = structlog.get_logger("dblog.rest")
 
@@ -34,7 +34,7 @@ class Login:
         self._logged_s = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] == "/health" or (refusal := self._refusal(scope)) is None:
+        if scope["type"] != "http" or scope["path"] in PROBE_PATHS or (refusal := self._refusal(scope)) is None:
             await self._app(scope, receive, send)
             return
         self._log(scope, refusal)

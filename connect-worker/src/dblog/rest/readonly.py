@@ -13,12 +13,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
-from dblog.rest.api import error
+from dblog.rest.api import PROBE_PATHS, error
 
 _OPEN = frozenset(
     {
         "/",
-        "/health",
+        *PROBE_PATHS,
         "/metrics",
         "/connectors",
         "/connectors/{connector}/status",
