@@ -1,0 +1,131 @@
+{{/* Combinations that the schema cannot refuse, each with a sentence. Included by the first object that is rendered. */}}
+{{- define "dblog.checks" -}}
+{{- $kafka := .Values.kafka -}}
+{{- $worker := .Values.worker -}}
+{{- $sink := .Values.sink -}}
+{{- if not $kafka.bootstrapServers -}}
+{{- fail "kafka.bootstrapServers is required: the brokers to start from, such as broker-1:9092,broker-2:9092" -}}
+{{- end -}}
+{{- range $path, $text := dict "kafka.sasl.username" $kafka.sasl.username "kafka.sasl.password" $kafka.sasl.password "worker.login.password" $worker.login.password -}}
+{{- if and $text (not $.Values.allowInlineSecrets) -}}
+{{- fail (printf "%s stands in the values, where whoever may read the release reads it; name a Secret in existingSecret beside it, or set allowInlineSecrets=true" $path) -}}
+{{- end -}}
+{{- end -}}
+{{- if include "dblog.sasl" . -}}
+{{- if and (not $kafka.sasl.existingSecret) (not (and $kafka.sasl.username $kafka.sasl.password)) -}}
+{{- fail (printf "kafka.securityProtocol=%s needs a login: name its Secret in kafka.sasl.existingSecret" $kafka.securityProtocol) -}}
+{{- end -}}
+{{- if and (eq $kafka.sasl.mechanism "OAUTHBEARER") (not $kafka.sasl.oauth.tokenEndpointUrl) -}}
+{{- fail "kafka.sasl.mechanism=OAUTHBEARER needs kafka.sasl.oauth.tokenEndpointUrl, the address that gives tokens" -}}
+{{- end -}}
+{{- else if or $kafka.sasl.existingSecret $kafka.sasl.username -}}
+{{- fail (printf "kafka.sasl has a login, and kafka.securityProtocol=%s uses none; set it to SASL_SSL or SASL_PLAINTEXT" $kafka.securityProtocol) -}}
+{{- end -}}
+{{- if and $kafka.tls.existingSecret (not (hasSuffix "SSL" $kafka.securityProtocol)) -}}
+{{- fail (printf "kafka.tls has certificates, and kafka.securityProtocol=%s uses none; set it to SSL or SASL_SSL" $kafka.securityProtocol) -}}
+{{- end -}}
+{{- range $name, $tls := dict "kafka.tls" $kafka.tls "registry.tls" .Values.registry.tls -}}
+{{- if ne (empty $tls.certKey) (empty $tls.keyKey) -}}
+{{- fail (printf "%s needs certKey and keyKey for a client's certificate, or neither" $name) -}}
+{{- end -}}
+{{- if and (or $tls.certKey $tls.keyKey) (not $tls.existingSecret) -}}
+{{- fail (printf "%s.certKey is set without %s.existingSecret, the Secret that has it" $name $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (or .Values.registry.existingSecret .Values.registry.tls.existingSecret) (not .Values.registry.url) -}}
+{{- fail "registry has a Secret and no url: set registry.url, or leave registry empty for the registry that the worker serves" -}}
+{{- end -}}
+{{- if .Values.registry.tls.certKey -}}
+{{- fail "registry.tls.certKey: the worker shows no client's certificate to a registry yet; use a login (registry.existingSecret)" -}}
+{{- end -}}
+{{- if le (int $worker.terminationGracePeriodSeconds) (int $worker.taskShutdownSeconds) -}}
+{{- fail (printf "worker.terminationGracePeriodSeconds=%v must be more than worker.taskShutdownSeconds=%v, or tasks are killed before they store their offsets" $worker.terminationGracePeriodSeconds $worker.taskShutdownSeconds) -}}
+{{- end -}}
+{{- with $worker.pdb -}}
+{{- if and .enabled .minAvailable (not (hasSuffix "%" (toString .minAvailable))) (ge (int .minAvailable) (int $worker.replicas)) -}}
+{{- fail (printf "worker.pdb.minAvailable=%v with worker.replicas=%v would let no node be drained; set it lower, or use maxUnavailable" .minAvailable $worker.replicas) -}}
+{{- end -}}
+{{- if and .enabled (eq (toString .minAvailable) "100%") -}}
+{{- fail "worker.pdb.minAvailable=100% would let no node be drained; set it lower, or use maxUnavailable" -}}
+{{- end -}}
+{{- if and .enabled (eq (toString .maxUnavailable) "0") (not .minAvailable) -}}
+{{- fail "worker.pdb.maxUnavailable=0 would let no node be drained; set it to 1" -}}
+{{- end -}}
+{{- end -}}
+{{- if gt (len .Values.connectors) (int $worker.connectorsMax) -}}
+{{- fail (printf "connectors has %d, and worker.connectorsMax=%v: raise it, and worker.memoryMiB with it, since each has its share of the queues" (len .Values.connectors) $worker.connectorsMax) -}}
+{{- end -}}
+{{- if $worker.tls.enabled -}}
+{{- fail "worker.tls.enabled: this version of the worker has no TLS listener; leave it false, and let an Ingress or a service mesh speak TLS" -}}
+{{- end -}}
+{{- include "dblog.checks.connectors" . -}}
+{{- range $name, $way := dict "ingress" .Values.ingress "httpRoute" .Values.httpRoute -}}
+{{- if and $way.enabled (not $worker.login.enabled) (not $way.allowWithoutLogin) -}}
+{{- fail (printf "%s.enabled opens the REST interface, and worker.login.enabled=false asks nobody for a login; enable the login, or set %s.allowWithoutLogin=true" $name $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.ingress.enabled -}}
+{{- if not .Values.ingress.host -}}{{- fail "ingress.host is required: the name under which the REST interface is reached" -}}{{- end -}}
+{{- if and (not .Values.ingress.tlsSecret) (not .Values.ingress.allowPlain) -}}
+{{- fail "ingress.tlsSecret is required, or logins travel as they are: name the Secret with the host's certificate, or set ingress.allowPlain=true" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}
+{{- fail "httpRoute.parentRefs is required: the Gateway that the route belongs to" -}}
+{{- end -}}
+{{- if $sink.enabled -}}{{- include "dblog.checks.sink" . -}}{{- end -}}
+{{- $monitoring := .Values.monitoring -}}
+{{- if and $monitoring.prometheusRule.enabled (not (.Files.Get "monitoring/alerts.yaml")) -}}
+{{- fail "monitoring.prometheusRule.enabled: this package of the chart has no monitoring/alerts.yaml; install a released one" -}}
+{{- end -}}
+{{- if and $monitoring.dashboards.enabled (not (.Files.Glob "monitoring/dashboards/*.json")) -}}
+{{- fail "monitoring.dashboards.enabled: this package of the chart has no monitoring/dashboards; install a released one" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Secrets of connectors are placeholders. */}}
+{{- define "dblog.checks.connectors" -}}
+{{- $secret := "(?i)(passw|passphrase|pwd$|secret|jaas|token$|credential|(api|access|private|shared|account)[._-]?key$|key\\.pem|keystore\\.key$|user\\.info)" -}}
+{{- $plain := "(?i)(credentials\\.source|token\\.endpoint|passw.*\\.(handling|mode)$)" -}}
+{{- range $name, $connector := .Values.connectors -}}
+{{- range $key, $value := $connector.config -}}
+{{- $text := toString $value -}}
+{{- $named := and (regexMatch $secret $key) (not (regexMatch $plain $key)) -}}
+{{- $in := regexMatch "://[^/@\\s]*:[^/@\\s$][^/@\\s]*@" $text -}}
+{{- if and (or (and $named $text (not (regexMatch "\\$\\{(file|dir):[^}]+\\}" $text))) $in) (not $.Values.allowInlineSecrets) -}}
+{{- fail (printf "connectors.%s.config has a secret in %q; name its Secret in connectorSecrets and write ${dir:/etc/dblog/secrets/SECRET:KEY}, or set allowInlineSecrets=true" $name $key) -}}
+{{- end -}}
+{{- end -}}
+{{- if hasKey $connector.config "dblog.owner" -}}
+{{- fail (printf "connectors.%s.config has dblog.owner, which the chart sets; use reconciler.owner" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dblog.checks.sink" -}}
+{{- $sink := .Values.sink -}}
+{{- if not $sink.tablesPath -}}{{- fail "sink.tablesPath is required: where the tables are, such as /lake/tables or s3a://bucket/lake" -}}{{- end -}}
+{{- if not $sink.checkpointPath -}}{{- fail "sink.checkpointPath is required: where the checkpoint is, such as /lake/checkpoint or s3a://bucket/checkpoint" -}}{{- end -}}
+{{- if eq (empty $sink.topics) (empty $sink.topicsPattern) -}}{{- fail "sink needs topics or topicsPattern: one of the two" -}}{{- end -}}
+{{- range $name, $path := dict "tablesPath" $sink.tablesPath "checkpointPath" $sink.checkpointPath -}}
+{{- if hasPrefix "/" $path -}}
+{{- if not $sink.persistence.enabled -}}
+{{- fail (printf "sink.%s=%s is a path in the pod, which goes with the pod: set sink.persistence.enabled=true, or a URL such as s3a://bucket/lake" $name $path) -}}
+{{- end -}}
+{{- if not (hasPrefix (printf "%s/" (trimSuffix "/" $sink.persistence.mountPath)) $path) -}}
+{{- fail (printf "sink.%s=%s is not on the volume, which is mounted at sink.persistence.mountPath=%s" $name $path $sink.persistence.mountPath) -}}
+{{- end -}}
+{{- else if not (regexMatch "^[A-Za-z][A-Za-z0-9+.-]*:" $path) -}}
+{{- fail (printf "sink.%s=%s is no absolute path and no URL" $name $path) -}}
+{{- end -}}
+{{- end -}}
+{{- $executors := or (hasPrefix "k8s://" $sink.master) (eq $sink.kind "SparkApplication") -}}
+{{- if and $executors $sink.persistence.enabled (not $sink.persistence.existingClaim) (not (has "ReadWriteMany" $sink.persistence.accessModes)) -}}
+{{- fail "sink.persistence.accessModes needs ReadWriteMany with executors as pods: each mounts the volume" -}}
+{{- end -}}
+{{- if and (hasPrefix "s3a:" $sink.tablesPath) (not $sink.s3.enabled) (not (hasKey $sink.config "spark.hadoop.fs.s3a.endpoint")) (not (hasKey $sink.config "storage.single.driver")) (not (hasKey $sink.config "spark.delta.logStore.s3a.impl")) -}}
+{{- fail "sink.tablesPath is in S3: set sink.s3.enabled=true, with sink.s3.existingSecret or the identity of the pod" -}}
+{{- end -}}
+{{- if and $sink.schedule (ne $sink.kind "Job") -}}{{- fail (printf "sink.schedule is of a Job, and sink.kind=%s" $sink.kind) -}}{{- end -}}
+{{- if and (ne (toString $sink.metricsPort) "") (le (int $sink.metricsPort) 1024) -}}{{- fail (printf "sink.metricsPort=%v needs rights that the pod has not; use one above 1024" $sink.metricsPort) -}}{{- end -}}
+{{- end -}}

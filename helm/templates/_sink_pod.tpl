@@ -1,0 +1,144 @@
+{{/* The pod of the sink's driver, of a Deployment or a Job. Argument: dict of context and restartPolicy. */}}
+{{- define "dblog.sink.pod" -}}
+{{- $ := .context -}}
+{{- $sink := $.Values.sink -}}
+{{- $executors := hasPrefix "k8s://" $sink.master -}}
+metadata:
+  labels:
+    {{- include "dblog.podLabels" (list $ "sink" $sink.podLabels) | nindent 4 }}
+  annotations:
+    checksum/config: {{ include "dblog.sink.yaml" $ | sha256sum | quote }}
+    checksum/secrets: {{ include "dblog.secrets.checksum" $ | quote }}
+    kubectl.kubernetes.io/default-container: "sink"
+    {{- range $key, $value := merge (dict) $sink.podAnnotations $.Values.commonAnnotations }}
+    {{ $key | quote }}: {{ $value | quote }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "dblog.sink.serviceAccount" $ | quote }}
+  automountServiceAccountToken: {{ $executors }}
+  enableServiceLinks: false
+  {{- include "dblog.pullSecrets" (list $ $sink.image) | nindent 2 }}
+  securityContext:
+    {{- toYaml $sink.podSecurityContext | nindent 4 }}
+  terminationGracePeriodSeconds: {{ $sink.terminationGracePeriodSeconds }}
+  restartPolicy: {{ .restartPolicy }}
+  {{- include "dblog.placement" $sink | nindent 2 }}
+  {{- with $sink.initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: sink
+      image: {{ include "dblog.image" (list $ $sink.image) | quote }}
+      imagePullPolicy: {{ $sink.image.pullPolicy }}
+      {{- if $.Values.diagnosticMode.enabled }}
+      command: {{ toJson $.Values.diagnosticMode.command }}
+      args: {{ toJson $.Values.diagnosticMode.args }}
+      {{- else }}
+      args: ["submit", "--config", "/etc/dblog/config/sink.yaml", "--", "--master", {{ $sink.master | quote }}]
+      {{- end }}
+      env:
+        - name: DBLOG_POD_NAME
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.name
+        - name: DBLOG_POD_IP
+          valueFrom:
+            fieldRef:
+              fieldPath: status.podIP
+        {{- if and (include "dblog.sasl" $) (eq $.Values.kafka.sasl.mechanism "OAUTHBEARER") }}
+        # Kafka's Java clients ask only addresses on this list for tokens.
+        - name: JDK_JAVA_OPTIONS
+          value: {{ printf "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=%s" $.Values.kafka.sasl.oauth.tokenEndpointUrl | quote }}
+        {{- end }}
+        {{- if $.Values.registry.tls.existingSecret }}
+        - name: SSL_CERT_FILE
+          value: /etc/dblog/own/registry/ca.crt
+        {{- end }}
+        {{- with $sink.extraEnvVars }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- include "dblog.envFrom" $sink | nindent 6 }}
+      ports:
+        - name: metrics
+          containerPort: {{ $sink.metricsPort }}
+          protocol: TCP
+        {{- if $executors }}
+        - name: driver
+          containerPort: 7078
+          protocol: TCP
+        - name: blocks
+          containerPort: 7079
+          protocol: TCP
+        {{- end }}
+      {{- if and (not $.Values.diagnosticMode.enabled) (eq .restartPolicy "Always") }}
+      startupProbe:
+        {{- include "dblog.probe" (dict "probe" $sink.startupProbe "path" "/metrics" "port" "metrics") | nindent 8 }}
+      livenessProbe:
+        {{- include "dblog.probe" (dict "probe" (dict "periodSeconds" 20 "timeoutSeconds" 10 "failureThreshold" 6) "path" "/metrics" "port" "metrics") | nindent 8 }}
+      readinessProbe:
+        {{- include "dblog.probe" (dict "probe" (dict "periodSeconds" 10 "timeoutSeconds" 10 "failureThreshold" 3) "path" "/metrics" "port" "metrics") | nindent 8 }}
+      {{- end }}
+      {{- with $sink.lifecycle }}
+      lifecycle:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      resources:
+        {{- include "dblog.resources" (dict "memoryMiB" $sink.memoryMiB "cpu" $sink.cpuRequest "disk" $sink.ephemeralStorageRequest "resources" $sink.resources) | nindent 8 }}
+      securityContext:
+        {{- toYaml $sink.containerSecurityContext | nindent 8 }}
+      volumeMounts:
+        {{- include "dblog.sink.mounts" $ | nindent 8 }}
+    {{- with $sink.sidecars }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  volumes:
+    {{- include "dblog.sink.volumes" $ | nindent 4 }}
+{{- end -}}
+
+{{- define "dblog.sink.mounts" -}}
+- name: config
+  mountPath: /etc/dblog/config
+  readOnly: true
+{{- if include "dblog.own.sink" . | trim }}
+- name: own
+  mountPath: /etc/dblog/own
+  readOnly: true
+{{- end }}
+{{- include "dblog.secretMounts" .Values.sink.secrets }}
+- name: tmp
+  mountPath: /tmp
+{{- if .Values.sink.persistence.enabled }}
+- name: lake
+  mountPath: {{ .Values.sink.persistence.mountPath | quote }}
+{{- end }}
+{{- with .Values.sink.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "dblog.sink.volumes" -}}
+- name: config
+  configMap:
+    name: {{ include "dblog.sink" . | quote }}
+    defaultMode: 0444
+{{- with include "dblog.own.sink" . | trim }}
+- name: own
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- . | nindent 6 }}
+{{- end }}
+{{- include "dblog.secretVolumes" .Values.sink.secrets }}
+- name: tmp
+  emptyDir:
+    sizeLimit: {{ .Values.sink.tmpSizeLimit | quote }}
+{{- if .Values.sink.persistence.enabled }}
+- name: lake
+  persistentVolumeClaim:
+    claimName: {{ include "dblog.sink.claim" . | quote }}
+{{- end }}
+{{- with .Values.sink.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
