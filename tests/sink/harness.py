@@ -105,7 +105,6 @@ def local_session(folder: Path) -> SparkSession:
         {
             "spark.master": "local[2]",
             "spark.jars": ",".join(str(jar) for jar in spark_jars()),
-            "spark.ui.enabled": "false",
             "spark.driver.memory": "2g",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",

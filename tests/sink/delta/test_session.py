@@ -55,6 +55,10 @@ def test_spark_plans_again_between_stages_where_rows_go_over_the_network(master:
     assert is_one_machine(master) is alone
 
 
+def test_sparks_page_is_not_served_unless_the_configuration_asks_for_it(spark: SparkSession) -> None:
+    assert spark.sparkContext.uiWebUrl is None
+
+
 def test_plans_are_compiled_from_so_many_rows_on(spark: SparkSession) -> None:
     session = another(spark)
 

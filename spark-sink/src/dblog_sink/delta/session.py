@@ -64,6 +64,8 @@ PREFERRED: Mapping[str, str] = {
     "spark.sql.ui.retainedExecutions": "50",
     "spark.cleaner.periodicGC.interval": "10min",
     "spark.ui.showConsoleProgress": "false",
+    # Spark's page listens on every interface and asks nobody who he is; it shows the job's plans and settings, and can end its stages.
+    "spark.ui.enabled": "false",
     # From the first line of the context on; the job's own lines report what it does.
     "spark.log.level": "WARN",
 }
