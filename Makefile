@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo sink servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup clean
+.PHONY: help test-long demo sink servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -22,6 +22,7 @@ help:
 	@echo
 	@echo '  make demo [SOURCE=mariadb|mysql]   a database under writes into Delta, with kills on the way and a proof at the end'
 	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, three files at a time (PROCESSES=3)'
+	@echo '  make test-long                     trials that the tests have a shorter version of: other modes, the other server'
 	@echo '  make servers [SERVERS="kafka mariadb"]      a broker and a database to try dblog by hand; addresses in build/servers.json'
 	@echo '  make servers-stop                  stop them and remove their data'
 	@echo '  make sink CONFIG=sink.yaml [ARGS="--set trigger.once=true"]   the sink by spark-submit on this machine; ARGS=--print shows the line'
@@ -66,8 +67,12 @@ servers-stop:
 # servers of its own; tests/support/file_order.py decides which process takes which file next.
 test: setup
 	@failed=; $(MAKE) --no-print-directory lint || failed='lint '; \
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS) || failed+='tests'; \
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m 'not long' $(TESTS) || failed+='tests'; \
 	[ -z "$$failed" ] || { echo "failed: $$failed" >&2; exit 1; }
+
+# The trials that `make test` has a short version of.
+test-long: setup
+	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m long $(TESTS)
 
 lint: setup
 	@status=0; \

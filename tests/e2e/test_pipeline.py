@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from demo.destination import DeltaLake
 from demo.flow import Kill, Run, Scenario
 from demo.progress import Progress
@@ -11,6 +12,8 @@ from rich.console import Console
 SMALL = Sizes(customers=6_000, orders=8_000, products=1_000, everything=600)
 
 
+# The sink does not know where records come from, so one database is enough for every run.
+@pytest.mark.parametrize("source", ["mariadb", pytest.param("mysql", marks=pytest.mark.long)], indirect=True)
 def test_the_lake_is_identical_to_the_source_after_kills_of_every_program(kafka, source, own_folder):
     kills = [Kill(target="task", dump_share=0.2), Kill(target="worker", log_s=1.0)]
     if source.flavor == "mariadb":  # once: the sink does not know where records come from

@@ -1,7 +1,8 @@
 """Random histories, delivered in the worst order, through the job and through a model: no difference, also after a second time (I2, I3, I8).
 
 Every mode; applied at once or landed first; with a truncate and a new column between; killed at every named step between two commits. A failure
-prints the seed and the difference. The same with a real SIGKILL: ``kills.py``.
+prints the seed and the difference. The same with a real SIGKILL: ``kills.py``. Those marked long are the same trials for the other modes and ways:
+a run of all tests has one of each kind, and a seed of ``chaos.py``.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ def write_again(sink: Sink, trial: Trial) -> None:
     sink.repeat(0, [record for batch in trial.batches for record in batch])
 
 
-@pytest.mark.parametrize(("seed", "settings"), [(2, MERGE_ALWAYS), (3, LAND_EVERYTHING)], ids=["merged", "landed"])
+@pytest.mark.parametrize(
+    ("seed", "settings"),
+    [pytest.param(2, MERGE_ALWAYS, marks=pytest.mark.long, id="merged"), pytest.param(3, LAND_EVERYTHING, id="landed")],
+)
 def test_a_mirror_of_any_order_of_arrival_is_the_source(
     sink: Sink, registry: RegistryServer, seed: int, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +79,7 @@ def test_a_mirror_of_any_order_of_arrival_is_the_source(
     assert sink.quarantined() == []
 
 
+@pytest.mark.long
 def test_a_history_of_any_order_of_arrival_has_every_version(sink: Sink, registry: RegistryServer) -> None:
     trial = Trial("history", 4, Feed(registry), count=UNIVERSES, batches=BATCHES, truncated=True)
     sink.settings |= LAND_EVERYTHING | trial.settings
@@ -100,7 +105,7 @@ def test_append_mode_has_every_event_of_the_log_once(sink: Sink, registry: Regis
     trial.check(sink)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["mirror", *(pytest.param(mode, marks=pytest.mark.long) for mode in MODES if mode != "mirror")])
 def test_a_kill_at_every_step_between_two_commits_changes_nothing(sink: Sink, registry: RegistryServer, mode: str) -> None:
     feed = Feed(registry)
     batches = 4 if mode == "mirror" else 3
