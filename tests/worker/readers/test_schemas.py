@@ -17,6 +17,7 @@ from dblog.errors import DefiniteError
 from dblog.model import Column, Table, TableId
 from dblog.readers.contract import Reading
 from dblog.readers.history import SchemaHistory
+from dblog.readers.items import ROWS_PARKED
 from dblog.readers.schemas import Schemas
 from support.history import FakeHistoryLog
 
@@ -74,7 +75,7 @@ def known(*tables: Table) -> Timeline:
 
 
 def columns_of(encoder: Any) -> list[str] | None:
-    return None if encoder is None else [c.name for c in encoder.plan.table.columns]
+    return None if encoder in (None, ROWS_PARKED) else [c.name for c in encoder.plan.table.columns]
 
 
 def test_a_statement_that_is_not_understood_has_its_table_read_at_once() -> None:
@@ -93,7 +94,7 @@ def test_a_table_altered_again_is_parked_to_where_the_server_is_and_no_other() -
     schemas = world.schemas(known(table(T, "id"), table(U, "id", "x")))
     world.statement(schemas, (1, 10))
 
-    assert schemas.resolve(b"t", (1, 50), BEGIN) is None
+    assert schemas.resolve(b"t", (1, 50), BEGIN) is ROWS_PARKED
     assert columns_of(schemas.resolve(b"u", (1, 50), BEGIN)) == ["id", "x"]
     assert list(schemas.parked) == [T]
     assert schemas.take_ended((1, 99)) == {}
@@ -126,11 +127,11 @@ def test_what_does_not_fit_the_log_though_nothing_happened_stays_parked() -> Non
     world = World(now={T: table(T, "only one")})
     schemas = world.schemas(known(table(T, "one", "two", "three")))
 
-    assert schemas.resolve(b"t", (1, 50), BEGIN) is None
+    assert schemas.resolve(b"t", (1, 50), BEGIN) is ROWS_PARKED
 
     assert isinstance(schemas.timeline.current(T), Parked)
     assert "binlog_row_metadata=FULL" in schemas.parked[T]
-    assert schemas.resolve(b"t", (1, 60), BEGIN) is None
+    assert schemas.resolve(b"t", (1, 60), BEGIN) is ROWS_PARKED
     assert world.readings == 1
 
 
@@ -181,7 +182,7 @@ def test_whether_rows_may_be_passed_over_is_decided_table_by_table(goes_on: bool
     world = World(now={T: table(T, "late"), U: table(U, "late")}, touched=True)
     schemas = world.schemas(known(table(T, "id"), table(U, "id")), dumps=lambda id_: id_ == U, goes_on=goes_on)
 
-    assert schemas.resolve(b"u", (1, 50), BEGIN) is None
+    assert schemas.resolve(b"u", (1, 50), BEGIN) is ROWS_PARKED
     if not goes_on:
         with pytest.raises(
             DefiniteError, match=r"rows of d\.t .*snapshot\.include\.collection\.list.*inconsistent\.schema\.handling\.mode=warn"
@@ -228,9 +229,9 @@ def test_a_log_that_contradicts_statements_and_server_parks_its_table_alone() ->
     world = World(now={T: table(T, "id")}, seen=named(Column(name="id", type="date", type_text="date", nullable=True)))
     schemas = world.schemas(known(table(T, "id")))
 
-    assert schemas.resolve(b"t", (1, 50), BEGIN) is None
+    assert schemas.resolve(b"t", (1, 50), BEGIN) is ROWS_PARKED
     assert "d.t: column id is date" in schemas.parked[T]
-    assert schemas.resolve(b"t", (1, 60), BEGIN) is None
+    assert schemas.resolve(b"t", (1, 60), BEGIN) is ROWS_PARKED
     assert world.readings == 1
     with pytest.raises(DefiniteError, match="the log contradicts the schema of d.t"):
         world.schemas(known(table(T, "id")), dumps=lambda _: False).resolve(b"t", (1, 50), BEGIN)

@@ -29,6 +29,41 @@ class IgnoredForNow:
 IGNORED_FOR_NOW = IgnoredForNow()
 
 
+class RowsParked:
+    """Instead of an encoder: the table is parked, and its rows are passed over until a statement or a position that the reader layer watches for."""
+
+
+ROWS_PARKED = RowsParked()
+
+
+@dataclass(slots=True, kw_only=True)
+class LogCounts:
+    """What a connection's reader has met since it was opened, for metrics. An event holds any number of rows."""
+
+    bytes: int = 0
+    """Of the log's events, heartbeats left out; of one that has not arrived whole, what is there."""
+    created: int = 0
+    """Rows of captured tables."""
+    updated: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    """Rows left out by ``skip.messages.without.change``."""
+    other_tables: int = 0
+    """Events of tables that are not captured, or in front of the position where they joined."""
+    other_sources: int = 0
+    """Events of transactions whose source the GTID filters leave out."""
+    skipped_operations: int = 0
+    """Events that ``skipped.operations`` leaves out."""
+    parked: int = 0
+    """Events of parked tables."""
+    commits: int = 0
+    rollbacks: int = 0
+
+    def plus(self, other: LogCounts) -> LogCounts:
+        """Both together."""
+        return LogCounts(**{name: getattr(self, name) + getattr(other, name) for name in LogCounts.__slots__})
+
+
 @dataclass(slots=True, kw_only=True)
 class LogRows:
     """Finished records of a stretch of the log: one segment for each encoder, in the order of first use.

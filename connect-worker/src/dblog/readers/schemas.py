@@ -33,7 +33,7 @@ from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from dblog.readers.contract import LogSchemas, Merge, Reading
 from dblog.readers.history import SchemaHistory
-from dblog.readers.items import IGNORED_FOR_NOW, IgnoredForNow
+from dblog.readers.items import IGNORED_FOR_NOW, ROWS_PARKED, IgnoredForNow, RowsParked
 
 log = structlog.get_logger(__name__)
 
@@ -62,7 +62,7 @@ class PassedOver:
         self._table = table
         self._count = count
         self._is_reported = False
-        self.plan: Any = SimpleNamespace(table=SimpleNamespace(id=table), topic="")
+        self.plan: Any = SimpleNamespace(table=SimpleNamespace(id=table), topic="", skipped_operations=())
 
     def encode_rows(self, op: Op, body: bytes, context: RowContext, *, version: int | None = None, skip_rows: int = 0) -> Records:  # noqa: ARG002 - RowEncoder's
         """No record."""
@@ -139,6 +139,12 @@ class Schemas:
         """Captured tables that exist at the newest position, in order."""
         return sorted(t.id for t in self._timeline.captured_tables())
 
+    @property
+    def captured_total(self) -> int:
+        """How many there are; any thread may ask."""
+        with self._lock:
+            return len(self._timeline.captured_tables())
+
     def table(self, table: TableId) -> Table | None:
         """The newest known version; asked by chunk threads as well."""
         with self._lock:
@@ -182,9 +188,9 @@ class Schemas:
             log.info("a parked table is read again", table=str(table))
         return ended
 
-    def resolve(self, table_map: Any, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | None:
-        """The encoder for rows behind this table map; None when the table is not captured, or parked until a statement or a position that the reader
-        watches for; IGNORED_FOR_NOW in front of the position where it joined: no cache may keep that answer. # I3
+    def resolve(self, table_map: Any, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | RowsParked | None:
+        """The encoder for rows behind this table map; None when the table is not captured, ROWS_PARKED when it is parked until a statement or a position
+        that the reader watches for; IGNORED_FOR_NOW in front of the position where it joined: no cache may keep that answer. # I3
         """
         with self._lock:
             if self._expected:
@@ -196,7 +202,7 @@ class Schemas:
                 return PassedOver(table_id, self._count_passed_over)
             if seen.is_table and (parked or encoder is IGNORED_FOR_NOW or not self._includes(table_id)):
                 self._left_out(table_id)
-            return encoder
+            return ROWS_PARKED if parked else encoder
 
     def _count_passed_over(self) -> None:
         self.passed_over_total += 1

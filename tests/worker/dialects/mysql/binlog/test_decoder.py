@@ -1,6 +1,7 @@
 """The compiled log decoder and its reference implementation on made-up binlogs: alike whole, split, cut short and damaged; and right by hand."""
 
 import contextlib
+import dataclasses
 import io
 import itertools
 import random
@@ -14,7 +15,7 @@ from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.mysql.binlog import row_image as mysql_image
 from dblog.dialects.mysql.binlog._fast import FastPlan, LogDecoder, crc32
 from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
-from dblog.dialects.mysql.binlog.items import EOF_PACKET, ERR_PACKET, EVENT_BYTES_MAX, IGNORED_FOR_NOW, LogEvent, LogRows
+from dblog.dialects.mysql.binlog.items import EOF_PACKET, ERR_PACKET, EVENT_BYTES_MAX, IGNORED_FOR_NOW, ROWS_PARKED, LogEvent, LogRows
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
 from dblog.model import Column
 from hypothesis import given, settings
@@ -118,7 +119,56 @@ def make(request) -> Callable[..., Any]:
             options.setdefault("encoder", SLOW)
         return decoder(flavor, reference=request.param == "reference", **options)
 
+    made.compiled = (
+        (lambda plan: FastPlan(plan, mysql_image)) if request.param == "fast" else (lambda plan: ReferencePlan(plan, mysql_image))
+    )
+    made.encoder = made.compiled(PLAN)
     return made
+
+
+# --- what is counted -------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_counted_by_what_became_of_them(make) -> None:
+    answers = {"t": None, "other": None, "parked": ROWS_PARKED}
+
+    def resolve(body: bytes, _position: Any) -> Any:
+        at = 8 + 1 + body[8] + 1
+        return answers[body[at + 1 : at + 1 + body[at]].decode()]
+
+    made = make(resolve=resolve)
+    answers["t"] = make.encoder
+    stream = Stream().hello().begin()
+    mapped(stream).rows(WRITE, 5, 2, row(1) + row(2)).rows(UPDATE, 5, 2, row(1) + row(1, "y") + row(2) + row(3)).rows(DELETE, 5, 2, row(1))
+    mapped(stream, "other", 6).rows(WRITE, 6, 2, b"nonsense")
+    mapped(stream, "parked", 7).rows(WRITE, 7, 2, b"nonsense").rows(DELETE, 7, 2, b"nonsense").xid()
+    stream.begin(number=2).query("ROLLBACK")
+    drain(made, stream.bytes())
+
+    counts = made.counts
+    assert (counts.created, counts.updated, counts.deleted) == (2, 2, 1)
+    assert (counts.other_tables, counts.parked, counts.commits, counts.rollbacks) == (1, 2, 1, 1)
+
+
+def test_bytes_of_the_log_are_counted_and_heartbeats_are_none(make) -> None:
+    made = make()
+    stream = transaction(Stream().hello(), [1])
+    drain(made, stream.bytes())
+    read = made.counts.bytes
+    made.feed(Stream().event(HEARTBEAT, FILE.encode(), pos=stream.pos).bytes())
+
+    assert read > 0
+    assert made.counts.bytes == read
+
+
+def test_events_that_options_leave_out_are_counted(make) -> None:
+    plan = dataclasses.replace(PLAN, skipped_operations=frozenset({"c"}))
+    made = make(encoder=make.compiled(plan), gtid_included=lambda uuid: uuid == UUID)
+    stream = transaction(Stream().hello(), [1, 2])
+    transaction(stream, [3], number=1, uuid=OTHER)
+    drain(made, stream.bytes())
+
+    assert (made.counts.skipped_operations, made.counts.other_sources, made.counts.created) == (1, 1, 0)
 
 
 # --- what comes out --------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import BinaryIO, Literal
 from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.rowplan import Chunk, Image, Op, ReadOp, Records, RowEncoder
 from dblog.codecs.transactions import TransactionCounts
-from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogEvent, LogOffset, LogRows
+from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogCounts, LogEvent, LogOffset, LogRows, RowsParked
 
 class FastPlan:
     """The compiled RowEncoder of one table version; Avro only."""
@@ -27,8 +27,8 @@ def compile_plan(plan: TablePlan, image: Image) -> FastPlan:
 class LogDecoder:
     """Bytes of a binlog connection to finished records and the events that need a decision. Pure: it never blocks and does no I/O.
 
-    ``resolve(table map body, offset)`` gives the encoder of a table's rows, None for a table that is not captured; asked once for each table
-    map's bytes until ``forget_tables``, and each time again where the answer is IGNORED_FOR_NOW.
+    ``resolve(table map body, offset)`` gives the encoder of a table's rows, None for a table that is not captured, ROWS_PARKED for one that is parked;
+    asked once for each table map's bytes until ``forget_tables``, and each time again where the answer is IGNORED_FOR_NOW.
     ``pass_through`` names (database, table) whose rows events come out as LogEvents. ``keep_query`` puts the statement's text (ROWS_QUERY,
     ANNOTATE_ROWS) into ``source.query``. ``gtid_included`` decides for a UUID (MariaDB: domain-server) whether rows of its transactions are
     wanted; those of the passed-through tables always are. ``gives_partial``: a rows event without all columns, which no encoder
@@ -42,7 +42,7 @@ class LogDecoder:
         self,
         *,
         flavor: Literal["mysql", "mariadb"],
-        resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | None],
+        resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None],
         checksum: bool = True,
         records_max: int = 1000,
         bytes_max: int = ...,
@@ -91,6 +91,10 @@ class LogDecoder:
 
     def count(self, encoder: RowEncoder, records: int) -> TransactionCounts | None:
         """That many records (without tombstones) were made of the event without all columns that came last; gives the counts behind it."""
+
+    @property
+    def counts(self) -> LogCounts:
+        """What it has met since it was made. Any thread may ask."""
 
     @property
     def held(self) -> bool:

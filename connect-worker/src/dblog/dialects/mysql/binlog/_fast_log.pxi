@@ -6,7 +6,7 @@
 # a caller may try again (a registry that was away) or give up. # I4 I5
 
 from dblog.dialects.mysql.binlog import unpacking
-from dblog.dialects.mysql.binlog.items import EOF_PACKET, ERR_PACKET, EVENT_BYTES_MAX, IGNORED_FOR_NOW, LogEvent, LogOffset, LogRows
+from dblog.dialects.mysql.binlog.items import EOF_PACKET, ERR_PACKET, EVENT_BYTES_MAX, IGNORED_FOR_NOW, ROWS_PARKED, LogCounts, LogEvent, LogOffset, LogRows
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionOrder
 from dblog.dialects.mysql.binlog.event_types import EventType
 
@@ -58,6 +58,7 @@ cdef enum:
     POSITION_BITS = 40       # a position shifted by 23 for D7's number must fit 63 bits
     TAG_MAX = 32
     INFLATED_MAX = 1 << 22  # so much may come out of compressed events before the caller is served
+    ARRIVING_MIN = 4096     # a part of an event that counts as arriving: a heartbeat is shorter
 
 cdef enum Kind_:
     TABLE_IGNORED = 0
@@ -105,6 +106,7 @@ cdef class _Table:
 
     cdef bytes body
     cdef int kind
+    cdef bint parked
     cdef _Output output
 
 
@@ -203,6 +205,11 @@ cdef class LogDecoder:
     cdef int64_t silent      # bytes of log since the last item
     cdef int64_t now
     cdef bint moved
+    # for metrics
+    cdef int64_t log_bytes
+    cdef int64_t created, updated, deleted, unchanged
+    cdef int64_t other_tables, other_sources, skipped_operations, parked
+    cdef int64_t commits, rollbacks
 
     def __cinit__(self):
         self.sources = NULL
@@ -346,6 +353,24 @@ cdef class LogDecoder:
             self.counts_tables[name] = self.counts_tables.get(name, 0) + records
             self.total += records
         return 0
+
+    @property
+    def counts(self):
+        """What was met so far. Another thread may ask."""
+        cdef int64_t arriving = self.carry.len if self.carry.len > ARRIVING_MIN else 0
+        return LogCounts(
+            bytes=self.log_bytes + arriving + (self.joined.len if self.spooled is None else self.spooled_len),
+            created=self.created,
+            updated=self.updated,
+            deleted=self.deleted,
+            unchanged=self.unchanged,
+            other_tables=self.other_tables,
+            other_sources=self.other_sources,
+            skipped_operations=self.skipped_operations,
+            parked=self.parked,
+            commits=self.commits,
+            rollbacks=self.rollbacks,
+        )
 
     @property
     def held(self):
@@ -497,6 +522,7 @@ cdef class LogDecoder:
         self.put_position(&e, <int64_t>little(p + 13, 4), size)
         self.unpack(&e, unpacking.FilePart(self.spooled, 1 + HEADER, end))
         self.silent += size
+        self.log_bytes += size
         if self.silent > (1 << 24):
             self.emit_batch(1)
         return 0
@@ -562,6 +588,8 @@ cdef class LogDecoder:
         self.put_position(&e, log_pos, size)
         self.handle(&e)
         self.silent += size
+        if e.type_code != HEARTBEAT and e.type_code != HEARTBEAT_V2:
+            self.log_bytes += size
         if self.silent > (1 << 24) or self.ranges_count >= RANGES_MAX - 2:
             self.emit_batch(1)
         return 0
@@ -577,6 +605,7 @@ cdef class LogDecoder:
         e.next = self.event_end + size
         self.inside(e)
         self.silent += size
+        self.log_bytes += size
         if self.silent > (1 << 24) or self.ranges_count >= RANGES_MAX - 2:
             self.emit_batch(1)
         return 0
@@ -606,6 +635,7 @@ cdef class LogDecoder:
             self.query_event(e)
         elif t == XID:
             self.finish(e)
+            self.commits += 1
             self.last_rows(e)
         elif (t == GTID or t == ANONYMOUS_GTID) and not self.mariadb:
             self.gtid_event(e)
@@ -829,6 +859,7 @@ cdef class LogDecoder:
         word = (<bytes>PyBytes_FromStringAndSize(<char*>text, min(n, 40))).upper().strip()
         if word == b"COMMIT":
             self.finish(e)
+            self.commits += 1
             self.last_rows(e)
             return 0
         if self.in_transaction and (word.startswith(b"SAVEPOINT ") or word.startswith(b"RELEASE SAVEPOINT ")):
@@ -843,6 +874,7 @@ cdef class LogDecoder:
         gtid, time_us = self.gtid(), self.time_of(e)
         if word == b"ROLLBACK":
             self.finish(e)
+            self.rollbacks += 1
         elif word.startswith(b"XA COMMIT") or word.startswith(b"XA ROLLBACK"):
             self.finish(e)
         elif (word.startswith(b"XA START") or word.startswith(b"XA BEGIN")) and not self.in_transaction:
@@ -1227,8 +1259,9 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
                 table.kind = TABLE_IGNORED
                 table.body = b""  # no table map equals it, so the next one asks again
                 return table
-            if encoder is None:
+            if encoder is None or encoder is ROWS_PARKED:
                 table.kind = TABLE_IGNORED
+                table.parked = encoder is not None
                 return table
             encoder.check_table_map(body)
         except DefiniteError as error:
@@ -1265,8 +1298,9 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
             raise self.damaged(f"rows of table number {table_id} without its table map")
         if self.first_transaction and self.in_transaction and self.event_count == self.skip_events:
             skip = self.skip_rows
-        if self.excluded and table.kind != TABLE_PASSED:
+        if self.excluded and table.kind != TABLE_PASSED and not silent:
             silent = 1
+            self.other_sources += 1
         if table.kind == TABLE_PASSED and not silent:
             return self.pass_on(e, table)
         if table.kind != TABLE_IGNORED and not silent and self.left_out:
@@ -1282,6 +1316,11 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
                     self.stopped = 1  # the reader reports how many records come of it
         else:
             self.inside(e)
+            if table.kind == TABLE_IGNORED and not silent:
+                if table.parked:
+                    self.parked += 1
+                else:
+                    self.other_tables += 1
         return 0
 
     cdef int pass_on(self, Event* e, _Table table) except -1:
@@ -1314,7 +1353,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         cdef _Output output = table.output
         cdef Ctx ctx
         cdef Py_ssize_t before
-        cdef int64_t bytes_before
+        cdef int64_t bytes_before, rows_before, unchanged_before
         cdef int64_t source_ts_us = self.time_of(e)
         if output.item != self.item:
             output.keys = []
@@ -1346,8 +1385,14 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
                     ctx.total = self.total
                     ctx.of_table = self.counts_tables.get(output.name, 0)
                 bytes_before = output.fast.out_bytes
+                rows_before = output.fast.out_rows
+                unchanged_before = output.fast.out_unchanged
                 output.fast.event(op, e.body, e.n, version, skip, &ctx, output.keys, output.values, output.headers)
                 self.bytes_ += output.fast.out_bytes - bytes_before
+                self.unchanged += output.fast.out_unchanged - unchanged_before
+                self.count_rows(op, output.fast.out_rows - rows_before)
+                if (op == 99 and output.fast.skip_c) or (op == 117 and output.fast.skip_u) or (op == 100 and output.fast.skip_d):
+                    self.skipped_operations += 1
                 if self.counts is not None:
                     self.count_of(output.name, output.fast.of_table - ctx.of_table)
             else:
@@ -1364,6 +1409,14 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
             if output.item != self.item:
                 self.begin_segment(output)
         return 1
+
+    cdef inline void count_rows(self, uint8_t op, int64_t rows) noexcept:
+        if op == 99:
+            self.created += rows
+        elif op == 117:
+            self.updated += rows
+        else:
+            self.deleted += rows
 
     cdef int begin_segment(self, _Output output) except -1:
         """The output's lists are the next segment; the segment of its topic that was filled up to now takes no more rows, for they would overtake these. # I2"""
@@ -1397,8 +1450,14 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         output.values.extend(values)
         if self.counts is not None:
             self.count_of(output.name, sum([value is not None for value in values]))
+        moved = 0
         for index, header in headers.items():
             output.headers[base + index] = header
+            moved += header[0][0] == rowplan.OLD_KEY_HEADER
+        # A key that has changed is a delete and a create.
+        self.count_rows(op, sum([value is not None for value in values]) - moved)
+        if not values and chr(op) in output.encoder.plan.skipped_operations:
+            self.skipped_operations += 1
         self.bytes_ += sum([len(k) for k in keys if k is not None]) + sum([len(v) for v in values if v is not None])
         return 0
 

@@ -141,6 +141,8 @@ cdef class FastPlan:
     cdef bint tombstones, skip_unchanged, skip_c, skip_u, skip_d
     cdef bint busy             # the buffers serve one caller at a time
     cdef Py_ssize_t out_bytes  # of all records so far; a decoder takes differences
+    cdef int64_t out_rows      # the same of the rows they were made of
+    cdef int64_t out_unchanged # and of the rows left out because nothing changed
 
     def __cinit__(self):
         self.cols = NULL
@@ -977,6 +979,8 @@ cdef class FastPlan:
                         self.emit_delete(row, self.rows.len, keys, values, headers, None)
                 row += 1
                 self.next_low(ctx.low + row)
+            if row > skip_rows:
+                self.out_rows += row - skip_rows
         except BaseException:
             del keys[before_count:]
             del values[before_count:]
@@ -1027,6 +1031,7 @@ cdef class FastPlan:
         if not wanted:
             return 0
         if self.skip_unchanged and before_len == after_len and memcmp(self.rows.data, self.rows.data + before_len, before_len) == 0:
+            self.out_unchanged += 1
             return 0
         if self.same_key():
             key = self.key_of(self.after_key, self.rows.data) if self.key_count else None

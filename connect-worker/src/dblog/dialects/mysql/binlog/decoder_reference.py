@@ -15,11 +15,21 @@ from typing import Any, BinaryIO, Literal, TypeVar
 from zlib import crc32
 
 from dblog.codecs.plan import RowContext
-from dblog.codecs.rowplan import MissingColumnsError, Op, RowEncoder
+from dblog.codecs.rowplan import OLD_KEY_HEADER, MissingColumnsError, Op, RowEncoder
 from dblog.codecs.transactions import TransactionBorder, TransactionCounts, TransactionOrder
 from dblog.dialects.mysql.binlog import unpacking
 from dblog.dialects.mysql.binlog.event_types import EventType
-from dblog.dialects.mysql.binlog.items import EOF_PACKET, ERR_PACKET, EVENT_BYTES_MAX, IgnoredForNow, LogEvent, LogOffset, LogRows
+from dblog.dialects.mysql.binlog.items import (
+    EOF_PACKET,
+    ERR_PACKET,
+    EVENT_BYTES_MAX,
+    IgnoredForNow,
+    LogCounts,
+    LogEvent,
+    LogOffset,
+    LogRows,
+    RowsParked,
+)
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError
 
 Part = TypeVar("Part")
@@ -92,6 +102,7 @@ class _Table:
     body: bytes
     passed: bool = False
     encoder: RowEncoder | None = None
+    parked: bool = False
     kept: bool = True
     """False: the next table map of the same bytes is asked about again."""
 
@@ -122,7 +133,7 @@ class ReferenceLogDecoder:
         self,
         *,
         flavor: Literal["mysql", "mariadb"],
-        resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | None],
+        resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None],
         checksum: bool = True,
         records_max: int = 1000,
         bytes_max: int = 1 << 20,
@@ -146,6 +157,7 @@ class ReferenceLogDecoder:
         self._gtid_included = gtid_included
         self._gives_partial = gives_partial
         del spool  # this one keeps everything in memory
+        self.counts = LogCounts()
         self._tables: dict[bytes, _Table] = {}
         self._by_id: dict[int, _Table] = {}
         self.start("", 4, now_us=lambda: 0)
@@ -278,8 +290,11 @@ class ReferenceLogDecoder:
         self._kind = 0
         if self._unreadable and len(raw) >= _HEADER and raw[4] in _LEFT_OUT and (self._file, self._event_end) in self._unreadable:
             self._pass_unreadable(raw)
+            self.counts.bytes += len(raw)
         else:
-            self._handle(self._event(raw))
+            event = self._event(raw)
+            self._handle(event)
+            self.counts.bytes += 0 if event.type_code in _HEARTBEATS else len(raw)
         self._silent += len(raw)
         if self._silent > _SILENCE_BYTES_MAX or len(self._delta) >= _RANGES_MAX - 2:
             self._emit_batch(always=True)
@@ -333,6 +348,7 @@ class ReferenceLogDecoder:
                 self._query_event(e)
             case EventType.XID:
                 self._finish(e)
+                self.counts.commits += 1
                 self._emit_if_full()
             case EventType.GTID | EventType.ANONYMOUS_GTID if not self._mariadb:
                 self._gtid_event(e)
@@ -501,6 +517,7 @@ class ReferenceLogDecoder:
         word = text[:40].upper().strip()
         if word == b"COMMIT":
             self._finish(e)
+            self.counts.commits += 1
             self._emit_if_full()
             return
         if self._in_transaction and word.startswith((b"SAVEPOINT ", b"RELEASE SAVEPOINT ")):
@@ -521,6 +538,7 @@ class ReferenceLogDecoder:
             self._inside(e)
         else:
             self._finish(e)
+            self.counts.rollbacks += word == b"ROLLBACK"
         self._put_event(e, gtid, time_us, thread=self._thread)
         self._stopped = True
 
@@ -709,6 +727,8 @@ class ReferenceLogDecoder:
             encoder = self._resolve(e.body, self._offset())
             if isinstance(encoder, IgnoredForNow):
                 return _Table(key, kept=False)
+            if isinstance(encoder, RowsParked):
+                return _Table(key, parked=True)
             if encoder is not None:
                 encoder.check_table_map(e.body)
         except DefiniteError as error:
@@ -725,7 +745,10 @@ class ReferenceLogDecoder:
                 self._inside(e)
                 return
             raise self._damaged(f"rows of table number {table_id} without its table map")
-        silent = self._sent_before() or (self._excluded() and not table.passed)
+        silent = sent = self._sent_before()
+        if self._excluded() and not table.passed:
+            silent = True
+            self.counts.other_sources += not sent
         skip = 0
         if self._first_transaction and self._in_transaction and self._event_count == self._skip_events:
             skip = self._skip_rows
@@ -735,6 +758,8 @@ class ReferenceLogDecoder:
         if table.encoder is None or silent or self._leave_out:
             self._leave_out = self._leave_out and (table.encoder is None or silent)
             self._inside(e)
+            self.counts.parked += table.parked and not silent
+            self.counts.other_tables += table.encoder is None and not table.parked and not silent
             return
         try:
             self._encode(e, table.encoder, version, op, skip)
@@ -775,6 +800,9 @@ class ReferenceLogDecoder:
             transaction=self._order_of(encoder),
         )
         keys, values, headers = encoder.encode_rows(op, e.body, context, version=version, skip_rows=skip)
+        moved = sum(header[0][0] == OLD_KEY_HEADER for header in headers.values())  # a key that has changed is a delete and a create
+        self._count_rows(op, sum(value is not None for value in values) - moved)
+        self.counts.skipped_operations += not keys and op in encoder.plan.skipped_operations
         if not keys:
             return
         segment = next((s for s in reversed(self._segments) if s[0].plan.topic == encoder.plan.topic), None)
@@ -788,6 +816,11 @@ class ReferenceLogDecoder:
         self._records += len(keys)
         self._bytes += sum(len(part) for part in (*keys, *values) if part is not None)
         self._source_ts_us = context.source_ts_us
+
+    def _count_rows(self, op: Op, rows: int) -> None:
+        self.counts.created += rows if op == "c" else 0
+        self.counts.updated += rows if op == "u" else 0
+        self.counts.deleted += rows if op == "d" else 0
 
     def _order_of(self, encoder: RowEncoder) -> TransactionOrder | None:
         if self._counts is None:

@@ -8,13 +8,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dblog.readers.items import IGNORED_FOR_NOW, IgnoredForNow, LogRows
+from dblog.readers.items import IGNORED_FOR_NOW, ROWS_PARKED, IgnoredForNow, LogCounts, LogRows, RowsParked
 
 if TYPE_CHECKING:
     from dblog.codecs.rowplan import RowEncoder
     from dblog.codecs.transactions import TransactionCounts, TransactionOrder
 
-__all__ = ["EOF_PACKET", "ERR_PACKET", "EVENT_BYTES_MAX", "IGNORED_FOR_NOW", "IgnoredForNow", "LogEvent", "LogOffset", "LogRows"]
+__all__ = [
+    "EOF_PACKET",
+    "ERR_PACKET",
+    "EVENT_BYTES_MAX",
+    "IGNORED_FOR_NOW",
+    "ROWS_PARKED",
+    "IgnoredForNow",
+    "LogCounts",
+    "LogEvent",
+    "LogOffset",
+    "LogRows",
+    "RowsParked",
+]
 
 EVENT_BYTES_MAX = (1 << 30) + (1 << 16)
 """An event of the log, plain or unpacked: a server sends none that is longer than the greatest max_allowed_packet and its own room for headers

@@ -187,7 +187,7 @@ class LogProgress:
 
     def metrics(self) -> dict[str, float]:
         """Numbers for the herder."""
-        return {"log_pos": float(self.pos)}
+        return {"log_pos": float(self.pos), "log_file": float(file_index(self.file))}
 
     def row_context(self, *, now_us: int) -> RowContext:
         """The source block of a record that belongs to this position."""

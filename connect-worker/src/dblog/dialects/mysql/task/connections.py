@@ -10,7 +10,7 @@ from dblog.codecs.rowplan import RowEncoder
 from dblog.config.options import Settings
 from dblog.dialects.mysql.binlog._fast import LogDecoder
 from dblog.dialects.mysql.binlog.identity import KnownLog
-from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogOffset
+from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogOffset, RowsParked
 from dblog.dialects.mysql.binlog.offset import LogProgress
 from dblog.dialects.mysql.task.dialect import BinlogDialect, gtid_filter
 from dblog.dialects.mysql.wire.dump import DumpConnection
@@ -47,6 +47,11 @@ class Connections:
         self._watermark_table = watermark_table
 
     @property
+    def identity(self) -> str:
+        """Which server they all have to reach."""
+        return self._identity
+
+    @property
     def watermark_table(self) -> TableId:
         """By the name that the log has: a server that keeps names in lower case logs it so, however the option has it."""
         table = self._watermark_table
@@ -80,7 +85,7 @@ class Connections:
         return DumpConnection.open(settings_of(self.settings), self.watermark_table, server=self._identity)
 
     def decoder(
-        self, resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | None], *, transactions: bool = False
+        self, resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None], *, transactions: bool = False
     ) -> LogDecoder:
         """A log decoder that has not been started."""
         return self.dialect.decoder(resolve, self.watermark_table, self.settings, transactions=transactions)

@@ -17,7 +17,7 @@ from dblog.core.selection import name_matcher
 from dblog.core.timeline import Position, Timeline
 from dblog.dialects.mysql.binlog import events
 from dblog.dialects.mysql.binlog._fast import LogDecoder
-from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogOffset
+from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogOffset, RowsParked
 from dblog.dialects.mysql.binlog.offset import LogProgress
 from dblog.dialects.mysql.binlog.statement_text import statement_text
 from dblog.dialects.mysql.binlog.table_map_schema import WIDTHS_SQL, Charsets, collations_sql, merger, seen_of
@@ -50,7 +50,7 @@ class BinlogDialect:
 
     def decoder(
         self,
-        resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | None],
+        resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None],
         watermarks: TableId,
         settings: Settings,
         *,
