@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.applications import Starlette
 
 from dblog.clock import SystemClock
+from dblog.cluster.certificates import Certificates
 from dblog.cluster.herder import Herder
 from dblog.cluster.program import TaskProgram
+from dblog.cluster.records import TaskId
+from dblog.cluster.statusview import Snapshot
 from dblog.cluster.validation import DatabaseCheck, ReachableCheck, Validator
 from dblog.config.login import Logins
 from dblog.config.options import Settings
@@ -25,7 +29,7 @@ from dblog.kafka.log import CompactedLog, LogRecord
 from dblog.kafka.othergroups import OtherGroups
 from dblog.kafka.registry_store import RegistryStore
 from dblog.observe.logs import TABLE
-from dblog.observe.metrics import TaskNumbers, WorkerNumbers, metrics_text
+from dblog.observe.metrics import TaskNumbers, WorkerNumbers, metrics_text, naming_of
 from dblog.rest.api import Checks, Services
 from dblog.rest.app import Part, build_app
 from dblog.rest.schemas import registry_routes
@@ -128,12 +132,16 @@ def assemble(
         override_policy=override_policy(settings),
         allowed_hosts=settings.items_of("dblog.connector.allowed.hosts"),
     )
+    certificates = Certificates(lambda: {"": settings.originals, **herder.status_view.configurations()}, SystemClock())
     services = Services(
         worker=worker,
         herder=herder,
         validator=validator,
         checks=Checks(),
-        metrics=metrics_text(lambda: worker_numbers(herder, registry)),
+        metrics=metrics_text(
+            worker_numbers(herder, registry, certificates, commit=commit, started_s=time.time()),
+            naming_of(settings.text("dblog.metrics.names"), settings.text("dblog.metrics.jmx.case")),
+        ),
         commit=commit,
     )
     schemas = registry_routes(registry) if registry is not None else ()
@@ -187,28 +195,49 @@ def internal_topics(settings: Settings) -> list[TopicWanted]:
     return topics
 
 
-def worker_numbers(herder: Herder, registry: RegistryStore | None) -> WorkerNumbers:
-    """What runs on this worker, for the metrics."""
-    now = herder.status_view.snapshot()
-    tasks = []
-    for task, state in now.tasks.items():
-        config = now.task_classes[task]
-        plugin = find_connector(config.get("connector.class"))
-        tasks.append(
-            TaskNumbers(
-                connector=task.connector,
-                task=task.task,
-                state=state.value.lower(),
-                plugin=plugin.flavor if plugin is not None else "unknown",
-                server=config.get("topic.prefix", ""),
-                kills=now.kills[task],
-                values=now.metrics[task],
-            )
+def worker_numbers(
+    herder: Herder, registry: RegistryStore | None, certificates: Certificates, *, commit: str, started_s: float
+) -> Callable[[], WorkerNumbers]:
+    """Gives what runs on this worker, for the metrics."""
+
+    def now() -> WorkerNumbers:
+        shown, role = herder.status_view.snapshot(), herder.role
+        return WorkerNumbers(
+            now_s=time.time(),
+            connectors={name: state.value.lower() for name, state in shown.connectors.items()},
+            tasks=tuple(_task_numbers(shown, task) for task in shown.tasks),
+            startup_counts=herder.status_view.startup_counts(),
+            records_skipped=herder.records_skipped(),
+            registry_records_skipped=registry.skipped if registry is not None else 0,
+            version=commit.partition("-")[2],
+            commit=commit,
+            started_s=started_s,
+            ready=herder.ready.is_set(),
+            leads=role.leads,
+            leaderships=role.leaderships,
+            rebalances=role.rebalances,
+            leader=role.leader,
+            generation=role.generation,
+            configured=shown.configured,
+            certificates=tuple((c.use, c.connector, c.name, c.ends_s) for c in certificates.all()),
+            registry_requests=dict(registry.requests) if registry is not None else {},
         )
-    return WorkerNumbers(
-        connectors={name: state.value.lower() for name, state in now.connectors.items()},
-        tasks=tuple(tasks),
-        startup_counts=herder.status_view.startup_counts(),
-        records_skipped=herder.records_skipped(),
-        registry_records_skipped=registry.skipped if registry is not None else 0,
+
+    return now
+
+
+def _task_numbers(shown: Snapshot, task: TaskId) -> TaskNumbers:
+    config = shown.task_classes[task]
+    plugin = find_connector(config.get("connector.class"))
+    return TaskNumbers(
+        connector=task.connector,
+        task=task.task,
+        state=shown.tasks[task].value.lower(),
+        plugin=plugin.flavor if plugin is not None else "unknown",
+        server=config.get("topic.prefix", ""),
+        kills=shown.kills[task],
+        values=shown.metrics[task],
+        reported_s=shown.reported_s[task],
+        restarts=shown.restarts[task],
+        failures=shown.failures[task],
     )

@@ -18,7 +18,7 @@ import typer
 
 from dblog.errors import DblogError, DefiniteError
 from dblog.observe.hidden import HIDDEN_IN_LOG
-from dblog.observe.logs import configure_logs
+from dblog.observe.logs import configure_logs, set_levels
 from dblog.task import FORMAT_VARIABLE, LEVEL_VARIABLE
 
 if TYPE_CHECKING:
@@ -174,7 +174,11 @@ def start_worker(
 
 
 def _configure_logs_of(texts: Mapping[str, str]) -> None:
+    import structlog  # noqa: PLC0415
+
     configure_logs(format=texts.get("dblog.log.format", "json"), level=texts.get("dblog.log.level", "INFO"))
+    for name in set_levels(texts.get("dblog.log.levels", "")):
+        structlog.get_logger("dblog.cli").warning("a level is set for a logger that does not exist", key="dblog.log.levels", name=name)
 
 
 def _wrong_client_setting(worker: WorkerConfig, error: BaseException) -> str:

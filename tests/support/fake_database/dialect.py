@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
+from dblog.abort import Abort
 from dblog.codecs.plan import ColumnPlan, Form, RowContext, Source, TablePlan
 from dblog.codecs.rowplan import ReferencePlan, RowEncoder, Writers
 from dblog.codecs.schema import Kind, Schema
@@ -19,8 +20,8 @@ from dblog.core.watermark import WatermarkPosition
 from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TransientError
 from dblog.model import Column, OffsetMap, Table, TableId
 from dblog.ports import ChunkRows
-from dblog.readers.contract import Advice, LogSchemas, Merge, Progress, Reading, TableResolver, TaskContext
-from dblog.readers.items import IgnoredForNow, LogItem, LogRows, Moved, Statement, Watermarks
+from dblog.readers.contract import Advice, LogSchemas, LogState, Merge, Progress, Reading, TableResolver, TaskContext
+from dblog.readers.items import IgnoredForNow, LogCounts, LogItem, LogRows, Moved, RowsParked, Statement, Watermarks
 from support.fake_database.database import Entry, FakeDatabase, MarkEntry, RowsEntry, StatementEntry, key_indexes, ordered
 from support.fake_database.image import JsonImage, chunk_image, log_image
 from support.fake_database.statements import parse
@@ -103,8 +104,9 @@ class FakeReader:
         self._resolve = resolve
         self._now_us = now_us
         self._arrived: list[Entry] = []
-        self._encoders: dict[TableId, RowEncoder | None] = {}
+        self._encoders: dict[TableId, RowEncoder | RowsParked | None] = {}
         self._closed = False
+        self.counts = LogCounts()
 
     @property
     def is_silent(self) -> bool:
@@ -119,6 +121,8 @@ class FakeReader:
     def items(self) -> Iterator[LogItem]:
         arrived, self._arrived = self._arrived, []
         for entry in arrived:
+            self.counts.bytes += 1
+            self.counts.commits += 1
             yield self._item(entry, self._next)
             self._next += 1
 
@@ -138,8 +142,15 @@ class FakeReader:
         match entry:
             case RowsEntry(table, op, images):
                 encoder = self._encoder(table, (high, low), index)
-                if encoder is None:
+                if isinstance(encoder, RowsParked):
+                    self.counts.parked += 1
                     return Moved(position=behind)
+                if encoder is None:
+                    self.counts.other_tables += 1
+                    return Moved(position=behind)
+                self.counts.created += len(images) if op == "c" else 0
+                self.counts.updated += len(images) if op == "u" else 0
+                self.counts.deleted += len(images) if op == "d" else 0
                 keys, values, headers = encoder.encode_rows(op, log_image(images), context)  # type: ignore[arg-type]
                 size_bytes = sum(len(part) for part in (*keys, *values) if part is not None)
                 return LogRows(
@@ -165,7 +176,7 @@ class FakeReader:
                     source=context,
                 )
 
-    def _encoder(self, table: Table, position: Position, begin: int) -> RowEncoder | None:
+    def _encoder(self, table: Table, position: Position, begin: int) -> RowEncoder | RowsParked | None:
         if table.id not in self._encoders:
             encoder = self._resolve(table, position, begin)
             if isinstance(encoder, IgnoredForNow):
@@ -200,6 +211,35 @@ class FakeLog:
 
     def confirm(self, offset: OffsetMap) -> None:
         self._server.database.confirmed.append(offset["entries"])
+
+
+class FakeWatch:
+    """A ``LogWatch``: an entry is a byte, and the log is one file."""
+
+    def __init__(self, server: FakeServer) -> None:
+        self._server = server
+
+    def look(self, read: Progress, stored: Progress) -> LogState:
+        assert isinstance(read, FakeProgress)
+        assert isinstance(stored, FakeProgress)
+        database = self._server.database
+        margin = stored.entries - database.oldest
+        return LogState(
+            behind_bytes=len(database.log) - read.entries,
+            behind_files=0,
+            margin_files=max(0, margin),
+            margin_bytes=max(0, margin),
+            purged=margin < 0,
+            retention_s=None,
+            uses_gtids=False,
+        )
+
+    def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
+        view, _ = self._server.database.snapshot()
+        return {table: len(view[table]) for table in tables if table in view}
+
+    def close(self) -> None:
+        pass
 
 
 class FakeSchemas:
@@ -405,6 +445,9 @@ class FakeServer:
     ) -> list[SchemaReport]:
         tables = {table for change in changes for table in tables_of(change) if includes(table)}
         return [SchemaReport(statement.database, statement.text)] if tables else []
+
+    def open_watch(self, abort: Abort) -> FakeWatch:
+        return FakeWatch(self)
 
     def open_chunks(self) -> FakeChunks:
         if self.database.identity != self._identity:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from dblog.core.retries import RetryPolicy
 from dblog.errors import DamagedLogError, DefiniteError, TransientError
+from dblog.readers.items import LogCounts
 from dblog.readers.stream import DAMAGED_TRIES_MAX, RECV_FULL_BYTES, LogStream, StreamOptions
 from support.fake_database.dialect import FakeProgress
 
@@ -27,6 +28,7 @@ class ScriptedLog:
         self.dump_moved = True
         self.waits_for_end = False
         self.is_silent = False
+        self.counts = LogCounts()
         self.end_entries = 0
         self.ends_asked = 0
         self.submitted_at_s: float | None = None

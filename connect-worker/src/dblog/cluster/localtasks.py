@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,8 @@ class LocalTask:
     hide: Callable[[str], str] = str
     state: State = State.UNASSIGNED
     metrics: dict[str, float] = field(default_factory=dict)
+    reported_s: float | None = None
+    """When they came, by the wall clock."""
     waits: str | None = None
     """What it waits for while it is not FAILED, as it reported last."""
 
@@ -78,6 +81,11 @@ class LocalTasks:
         self._stop_limit_s = stop_limit_s
         self._restart_max = restart_max
         self._tracks_topics = tracks_topics
+        self.restarts: Counter[tuple[TaskId, str]] = Counter()
+        """Starts after the first one, by reason, since this worker began."""
+        self.failures: Counter[TaskId] = Counter()
+        self._replaced: set[TaskId] = set()
+        """Tasks that were stopped for another configuration."""
         self._tasks: dict[TaskId, LocalTask] = {}
         self._by_run: dict[int, LocalTask] = {}
         self._waiting_for_offsets: list[LocalTask] = []
@@ -113,10 +121,14 @@ class LocalTasks:
         """Start a task that does not run here, once its offsets have been read."""
         unit = LocalTask(task, config, target, Phase.WAITING)
         self._tasks[task] = unit
+        if task in self._replaced:
+            self._replaced.discard(task)
+            self.restarts[task, "config"] += 1
         self._launch_with_offsets(unit)
 
     def stop(self, task: TaskId) -> None:
-        """Stop a task that runs here; it is forgotten when its process has ended."""
+        """Stop a task that runs here; it is forgotten when its process has ended. If it comes again, it is for another configuration."""
+        self._replaced.add(task)
         self._stop(self._tasks[task])
 
     def retarget(self, task: TaskId, target: Target) -> None:
@@ -128,6 +140,7 @@ class LocalTasks:
 
     def restart(self, task: TaskId) -> None:
         """Stop the task if it runs; the next reconcile starts it."""
+        self.restarts[task, "requested"] += 1
         unit = self._tasks.get(task)
         if unit is not None and unit.phase is not Phase.STOPPING:
             self._stop(unit)
@@ -239,6 +252,7 @@ class LocalTasks:
         unit.phase = Phase.FAILED
         unit.state = State.FAILED
         self.startup_failures += 1
+        self.failures[unit.id] += 1
         self.write_status(unit.id, State.FAILED, unit.hide(trace))
         if unit.run is not None:
             self._processes.stop(unit.run, limit_s=self._stop_limit_s)
@@ -270,6 +284,7 @@ class LocalTasks:
                     use = TopicUse(topic=topic, connector=unit.id.connector, task=unit.id.task, discovered_ms=self._clock.now_us() // 1000)
                     self._statuses.note_topic(use)
             case {"type": "metrics", "values": dict(values)}:
+                unit.reported_s = self._clock.now_us() / 1_000_000
                 unit.metrics = {str(name): float(value) for name, value in values.items() if isinstance(value, int | float)}
 
     def _take_state(self, unit: LocalTask, state: str, trace: object) -> None:
@@ -321,6 +336,7 @@ class LocalTasks:
             _log.error("task failed", task=str(unit.id), trace=unit.hide(outcome.trace))
             self._fail(unit, outcome.trace)
             return
+        self.restarts[unit.id, "killed"] += 1
         _log.warning("task killed", task=str(unit.id), reason=unit.hide(outcome.reason))
         unit.phase = Phase.WAITING
         unit.state = State.RESTARTING

@@ -61,6 +61,8 @@ class Role:
         self._term: int | None = None
         """The membership's term in which this worker runs connectors; None while it does not."""
         self._take_over_at_s = 0.0
+        self.leaderships = 0
+        """How often this worker has taken over."""
         self._led_term = self._led_generation = 0
         """The last ones in which this worker ran connectors; 0 before the first."""
 
@@ -68,6 +70,16 @@ class Role:
     def group(self) -> str:
         """The group's name."""
         return self._membership.group
+
+    @property
+    def rebalances(self) -> int:
+        """How many of the group's rebalances this worker has seen."""
+        return self._membership.rebalances
+
+    @property
+    def leader(self) -> str:
+        """URL of the worker that leads; empty while that is not known."""
+        return self._membership.standing.leader
 
     @property
     def known(self) -> bool:
@@ -153,6 +165,7 @@ class Role:
         unseen = self._ran_meanwhile() if self._led_term == term - 1 and self._membership.standing.again else None
         self.generation = self._led_generation = min(self._statuses.generation_max() + 1, NUMBER_MAX)
         self._term = self._led_term = term
+        self.leaderships += 1
         self.rival = ""
         if unseen is not None:
             self.note_rival(*unseen)

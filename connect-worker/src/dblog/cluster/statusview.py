@@ -23,6 +23,11 @@ class Snapshot:
     metrics: dict[TaskId, dict[str, float]]
     task_classes: dict[TaskId, Mapping[str, str]]
     kills: dict[TaskId, int]
+    reported_s: dict[TaskId, float | None]
+    restarts: dict[TaskId, dict[str, int]]
+    failures: dict[TaskId, int]
+    configured: dict[str, int]
+    """All connectors of the group, and how many tasks each should have."""
 
 
 class StatusView:
@@ -64,13 +69,25 @@ class StatusView:
     def snapshot(self) -> Snapshot:
         """What runs here."""
         tasks = self._tasks.all()
+        restarts: dict[TaskId, dict[str, int]] = {task.id: {} for task in tasks}
+        for (task_id, reason), count in list(self._tasks.restarts.items()):
+            if task_id in restarts:
+                restarts[task_id][reason] = count
         return Snapshot(
             connectors=self._connectors.states(),
             tasks={task.id: task.state for task in tasks},
             metrics={task.id: task.metrics for task in tasks},
             task_classes={task.id: task.config for task in tasks},
             kills={task.id: task.kills for task in tasks},
+            reported_s={task.id: task.reported_s for task in tasks},
+            restarts=restarts,
+            failures={task.id: self._tasks.failures[task.id] for task in tasks},
+            configured={name: len(view.tasks) for name, view in self._configs.views().items()},
         )
+
+    def configurations(self) -> dict[str, Mapping[str, str]]:
+        """Those of the connectors with tasks here."""
+        return {task.id.connector: task.config for task in self._tasks.all()}
 
     def startup_counts(self) -> dict[str, int]:
         """How many starts went well or badly since this worker began."""

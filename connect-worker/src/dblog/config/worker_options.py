@@ -15,6 +15,8 @@ from dblog.config.login import BASIC_AUTH_ALIAS, BASIC_AUTH_EXTENSION, LOGIN_CON
 from dblog.config.options import Importance, Kind, Option, Value, at_least, only, split_list
 from dblog.config.overrides import ALLOWLIST, POLICY, POLICY_CHOICES
 
+LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
+
 
 def _listeners(value: Value, _all: Mapping[str, Value]) -> str | None:
     if not isinstance(value, tuple) or not value:
@@ -42,6 +44,14 @@ def _readonly_listener(value: Value, _all: Mapping[str, Value]) -> str | None:
 def _extensions(value: Value, _all: Mapping[str, Value]) -> str | None:
     if isinstance(value, tuple) and any(item not in (BASIC_AUTH_EXTENSION, BASIC_AUTH_ALIAS) for item in value):
         return f"Java classes cannot run in this worker, whose own is {BASIC_AUTH_EXTENSION}; guard its REST interface with that one or a proxy"
+    return None
+
+
+def _log_levels(value: Value, _all: Mapping[str, Value]) -> str | None:
+    for pair in value if isinstance(value, tuple) else ():
+        name, _, level = pair.partition("=")
+        if not name.strip() or level.strip().upper() not in LOG_LEVELS:
+            return f"{pair} is not a pair logger=LEVEL; levels are {', '.join(LOG_LEVELS)}"
     return None
 
 
@@ -292,7 +302,40 @@ WORKER_OPTIONS: tuple[Option, ...] = (
         name="dblog.log.level",
         doc="Least level that is logged.",
         default="INFO",
-        choices=("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF"),
+        choices=LOG_LEVELS,
+    ),
+    Option(
+        name="dblog.log.levels",
+        doc="Levels of single loggers from the start, as logger=LEVEL pairs: dblog.readers=DEBUG,dblog.kafka.registry=WARN. While the worker runs "
+        "PUT /admin/loggers sets them.",
+        kind=Kind.LIST,
+        default="",
+        importance=Importance.LOW,
+        check=_log_levels,
+    ),
+    Option(
+        name="dblog.metrics.names",
+        doc="Names that /metrics has: dblog (this program's own), jmx (those that a JMX exporter gives Kafka Connect's and Debezium's metrics by the rules of "
+        "Strimzi and of Debezium's examples), or both.",
+        default="both",
+        choices=("both", "dblog", "jmx"),
+        importance=Importance.LOW,
+    ),
+    Option(
+        name="dblog.metrics.jmx.case",
+        doc="How the names of Debezium's attributes are spelled: attribute (debezium_metrics_SnapshotRunning), or lower, as an exporter with "
+        "lowercaseOutputName writes them.",
+        default="attribute",
+        choices=("attribute", "lower"),
+        importance=Importance.LOW,
+    ),
+    Option(
+        name="dblog.metrics.tables.max",
+        doc="Most tables, and most topics, of a task that have metrics of their own; 0: none.",
+        kind=Kind.INT,
+        default="100",
+        importance=Importance.LOW,
+        check=at_least(0),
     ),
     _without_effect("worker.sync.timeout.ms", _NO_REBALANCE, "3000"),
     _without_effect("worker.unsync.backoff.ms", _NO_REBALANCE, "300000"),

@@ -12,11 +12,11 @@ from collections import deque
 class Entry:
     """One batch under way: how many of its records are still out."""
 
-    __slots__ = ("outstanding", "source_ts_us", "step")
+    __slots__ = ("outstanding", "records", "source_ts_us", "step")
 
     def __init__(self, step: object, outstanding: int, source_ts_us: int | None = None) -> None:
         self.step = step
-        self.outstanding = outstanding
+        self.outstanding = self.records = outstanding
         self.source_ts_us = source_ts_us
 
     def acknowledge(self, records: int = 1) -> None:
@@ -49,9 +49,13 @@ class Ledger:
         self._entries.append(entry)
         return entry
 
-    def take_steps(self) -> list[object]:
-        """Remove the acknowledged prefix and return its steps, in order."""
-        steps: list[object] = []
+    def take_acknowledged(self) -> list[Entry]:
+        """Remove the acknowledged prefix and return it, in order."""
+        taken: list[Entry] = []
         while self._entries and self._entries[0].outstanding == 0:
-            steps.append(self._entries.popleft().step)
-        return steps
+            taken.append(self._entries.popleft())
+        return taken
+
+    def take_steps(self) -> list[object]:
+        """The same, its steps alone."""
+        return [entry.step for entry in self.take_acknowledged()]

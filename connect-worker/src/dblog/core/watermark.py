@@ -21,14 +21,33 @@ overdue.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Generic, TypeVar
 
 from dblog.model import TableId
 
 Rows = TypeVar("Rows")
 """Whatever the reader gives for a chunk; windows never look inside."""
+
+
+class Why(Enum):
+    """Why windows are thrown away, in a word: for metrics."""
+
+    KEYS = "keys"
+    """Too many were noted."""
+    TABLE = "table"
+    """Its columns, or its old rows, are other ones now."""
+    HELD = "held"
+    WATERMARK = "watermark"
+    """It is lost."""
+    ERROR = "error"
+    """The SELECT failed."""
+    KEYLESS = "keyless"
+    MESSAGE_KEY = "message_key"
+    """It does not distinguish rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +117,13 @@ class Windows(Generic[Rows]):
         self._next_number = 1
         self._windows: dict[int, _Window[Rows]] = {}
         self._by_table: dict[TableId, list[_Window[Rows]]] = {}
+        self.closed_total = 0
+        self.discarded_total: Counter[Why] = Counter()
+
+    @property
+    def keys_noted(self) -> int:
+        """Keys that open windows have noted."""
+        return sum(len(window.dropped) for window in self._windows.values())
 
     @property
     def open_total(self) -> int:
@@ -138,10 +164,10 @@ class Windows(Generic[Rows]):
             if window.low is None:
                 continue  # not open yet, or its low watermark is lost; a younger sibling may be open all the same
             if not window.keyed:
-                return self._discard(window, "a change of a table without a key came inside the window")
+                return self._discard(window, "a change of a table without a key came inside the window", Why.KEYLESS)
             window.dropped.update(key for key in keys if key is not None)
             if len(window.dropped) > self._keys_max:
-                return self._discard(window, f"more than {self._keys_max} keys changed inside the window", smaller=True)
+                return self._discard(window, f"more than {self._keys_max} keys changed inside the window", Why.KEYS, smaller=True)
         return None
 
     def watermark(self, token: str, position: WatermarkPosition) -> Closed[Rows] | Discarded | None:
@@ -163,10 +189,11 @@ class Windows(Generic[Rows]):
             raise AssertionError(message)
         oldest = self._by_table[window.table][0]
         if oldest is not window:
-            return self._discard(oldest, "the log has a younger window's high watermark, and none of this one's")
+            return self._discard(oldest, "the log has a younger window's high watermark, and none of this one's", Why.WATERMARK)
         if window.low is None:
-            return self._discard(window, "the log has its high watermark, and no low watermark")
+            return self._discard(window, "the log has its high watermark, and no low watermark", Why.WATERMARK)
         self._forget(window)
+        self.closed_total += 1
         return Closed(
             number=window.number,
             table=window.table,
@@ -176,15 +203,15 @@ class Windows(Generic[Rows]):
             dropped=frozenset(window.dropped),
         )
 
-    def discard(self, number: int, reason: str, *, smaller: bool = False) -> Discarded | None:
+    def discard(self, number: int, reason: str, *, why: Why = Why.ERROR, smaller: bool = False) -> Discarded | None:
         """Throw one window away (and its younger siblings): its SELECT failed, or its rows do not fit the table any more."""
         window = self._windows.get(number)
-        return None if window is None else self._discard(window, reason, smaller=smaller)
+        return None if window is None else self._discard(window, reason, why, smaller=smaller)
 
     def overdue(self, submitted_before_s: float) -> list[Discarded]:
         """Throw away the windows whose rows were submitted before that moment: whoever asks has read a log that had their high watermarks long ago."""
         late = self._late(submitted_before_s)
-        return [self._discard(w, "the log does not have its high watermark") for w in late if w.number in self._windows]
+        return [self._discard(w, "the log does not have its high watermark", Why.WATERMARK) for w in late if w.number in self._windows]
 
     def has_overdue(self, submitted_before_s: float) -> bool:
         """Whether there are such windows."""
@@ -193,15 +220,16 @@ class Windows(Generic[Rows]):
     def _late(self, submitted_before_s: float) -> list[_Window[Rows]]:
         return [w for w in self._windows.values() if w.rows is not None and w.submitted_s < submitted_before_s]
 
-    def table_changed(self, table: TableId, reason: str) -> Discarded | None:
+    def table_changed(self, table: TableId, reason: str, *, why: Why = Why.TABLE) -> Discarded | None:
         """DDL on the table: nothing read so far can be trusted to fit it. Every window of the table goes, also those not open yet."""
         windows = self._by_table.get(table)
-        return None if windows is None else self._discard(windows[0], reason)
+        return None if windows is None else self._discard(windows[0], reason, why)
 
-    def _discard(self, first: _Window[Rows], reason: str, *, smaller: bool = False) -> Discarded:
+    def _discard(self, first: _Window[Rows], reason: str, why: Why, *, smaller: bool = False) -> Discarded:
         doomed = [w for w in self._by_table[first.table] if w.number >= first.number]
         for window in doomed:
             self._forget(window)
+        self.discarded_total[why] += len(doomed)
         return Discarded(table=first.table, numbers=tuple(w.number for w in doomed), reason=reason, smaller=smaller)
 
     def _forget(self, window: _Window[Rows]) -> None:

@@ -18,6 +18,7 @@ from dblog.config.worker import read_worker_config
 from dblog.dialects.registry import FLAVORS, kind_of
 from dblog.errors import DefiniteError
 from dblog.kafka.converters import converters_of
+from dblog.observe.declared import TABLES_MAX
 from dblog.readers.contract import Source
 from dblog.readers.history import SchemaHistory
 from dblog.readers.history_topic import KafkaHistoryLog
@@ -66,6 +67,7 @@ class Parts:
     records: Records
     history_of: HistoryOf
     clock: Clock
+    tables_max: int
 
 
 def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *, task: int) -> Parts:
@@ -97,7 +99,14 @@ def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *,
         return SchemaHistory(log, server=settings.text("topic.prefix"))
 
     return Parts(
-        flavor=plugin.flavor, source=source, options=plugin.options, settings=settings, records=records, history_of=history_of, clock=clock
+        flavor=plugin.flavor,
+        source=source,
+        options=plugin.options,
+        settings=settings,
+        records=records,
+        history_of=history_of,
+        clock=clock,
+        tables_max=worker.settings.integer(TABLES_MAX),
     )
 
 
@@ -115,4 +124,5 @@ def source_task(order: Order) -> ReaderTask:
         records=parts.records,
         history_of=parts.history_of,
         clock=parts.clock,
+        tables_max=parts.tables_max,
     )

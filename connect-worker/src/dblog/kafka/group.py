@@ -113,6 +113,8 @@ class Membership:
         self._number = -1
         """Of the last claim that was sent: each has its own, so that an answer is taken for no other's."""
         self._look_from_s = 0.0
+        self.rebalances = 0
+        """How often the group's coordinator has assigned or taken something, or nothing, here."""
 
     def start(self, *, on_change: Callable[[], None], on_lease: Callable[[float], None], on_revoked: Callable[[], None]) -> None:
         """Join. ``on_lease`` gets each new end of the lease, ``on_revoked`` returns when nothing runs any more, ``on_change`` follows a new standing."""
@@ -227,6 +229,7 @@ class Membership:
             reader.close()
 
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.rebalances += 1
         ours = [TopicPartition(each.topic, each.partition, OFFSET_END) for each in partitions]
         consumer.incremental_assign(ours)
         if ours:

@@ -35,6 +35,7 @@ from dblog.kafka.registry_answers import (
     text_of,
     versions_of,
 )
+from dblog.observe.numbers import REGISTRY_REQUESTS
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 TIMEOUT_S = 30.0
@@ -319,15 +320,19 @@ class RegistryClient:
             try:
                 response = self._request(method, url + path, body, limit_s=self._timeout_s)
             except httpx.HTTPError as e:
+                REGISTRY_REQUESTS.add("failed")
                 failure, reason = e, f"{url}: {type(e).__name__}"
                 self._urls.append(self._urls.pop(0))
                 continue
             if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
                 failure, reason = None, f"{url}: HTTP {response.status_code}{self._words(response)}"
+                REGISTRY_REQUESTS.add("failed")
                 self._urls.append(self._urls.pop(0))
                 continue
             if response.status_code == HTTPStatus.NOT_FOUND and missing:
+                REGISTRY_REQUESTS.add("ok")
                 return None
+            REGISTRY_REQUESTS.add("ok" if response.is_success else "failed")
             if not response.is_success:
                 raise _refusal(response.status_code, f"HTTP {response.status_code}{self._words(response)}", subject, url)
             try:

@@ -14,6 +14,7 @@ import json
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -187,6 +188,8 @@ class RegistryStore:
         self._ids_noted = 0
         # Each registration is compared with every version of its subject.
         self._canonical_of = lru_cache(maxsize=_TEXTS_KEPT)(_canonical_or_self)
+        self.requests: Counter[str] = Counter()
+        """Answers of the REST interface: ok, client_error, server_error."""
         self.skipped = 0
         """Records that were not understood since this process began."""
         self.log = make_log(topic, self._take)

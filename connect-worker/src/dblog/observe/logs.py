@@ -123,6 +123,16 @@ TABLE = LevelTable()
 """The process's levels."""
 
 
+def set_levels(pairs: str) -> list[str]:
+    """Set levels written as ``logger=LEVEL,logger=LEVEL``; the names of loggers or levels that do not exist."""
+    unknown = []
+    for pair in filter(None, (each.strip() for each in pairs.split(","))):
+        name, _, level = pair.partition("=")
+        if not TABLE.set(name.strip(), level.strip()):
+            unknown.append(name.strip())
+    return unknown
+
+
 class _LogLine:
     """The innermost logger: a name, and a stream that is looked up late so that tests can capture it."""
 

@@ -1,19 +1,23 @@
-"""Metrics in Prometheus's text, under the names that dashboards for Kafka Connect and Debezium already read.
-
-Connect's JMX groups appear as ``kafka_connect_<group>_<metric>`` and Debezium's attributes as ``debezium_metrics_<Attribute>`` (the usual
-spelling of the JMX exporter; Kafka's documentation, Connect Monitoring; Debezium's manual, "MySQL connector", Monitoring). Whatever else a task reports is
-``dblog_task_<name>``. A worker reports only what runs on it.
+"""Metrics in Prometheus's text: this program's own (``observe/declared.py``), and those of Kafka Connect and Debezium under the names that dashboards made
+for them read (``observe/jmx.py``). Which of the two is an option of the worker. A worker reports only what runs on it.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from dblog.observe import jmx
+from dblog.observe.declared import OF_TASK, STATES, WORKER_METRICS, Kind
+from dblog.observe.numbers import INFINITE, SUM, named, parted
+
+STALE_S = 30.0
+"""Numbers that are older are left out: a task whose process hangs has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +31,11 @@ class TaskNumbers:
     server: str
     kills: int
     values: Mapping[str, float]
+    reported_s: float | None = None
+    """When that was, by the wall clock."""
+    restarts: Mapping[str, int] = field(default_factory=dict)
+    """By reason, those that the worker made."""
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,160 +48,221 @@ class WorkerNumbers:
     registry_records_skipped: int = 0
     records_skipped: Mapping[str, int] = field(default_factory=dict)
     """By topic."""
+    now_s: float = 0.0
+    version: str = ""
+    commit: str = ""
+    started_s: float = 0.0
+    ready: bool = False
+    leads: bool = False
+    leaderships: int = 0
+    rebalances: int = 0
+    leader: str = ""
+    generation: int = 0
+    configured: Mapping[str, int] = field(default_factory=dict)
+    """Connectors of the config topic, and how many tasks each should have."""
+    certificates: tuple[tuple[str, str, str, float], ...] = ()
+    """use, connector, name, and when it ends."""
+    registry_requests: Mapping[str, int] = field(default_factory=dict)
 
 
-TASK_DOCS = {
-    "lag_ms": "Age of the oldest change that Kafka has not acknowledged, or that may be unread while the log is not heard of; 0 when there is none.",
-    "connected": "1 while the log connection is open.",
-    "log_pos": "Offset in the log file that has been read up to.",
-    "log_reconnects_total": "Log connections that were lost.",
-    "log_records_total": "Records made from the log.",
-    "log_events_skipped_total": "Events left out because an option asks for it, or because their table is parked.",
-    "tables_parked": "Tables whose rows are passed over because their columns are not known.",
-    "queue_records": "Records between the readers and the sender.",
-    "queue_bytes": "Bytes of their keys and values.",
-    "dump_tables_total": "Tables of the dump.",
-    "dump_tables_done": "Tables of the dump that have been read to their end.",
-    "dump_tables_failed": "Tables of the dump that could not be read; the log has the reason.",
-    "dump_rows_total": "Rows that the dump has read.",
-    "dump_running": "1 while tables of the dump are left.",
-    "records_sent_total": "Records handed to the producer.",
-    "bytes_sent_total": "Bytes of their keys and values.",
-    "records_outstanding": "Records handed to the producer that Kafka has not acknowledged.",
-    "send_failures_total": "Records that Kafka refused and errors.tolerance=all left out.",
-    "paused": "1 while the task is paused.",
-}
-"""What a task reports, in a sentence each. A name that is not here is shown all the same, and a test misses it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """Which names /metrics has."""
 
-_CONNECT_NAMES = {
-    "records_sent_total": "source_task_source_record_write_total",
-    "records_polled_total": "source_task_source_record_poll_total",
-    "records_outstanding": "source_task_source_record_active_count",
-    "send_failures_total": "task_error_total_record_failures",
-}
-"""What a task reports, as Connect's metric of its task."""
+    own: bool = True
+    jmx: bool = True
+    lower: bool = False
+    """Debezium's attributes in lower case."""
 
-_DEBEZIUM_NAMES = {
-    "lag_ms": ("streaming", "MilliSecondsBehindSource"),
-    "connected": ("streaming", "Connected"),
-    "log_records_total": ("streaming", "TotalNumberOfEventsSeen"),
-    "log_reconnects_total": ("streaming", "NumberOfDisconnects"),
-    "log_pos": ("streaming", "BinlogPosition"),
-    "queue_bytes": ("streaming", "CurrentQueueSizeInBytes"),
-    "queue_records_max": ("streaming", "QueueTotalCapacity"),
-    "queue_records_free": ("streaming", "QueueRemainingCapacity"),
-    "queue_bytes_max": ("streaming", "MaxQueueSizeInBytes"),
-    "dump_tables_total": ("snapshot", "TotalTableCount"),
-    "dump_rows_total": ("snapshot", "RowsScanned"),
-    "dump_running": ("snapshot", "SnapshotRunning"),
-}
-"""What a task reports, as Debezium's attribute in its context."""
+    def attribute(self, name: str) -> str:
+        """The metric of an attribute of Debezium's."""
+        return f"debezium_metrics_{name.lower() if self.lower else name}"
 
-UNDESCRIBED = "As the task reports it."
 
-_TASK_STATES = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
+def naming_of(names: str, case: str) -> Naming:
+    """By the worker's options."""
+    return Naming(own=names in ("both", "dblog"), jmx=names in ("both", "jmx"), lower=case == "lower")
+
+
+class _Families:
+    """Families that grow by one sample at a time, in the order of their first."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, Any] = {}
+
+    def add(self, name: str, doc: str, labels: Mapping[str, str], value: float, kind: Kind = Kind.GAUGE) -> None:
+        family = self._families.get(name)
+        if family is None:
+            make = CounterMetricFamily if kind is Kind.COUNTER else GaugeMetricFamily
+            family = self._families[name] = make(name.removesuffix("_total") if kind is Kind.COUNTER else name, doc, labels=list(labels))
+        family.add_metric(list(labels.values()), value)
+
+    def add_histogram(self, name: str, doc: str, labels: Mapping[str, str], buckets: Mapping[str, float], total: float) -> None:
+        family = self._families.get(name)
+        if family is None:
+            family = self._families[name] = HistogramMetricFamily(name, doc, labels=list(labels))
+        family.add_metric(list(labels.values()), buckets=list(buckets.items()), sum_value=total)
+
+    def all(self) -> Iterable[Metric]:
+        return self._families.values()
 
 
 class _Collector:
     """Builds all families from one snapshot at each scrape."""
 
-    def __init__(self, take: Callable[[], WorkerNumbers]) -> None:
+    def __init__(self, take: Callable[[], WorkerNumbers], naming: Naming) -> None:
         self._take = take
+        self._naming = naming
 
     def collect(self) -> Iterable[Metric]:
         """All families."""
-        now = self._take()
-        yield from _worker_families(now)
-        yield from _task_families(now)
+        now, families = self._take(), _Families()
+        if self._naming.jmx:
+            _connect_worker(now, families)
+        if self._naming.own:
+            _worker(now, families)
+        for task in now.tasks:
+            _task(task, now, families, self._naming)
+        yield from families.all()
 
 
-def metrics_text(take: Callable[[], WorkerNumbers]) -> Callable[[], bytes]:
+def metrics_text(take: Callable[[], WorkerNumbers], naming: Naming | None = None) -> Callable[[], bytes]:
     """A function that gives the text of now."""
     registry = CollectorRegistry()
-    registry.register(_Collector(take))
+    ProcessCollector(registry=registry)
+    registry.register(_Collector(take, naming or Naming()))
     return lambda: generate_latest(registry)
 
 
-def _worker_families(now: WorkerNumbers) -> Iterable[Metric]:
-    yield GaugeMetricFamily("kafka_connect_worker_connector_count", "Connectors on this worker.", len(now.connectors))
-    yield GaugeMetricFamily("kafka_connect_worker_task_count", "Tasks on this worker.", len(now.tasks))
+# ---- the worker
+
+
+_OF_WORKER = {metric.name: metric for metric in WORKER_METRICS}
+
+
+def _worker(now: WorkerNumbers, families: _Families) -> None:
+    def add(name: str, value: float, *labels: str) -> None:
+        metric = _OF_WORKER[name]
+        families.add(f"dblog_{name}", metric.doc, dict(zip(metric.labels, labels, strict=True)), value, metric.kind)
+
+    add("build_info", 1.0, now.version, now.commit)
+    add("worker_started_timestamp_seconds", now.started_s)
+    add("worker_ready", float(now.ready))
+    add("worker_leads", float(now.leads))
+    add("worker_leaderships_total", now.leaderships)
+    add("worker_rebalances_total", now.rebalances)
+    add("worker_connectors_configured", len(now.configured))
+    for connector, state in now.connectors.items():
+        for each in STATES:
+            add("connector_state", float(each == state), connector, each)
+    for connector, tasks in now.configured.items():
+        add("connector_tasks_configured", tasks, connector)
+    for use, connector, name, ends_s in now.certificates:
+        add("certificate_expiry_timestamp_seconds", ends_s, use, connector, name)
+    for result, count in now.registry_requests.items():
+        add("registry_requests_total", count, result)
+    add("registry_records_skipped_total", now.registry_records_skipped)
+    for topic, count in now.records_skipped.items():
+        add("topic_records_skipped_total", count, topic)
+
+
+_CONNECT_TASK_STATES = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
+
+
+def _connect_worker(now: WorkerNumbers, families: _Families) -> None:
+    """Connect's groups connect-worker, connect-worker-rebalance, connect-coordinator and connector."""
+
+    def add(name: str, doc: str, value: float, **labels: str) -> None:
+        families.add(f"kafka_connect_{name}", doc, labels, value, Kind.COUNTER if name.endswith("_total") else Kind.GAUGE)
+
+    add("worker_connector_count", "Connectors on this worker.", len(now.connectors))
+    add("worker_task_count", "Tasks on this worker.", len(now.tasks))
+    add("coordinator_assigned_connectors", "Connectors on this worker.", len(now.connectors))
+    add("coordinator_assigned_tasks", "Tasks on this worker.", len(now.tasks))
     for kind in ("connector", "task"):
         good, bad = now.startup_counts.get(f"{kind}-startup-success", 0), now.startup_counts.get(f"{kind}-startup-failure", 0)
-        prefix = f"kafka_connect_worker_{kind}_startup"
-        yield GaugeMetricFamily(f"{prefix}_attempts_total", f"Starts of {kind}s.", good + bad)
-        yield GaugeMetricFamily(f"{prefix}_success_total", f"Starts of {kind}s that went well.", good)
-        yield GaugeMetricFamily(f"{prefix}_failure_total", f"Starts of {kind}s that did not.", bad)
         share = good / (good + bad) if good + bad else 0.0
-        yield GaugeMetricFamily(f"{prefix}_success_percentage", f"Share of starts of {kind}s that went well.", share)
-        yield GaugeMetricFamily(
-            f"{prefix}_failure_percentage", f"Share of starts of {kind}s that did not.", 1.0 - share if good + bad else 0.0
-        )
-    yield CounterMetricFamily(
-        "dblog_registry_records_skipped", "Records of the registry's topic that were not understood.", now.registry_records_skipped
-    )
-    skipped = CounterMetricFamily(
-        "dblog_topic_records_skipped", "Records of the worker's own topics that could not be read; the log names them.", labels=["topic"]
-    )
-    for topic, count in now.records_skipped.items():
-        skipped.add_metric([topic], count)
-    yield skipped
-    total = GaugeMetricFamily("kafka_connect_worker_connector_total_task_count", "Tasks of a connector here.", labels=["connector"])
-    tasks = Counter(task.connector for task in now.tasks)
-    for connector in now.connectors:
-        total.add_metric([connector], tasks[connector])
-    yield total
-    tasks_in = Counter((task.connector, task.state) for task in now.tasks)
-    for state in _TASK_STATES:
-        family = GaugeMetricFamily(f"kafka_connect_worker_connector_{state}_task_count", f"Its {state} tasks.", labels=["connector"])
-        for connector in now.connectors:
-            family.add_metric([connector], tasks_in[(connector, state)])
-        yield family
-    status = GaugeMetricFamily("kafka_connect_connector_status", "1 for the state a connector is in.", labels=["connector", "status"])
+        add(f"worker_{kind}_startup_attempts_total", f"Starts of {kind}s.", good + bad)
+        add(f"worker_{kind}_startup_success_total", f"Starts of {kind}s that went well.", good)
+        add(f"worker_{kind}_startup_failure_total", f"Starts of {kind}s that did not.", bad)
+        add(f"worker_{kind}_startup_success_percentage", f"Share of starts of {kind}s that went well.", share)
+        add(f"worker_{kind}_startup_failure_percentage", f"Share of starts of {kind}s that did not.", 1.0 - share if good + bad else 0.0)
+    add("worker_rebalance_completed_rebalances_total", "Rebalances of the group.", now.rebalances)
+    add("worker_rebalance_epoch", "The generation of this worker's lead.", now.generation)
+    add("worker_rebalance_rebalancing", "1 while nobody is known to lead.", float(not now.leader))
+    if now.leader:
+        add("worker_rebalance_leader_name", "1; who runs the connectors.", 1, leader_name=now.leader)
+    tasks, tasks_in = Counter(task.connector for task in now.tasks), Counter((task.connector, task.state) for task in now.tasks)
     for connector, state in now.connectors.items():
-        status.add_metric([connector, state], 1)
-    yield status
+        add("worker_connector_total_task_count", "Tasks of a connector here.", tasks[connector], connector=connector)
+        for each in _CONNECT_TASK_STATES:
+            add(f"worker_connector_{each}_task_count", f"Its {each} tasks.", tasks_in[connector, each], connector=connector)
+        add("connector_status", "1 for the state a connector is in.", 1, connector=connector, status=state)
 
 
-def _task_families(now: WorkerNumbers) -> Iterable[Metric]:
-    labels = ["connector", "task"]
-    families: dict[str, GaugeMetricFamily] = {}
-
-    def add(name: str, doc: str, names: list[str], values: list[str], number: float) -> None:
-        if name not in families:
-            families[name] = GaugeMetricFamily(name, doc, labels=names)
-        families[name].add_metric(values, number)
-
-    for task in now.tasks:
-        who = [task.connector, str(task.task)]
-        add("kafka_connect_connector_task_status", "1 for the state a task is in.", [*labels, "status"], [*who, task.state], 1)
-        add("dblog_task_kills_in_a_row", "Times its process was killed without a quiet minute between.", labels, who, task.kills)
-        for name, number in task.values.items():
-            add(f"dblog_task_{_clean(name)}", TASK_DOCS.get(name, UNDESCRIBED), labels, who, number)
-            if name in _CONNECT_NAMES:
-                add(f"kafka_connect_{_CONNECT_NAMES[name]}", "Kafka Connect's metric of the task.", labels, who, number)
-            if name in _DEBEZIUM_NAMES:
-                context, attribute = _DEBEZIUM_NAMES[name]
-                _add_debezium(add, task, context, attribute, number)
-        _add_dump_rest(add, task)
-    yield from families.values()
+# ---- a task
 
 
-_Add = Callable[[str, str, list[str], list[str], float], None]
+def _task(task: TaskNumbers, now: WorkerNumbers, families: _Families, naming: Naming) -> None:
+    who = {"connector": task.connector, "task": str(task.task)}
+    fresh = task.reported_s is None or now.now_s - task.reported_s <= STALE_S
+    values = task.values if fresh else {}
+    if naming.own:
+        _own(task, values, who, families)
+    if naming.jmx:
+        families.add("kafka_connect_connector_task_status", "1 for the state a task is in.", {**who, "status": task.state}, 1)
+        for each in jmx.CONNECT:
+            value = each.of(values, now.now_s)
+            if value is not None:
+                families.add(f"kafka_connect_{each.group}_{each.name}", "Kafka Connect's metric of the task.", who, value, each.kind)
+        _debezium(task, values, now.now_s, families, naming)
 
 
-def _add_debezium(add: _Add, task: TaskNumbers, context: str, attribute: str, number: float) -> None:
-    values = [task.plugin, task.server, str(task.task), context]
-    add(f"debezium_metrics_{attribute}", "Debezium's attribute.", ["plugin", "name", "task", "context"], values, number)
+def _own(task: TaskNumbers, values: Mapping[str, float], who: Mapping[str, str], families: _Families) -> None:
+    for state in STATES:
+        if state != "stopped":
+            _add(named("state", state), float(task.state == state), who, families)
+    _add("kills_in_a_row", task.kills, who, families)
+    _add("failures_total", task.failures, who, families)
+    for reason, count in task.restarts.items():
+        _add(named("restarts_total", reason), count, who, families)
+    if task.reported_s is not None:
+        _add("reported_timestamp_seconds", task.reported_s, who, families)
+    histograms: dict[tuple[str, tuple[str, ...]], dict[str, float]] = {}
+    for flat, value in values.items():
+        name = flat.partition("|")[0]
+        metric = OF_TASK.get(name)
+        if metric is None:
+            continue  # a name that is not declared is none of ours: the tests of what tasks report see to that
+        if metric.kind is Kind.HISTOGRAM:
+            *of_bucket, bound = parted(flat, len(metric.labels) + 1)[1]
+            histograms.setdefault((name, tuple(of_bucket)), {})[bound] = value
+        else:
+            _add(flat, value, who, families)
+    for (name, labels), buckets in histograms.items():
+        total = buckets.pop(SUM, 0.0)
+        if INFINITE in buckets:
+            of_metric = {**who, **dict(zip(OF_TASK[name].labels, labels, strict=True))}
+            families.add_histogram(f"dblog_task_{name}", OF_TASK[name].doc, of_metric, buckets, total)
 
 
-def _add_dump_rest(add: _Add, task: TaskNumbers) -> None:
-    """Debezium's attributes that follow from others."""
-    total, done, running = (task.values.get(name) for name in ("dump_tables_total", "dump_tables_done", "dump_running"))
-    if total is not None and done is not None:
-        _add_debezium(add, task, "snapshot", "RemainingTableCount", total - done)
-    if running is not None:
-        _add_debezium(add, task, "snapshot", "SnapshotCompleted", float(not running))
+def _add(flat: str, value: float, who: Mapping[str, str], families: _Families) -> None:
+    name = flat.partition("|")[0]
+    metric = OF_TASK[name]
+    labels = parted(flat, len(metric.labels))[1]
+    families.add(f"dblog_task_{name}", metric.doc, {**who, **dict(zip(metric.labels, labels, strict=True))}, value, metric.kind)
 
 
-def _clean(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_]", "_", name)
+def _debezium(task: TaskNumbers, values: Mapping[str, float], now_s: float, families: _Families, naming: Naming) -> None:
+    if not values:
+        return
+    who = {"plugin": task.plugin, "name": task.server, "task": str(task.task)}
+    for each in jmx.DEBEZIUM:
+        value = each.of(values, now_s)
+        if value is not None:
+            families.add(naming.attribute(each.name), "Debezium's attribute.", {**who, "context": each.group}, value)
+    for name, attribute in (("jmx:rows_scanned", jmx.ROWS_SCANNED), ("dump_table_chunks", jmx.CHUNKS_COMPLETED)):
+        for flat, value in values.items():
+            if flat.startswith(f"{name}|"):
+                labels = {**who, "context": "snapshot", "table": flat.partition("|")[2]}
+                families.add(naming.attribute(attribute), "Debezium's attribute, by table.", labels, value)

@@ -331,6 +331,7 @@ class ChunkReader:
             token=ticket.low_token,
             wanted_for=f"below a chunk of {ticket.table}",
             stopped=self._stop,
+            retried=self._interleaver.tally.proof_retried,
         )
 
     def _last_key(self, connection: DumpConnection, version: Table, after: Key | None, upto: Key, chunk: ChunkRows) -> Key | None:

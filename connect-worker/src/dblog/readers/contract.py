@@ -36,7 +36,7 @@ from dblog.core.selection import Parts
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.model import Column, OffsetMap, Table, TableId
 from dblog.ports import DumpConnection
-from dblog.readers.items import IgnoredForNow, LogItem, Statement
+from dblog.readers.items import IgnoredForNow, LogCounts, LogItem, RowsParked, Statement
 
 Merge = Callable[[Column, Column], Column]
 """(known, seen) -> the column to decode with; see ``core.crosscheck.cross_check``."""
@@ -120,6 +120,10 @@ class LogReader(Protocol):
     def is_silent(self) -> bool:
         """Whether signals from the server are overdue."""
 
+    @property
+    def counts(self) -> LogCounts:
+        """What it has met since it was opened. Any thread may ask, also once it is closed."""
+
     def receive(self, timeout_s: float) -> int:
         """How many bytes have arrived, 0 when none came in time. TransientError when the connection is lost."""
 
@@ -158,13 +162,43 @@ class LogSource(Protocol):
         """The offset is stored: the server may drop what lies before it. Called by the committing thread."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState:
+    """Where the server's log stands, as it answered just now, beside a position that is read and the one that is stored."""
+
+    behind_bytes: int
+    """From the position that is read to the log's end."""
+    behind_files: int
+    margin_files: int
+    """Older ones than the stored position's: what the server can drop before that position is lost."""
+    margin_bytes: int
+    purged: bool
+    """Whether the stored position is lost already."""
+    retention_s: float | None
+    """How long the server keeps its log; None for ever."""
+    uses_gtids: bool
+
+
+class LogWatch(Protocol):
+    """A connection of its own for questions about the server's log, for metrics. One thread asks."""
+
+    def look(self, read: Progress, stored: Progress) -> LogState:
+        """Where the log stands. Both positions move meanwhile. TransientError when no answer comes within seconds."""
+
+    def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
+        """Rows of these tables by the server's statistics, of those that have any. TransientError as above."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
 class TableResolver(Protocol):
     """What a log reader asks for the encoder of a table that it meets."""
 
-    def __call__(self, table_map: Any, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | None:
+    def __call__(self, table_map: Any, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | RowsParked | None:
         """``table_map``: the log's own description of the table, for ``LogSchemas``. ``begin``: where a second reader would find what follows.
 
-        None: the table's rows are passed over; IGNORED_FOR_NOW: so too, and each time it is asked about again.
+        None: the table's rows are passed over; ROWS_PARKED: so too, and counted as parked; IGNORED_FOR_NOW: so too, and each time it is asked about again.
         """
 
 
@@ -328,6 +362,9 @@ class Server(Check, Positions, SchemaSource, SchemaReports, ChunkSource, Protoco
 
     def log(self, schemas: LogSchemas, resolve: TableResolver, context: TaskContext) -> LogSource:
         """The log, with encoders by ``resolve``. Rows of the watermark table come out as ``Watermarks``."""
+
+    def open_watch(self, abort: Abort) -> LogWatch:
+        """A connection to this very server for ``LogWatch``; ``abort`` cuts it. TransientError when it cannot be had."""
 
     def close(self) -> None:
         """Close the connection; logs and dumps have theirs."""

@@ -21,9 +21,11 @@ from dblog.clock import Clock
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import RowEncoder
 from dblog.core.dumps import Dump, Key, TableDump
-from dblog.core.watermark import Closed, Discarded, Ticket, WatermarkPosition, Windows
+from dblog.core.watermark import Closed, Discarded, Ticket, WatermarkPosition, Why, Windows
 from dblog.model import Batch, Segment, Table, TableId
+from dblog.observe.numbers import named
 from dblog.readers.queue import BlockingQueue
+from dblog.readers.tally import Tally
 
 log = structlog.get_logger(__name__)
 
@@ -89,7 +91,9 @@ class Interleaver:
         encoder_of: Callable[[TableId], RowEncoder | None],
         marker_segment: Callable[[ChunkMarker], Segment | None],
         run: str,
+        tally: Tally | None = None,
     ) -> None:
+        self.tally = tally or Tally(clock)
         self._windows = windows
         self._queue = queue
         self._clock = clock
@@ -130,6 +134,17 @@ class Interleaver:
         """One table's progress."""
         dump = self.dump
         return None if dump is None else dump.table(table)
+
+    def window_numbers(self) -> dict[str, float]:
+        """How the windows are, for metrics."""
+        with self._changed:
+            windows = self._windows
+            return {
+                "windows_open": float(windows.open_total),
+                "window_keys": float(windows.keys_noted),
+                "windows_closed_total": float(windows.closed_total),
+                **{named("windows_discarded_total", why.value): float(count) for why, count in windows.discarded_total.items()},
+            }
 
     # ---- chunk threads
 
@@ -222,7 +237,7 @@ class Interleaver:
             for table in tables - before:
                 if self._dump is not None and table in self._dump.left:  # a busy server prepares XA transactions all the time
                     log.info("the table's dump waits", table=str(table), reason=reason)
-                self._discarded(self._windows.table_changed(table, reason))
+                self._discarded(self._windows.table_changed(table, reason, why=Why.HELD))
             self._changed.notify_all()
             return bool(before - tables)
 
@@ -268,6 +283,7 @@ class Interleaver:
         if encoder is None or encoder.plan.table != chunk.table:
             with self._changed:
                 # the window is forgotten already, so the reset is counted here
+                self._windows.discarded_total[Why.TABLE] += 1
                 self._reset(closed.table, f"the columns of {closed.table} changed between its SELECT and its high watermark")
                 self._discarded(self._windows.table_changed(closed.table, "an older window of the table was discarded"))
             return
@@ -290,6 +306,7 @@ class Interleaver:
             self._mixed_up_again(chunk)
             return
         self._mixed_up.pop(closed.table, None)
+        self.tally.chunk(dropped=dropped)
         topic = encoder.plan.topic
         marker = ChunkMarker(
             chunk_id=f"{self._run}/{closed.number}",
@@ -337,7 +354,8 @@ class Interleaver:
         with self._changed:
             self._shrink.add(table)
             self._reset(table, "a change inside the window has the message key of a row, and message.key.columns does not distinguish rows")
-            self._discarded(self._windows.table_changed(table, "an older window of the table was discarded"))
+            self._windows.discarded_total[Why.MESSAGE_KEY] += 1
+            self._discarded(self._windows.table_changed(table, "an older window of the table was discarded", why=Why.MESSAGE_KEY))
 
     def _put(self, segments: list[Segment], records: int, size_bytes: int, source_ts_us: int | None) -> None:
         moved = None
@@ -346,6 +364,8 @@ class Interleaver:
                 moved, self._dump_moved = self._dump, False
         log_offsets, self._log_offsets = tuple(self._log_offsets), []
         step = Step(log_offsets=log_offsets, dump=moved)
+        if records:
+            self.tally.batch(segments, source_ts_us)
         self._queue.put(Batch(segments, step, records, size_bytes, source_ts_us))
 
     def _set_dump(self, dump: Dump | None) -> None:

@@ -27,6 +27,11 @@ class SourceOffset:
         self._unreported = unreported
 
     @property
+    def progress(self) -> Progress:
+        """The committed position; it moves on with the steps."""
+        return self._progress
+
+    @property
     def sequence(self) -> Position:
         """D7's numbers of the committed position."""
         return self._progress.sequence

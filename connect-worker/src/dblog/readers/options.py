@@ -85,6 +85,8 @@ class ReaderOptions:
     skips_bad_events: bool
     skips_unreadable: bool
     retry_policy: RetryPolicy
+    watch_interval_s: float
+    """0: the server is not asked how far its log goes."""
 
     @classmethod
     def from_settings(
@@ -123,6 +125,7 @@ class ReaderOptions:
             skips_bad_events=handling["event.processing.failure"],
             skips_unreadable=handling["event.deserialization.failure"],
             retry_policy=RetryPolicy.of(settings.originals),
+            watch_interval_s=settings.integer("dblog.metrics.server.interval.ms") / 1000,
         )
 
     @property

@@ -21,9 +21,17 @@ PROOF_INTERVAL_S = 0.05
 
 
 def read_behind_watermark(
-    connection: DumpConnection, read: Callable[[], Found], *, watermark: str, token: str, wanted_for: str, stopped: threading.Event
+    connection: DumpConnection,
+    read: Callable[[], Found],
+    *,
+    watermark: str,
+    token: str,
+    wanted_for: str,
+    stopped: threading.Event,
+    retried: Callable[[], None] = lambda: None,
 ) -> Found:
     """What ``read`` gives in such a snapshot. ``token`` was committed under the name ``watermark``; ``wanted_for`` names the reading in errors.
+    ``retried`` is called for each snapshot that does not show the watermark.
 
     TransientError when the task stops meanwhile, DefiniteError when no snapshot shows the watermark.
     """
@@ -31,6 +39,7 @@ def read_behind_watermark(
         with snapshot(connection):
             if connection.read_watermark(watermark) == token:
                 return read()
+        retried()
         if stopped.wait(PROOF_INTERVAL_S):
             message = "the task is stopping"
             raise TransientError(message)

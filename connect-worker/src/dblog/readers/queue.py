@@ -7,6 +7,7 @@ single huge row cannot block for ever. Closing wakes both sides; an error given 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 
 from dblog.model import Batch
@@ -28,6 +29,14 @@ class BlockingQueue:
         self._closed = False
         self._error: BaseException | None = None
         self._changed = threading.Condition()
+        self.full_s = 0.0
+        """How long readers have waited for room."""
+
+    @property
+    def fill(self) -> float:
+        """The fuller of both bounds, 0 to 1; a batch that is larger than the queue fills it."""
+        of_bytes = self._bytes / self._bytes_max if self._bytes_max else 0.0
+        return min(1.0, max(self._records / self._records_max, of_bytes))
 
     @property
     def records_total(self) -> int:
@@ -48,7 +57,10 @@ class BlockingQueue:
     def put(self, batch: Batch) -> None:
         """Append, waiting while the queue is full; QueueClosedError when the task stops meanwhile."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._has_room(batch))
+            if not self._has_room(batch):
+                began_s = time.monotonic()
+                self._changed.wait_for(lambda: self._closed or self._has_room(batch))
+                self.full_s += time.monotonic() - began_s
             if self._closed:
                 raise QueueClosedError
             self._batches.append(batch)

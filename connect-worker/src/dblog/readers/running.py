@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -23,6 +23,8 @@ from dblog.readers.contract import Progress, Server, TaskContext
 from dblog.readers.dumping import Dumping, refuse_incomplete
 from dblog.readers.history import SchemaHistory
 from dblog.readers.interleaved import ChunkRead, Interleaver
+from dblog.readers.logwatch import Watch
+from dblog.readers.numbers import RunningNumbers
 from dblog.readers.offset import SourceOffset
 from dblog.readers.options import ReaderOptions
 from dblog.readers.output import LogOutput
@@ -31,6 +33,7 @@ from dblog.readers.queue import BlockingQueue
 from dblog.readers.records import Records
 from dblog.readers.schemas import Schemas
 from dblog.readers.stream import LogStream, StreamOptions
+from dblog.readers.tally import TABLES_MAX, Tally
 
 log = structlog.get_logger(__name__)
 
@@ -50,14 +53,25 @@ class Beginning:
     expected: tuple[tuple[Table, Position], ...]
     reports: tuple[Any, ...]
     ends_after_dump: bool
+    recovery: Mapping[str, float] = field(default_factory=dict)
+    """Numbers for metrics: what recovering the schemas took."""
 
 
 class Running:
     """One run of a connector's only task. ``begin`` starts the threads, ``stop`` ends them."""
 
     def __init__(
-        self, *, server: Server, history: SchemaHistory, beginning: Beginning, options: ReaderOptions, records: Records, clock: Clock
+        self,
+        *,
+        server: Server,
+        history: SchemaHistory,
+        beginning: Beginning,
+        options: ReaderOptions,
+        records: Records,
+        clock: Clock,
+        tables_max: int = TABLES_MAX,
     ) -> None:
+        """``tables_max``: how many tables and topics have numbers of their own in the metrics."""
         progress = beginning.progress
         self.server = server
         self._history = history
@@ -102,6 +116,7 @@ class Running:
             encoder_of=self.schemas.encoder,
             marker_segment=lambda made: patience(lambda: records.marker(made)),
             run=options.run,
+            tally=Tally(clock, tables_max=tables_max),
         )
         if beginning.dump is not None:
             self.interleaver.change_dump(lambda _: beginning.dump)
@@ -140,10 +155,34 @@ class Running:
                 retry_policy=options.retry_policy,
             ),
         )
+        self._watches = options.watch_interval_s > 0
+        self._watch = Watch(
+            server,
+            read=lambda: self.stream.progress,
+            stored=self.fold.progress,
+            dump=lambda: self.interleaver.dump,
+            stopped=self._stopped,
+            interval_s=options.watch_interval_s,
+            clock=clock,
+        )
+        self._numbers = RunningNumbers(
+            stream=self.stream,
+            queue=self.queue,
+            interleaver=self.interleaver,
+            schemas=self.schemas,
+            watch=self._watch,
+            watch_interval_s=options.watch_interval_s,
+            queue_limits=(options.queue_records_max, options.queue_bytes_max),
+            recovery=dict(beginning.recovery),
+            tables_max=tables_max,
+            clock=clock,
+        )
 
     def begin(self) -> None:
         """Let the threads run."""
         self._spawn("log", self.stream.run)
+        if self._watches:
+            self._spawn("watch", self._watch.run)
         self.dumping.start()
         dump = self._beginning.dump
         if self._beginning.dump_is_new:
@@ -164,6 +203,7 @@ class Running:
         if self._stopped.is_set():
             return
         self._stopped.set()
+        self._watch.stop()
         self.queue.close()
         self.interleaver.stop()
         self.stream.stop()
@@ -179,29 +219,8 @@ class Running:
         return self._patience.waits or self.stream.waits
 
     def metrics(self) -> dict[str, float]:
-        """Numbers for the herder: the log's position, lag, queue, and the dump's progress."""
-        stream, dump = self.stream, self.interleaver.dump
-        out = {
-            "queue_records": float(self.queue.records_total),
-            "queue_bytes": float(self.queue.bytes_total),
-            "connected": float(stream.connected),
-            **stream.progress.metrics(),
-            "log_reconnects_total": float(stream.reconnects_total),
-            "log_records_total": float(stream.records_total),
-            "log_events_skipped_total": float(stream.skipped_total + self.schemas.passed_over_total),
-            "lag_ms": max(stream.lag_ms(), self._age_ms(self.queue.oldest_source_ts_us)),
-            "tables_parked": float(len(self.schemas.parked)),
-        }
-        if dump is not None:
-            out["dump_tables_total"] = float(dump.tables_total)
-            out["dump_tables_done"] = float(dump.tables_done)
-            out["dump_tables_failed"] = float(len(dump.failed))
-            out["dump_rows_total"] = float(dump.rows)
-            out["dump_running"] = float(not dump.ended)
-        return out
-
-    def _age_ms(self, source_ts_us: int | None) -> float:
-        return 0.0 if source_ts_us is None else max(0.0, (self._clock.now_us() - source_ts_us) / 1000)
+        """Numbers for the herder."""
+        return self._numbers.numbers()
 
     def _passed_over(self, table: TableId) -> None:
         self._source.passed_over(table)

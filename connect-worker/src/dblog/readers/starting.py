@@ -72,7 +72,9 @@ class Starting:
         records: Records,
         history_of: Callable[[], SchemaHistory],
         clock: Clock,
+        tables_max: int,
     ) -> None:
+        self._tables_max = tables_max
         self._connector = connector
         self._run = run
         self._settings = settings
@@ -96,7 +98,13 @@ class Starting:
             try:
                 beginning = _Start(self._source, server, history, options, self._settings, self._clock).beginning(offset)
                 return Running(
-                    server=server, history=history, beginning=beginning, options=options, records=self._records, clock=self._clock
+                    server=server,
+                    history=history,
+                    beginning=beginning,
+                    options=options,
+                    records=self._records,
+                    clock=self._clock,
+                    tables_max=self._tables_max,
                 )
             except BaseException:
                 history.close()
@@ -118,6 +126,7 @@ class _Start:
         self._options = options
         self._settings = settings
         self._clock = clock
+        self._recovery: dict[str, float] = {}
 
     def beginning(self, offset: OffsetMap | None) -> Beginning:
         """Everything that has to be ready before the first thread runs."""
@@ -148,6 +157,7 @@ class _Start:
             expected=found.expected,
             reports=found.reports,
             ends_after_dump=plan.ends_after_dump,
+            recovery=self._recovery,
         )
 
     def _check(self, *, watermarks: bool) -> None:
@@ -226,7 +236,7 @@ class _Start:
         stored, unknown_epoch = progress.copy(), progress.epoch == 0
         other_log = self._server.resume(progress)
         timeline = self._new_timeline()
-        if not self._history.recover(timeline) and not timeline.databases and not self._take_over(timeline, offset):
+        if not self._recover(timeline) and not timeline.databases and not self._take_over(timeline, offset):
             message = (
                 f"the schema history topic {self._options.history_topic} has no record of {self._options.prefix}, so rows logged since "
                 "the stored offset cannot be decoded safely; restore the topic, or reset the connector's offsets to dump again"
@@ -271,6 +281,17 @@ class _Start:
             self._history.save(timeline, [*new_tables, *parked])
         reports = self._reports() if offset.get(UNREPORTED) else ()
         return _Recovered(progress=progress, timeline=timeline, joined=timeline.joined(), expected=tuple(expected), reports=reports)
+
+    def _recover(self, timeline: Timeline) -> int:
+        """How many tables the history has, which fill the timeline."""
+        began_us, began_s = self._clock.now_us(), self._clock.monotonic_s()
+        tables = self._history.recover(timeline)
+        self._recovery = {
+            "schema_history_recovered_tables": float(tables),
+            "schema_history_recovery_seconds": self._clock.monotonic_s() - began_s,
+            "schema_history_recovered_timestamp_seconds": began_us / 1_000_000,
+        }
+        return tables
 
     def _take_over(self, timeline: Timeline, offset: OffsetMap) -> int:
         """Begin our own history with what Debezium's has at the offset; how many of its records were used."""

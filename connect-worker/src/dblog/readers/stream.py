@@ -19,14 +19,14 @@ import structlog
 
 from dblog.clock import Clock
 from dblog.core.backoff import Backoff
-from dblog.core.changes import Ignored
+from dblog.core.changes import Ignored, TruncateTable
 from dblog.core.retries import Retries, RetryPolicy
 from dblog.core.timeline import Position
 from dblog.core.watermark import WatermarkPosition
 from dblog.errors import DamagedLogError, DefiniteError, ServerChangedError, TransientError
 from dblog.model import TableId
 from dblog.readers.contract import LogReader, LogSource, Progress
-from dblog.readers.items import Held, LogItem, LogRows, Moved, OnlyByDump, Statement, Unusable, Watermarks
+from dblog.readers.items import Held, LogCounts, LogItem, LogRows, Moved, OnlyByDump, Statement, Unusable, Watermarks
 from dblog.readers.queue import QueueClosedError
 from dblog.readers.schemas import StatementDone
 
@@ -172,6 +172,27 @@ class LogStream:
         self.records_total = 0
         self.skipped_total = 0
         self.source_ts_us: int | None = None
+        self.damaged_total = 0
+        """Damaged events that were left out."""
+        self.ddl_total = 0
+        self.truncates_total = 0
+        self.ddl_at_us: int | None = None
+        self.heard_at_us = clock.now_us()
+        self.event_at_us: int | None = None
+        self.record_at_us: int | None = None
+        self.beat_at_us: int | None = None
+        self._counted = LogCounts()
+
+    @property
+    def silent(self) -> bool:
+        """Whether a connected server has missed its heartbeats."""
+        reader = self._reader
+        return reader is not None and reader.is_silent
+
+    def counts(self) -> LogCounts:
+        """What was met over all connections of this run."""
+        reader = self._reader
+        return self._counted if reader is None else self._counted.plus(reader.counts)
 
     @property
     def progress(self) -> Progress:
@@ -239,6 +260,7 @@ class LogStream:
         reader, self._reader = self._reader, None
         self.connected = False
         if reader is not None:
+            self._counted = self._counted.plus(reader.counts)
             reader.close()
 
     def _read(self) -> None:
@@ -254,6 +276,7 @@ class LogStream:
             self._caught_up = not received_bytes
             if received_bytes or not reader.is_silent:
                 self._heard_at_s = self._clock.monotonic_s()
+                self.heard_at_us = self._clock.now_us()
             if received_bytes:
                 self._data_at_s = self._heard_at_s
                 self.waits = None
@@ -276,6 +299,7 @@ class LogStream:
             self._unreadable |= {error.event_at}
             self._damaged = 0
             self.skipped_total += 1
+            self.damaged_total += 1
             log.warning(
                 "a damaged event is skipped (event.deserialization.failure.handling.mode)", reason=str(error), skipped=self.skipped_total
             )
@@ -285,6 +309,7 @@ class LogStream:
 
     def _take(self, reader: LogReader, items: Iterator[LogItem]) -> None:
         for item in items:
+            self.event_at_us = self.heard_at_us
             match item:
                 case LogRows():
                     self._move(reader, item.position, moves=item.moves)
@@ -325,6 +350,7 @@ class LogStream:
         if not item.records:
             return
         self.records_total += item.records
+        self.record_at_us = self.heard_at_us
         self._output.rows(item)
         self._sent()
 
@@ -336,6 +362,9 @@ class LogStream:
             raise DefiniteError(message) from e
         if all(isinstance(change, Ignored) for change in done.changes):
             return
+        self.ddl_total += 1
+        self.ddl_at_us = self.heard_at_us
+        self.truncates_total += sum(isinstance(change, TruncateTable) for change in done.changes)
         log.info("DDL in the log", tables=[str(t) for t in done.touched], at=item.where)
         reader.forget_tables()
         self._output.statement(item, done)
@@ -386,6 +415,7 @@ class LogStream:
             self._look_for_watermarks(now_s)
         if self._heartbeat_is_due(now_s):
             self._beat_at_s = now_s
+            self.beat_at_us = self._clock.now_us()
             self._output.heartbeat()
             self._sent()
         elif (self._unsent or self._output.dump_moved) and now_s - self._moved_at_s >= POSITION_INTERVAL_S:

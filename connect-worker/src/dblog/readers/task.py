@@ -16,6 +16,7 @@ from dblog.readers.offset import SourceOffset
 from dblog.readers.records import Records
 from dblog.readers.running import Running
 from dblog.readers.starting import Starting
+from dblog.readers.tally import TABLES_MAX
 
 
 class ReaderTask:
@@ -30,7 +31,9 @@ class ReaderTask:
         records: Records,
         history_of: Callable[[], SchemaHistory],
         clock: Clock,
+        tables_max: int = TABLES_MAX,
     ) -> None:
+        """``tables_max``: how many tables and topics have numbers of their own in the metrics."""
         self._starting = Starting(
             connector=connector,
             run=uuid.uuid4().hex[:12],
@@ -39,6 +42,7 @@ class ReaderTask:
             records=records,
             history_of=history_of,
             clock=clock,
+            tables_max=tables_max,
         )
         self._running: Running | None = None
         self.partition: Mapping[str, str] = {"server": settings.text("topic.prefix")}

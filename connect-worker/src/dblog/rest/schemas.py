@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -76,6 +77,13 @@ def registry_routes(store: RegistryStore) -> list[BaseRoute]:
 
 
 async def _serve(store: RegistryStore, calls: Threads, handler: Handler, request: HttpRequest) -> Response:
+    answer = await _answer(store, calls, handler, request)
+    wrong = "server_error" if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR else "client_error"
+    store.requests["ok" if answer.status_code < HTTPStatus.BAD_REQUEST else wrong] += 1
+    return answer
+
+
+async def _answer(store: RegistryStore, calls: Threads, handler: Handler, request: HttpRequest) -> Response:
     """Run a handler and put its answer, or its error, into Confluent's shape."""
     request.state.calls = calls
     try:

@@ -18,6 +18,7 @@ from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer
 from dblog.kafka.retriable import RETRIABLE
 from dblog.model import Batch, Headers, Segment
+from dblog.observe.numbers import KAFKA_ERRORS, Counts
 from dblog.runtime.stop import SENT_BY, Stop
 
 log = structlog.get_logger(__name__)
@@ -51,7 +52,9 @@ class Sender:
         on_error: Callable[[KafkaError], None],
         stop: Stop | None = None,
         tolerate: bool = False,
+        topics_max: int = 0,
     ) -> None:
+        """``topics_max``: how many topics' acknowledgements are counted apart."""
         self._producer = producer
         self._stop = stop or Stop()
         self._context_headers = context_headers
@@ -60,6 +63,8 @@ class Sender:
         self._tolerate = tolerate
         self._topics: set[str] = set()
         self._entries: dict[int, Entry] = {}
+        self._records_of: dict[int, list[tuple[str, int]]] = {}
+        self.acknowledged_of = Counts(topics_max)
         self._batches_total = 0
         self._pushed_to = 0
         self._gathered_bytes = 0
@@ -95,6 +100,7 @@ class Sender:
         tag = self._batches_total
         if batch.records_total:
             self._entries[tag] = entry
+            self._records_of[tag] = [(segment.topic, len(segment.values)) for segment in batch.segments]
         for segment in batch.segments:
             if segment.topic not in self._topics:
                 self._ensure_topic(segment.topic)
@@ -179,6 +185,8 @@ class Sender:
         entry.acknowledge(records)
         if entry.outstanding == 0:
             del self._entries[tag]
+            for topic, count in self._records_of.pop(tag):
+                self.acknowledged_of.add(topic, count)
 
     def _refused(self, error: KafkaError, topic: str, value: bytes | None) -> None:
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
@@ -198,6 +206,7 @@ class Sender:
 
     def _failed(self, error: KafkaError, topic: str, tag: int) -> None:
         """Kafka has not taken a record. What passes by itself, and the end of a producer, is answered by a new start from the stored offset."""
+        KAFKA_ERRORS.add(error.name())
         passes = error.retriable() or error.fatal()
         if self._tolerate and not passes:
             self.failures_total += 1

@@ -41,8 +41,11 @@ from dblog.kafka.failures import explained
 from dblog.kafka.producer import offset_producer, record_producer
 from dblog.kafka.topics import TopicCreator
 from dblog.model import Batch, Headers, OffsetMap
+from dblog.observe.declared import TABLES_MAX
+from dblog.observe.numbers import KAFKA_ERRORS, named
 from dblog.ports import OffsetFold
 from dblog.runtime.control import Control
+from dblog.runtime.numbers import ProcessNumbers
 from dblog.runtime.offsets import OffsetWriter
 from dblog.runtime.policy import failed_trace, trace_of
 from dblog.runtime.sender import Sender
@@ -154,6 +157,7 @@ class Supervisor:
         self._factory = factory
         self._paused = False
         self._metrics_at_s = 0.0
+        self._numbers = ProcessNumbers(flush_interval_s=60.0)
         self._brokers_away: str | None = None
         self._sending_since: tuple[float, OffsetMap] | None = None
         """Since when the current run sends, and the offset that it began with."""
@@ -176,6 +180,7 @@ class Supervisor:
         )
         structlog.contextvars.bind_contextvars(connector=order.connector, task=order.task)
         self._paused = order.paused
+        self._numbers = ProcessNumbers(flush_interval_s=_flush_interval_s(order))
         plugin = find_connector(order.config.get("connector.class"))
         # Here, so that it is logged once, however often the task tries to start.
         if insecure := insecure_choices(plugin.options if plugin is not None else (), order.config):
@@ -183,6 +188,8 @@ class Supervisor:
         try:
             self._run_with_retries(order)
         except Exception as e:  # noqa: BLE001 - the edge of the task: every error becomes its state
+            self._numbers.failed(e, retriable=False)
+            self._send_metrics(None)
             log.error("task failed", reason=trace_of(e))
             self._state("FAILED", failed_trace(e, order.connector))
             return 1
@@ -201,6 +208,7 @@ class Supervisor:
                 if self._stop.ordered():
                     return
                 offset, error = e.offset, e.error
+                self._numbers.failed(error, retriable=True)
                 now_s = time.monotonic()
                 if self._has_run_well(e.offset, now_s, policy):
                     retries.succeeded()  # a new trouble, not the old one
@@ -250,7 +258,8 @@ class Supervisor:
         """Poll, send and commit until it has to stop; raises what ends this run earlier, once what is acknowledged of it is stored."""
         try:
             run.flushed_at_s = run.acknowledged_at_s = time.monotonic()
-            flush_interval_s = _milliseconds(order.worker, "offset.flush.interval.ms", 60_000) / 1000
+            flush_interval_s = _flush_interval_s(order)
+            self._numbers.run_begins()
             records_max = int(order.config.get("max.batch.size") or 2048)
             away_max_s = RetryPolicy.of(order.config).timeout_s
             idle_s = _idle_s(order)
@@ -260,7 +269,10 @@ class Supervisor:
                     run.sender.serve(POLL_TIMEOUT_S)
                 else:
                     timeout_s = 0.0 if run.sender.waits else idle_s
+                    began_s = time.monotonic()
                     polled = run.task.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=POLL_BYTES_MAX)
+                    if polled:
+                        self._numbers.polled(polled, time.monotonic() - began_s)
                     run.sender.send_all(
                         [(batch, run.ledger.enter(batch.step, batch.records_total, batch.source_ts_us)) for batch in polled]
                     )
@@ -307,6 +319,7 @@ class Supervisor:
             on_error=self._on_kafka_error,
             stop=self._stop,
             tolerate=order.config.get("errors.tolerance", "none").strip().lower() == "all",
+            topics_max=worker.settings.integer(TABLES_MAX),
         )
         offsets = offset_producer(
             f"{client_id}-offsets", {**worker.client_settings("producer"), "linger.ms": 0}, error_cb=self._on_kafka_error
@@ -322,14 +335,15 @@ class Supervisor:
         return _Run(task, sender, writer)
 
     def _acknowledged(self, run: _Run) -> None:
-        steps = run.ledger.take_steps()
-        if not steps:
+        entries = run.ledger.take_acknowledged()
+        if not entries:
             return
+        self._numbers.acknowledged(entries)
         run.acknowledged_at_s = time.monotonic()
         self._brokers_away = None
-        for step in steps:
-            run.task.fold.advance(step)
-            run.dump_moved = run.dump_moved or getattr(step, "dump", None) is not None
+        for entry in entries:
+            run.task.fold.advance(entry.step)
+            run.dump_moved = run.dump_moved or getattr(entry.step, "dump", None) is not None
         run.moved = True
 
     def _store_start(self, run: _Run, offset: OffsetMap | None) -> OffsetMap:
@@ -339,9 +353,16 @@ class Supervisor:
             self._store(run, start)
         return start
 
-    @staticmethod
-    def _store(run: _Run, offset: OffsetMap) -> None:
-        if run.writer.write(offset):
+    def _store(self, run: _Run, offset: OffsetMap) -> None:
+        began_s = time.monotonic()
+        try:
+            written = run.writer.write(offset)
+        except TransientError:
+            self._numbers.committed(time.monotonic() - began_s, ok=False)
+            raise
+        self._numbers.nothing_to_commit()
+        if written:
+            self._numbers.committed(time.monotonic() - began_s, ok=True)
             run.task.commit(offset)
 
     def _commit(self, run: _Run) -> OffsetMap | None:
@@ -408,7 +429,8 @@ class Supervisor:
         """Wait, but not when it has to stop."""
         until_s = time.monotonic() + delay_s
         while not self._stop.ordered() and (left_s := until_s - time.monotonic()) > 0:
-            message = self._control.take(left_s)
+            self._send_metrics(None)
+            message = self._control.take(min(left_s, METRICS_INTERVAL_S))
             match message and message.get("type"):
                 case "pause" | "resume" as order:
                     self._paused = order == "pause"
@@ -417,24 +439,34 @@ class Supervisor:
                     pass
 
     def _on_kafka_error(self, error: KafkaError) -> None:
+        KAFKA_ERRORS.add(error.name())
         reason = why_away(error, self._brokers_away)
         if self._brokers_away is None and reason is not None:
             log.warning("Kafka is away; records wait in the queue", reason=reason)
         self._brokers_away = reason
 
-    def _send_metrics(self, run: _Run) -> None:
-        numbers = run.task.metrics()
-        oldest_us = run.ledger.oldest_source_ts_us
-        if oldest_us is not None:
-            numbers["lag_ms"] = max(numbers.get("lag_ms", 0.0), (time.time_ns() // 1000 - oldest_us) / 1000)
-        values = {
-            **numbers,
-            "records_sent_total": float(run.sender.records_total),
-            "bytes_sent_total": float(run.sender.bytes_total),
-            "records_outstanding": float(run.sender.outstanding),
-            "send_failures_total": float(run.sender.failures_total),
-            "paused": float(self._paused),
-        }
+    def _send_metrics(self, run: _Run | None) -> None:
+        """Report the numbers of the run, or those of the process alone while there is none."""
+        of_run: dict[str, float] = {"paused": float(self._paused), "kafka_away": float(self._brokers_away is not None)}
+        if run is not None:
+            of_run |= run.task.metrics()
+            oldest_us = run.ledger.oldest_source_ts_us
+            if oldest_us is not None:
+                of_run["lag_ms"] = max(of_run.get("lag_ms", 0.0), (time.time_ns() // 1000 - oldest_us) / 1000)
+            of_run |= {
+                "records_sent_total": float(run.sender.records_total),
+                "bytes_sent_total": float(run.sender.bytes_total),
+                "records_outstanding": float(run.sender.outstanding),
+                "send_failures_total": float(run.sender.failures_total),
+                named("events_skipped_total", "refused"): float(run.sender.failures_total),
+                **run.sender.acknowledged_of.numbers("topic_records_acknowledged_total"),
+            }
+        values = self._numbers.numbers(
+            of_run,
+            paused=self._paused,
+            waits_for_kafka=run is not None and run.ledger.batches_total > 0,
+            starting=run is None,
+        )
         self._control.send({"type": "metrics", "values": values})
 
     def _report_state(self, waits: str | None) -> None:
@@ -488,6 +520,10 @@ def _own_offset(order: StartOrder) -> OffsetMap | None:
 def _idle_s(order: StartOrder) -> float:
     """How long a poll waits for a first record while nothing else is to be done: poll.interval.ms, where it is set."""
     return min(_milliseconds(order.config, "poll.interval.ms", 0) / 1000 or POLL_TIMEOUT_S, _IDLE_MAX_S)
+
+
+def _flush_interval_s(order: StartOrder) -> float:
+    return _milliseconds(order.worker, "offset.flush.interval.ms", 60_000) / 1000
 
 
 def _milliseconds(properties: Mapping[str, str], name: str, default: int) -> int:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from dblog.config.connector_options.forms import OURS, int_option, long_option, option
-from dblog.config.options import Value, positive, positive_long, topic_name
+from dblog.config.options import Value, not_negative, positive, positive_long, topic_name
 
 
 def _retry_timeout(value: Value, _all: Mapping[str, Value]) -> str | None:
@@ -90,6 +90,15 @@ OUR_OPTIONS = (
         group=OURS,
         label="Row images without all columns",
         choices=("fail", "reread"),
+    ),
+    int_option(
+        name="dblog.metrics.server.interval.ms",
+        doc="How often the server is asked, on a connection of its own, how far its log goes and how much of it is left, for the metrics; 0: never.",
+        default="10000",
+        unit="ms",
+        group=OURS,
+        label="Log watch interval",
+        check=not_negative,
     ),
     option(
         name="dblog.chunk.marker.topic",

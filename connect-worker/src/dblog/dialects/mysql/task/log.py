@@ -23,7 +23,7 @@ from dblog.codecs.rowplan import RowEncoder
 from dblog.core.timeline import Position
 from dblog.core.watermark import WatermarkPosition
 from dblog.dialects.mysql.binlog import events
-from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogEvent, LogOffset
+from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogEvent, LogOffset, RowsParked
 from dblog.dialects.mysql.binlog.offset import POSITION_BITS, LogProgress, schema_position, sequence_of
 from dblog.dialects.mysql.catalog.information_schema import read_table
 from dblog.dialects.mysql.task.connections import Connections
@@ -36,7 +36,7 @@ from dblog.dialects.mysql.wire.log import end_of_log
 from dblog.errors import BadRowsError, DefiniteError, TableChangedError
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import Progress, TableResolver, TaskContext
-from dblog.readers.items import Held, LogItem, LogRows, Moved, OnlyByDump, Statement, Unusable, Watermarks
+from dblog.readers.items import Held, LogCounts, LogItem, LogRows, Moved, OnlyByDump, Statement, Unusable, Watermarks
 
 log = structlog.get_logger(__name__)
 
@@ -87,7 +87,7 @@ class BinlogLog:
             ended=lambda code, body, where: end_of_log(code, body, self._connections.session.settings, where),
         )
 
-    def _encoder(self, table_map: bytes, position: LogOffset, *, epoch: int) -> RowEncoder | IgnoredForNow | None:
+    def _encoder(self, table_map: bytes, position: LogOffset, *, epoch: int) -> RowEncoder | IgnoredForNow | RowsParked | None:
         return self._resolve(table_map, schema_position(epoch=epoch, at=position), position)
 
     def end(self, *, epoch: int) -> Position:
@@ -149,6 +149,12 @@ class BinlogReader:
     def is_silent(self) -> bool:
         """Whether the server's heartbeats are overdue."""
         return self._connection.is_silent
+
+    @property
+    def counts(self) -> LogCounts:
+        """What it has met since it was opened."""
+        counts: LogCounts = self._decoder.counts
+        return counts
 
     def receive(self, timeout_s: float) -> int:
         """How many bytes have arrived."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
+from dblog.abort import Abort
 from dblog.core.changes import Change
 from dblog.core.selection import Parts
 from dblog.core.timeline import Database, Timeline
@@ -21,6 +22,7 @@ from dblog.dialects.mysql.task.dialect import gtid_filter, rereads
 from dblog.dialects.mysql.task.log import BinlogLog
 from dblog.dialects.mysql.task.schemas import BinlogSchemas
 from dblog.dialects.mysql.task.takeover import take_over
+from dblog.dialects.mysql.task.watch import BinlogWatch
 from dblog.dialects.mysql.wire.check import check
 from dblog.dialects.mysql.wire.dump import DumpConnection
 from dblog.dialects.mysql.wire.session import Session
@@ -175,6 +177,10 @@ class BinlogServer:
         """The binlog."""
         assert isinstance(schemas, BinlogSchemas), "made by this dialect"
         return BinlogLog(self.connections, schemas, resolve, context)
+
+    def open_watch(self, abort: Abort) -> BinlogWatch:
+        """A session of its own for questions about the log."""
+        return BinlogWatch(self.connections, abort)
 
     def open_chunks(self) -> DumpConnection:
         """Connections for chunks and watermarks."""

@@ -31,6 +31,9 @@ _VARIABLES = (
     "version_comment", "innodb_native_foreign_keys", "read_only", "super_read_only", "system_time_zone",
 )  # fmt: skip
 
+_RETENTION = "'binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge'"
+_ROWS = "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
@@ -166,6 +169,27 @@ class Session:
         """The log's files, oldest first."""
         rows = self.query("SHOW BINARY LOGS", doing="listing the log's files")
         return tuple(LogFile(name=str(name), bytes_total=int(size)) for name, size, *_ in rows)
+
+    def log_retention_s(self) -> float | None:
+        """How long the server keeps its log by its own rules; None for ever. What a provider of managed servers adds to them is not known here."""
+        rows = self.query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({_RETENTION})", doing="reading how long the log is kept")
+        found = {str(name).lower(): str(value) for name, value in rows}
+        if found.get("binlog_expire_logs_auto_purge", "ON").upper() in ("OFF", "0"):
+            return None
+        return float(found.get("binlog_expire_logs_seconds", "0")) or float(found.get("expire_logs_days", "0")) * 86_400 or None
+
+    def row_estimates(self, tables: Sequence[TableId], *, one_by_one: bool) -> dict[TableId, int]:
+        """Rows of tables by the catalog's statistics; those of none are left out."""
+        found: list[tuple[Any, ...]] = []
+        if one_by_one:
+            for table in tables:
+                found += self.query(f"{_ROWS} AND TABLE_NAME = %s", (table.database, table.name), doing="reading statistics")
+        else:
+            for database in sorted({table.database for table in tables}):
+                found += self.query(_ROWS, (database,), doing="reading statistics")
+        wanted = set(tables)
+        estimates = {TableId(str(database), str(name)): int(rows) for database, name, rows in found if rows is not None}
+        return {table: rows for table, rows in estimates.items() if table in wanted}
 
     def purged_gtids(self) -> str:
         """The transactions that are no longer in the log."""

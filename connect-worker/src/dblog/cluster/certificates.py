@@ -1,0 +1,109 @@
+"""When the certificates end that the worker's file and the connectors name: for metrics, looked at now and then.
+
+Whatever key ends like those of Kafka's clients and Debezium's connectors is followed, whoever reads it. A file that cannot be read or
+opened is left out: whoever uses it reports that. A file of many certificates is a bundle of public authorities, of which some end all
+the time; it is left out, too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import pkcs12
+
+from dblog.clock import Clock
+from dblog.config.named_files import READS
+
+LOOKED_AGAIN_S = 600.0
+BUNDLE_MIN = 20
+
+_FILES = (
+    "ssl.keystore.location",
+    "ssl.truststore.location",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "database.ssl.keystore",
+    "database.ssl.truststore",
+)
+_TEXTS = ("ssl.keystore.certificate.chain", "ssl.truststore.certificates", "ssl.certificate.pem", "ssl.ca.pem")
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The first end in one file."""
+
+    use: str
+    """kafka, registry, database or listener."""
+    connector: str
+    """Empty for the worker's own."""
+    name: str
+    """The file's without its folder, or the key that has the text."""
+    ends_s: float
+
+
+class Certificates:
+    """Those of one worker. ``configurations`` gives the properties of each connector that runs here, and the worker's under the empty name."""
+
+    def __init__(self, configurations: Callable[[], Mapping[str, Mapping[str, str]]], clock: Clock) -> None:
+        self._configurations = configurations
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, str], tuple[Certificate | None, float]] = {}
+        """By connector and key."""
+
+    def all(self) -> list[Certificate]:
+        """As of the last ten minutes."""
+        with self._lock:
+            now_s = self._clock.monotonic_s()
+            found = {}
+            for connector, properties in self._configurations().items():
+                for key in properties:
+                    if not key.endswith((*_FILES, *_TEXTS)) or not properties[key]:
+                        continue
+                    known = self._known.get((connector, key))
+                    if known is None or now_s - known[1] > LOOKED_AGAIN_S:
+                        known = _certificate(connector, key, properties), now_s
+                    found[connector, key] = known
+            self._known = found
+            return [certificate for certificate, _ in found.values() if certificate is not None]
+
+
+def _certificate(connector: str, key: str, properties: Mapping[str, str]) -> Certificate | None:
+    is_text = key.endswith(_TEXTS)
+    try:
+        data = properties[key].encode() if is_text else READS.read(properties[key])
+        ends = [certificate.not_valid_after_utc.timestamp() for certificate in _certificates_in(data, _password(key, properties))]
+    except (OSError, ValueError):
+        return None
+    if not ends or len(ends) >= BUNDLE_MIN:
+        return None
+    return Certificate(_use(key), connector, key if is_text else PurePath(properties[key]).name, min(ends))
+
+
+def _certificates_in(data: bytes, password: bytes | None) -> Iterator[x509.Certificate]:
+    """PEM, or a PKCS12 store."""
+    if b"-----BEGIN" in data:
+        yield from x509.load_pem_x509_certificates(data)
+        return
+    store = pkcs12.load_pkcs12(data, password)
+    if store.cert is not None:
+        yield store.cert.certificate
+    yield from (each.certificate for each in store.additional_certs)
+
+
+def _password(key: str, properties: Mapping[str, str]) -> bytes | None:
+    store = key.removesuffix(".location")
+    text = properties.get(store + ".password")
+    return text.encode() if text else None
+
+
+def _use(key: str) -> str:
+    if key.startswith("listeners."):
+        return "listener"
+    if "schema.registry" in key:
+        return "registry"
+    return "database" if key.startswith("database.") else "kafka"

@@ -1,0 +1,77 @@
+"""How far the server's log goes and how much of it is left, asked on a session of its own: files, their sizes, and how long they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dblog.abort import Abort
+from dblog.dialects.mysql.binlog.offset import LogProgress
+from dblog.dialects.mysql.binlog.position import file_index
+from dblog.dialects.mysql.task.connections import Connections
+from dblog.dialects.mysql.wire.session import LogFile, settings_of
+from dblog.errors import TransientError
+from dblog.model import TableId
+from dblog.readers.contract import LogState, Progress
+
+ANSWER_LIMIT_S = 10.0
+
+TABLES_ASKED_MAX = 200
+"""Of one by one, which costs the server the least; of more than that, all tables of their databases at once."""
+
+
+class BinlogWatch:
+    """Implements ``readers.contract.LogWatch``."""
+
+    def __init__(self, connections: Connections, abort: Abort) -> None:
+        settings = replace(
+            settings_of(connections.settings), connect_timeout_s=ANSWER_LIMIT_S, statement_timeout_s=ANSWER_LIMIT_S, abort=abort
+        )
+        self._session = connections.dialect.connect(settings, again=True)
+        if self._session.identity != connections.identity:
+            self._session.close()
+            message = f"another server answers at {settings.address}"
+            raise TransientError(message)
+
+    def look(self, read: Progress, stored: Progress) -> LogState:
+        """The status row, then the files: what the server adds in between makes the end too near by that much, never too far."""
+        assert isinstance(read, LogProgress), "made by this dialect"
+        assert isinstance(stored, LogProgress), "made by this dialect"
+        status = self._session.log_status()
+        files = self._session.log_files()
+        behind_bytes, behind_files = _behind(position_of(read), (file_index(status["file"]), int(status["position"])), files)
+        kept, _ = position_of(stored)
+        older = [file for file in files if file_index(file.name) < kept]
+        return LogState(
+            behind_bytes=behind_bytes,
+            behind_files=behind_files,
+            margin_files=len(older),
+            margin_bytes=sum(file.bytes_total for file in older),
+            purged=bool(files) and kept < file_index(files[0].name),
+            retention_s=self._session.log_retention_s(),
+            uses_gtids=self._session.facts.uses_gtids,
+        )
+
+    def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
+        """TABLE_ROWS of the catalog."""
+        return self._session.row_estimates(tables, one_by_one=len(tables) <= TABLES_ASKED_MAX)
+
+    def close(self) -> None:
+        """Close the session."""
+        self._session.close()
+
+
+def position_of(progress: LogProgress) -> tuple[int, int]:
+    """File number and offset."""
+    return file_index(progress.file), progress.pos
+
+
+def _behind(read: tuple[int, int], end: tuple[int, int], files: Sequence[LogFile]) -> tuple[int, int]:
+    """Bytes and files between a position and the log's end; zero in front of it, for the position moves on meanwhile."""
+    at, pos = read
+    last, end_pos = end
+    if at >= last:
+        return (max(0, end_pos - pos), 0) if at == last else (0, 0)
+    sizes = {file_index(file.name): file.bytes_total for file in files}
+    between = sum(size for number, size in sizes.items() if at < number < last)
+    return max(0, sizes.get(at, pos) - pos) + between + end_pos, last - at

@@ -1,0 +1,207 @@
+"""Kafka Connect's and Debezium's metrics under the names that a JMX exporter gives them, made of a task's own numbers.
+
+Connect's JMX groups are ``kafka_connect_<group>_<metric>`` by Strimzi's rules, Debezium's attributes ``debezium_metrics_<Attribute>`` by
+those of Debezium's examples (labels plugin, name, task, context). Kafka's documentation, "Connect Monitoring", and Debezium's manual,
+"MySQL connector", Monitoring, have the meanings. What has no true value here is left out; ``LEFT_OUT`` has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from dblog.observe.declared import Kind
+
+Numbers = Mapping[str, float]
+Value = Callable[[Numbers, float], float | None]
+"""A task's numbers and the time of now, in seconds, to a value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribute:
+    """One metric of a task."""
+
+    group: str
+    """Debezium's context, or Connect's group."""
+    name: str
+    of: Value
+    kind: Kind = Kind.GAUGE
+
+
+def _number(name: str) -> Value:
+    return lambda numbers, _now_s: numbers.get(name)
+
+
+def _sum(*names: str) -> Value:
+    def value(numbers: Numbers, _now_s: float) -> float | None:
+        found = [numbers[name] for name in names if name in numbers]
+        return sum(found) if found else None
+
+    return value
+
+
+def _less(name: str, less: str) -> Value:
+    def value(numbers: Numbers, _now_s: float) -> float | None:
+        return None if name not in numbers or less not in numbers else numbers[name] - numbers[less]
+
+    return value
+
+
+def _negated(name: str) -> Value:
+    return lambda numbers, _now_s: None if name not in numbers else float(not numbers[name])
+
+
+def _ms_since(name: str) -> Value:
+    """-1 where there was none, as Debezium has it."""
+    return lambda numbers, now_s: max(0.0, (now_s - numbers[name]) * 1000) if name in numbers else -1.0
+
+
+def _complement(name: str) -> Value:
+    return lambda numbers, _now_s: None if name not in numbers else 1.0 - numbers[name]
+
+
+def _constant(value: float, *, when: str = "") -> Value:
+    return lambda numbers, _now_s: None if when and when not in numbers else value
+
+
+def _debezium(group: str, *pairs: tuple[str, Value]) -> tuple[Attribute, ...]:
+    return tuple(Attribute(group=group, name=name, of=value) for name, value in pairs)
+
+
+_QUEUE = (
+    ("QueueTotalCapacity", _number("queue_capacity_records")),
+    ("QueueRemainingCapacity", _less("queue_capacity_records", "queue_records")),
+    ("MaxQueueSizeInBytes", _number("queue_capacity_bytes")),
+    ("CurrentQueueSizeInBytes", _number("queue_bytes")),
+)
+_SEEN = tuple(f"events_total|{op}" for op in ("create", "update", "delete", "truncate"))
+_FILTERED = tuple(f"events_filtered_total|{reason}" for reason in ("table", "operation", "source"))
+_ERRONEOUS = tuple(f"events_skipped_total|{reason}" for reason in ("damaged", "unusable", "passed_over", "refused"))
+
+DEBEZIUM: tuple[Attribute, ...] = (
+    *_debezium(
+        "streaming",
+        ("Connected", _number("connected")),
+        ("MilliSecondsBehindSource", _number("lag_ms")),
+        ("MilliSecondsBehindSourceMinValue", _number("jmx:lag_min_ms")),
+        ("MilliSecondsBehindSourceMaxValue", _number("jmx:lag_max_ms")),
+        ("MilliSecondsBehindSourceAverageValue", _number("jmx:lag_avg_ms")),
+        ("MilliSecondsBehindSourceP50", _number("jmx:lag_p50_ms")),
+        ("MilliSecondsBehindSourceP95", _number("jmx:lag_p95_ms")),
+        ("MilliSecondsBehindSourceP99", _number("jmx:lag_p99_ms")),
+        ("MilliSecondsSinceLastEvent", _ms_since("log_last_record_timestamp_seconds")),
+        ("TotalNumberOfEventsSeen", _sum(*_SEEN, *_FILTERED)),
+        ("TotalNumberOfCreateEventsSeen", _number("events_total|create")),
+        ("TotalNumberOfUpdateEventsSeen", _number("events_total|update")),
+        ("TotalNumberOfDeleteEventsSeen", _number("events_total|delete")),
+        ("NumberOfEventsFiltered", _sum(*_FILTERED)),
+        ("NumberOfErroneousEvents", _sum(*_ERRONEOUS)),
+        ("NumberOfUnchangedEventsSkipped", _number("events_filtered_total|unchanged")),
+        ("NumberOfCommittedTransactions", _number("transactions_total")),
+        ("NumberOfRolledBackTransactions", _number("rollbacks_total")),
+        ("NumberOfLargeTransactions", _constant(0.0, when="connected")),
+        ("NumberOfSkippedEvents", _sum("events_skipped_total|damaged", "events_skipped_total|unusable")),
+        ("NumberOfDisconnects", _number("log_reconnects_total")),
+        ("BinlogPosition", _number("log_pos")),
+        ("IsGtidModeEnabled", _number("gtid_mode")),
+        *_QUEUE,
+    ),
+    *_debezium(
+        "snapshot",
+        ("TotalTableCount", _number("dump_tables_total")),
+        ("RemainingTableCount", _less("dump_tables_total", "dump_tables_done")),
+        ("SnapshotRunning", _number("dump_running")),
+        ("SnapshotCompleted", _negated("dump_running")),
+        ("SnapshotAborted", lambda n, _s: None if "dump_tables_failed" not in n else float(n["dump_tables_failed"] > 0)),
+        ("SnapshotSkipped", lambda n, _s: None if "connected" not in n else float("dump_tables_total" not in n)),
+        ("SnapshotPaused", _constant(0.0, when="dump_running")),
+        ("SnapshotDurationInSeconds", _number("dump_duration_seconds")),
+        ("SnapshotPausedDurationInSeconds", _constant(0.0, when="dump_running")),
+        ("HoldingGlobalLock", _constant(0.0, when="connected")),
+        ("TotalNumberOfEventsSeen", _number("dump_rows_total")),
+        ("MilliSecondsSinceLastEvent", _ms_since("dump_last_progress_timestamp_seconds")),
+        ("NumberOfErroneousEvents", _constant(0.0, when="dump_running")),
+        ("NumberOfEventsFiltered", _constant(0.0, when="dump_running")),
+        *_QUEUE,
+    ),
+    *_debezium(
+        "schema-history",
+        ("RecoveryStartTime", _number("schema_history_recovered_timestamp_seconds")),
+        ("ChangesRecovered", _number("schema_history_recovered_tables")),
+        ("ChangesApplied", _number("schema_history_changes_total")),
+        ("MilliSecondsSinceLastRecoveredChange", _ms_since("schema_history_recovered_timestamp_seconds")),
+        ("MilliSecondsSinceLastAppliedChange", _ms_since("schema_history_last_change_timestamp_seconds")),
+    ),
+)
+"""Debezium's attributes."""
+
+ROWS_SCANNED = "RowsScanned"
+CHUNKS_COMPLETED = "TableChunksCompletedCounts"
+"""Debezium's attributes of the context snapshot that are by table."""
+
+
+def _connect(group: str, *pairs: tuple[str, Value]) -> tuple[Attribute, ...]:
+    return tuple(
+        Attribute(group=group, name=name, of=value, kind=Kind.COUNTER if name.endswith("_total") else Kind.GAUGE) for name, value in pairs
+    )
+
+
+CONNECT: tuple[Attribute, ...] = (
+    *_connect(
+        "connector_task",
+        ("running_ratio", _number("jmx:running_ratio")),
+        ("pause_ratio", _number("jmx:pause_ratio")),
+        ("batch_size_max", _number("jmx:batch_size_max")),
+        ("batch_size_avg", _number("jmx:batch_size_avg")),
+        ("offset_commit_max_time_ms", _number("jmx:commit_max_ms")),
+        ("offset_commit_avg_time_ms", _number("jmx:commit_avg_ms")),
+        ("offset_commit_success_percentage", _number("jmx:commit_good")),
+        ("offset_commit_failure_percentage", _complement("jmx:commit_good")),
+    ),
+    *_connect(
+        "source_task",
+        ("source_record_poll_total", _number("records_polled_total")),
+        ("source_record_poll_rate", _number("jmx:poll_rate")),
+        ("source_record_write_total", _number("records_sent_total")),
+        ("source_record_write_rate", _number("jmx:write_rate")),
+        ("source_record_active_count", _number("records_outstanding")),
+        ("source_record_active_count_max", _number("jmx:active_max")),
+        ("source_record_active_count_avg", _number("jmx:active_avg")),
+        ("poll_batch_max_time_ms", _number("jmx:poll_batch_max_ms")),
+        ("poll_batch_avg_time_ms", _number("jmx:poll_batch_avg_ms")),
+    ),
+    *_connect(
+        "task_error",
+        ("total_record_failures", _number("send_failures_total")),
+        ("total_record_errors", _number("send_failures_total")),
+        ("total_records_skipped", _number("send_failures_total")),
+        ("total_errors_logged", _number("jmx:errors")),
+        ("total_retries", _number("restarts_total|error")),
+        ("deadletterqueue_produce_requests", _constant(0.0, when="started_timestamp_seconds")),
+        ("deadletterqueue_produce_failures", _constant(0.0, when="started_timestamp_seconds")),
+        ("last_error_timestamp", _number("jmx:error_at_ms")),
+    ),
+)
+"""Connect's metrics of a task."""
+
+LEFT_OUT: Mapping[str, str] = {
+    "LastEvent, LastTransactionId, SourceEventPosition, GtidSet, BinlogFilename": "texts, which a JMX exporter leaves out too. "
+    "`dblog_task_log_file` has the number of the log file, the connector's offsets have the rest",
+    "CapturedTables": "a list of names; their number is `dblog_task_tables_captured`",
+    "NumberOfCreateEventsSeen and its siblings (by table)": "a series for each table and operation; `dblog_task_topic_records_total` has one for each topic",
+    "NumberOfNotWellFormedTransactions": "a log with such a transaction is damaged for dblog, which stops or counts `NumberOfErroneousEvents`",
+    "ChunkId, ChunkFrom, ChunkTo, TableFrom, TableTo": "texts, and values of keys, which metrics never show",
+    "TableChunkCounts": "chunks adapt to the server, so their number is not known before the end",
+    "Status, LastAppliedChange, LastRecoveredChange": "texts; a task recovers its history before it reads, and does not run without it",
+    "HitCount, MissCount, PoolSize, HitRatioPercent (interner)": "there is no such pool",
+}
+"""Debezium's attributes that are not reported, and why."""
+
+CONNECT_LEFT_OUT: Mapping[str, str] = {
+    "transaction-size-min, -max, -avg": "without exactly-once there are no producer transactions",
+    "connector-transform-metrics, connector-predicate-metrics": "there are no transforms",
+    "sink-task-metrics": "there are no sink connectors",
+    "kafka_producer_*, kafka_consumer_*, kafka_admin_client_*": "metrics of Java clients; "
+    "`dblog_task_bytes_sent_total` and `dblog_task_kafka_errors_total` are near",
+}
+"""Connect's that are not reported, and why."""

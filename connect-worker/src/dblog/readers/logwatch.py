@@ -1,0 +1,122 @@
+"""Asks the server now and then how far its log goes, for metrics: never in the way of the log, and never wrong.
+
+A thread and a connection of its own. What could not be asked is not known: its numbers are left out, not repeated from before. A server
+that answers slowly is asked less often.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from dblog.abort import Abort
+from dblog.clock import Clock
+from dblog.core.dumps import Dump
+from dblog.errors import DblogError
+from dblog.model import TableId
+from dblog.readers.contract import LogState, LogWatch, Progress, Server
+
+log = structlog.get_logger(__name__)
+
+SHARE_MAX = 0.05
+"""Of the time that the server may spend with the answers."""
+
+ESTIMATES_AGAIN_S = 600.0
+"""Tables change while they are dumped, and statistics are made anew."""
+
+ESTIMATED_MAX = 2000
+"""Tables of a dump whose statistics are asked for: of more, no total is known."""
+
+
+class Watch:
+    """One task's. ``read`` and ``stored`` are its positions, ``dump`` the state of its dump."""
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        read: Callable[[], Progress],
+        stored: Progress,
+        dump: Callable[[], Dump | None],
+        stopped: threading.Event,
+        interval_s: float,
+        clock: Clock,
+    ) -> None:
+        self._server = server
+        self._read = read
+        self._stored = stored
+        self._dump = dump
+        self._stopped = stopped
+        self._interval_s = interval_s
+        self._clock = clock
+        self._abort = Abort()
+        self._connection: LogWatch | None = None
+        self._state: tuple[LogState, int] | None = None
+        self._estimated: tuple[frozenset[TableId], float] = frozenset(), 0.0
+        self.estimates: Mapping[TableId, int] = {}
+        """Rows of the dump's tables by the server's statistics."""
+        self.failures = 0
+        self._reported = False
+
+    @property
+    def state(self) -> tuple[LogState, int] | None:
+        """The last answer and its time in microseconds; None where none is fresh."""
+        return self._state
+
+    def run(self) -> None:
+        """Ask until the task stops."""
+        try:
+            while not self._stopped.is_set():
+                began_s = self._clock.monotonic_s()
+                self._look()
+                took_s = self._clock.monotonic_s() - began_s
+                self._stopped.wait(max(self._interval_s, took_s / SHARE_MAX))
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """Cut a question that is under way."""
+        self._abort.call()
+
+    def _look(self) -> None:
+        try:
+            connection = self._connection
+            if connection is None:
+                connection = self._connection = self._server.open_watch(self._abort)
+            state = connection.look(self._read(), self._stored)
+            self._state = state, self._clock.now_us()
+            self._estimate(connection)
+            self._reported = False
+        except DblogError as e:
+            self._failed(str(e))
+        except Exception as e:  # noqa: BLE001 - numbers for metrics must not end a task
+            self._failed(f"{type(e).__name__}: {e}")
+
+    def _failed(self, reason: str) -> None:
+        self._state = None
+        self._close()
+        if self._stopped.is_set():
+            return
+        self.failures += 1
+        if not self._reported:
+            self._reported = True
+            log.info("the server does not report how far its log goes; metrics lack it meanwhile", reason=reason)
+
+    def _estimate(self, connection: LogWatch) -> None:
+        """Statistics of the tables that are left to dump, when these are new ones, or the last ones are old."""
+        dump = self._dump()
+        if dump is None or dump.ended or len(dump.left) > ESTIMATED_MAX:
+            return
+        tables, asked_s = self._estimated
+        wanted, now_s = frozenset(dump.left), self._clock.monotonic_s()
+        if wanted <= tables and now_s - asked_s < ESTIMATES_AGAIN_S:
+            return
+        self._estimated = wanted | tables, now_s
+        self.estimates = {**self.estimates, **connection.row_estimates(sorted(wanted))}
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

@@ -1,0 +1,56 @@
+"""What goes through a task, counted for metrics: once a batch or a chunk, never once a row.
+
+The log thread and the dump threads count; the sender's thread reads the numbers once a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dblog.clock import Clock
+from dblog.model import Segment
+from dblog.observe.numbers import Counts, Histogram
+
+TABLES_MAX = 100
+"""Without dblog.metrics.tables.max."""
+
+
+class Tally:
+    """One task run's counts."""
+
+    def __init__(self, clock: Clock, *, tables_max: int = TABLES_MAX) -> None:
+        self._clock = clock
+        self._topics = Counts(tables_max)
+        self._read = Histogram()
+        self._proof_retries = 0
+        self._rows_dropped = 0
+        self.chunks = 0
+        self.chunk_at_us: int | None = None
+        """When a chunk was finished last."""
+
+    def batch(self, segments: Sequence[Segment], source_ts_us: int | None) -> None:
+        """Records are on their way to the queue. A time of the source is that of rows of the log."""
+        for segment in segments:
+            self._topics.add(segment.topic, len(segment.values))
+        if source_ts_us is not None:
+            self._read.observe((self._clock.now_us() - source_ts_us) / 1_000_000)
+
+    def chunk(self, *, dropped: int) -> None:
+        """A chunk is finished; so many of its rows were left out."""
+        self.chunks += 1
+        self._rows_dropped += dropped
+        self.chunk_at_us = self._clock.now_us()
+
+    def proof_retried(self) -> None:
+        """A snapshot did not show its watermark."""
+        self._proof_retries += 1
+
+    def numbers(self) -> dict[str, float]:
+        """For the herder."""
+        return {
+            "proof_retries_total": float(self._proof_retries),
+            "window_rows_dropped_total": float(self._rows_dropped),
+            "dump_chunks_total": float(self.chunks),
+            **self._topics.numbers("topic_records_total"),
+            **self._read.numbers("event_latency_seconds", "read"),
+        }
