@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import pytest
+from dblog.abort import Abort
 from dblog.clock import SystemClock
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import RowEncoder
@@ -23,6 +24,7 @@ from dblog.core.selection import Parts
 from dblog.core.timeline import Position, Timeline
 from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TransientError
 from dblog.model import OffsetMap, Table, TableId
+from dblog.observe.declared import OF_TASK
 from dblog.ports import DumpConnection
 from dblog.readers.contract import Progress, TaskContext
 from dblog.readers.items import LogItem, LogRows, Moved, Statement, Watermarks
@@ -34,6 +36,7 @@ ROWS = 200
 EPOCH = 7
 SMALL = {"dblog.chunk.rows": "10", "max.batch.size": "20", "max.queue.size": "40"}
 """A dump that is many chunks, and that no poll gets whole."""
+WATCHED = {"dblog.metrics.server.interval.ms": "50"}
 NO_DATA = {"snapshot.mode": "no_data"}
 
 
@@ -220,7 +223,7 @@ class DatabaseContract:
         followers: list[TaskFollower] = []
 
         def make(**config: str) -> TaskFollower:
-            followers.append(given.follow(**SMALL, **config))
+            followers.append(given.follow(**{**SMALL, **config}))
             return followers[-1]
 
         yield make
@@ -413,6 +416,60 @@ class DatabaseContract:
         with pytest.raises(PositionLostError):
             follower.restart()
 
+    # ---- a whole task: its numbers
+
+    def test_a_task_s_numbers_are_declared_and_count_what_went_through(self, given: Given, follow: Any, long_table: None) -> None:
+        connector = follow(**WATCHED).start()
+        connector.until_dumped()
+        given.insert("t", (1000, "x"), (1001, "y"))
+        given.update("t", 1000, "z")
+        given.delete("t", 1001)
+        connector.until_equal("t")
+        connector.until(lambda: connector.task.metrics().get("log_behind_bytes") == 0)
+
+        numbers = connector.task.metrics()
+        undeclared = {flat for flat in numbers if not flat.startswith("jmx:") and flat.partition("|")[0] not in OF_TASK}
+        assert undeclared == set()
+        assert [numbers[f"events_total|{op}"] for op in ("create", "update", "delete")] == [2, 1, 1]
+        assert (numbers["dump_rows_total"], numbers["dump_running"], numbers["jmx:rows_scanned|" + f"{given.database}.t"]) == (
+            ROWS,
+            0,
+            ROWS,
+        )
+        assert numbers["windows_closed_total"] == numbers["dump_chunks_total"] > 0
+        topic = f"{connector.config['topic.prefix']}.{given.database}.t"
+        assert numbers[f"topic_records_total|{topic}"] >= ROWS + 4
+        assert numbers["event_latency_seconds|read|+Inf"] > 0
+        assert (numbers["windows_open"], numbers["window_keys"], numbers["tables_captured"]) == (0, 0, 1)
+
+    def test_the_speed_of_a_dump_and_its_end_are_estimated_while_it_runs(self, given: Given, follow: Any, long_table: None) -> None:
+        connector = follow(**WATCHED, **{"max.queue.size": "2", "max.batch.size": "1"}).start()
+        seen: dict[str, float] = {}
+
+        def estimated() -> bool:
+            seen.update(connector.task.metrics())
+            return "dump_eta_seconds" in seen and "dump_table_rows_estimated|" + f"{given.database}.t" in seen
+
+        connector.until(estimated)
+
+        assert seen["dump_rows_per_second"] > 0
+        assert seen["dump_rows_estimated"] > 0
+        connector.until_dumped()
+        assert "dump_eta_seconds" not in connector.task.metrics()
+
+    def test_a_log_that_is_read_to_its_end_is_no_bytes_behind_also_when_its_file_ends(
+        self, given: Given, follow: Any, table: TableId
+    ) -> None:
+        connector = follow(**WATCHED, **NO_DATA).start()
+        given.insert("t", (100, "x"))
+        given.purge()
+        given.insert("t", (101, "y"))
+        connector.until(lambda: len(connector.ops("t")) == 2)
+        connector.until(lambda: connector.task.metrics().get("log_behind_bytes") == 0)
+
+        numbers = connector.task.metrics()
+        assert (numbers["log_behind_files"], numbers["log_purged"], numbers["log_silent"], numbers["connected"]) == (0, 0, 0, 1)
+
     # ---- Progress
 
     def test_a_progress_comes_back_from_its_offset(self, opened: Opened) -> None:
@@ -501,6 +558,29 @@ class DatabaseContract:
 
         with pytest.raises(PositionLostError):
             opened.server.resume(progress)
+
+    # ---- LogWatch
+
+    def test_the_server_shows_how_far_its_log_is_ahead_and_what_it_can_drop(self, given: Given, opened: Opened) -> None:
+        at = opened.now()
+        with closing(opened.server.open_watch(Abort())) as watch:
+            level = watch.look(at, at)
+            given.insert("t", (100, "x"))
+            ahead = watch.look(at, at)
+            given.purge()
+            purged = watch.look(opened.now(), at)
+            kept = watch.look(opened.now(), opened.now())
+
+        assert (level.behind_bytes, level.behind_files, level.purged) == (0, 0, False)
+        assert ahead.behind_bytes > 0
+        assert (purged.purged, purged.behind_bytes) == (True, 0)
+        assert (kept.purged, kept.margin_files) == (False, 0)
+
+    def test_rows_are_estimated_for_tables_that_are_there(self, given: Given, opened: Opened, table: TableId) -> None:
+        with closing(opened.server.open_watch(Abort())) as watch:
+            found = watch.row_estimates([table, TableId(given.database, "missing")])
+
+        assert list(found) == [table]
 
     # ---- LogSource and LogReader
 

@@ -49,8 +49,9 @@ class RunningNumbers:
         self._recovery = recovery
         self._tables_max = tables_max
         self._clock = clock
-        self._dump_began_s: float | None = None
-        self._dump_began_us = 0
+        dump = interleaver.dump
+        self._dump_began_s = None if dump is None or dump.ended else clock.monotonic_s()
+        self._dump_began_us = clock.now_us()
         self._dump_ended_s: float | None = None
         self._rows_at: deque[tuple[float, int]] = deque()
         self._tables_at: dict[TableId, tuple[float, int]] = {}
