@@ -39,6 +39,9 @@ help:
 	@echo '  make bench-transaction [ARGS="--gib 2"]   memory of a task that reads one huge transaction, plain and compressed'
 	@echo '  make fuzz [ARGS=...]               damaged packets and rows into the decoders, built with sanitizers; --cases N --seed N'
 	@echo '  make compare-peer [ARGS=...]       the records of dblog and of a real Debezium for the same statements, field by field'
+	@echo '  make images [ENGINE=podman BASE_IMAGE=name]   the container images of worker and sink, by docker, podman or buildah; sizes, bills of materials'
+	@echo '  make images-save                   the images as archives in build/images'
+	@echo '  make images-lock                   the hash-locked lists of what the images install, after a version has changed'
 	@echo '  make setup                         only the virtual environment, the extension and the downloads'
 	@echo '  make clean                         remove build/ and compiled files (downloads stay in the cache folder)'
 	@echo
@@ -78,7 +81,7 @@ lint: setup
 	@status=0; \
 	echo 'ruff check'; $(BIN)/ruff check --quiet . || status=1; \
 	echo 'ruff format'; $(BIN)/ruff format --check --output-format concise . || status=1; \
-	echo mypy; $(BIN)/mypy $(addprefix --package ,dblog dblog_sink stack demo) || status=1; \
+	echo mypy; $(BIN)/mypy $(addprefix --package ,dblog dblog_sink stack demo images) || status=1; \
 	echo 'import contracts'; $(BIN)/lint-imports --no-logo --config .importlinter || status=1; \
 	exit $$status
 
@@ -123,6 +126,17 @@ bench-sink: setup
 # Not part of the tests, which run some thousand of the same cases: see tests/fuzz/sanitized.py.
 fuzz: setup
 	@$(BIN)/python tests/fuzz/sanitized.py $(ARGS)
+
+# Minutes the first time; later only what has changed. Needs no `make setup`, for a builder has nothing else of the project.
+.PHONY: images images-save images-lock images-test dist
+images:
+	@$(PYTHON) -m images build
+
+images-save:
+	@$(PYTHON) -m images save
+
+images-lock: setup
+	@$(PYTHON) -m images lock
 
 # Minutes, not part of the tests: both servers, five sets of options.
 compare-peer: setup

@@ -90,6 +90,19 @@ def run_worker(properties: Annotated[Path, typer.Argument(help="A Kafka Connect 
     )
 
 
+@app.command("health")
+def ask_health(
+    url: Annotated[str, typer.Option(envvar="DBLOG_HEALTH_URL", help="REST address of the worker.")] = "http://127.0.0.1:8083",
+    limit_s: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the answer.")] = 4.0,
+) -> None:
+    """Ask a worker whether it is healthy; exit status 0 if it is. What a container's health check runs."""
+    from dblog.health import ask  # noqa: PLC0415
+
+    healthy, said = ask(url, limit_s=limit_s)
+    typer.echo(said, err=not healthy)
+    raise typer.Exit(0 if healthy else 1)
+
+
 @app.command("tail")
 def print_records(
     topic: Annotated[str, typer.Argument(help="The topic: <topic.prefix>.<database>.<table>.")],

@@ -24,7 +24,7 @@ from typing import Any
 
 from dblog_sink.config import job_options
 from dblog_sink.config.job_options import Settings
-from dblog_sink.delta.jars import jars
+from dblog_sink.delta.jars import check_versions, jars
 from dblog_sink.delta.session import spark_session
 from dblog_sink.errors import ConfigError, DefiniteError
 from dblog_sink.job import commands, start, submit
@@ -71,12 +71,15 @@ def _submit(given: Sequence[str]) -> int:
     properties = _properties(parsed)
     if job_options.resolves_here(properties):  # else only the driver's machine has what its placeholders name
         job_options.parse(properties)
+    added = jars(os.environ)
+    if (own_jars := submit.spark_jars()) is not None:
+        check_versions(added, own_jars)
     program, code = submit.archive(Path(sys.prefix) / "share" / "dblog-sink")
     line = submit.line(
         spark=spark,
         sink=[part for pair in parsed.set for part in ("--set", pair)],
         files=parsed.config,
-        jars=jars(os.environ),
+        jars=added,
         program=program,
         code=code,
         properties=properties,

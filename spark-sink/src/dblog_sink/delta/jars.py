@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dblog_sink.errors import DefiniteError
@@ -30,3 +31,38 @@ def jars(environment: Mapping[str, str]) -> list[Path]:
         )
         raise DefiniteError(msg)
     return found
+
+
+_SPARK = re.compile(r"spark-core_(?P<scala>\d+\.\d+)-(?P<version>\d+\.\d+\.\d+.*)\.jar")
+_BUILT = re.compile(r"(?P<name>[a-z0-9-]+?)(?:_(?P<spark>\d+\.\d+))?_(?P<scala>2\.\d+)-(?P<version>.+)\.jar")
+"""A jar of Scala code names Scala's line; Delta's names Spark's in front of it."""
+_OF_SPARK = ("spark-sql-kafka-0-10", "spark-avro")
+"""Parts of Spark itself, which have its version."""
+
+
+def check_versions(found: Sequence[Path], spark: Path) -> None:
+    """Compare the jars with those of the Spark whose folder of jars is ``spark``; DefiniteError names each that was built for another one.
+
+    Code that was built for another line of Scala or Spark fails when it is first called, which may be days after the start.
+    """
+    core = next((match for jar in spark.glob("spark-core_*.jar") if (match := _SPARK.fullmatch(jar.name))), None)
+    if core is None:
+        return
+    line = ".".join(core["version"].split(".")[:2])
+    wrong = []
+    for jar in found:
+        built = _BUILT.fullmatch(jar.name)
+        if built is None:
+            continue
+        if built["scala"] != core["scala"]:
+            wrong.append(f"{jar.name} is for Scala {built['scala']}")
+        elif built["spark"] not in (None, line):
+            wrong.append(f"{jar.name} is for Spark {built['spark']}")
+        elif built["name"] in _OF_SPARK and built["version"] != core["version"]:
+            wrong.append(f"{jar.name} is of Spark {built['version']}")
+    if wrong:
+        msg = (
+            f"Spark {core['version']} with Scala {core['scala']} cannot run these jars: {'; '.join(wrong)}. "
+            f"Put those of this Spark in their place: {', '.join(PACKAGES)}"
+        )
+        raise DefiniteError(msg)

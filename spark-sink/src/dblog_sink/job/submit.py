@@ -18,6 +18,7 @@ from pathlib import Path
 
 from dblog_sink.config import job_options
 from dblog_sink.errors import DefiniteError
+from dblog_sink.job.memory import driver_memory
 
 _ARCHIVED = ("dblog_sink", "delta", "yaml", "prometheus_client")
 _OPTIONAL = frozenset({"prometheus_client"})
@@ -26,7 +27,7 @@ JAVA_OPTIONS = "-XX:+UseParallelGC -Xss4m -XX:+IgnoreUnrecognizedVMOptions -XX:M
 which it spends most of a young job's time (tests/bench/README.md). The quick compiler compiles them all the same.
 """
 _DEFAULTS: Mapping[str, tuple[str, str]] = {
-    "--driver-memory": ("spark.driver.memory", "3g"),
+    "--driver-memory": ("spark.driver.memory", driver_memory()),
     "--driver-java-options": ("spark.driver.extraJavaOptions", JAVA_OPTIONS),
 }
 """By option: the property that a configuration may set for it, and the default."""
@@ -45,9 +46,14 @@ if __name__ == "__main__":
 
 
 def archive(folder: Path) -> tuple[Path, Path]:
-    """The program for spark-submit and the archive of its code, written into ``folder``; DefiniteError if a package is not installed here."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """The program for spark-submit and the archive of its code, written into ``folder``; DefiniteError if a package is not installed here.
+
+    Where the folder cannot be written, the two that were made with it are used: an image has them, and its file system is read-only.
+    """
     program, made = folder / "dblog_sink_run.py", folder / "dblog_sink.zip"
+    if program.exists() and made.exists() and not os.access(folder, os.W_OK):
+        return program, made
+    folder.mkdir(parents=True, exist_ok=True)
     program.write_text(RUN, encoding="utf-8")
     with zipfile.ZipFile(made.with_suffix(".new"), "w", zipfile.ZIP_DEFLATED) as out:
         for name in _ARCHIVED:
@@ -59,7 +65,8 @@ def archive(folder: Path) -> tuple[Path, Path]:
                 raise DefiniteError(msg)
             package = Path(found.submodule_search_locations[0])
             for file in sorted(package.rglob("*.py")):
-                out.write(file, f"{name}/{file.relative_to(package)}")
+                # Without the time of the file: the same code is the same archive.
+                out.writestr(zipfile.ZipInfo(f"{name}/{file.relative_to(package)}"), file.read_bytes(), zipfile.ZIP_DEFLATED)
     made.with_suffix(".new").replace(made)
     return program, made
 
@@ -105,6 +112,14 @@ def _resolved(properties: Mapping[str, str], key: str) -> str:
     except ValueError as e:
         msg = f"{key}: {e}"
         raise DefiniteError(msg) from None
+
+
+def spark_jars() -> Path | None:
+    """The folder with Spark's own jars, of the Spark that ``spark_submit`` starts; None where it is not on this machine."""
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home) / "jars"
+    found = importlib.util.find_spec("pyspark")
+    return Path(found.submodule_search_locations[0]) / "jars" if found is not None and found.submodule_search_locations else None
 
 
 def spark_submit() -> str:

@@ -1,0 +1,46 @@
+"""`python -m images build [dblog-worker] [dblog-sink] [--fresh] | base NAME | lock | save [FOLDER]`: see the package."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from stack.errors import StackError
+
+from images.build import IMAGES, OUT, build, make_base
+from images.engine import engine
+from images.lock import lock
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m images", description=sys.modules["images"].__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    building = commands.add_parser("build")
+    building.add_argument("images", nargs="*", choices=[[], *(image.name for image in IMAGES)], default=[])
+    building.add_argument("--fresh", action="store_true", help="use nothing of earlier builds")
+    commands.add_parser("base").add_argument("tag")
+    commands.add_parser("lock")
+    commands.add_parser("save").add_argument("folder", nargs="?", type=Path, default=OUT)
+    given = parser.parse_args(arguments)
+    try:
+        match given.command:
+            case "build":
+                build(given.images, fresh=given.fresh)
+            case "base":
+                make_base(engine(os.environ.get("ENGINE")), given.tag)
+            case "lock":
+                lock()
+            case _:
+                for image in IMAGES:
+                    engine(os.environ.get("ENGINE")).save(image.tag, given.folder / f"{image.name}.tar")
+    except StackError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

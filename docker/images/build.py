@@ -1,0 +1,161 @@
+"""`make images`: the base if there is none, both images on it, their bills of materials and their sizes over the base."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stack.commands import run
+from stack.debian import mirror
+from stack.environment import BUILD, ROOT
+from stack.errors import StackError, Unavailable
+
+from images.engine import Engine, engine
+from images.settings import build_secrets
+
+FOLDER = Path(__file__).parent
+OUT = BUILD / "images"
+OWN_BASE = "localhost/dblog-base:bookworm"
+"""The name of a base that base.sh has made here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One of the two images."""
+
+    name: str
+    package: str
+    """The folder of its Python package."""
+    mb_over_base_max: int
+    """Its size without that of its base; more fails the build."""
+
+    @property
+    def file(self) -> Path:
+        return FOLDER / f"{self.name.removeprefix('dblog-')}.Dockerfile"
+
+    @property
+    def version(self) -> str:
+        project = tomllib.loads((ROOT / self.package / "pyproject.toml").read_text())["project"]
+        return str(project["version"])
+
+    @property
+    def tag(self) -> str:
+        return f"{self.name}:{self.version}"
+
+
+IMAGES = (
+    Image("dblog-worker", "connect-worker", mb_over_base_max=200),
+    Image("dblog-sink", "spark-sink", mb_over_base_max=1000),
+)
+
+
+def build(names: Sequence[str] = (), *, fresh: bool = False) -> None:
+    """Build the images named, or both. Raises StackError when one cannot be built or is too large."""
+    using = engine(os.environ.get("ENGINE"))
+    chosen = [image for image in IMAGES if not names or image.name in names]
+    base = base_image(using)
+    epoch = source_date()
+    arguments = {
+        "BASE_IMAGE": base,
+        "BASE_DIGEST": base.partition("@")[2] or using.digest(base),
+        "REVISION": _git("rev-parse", "HEAD") or "unknown",
+        "SOURCE": os.environ.get("DBLOG_SOURCE_URL") or _public(_git("remote", "get-url", "origin")) or "unknown",
+        "CREATED": datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    base_bytes = using.size(base)
+    too_large = []
+    with tempfile.TemporaryDirectory() as folder:
+        secrets = build_secrets(Path(folder))
+        for image in chosen:
+            print(f"images: {image.tag} by {using.kind} on {base}", flush=True)
+            using.build(
+                file=image.file,
+                context=ROOT,
+                tag=image.tag,
+                arguments={**arguments, "VERSION": image.version},
+                secrets=secrets,
+                epoch=epoch,
+                fresh=fresh,
+            )
+            using.copy_out(image.tag, "/opt/dblog/share/sbom", OUT / image.name)
+            over_mb = (using.size(image.tag) - base_bytes) / 1e6
+            print(
+                f"images: {image.tag} has {over_mb:.0f} MB over the {base_bytes / 1e6:.0f} MB of its base (limit {image.mb_over_base_max} MB)",
+                flush=True,
+            )
+            print(f"images: what it consists of is in {OUT / image.name}", flush=True)
+            if over_mb > image.mb_over_base_max:
+                too_large.append(image.tag)
+    if too_large:
+        raise StackError(
+            f"larger than its limit: {', '.join(too_large)}; look for what was added, or raise the limit in docker/images/build.py"
+        )
+
+
+def base_image(using: Engine) -> str:
+    """The image to build on: BASE_IMAGE; or the official one that the Dockerfiles name; or, where no registry can be reached, one of base.sh."""
+    if chosen := os.environ.get("BASE_IMAGE"):
+        return chosen
+    official = default_base(IMAGES[0].file)
+    if using.has(official) or using.pull(official):
+        return official
+    if not using.has(OWN_BASE):
+        print(f"images: {official} cannot be reached; making {OWN_BASE} by debootstrap", flush=True)
+        make_base(using, OWN_BASE)
+    return OWN_BASE
+
+
+def default_base(dockerfile: Path) -> str:
+    """The default of BASE_IMAGE in a Dockerfile."""
+    match = re.search(r"^ARG BASE_IMAGE=(\S+)$", dockerfile.read_text(), re.MULTILINE)
+    assert match is not None
+    return match[1]
+
+
+def make_base(using: Engine, tag: str) -> None:
+    """Make the base image by debootstrap; as root, for it enters the folder that it fills."""
+    if os.geteuid() != 0:
+        raise Unavailable(
+            "no registry of images can be reached, and only root can make a base image; name one that is there: BASE_IMAGE=..."
+        )
+    archive = mirror()
+    environment = {"DBLOG_DEBIAN_MIRROR": archive} if archive else {}
+    if security := _security_archive():
+        environment["DBLOG_DEBIAN_SECURITY"] = security
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        run([str(FOLDER / "base.sh"), str(folder / "base.tar")], what="Making the base image", env=environment)
+        (folder / "Dockerfile").write_text('FROM scratch\nADD base.tar /\nCMD ["python3"]\n')
+        using.build(file=folder / "Dockerfile", context=folder, tag=tag, arguments={}, secrets={}, epoch=0)
+
+
+def source_date() -> int:
+    """SOURCE_DATE_EPOCH: the time that all files of an image get; by default that of the commit."""
+    return int(os.environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct") or 0)
+
+
+def _security_archive() -> str | None:
+    """The archive of security updates that this machine is set up to use."""
+    if chosen := os.environ.get("DBLOG_DEBIAN_SECURITY"):
+        return chosen
+    listed = subprocess.run(
+        ["apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI)"], capture_output=True, text=True, check=False
+    ).stdout
+    return next((line.rstrip("/") for line in listed.splitlines() if line.rstrip("/").endswith("debian-security")), None)
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _public(remote: str) -> str:
+    """A remote that others can open; a path of this machine is none."""
+    return remote if remote.startswith("https://") and "@" not in remote else ""

@@ -1,0 +1,136 @@
+"""A program that builds images: Docker, Podman or Buildah. Their command lines differ in few places, and only those are here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stack.commands import run
+from stack.errors import StackError, Unavailable
+
+ENGINES = ("docker", "podman", "buildah")
+_INSTALL = "Install one of them (Debian: apt-get install buildah), or name one that is elsewhere: ENGINE=/path/to/podman"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One engine by its program."""
+
+    program: str
+
+    @property
+    def kind(self) -> str:
+        """`docker`, `podman` or `buildah`."""
+        return Path(self.program).name
+
+    def build(
+        self,
+        *,
+        file: Path,
+        context: Path,
+        tag: str,
+        arguments: Mapping[str, str],
+        secrets: Mapping[str, Path],
+        epoch: int,
+        fresh: bool = False,
+    ) -> None:
+        """Build `file` as `tag`, its layers dated `epoch`; output goes to this process's. `fresh` uses nothing of earlier builds."""
+        given = {**arguments, "SOURCE_DATE_EPOCH": str(epoch)}
+        line = [self.program, "build", "--file", str(file), "--tag", tag]
+        line += [part for key, value in given.items() for part in ("--build-arg", f"{key}={value}")]
+        line += [part for name, path in secrets.items() for part in ("--secret", f"id={name},src={path}")]
+        if fresh:
+            line.append("--no-cache")
+        environment = dict(os.environ)
+        if self.kind == "docker":
+            environment["DOCKER_BUILDKIT"] = "1"  # older engines build secrets only so
+        else:
+            # Docker's format: the other one has no health check. Layers are kept, so that a second build takes only what has changed.
+            line += ["--format", "docker", "--layers", "--timestamp", str(epoch)]
+            environment.setdefault("BUILDAH_ISOLATION", "chroot")  # needs no daemon, no cgroup and no runtime
+        status = subprocess.run([*line, str(context)], env=environment, check=False).returncode
+        if status != 0:
+            raise StackError(f"{self.kind} could not build {file.name} (exit status {status}); its last lines say why")
+
+    def has(self, image: str) -> bool:
+        """Whether the image is on this machine."""
+        return subprocess.run([*self._inspect(), image], capture_output=True, check=False).returncode == 0
+
+    def pull(self, image: str) -> bool:
+        """Fetch the image from its registry; False when that cannot be reached or does not have it."""
+        return subprocess.run([self.program, "pull", "--quiet", image], capture_output=True, check=False).returncode == 0
+
+    def size(self, image: str) -> int:
+        """Bytes of all layers, unpacked."""
+        if self.kind == "buildah":
+            with self._mounted(image) as root:
+                return sum(path.lstat().st_size for path in root.rglob("*") if path.is_symlink() or path.is_file())
+        return int(run([*self._inspect(), "--format", "{{.Size}}", image], what=f"Asking for the size of {image}").strip())
+
+    def digest(self, image: str) -> str:
+        """The image's digest in the registry it came from; empty for an image made here."""
+        if self.kind == "buildah":
+            return ""
+        found = run(
+            [*self._inspect(), "--format", "{{range .RepoDigests}}{{.}} {{end}}", image], what=f"Asking for the digest of {image}"
+        ).split()
+        return next((each.partition("@")[2] for each in found if not each.startswith("localhost/")), "")
+
+    def copy_out(self, image: str, folder: str, target: Path) -> None:
+        """Copy a folder of the image to `target`, without running anything of it."""
+        shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if self.kind == "buildah":
+            with self._mounted(image) as root:
+                shutil.copytree(root / folder.lstrip("/"), target)
+            return
+        container = run([self.program, "create", image], what=f"Opening {image}").strip()
+        try:
+            run([self.program, "cp", f"{container}:{folder}", str(target)], what=f"Reading {folder} of {image}")
+        finally:
+            run([self.program, "rm", container], what=f"Closing {image}")
+
+    def save(self, image: str, target: Path) -> None:
+        """Write the image as an archive that Docker, Podman and containerd load."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        if self.kind == "docker":
+            line = [self.program, "save", "--output", str(target), image]
+        elif self.kind == "podman":
+            line = [self.program, "save", "--quiet", "--format", "docker-archive", "--output", str(target), image]
+        else:
+            line = [self.program, "push", "--quiet", image, f"docker-archive:{target}:{image}"]
+        run(line, what=f"Saving {image}")
+
+    def _inspect(self) -> Sequence[str]:
+        return [self.program, "inspect", "--type", "image"] if self.kind == "buildah" else [self.program, "image", "inspect"]
+
+    @contextlib.contextmanager
+    def _mounted(self, image: str) -> Iterator[Path]:
+        container = run([self.program, "from", "--pull=false", image], what=f"Opening {image}").strip()
+        try:
+            yield Path(run([self.program, "mount", container], what=f"Opening {image}").strip())
+        finally:
+            run([self.program, "rm", container], what=f"Closing {image}")
+
+
+def engine(chosen: str | None = None) -> Engine:
+    """The engine named, or the first that works on this machine. Raises Unavailable when there is none."""
+    if chosen:
+        if shutil.which(chosen) is None or Path(chosen).name not in ENGINES:
+            raise Unavailable(f"ENGINE={chosen} is no program of this machine that is called {', '.join(ENGINES)}. {_INSTALL}")
+        return Engine(chosen)
+    for name in ENGINES:
+        if shutil.which(name) and _works(name):
+            return Engine(name)
+    raise Unavailable(f"images are built by {', '.join(ENGINES)}, and none works on this machine. {_INSTALL}")
+
+
+def _works(name: str) -> bool:
+    """Whether it answers: a Docker client without its daemon does not."""
+    return subprocess.run([name, "info"], capture_output=True, check=False).returncode == 0
