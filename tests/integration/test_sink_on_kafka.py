@@ -56,7 +56,7 @@ def submitted(kafka: Kafka, registry: RegistryServer, prefix: str, folder: Path)
         *(str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]", "--driver-memory", "2g"),
         *("--driver-java-options", "-Xss4m", "--conf", "spark.ui.enabled=false"),
         *("--jars", ",".join(map(str, spark_jars())), str(ROOT / "spark-sink" / "run.py"), "--config", str(config)),
-        *("--set", "trigger.interval.s=0.5"),
+        *("--set", "trigger.interval.s=0.5", "--set", "log.format=json"),
     ]
     environment = {
         "PYSPARK_PYTHON": sys.executable,
@@ -129,7 +129,11 @@ def test_the_command_follows_topics_through_a_kill_and_stops_when_asked(kafka: K
             time.sleep(0.1)
         assert not sink.running, "SIGTERM did not end the job"
 
+    logged = [json.loads(line) for line in (own_folder / "sink.log").read_text().splitlines() if line.startswith('{"timestamp"')]
+    assert {"started", "batch", "table", "idle", "stopped"} <= {line["event"] for line in logged}
+    assert {line["table"] for line in logged if line["event"] == "table"} == {"shop.first", "shop.late"}
     lines = progress(own_folder)
+    assert [line["lag_s"] for line in lines if line["kind"] == "idle"][-1] < 30
     reported = [line for line in lines if line["kind"] not in ("behind", "idle", "batch", "merge")]
     assert [line["kind"] for line in reported] == ["started", "started", "stopped"], reported
     batches = [line["tables"]["shop.first"] for line in lines if line["kind"] == "batch" and "shop.first" in line["tables"]]

@@ -29,6 +29,7 @@ from dblog_sink.delta.session import spark_session
 from dblog_sink.errors import ConfigError, DefiniteError
 from dblog_sink.job import commands, start, submit
 from dblog_sink.job.commands import Command
+from dblog_sink.observe import logs
 from dblog_sink.query import answer
 from dblog_sink.state import files
 
@@ -39,9 +40,7 @@ _QUESTIONS = ("explain", "show", "snapshots", "as-of")
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the sink until it is stopped, or do what the verb asks for; returns the exit status."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
-    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # what a batch failed of; the job reports it itself
+    logs.configure()
     given = sys.argv[1:] if arguments is None else arguments
     try:
         if given[:1] == ["jars"]:
@@ -92,7 +91,11 @@ def _submit(given: Sequence[str]) -> int:
 
 def _called(given: Sequence[str]) -> int:
     parsed = _parser().parse_args(given)
-    settings = _settings(parsed)
+    properties = _properties(parsed)
+    if properties.get("log.format") == "json":  # also what is wrong with the others
+        logs.configure(layout="json")
+    settings = job_options.parse(properties)
+    logs.configure(layout=settings["log.format"], level=settings["log.level"], secrets=settings.secrets)
     match parsed.verb:
         case "run":
             return start.run(settings)
@@ -145,10 +148,6 @@ def _parser() -> argparse.ArgumentParser:
 def _add_configuration(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, action="append", default=[], help="YAML or properties file; may be given more than once")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one option; wins over files")
-
-
-def _settings(parsed: argparse.Namespace) -> Settings:
-    return job_options.parse(_properties(parsed))
 
 
 def _properties(parsed: argparse.Namespace) -> dict[str, str]:

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 def metrics_of_a_run(tmp_path: Path) -> Metrics:
     """A batch of two tables, a merge, and what else a job reports while it runs."""
-    metrics = Metrics(version="1")
+    metrics = Metrics(version="1", now_s=lambda: 1_700_000_010.0)
     progress = Progress(tmp_path / "p.jsonl", listener=metrics.take, now_s=lambda: 1_700_000_010.0)
     progress.emit("started", name="n", version="1", checkpoint="c")
     written = Applied(
@@ -32,18 +32,23 @@ def metrics_of_a_run(tmp_path: Path) -> Metrics:
         source_ts_ms=1_700_000_008_000,
     )
     landed = Applied(table="shop.b", topic="t.shop.b", records=7, path="land")
-    progress.batch(0, [written, landed], seconds=1.5, records=12, resent=2)
+    progress.batch(0, [written, landed], seconds=1.5, records=12, resent=2, phases={"read": 0.5, "write": 1.0})
     progress.merge(Applied(table="shop.b", topic="t.shop.b", records=7, upserts=7, path="append", rows=7, seconds=0.2), sequence=0)
-    progress.emit("behind", batch_id=0, records_behind=11, rows_waiting=7)
+    progress.emit("behind", batch_id=0, records_behind=11, rows_waiting=7, lag_s=4.5)
     progress.emit("parked", table="shop.a", topic="t.shop.a", reason="r")
     progress.emit("vacuum", table="shop.a", seconds=0.1, files=3)
     progress.emit("data_loss", topic="t.shop.c", reason="r")
     progress.emit("chunks", table="shop.a", topic="t.shop.a", complete=4, rows=400)
-    for result in ("short", "unproven"):
+    for result in ("short", "late", "unproven"):
         progress.emit("chunk", table="shop.a", topic="t.shop.a", result=result, missing=3)
     progress.emit("snapshot", number=4, source_ts_ms=1_700_000_007_000, seconds=2.5)
     progress.emit("incomplete", transaction="0-1-5", seconds=300.0)
     progress.emit("restarting", reason="r", attempt=1, pause_s=1)
+    progress.count("batch_failed")
+    for _ in range(2):
+        progress.count("error", of="kafka")
+    progress.count("registry", result="away")
+    progress.count("conflict", table="shop.a")
     return metrics
 
 
@@ -71,11 +76,22 @@ def test_every_line_becomes_a_number_and_is_served(tmp_path: Path) -> None:
         ("snapshot_duration_seconds_sum", ""): 2.5,
         ("transaction_incomplete_seconds", ""): 300,
         ("restarts_total", ""): 1,
-        ("batches_total", ""): 1,
+        ("batches_total", "committed"): 1,
+        ("batches_total", "failed"): 1,
+        ("last_batch_timestamp_seconds", ""): 1_700_000_010,
+        ("batch_phase_duration_seconds_sum", "read"): 0.5,
+        ("batch_phase_duration_seconds_sum", "write"): 1.0,
+        ("errors_total", "kafka"): 2,
+        ("errors_total", "other"): 0,
+        ("registry_requests_total", "away"): 1,
+        ("registry_requests_total", "ok"): 0,
+        ("commit_conflicts_total", "shop.a"): 1,
+        ("commit_conflicts_total", "shop.b"): 0,
+        ("lag_seconds", ""): 4.5,
         ("batch_duration_seconds_sum", ""): 1.5,
         ("records_total", "shop.a"): 5,
         ("records_total", "shop.b"): 7,
-        ("records_resent_total", ""): 2,
+        ("duplicates_dropped_total", ""): 2,
         ("records_landed_total", "shop.b"): 7,
         ("rows_total", "upsert,shop.a"): 3,
         ("rows_total", "delete,shop.a"): 1,
@@ -95,9 +111,24 @@ def test_every_line_becomes_a_number_and_is_served(tmp_path: Path) -> None:
         ("chunks_total", "complete,shop.a"): 4,
         ("chunks_total", "short,shop.a"): 1,
         ("chunks_total", "unproven,shop.a"): 1,
+        ("chunks_total", "short,shop.b"): 0,
         ("chunk_rows_missing_total", "shop.a"): 3,
     }
     assert {name: found.get(name) for name in expected} == expected
+
+
+def test_the_lag_goes_on_rising_when_no_report_comes() -> None:
+    now_s = [1000.0]
+    metrics = Metrics(version="1", now_s=lambda: now_s[0])
+    progress = Progress(None, listener=metrics.take)
+    lags = []
+    for at_s, lag_s in ((1000.0, None), (1060.0, None), (1060.0, 2.0), (1660.0, None)):
+        now_s[0] = at_s
+        if lag_s is not None:
+            progress.emit("behind", batch_id=0, records_behind=1, rows_waiting=0, lag_s=lag_s)
+        lags.append(metrics.registry.get_sample_value("dblog_sink_lag_seconds"))
+
+    assert lags == [0.0, 60.0, 2.0, 602.0]
 
 
 def test_landed_rows_are_not_counted_as_written_before_they_are(tmp_path: Path) -> None:

@@ -49,6 +49,19 @@ def test_a_registry_that_is_away_is_waited_for(registry: RegistryServer) -> None
     assert clock.now_s > 0
 
 
+def test_the_outcome_of_each_request_is_reported(registry: RegistryServer) -> None:
+    schema_id = registry.register('"int"')
+    registry.away = True
+    clock = Clock(on_sleep=lambda: setattr(registry, "away", len(registry.requests) < 3))
+    outcomes: list[str] = []
+    reader = client(registry, clock, asked=outcomes.append, unknown_wait_s=0)
+
+    reader.schema(schema_id)
+    reader.schema(schema_id + 1)
+
+    assert outcomes == ["away", "away", "away", "ok", "unknown"]
+
+
 def test_a_registry_that_stays_away_stops_the_job_and_nothing_is_skipped(registry: RegistryServer) -> None:
     registry.away = True
     clock = Clock()

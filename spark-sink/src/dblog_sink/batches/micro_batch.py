@@ -102,6 +102,7 @@ class BatchWriter:
             self.last_batch_id = batch_id
         except Exception as e:
             self.failure = e
+            self._progress.count("batch_failed")
             self._applier.tables.forget()
             raise
         finally:
@@ -145,7 +146,7 @@ class BatchWriter:
     # -- one batch --------------------------------------------------------------------------------------------------------------------------
 
     def _write(self, frame: DataFrame, batch_id: int) -> None:
-        started_s = time.monotonic()
+        started_s, phases = time.monotonic(), Phases()
         query_id = self._query_id_of(frame)
         sequence = self._sequence(query_id, batch_id)
         size = source.batch_size(frame)
@@ -161,17 +162,22 @@ class BatchWriter:
                 stats for stats in profiled if self._settings.table(stats.topic) is not None or not self._only_schema_changes(stats, fresh)
             ]
             txn = Txn(f"{self._settings['name']}/{query_id}", batch_id)
+            phases.ended("read")
             applied = self._sorted_out(fresh, profiled, sequence, query_id, txn)
+            phases.ended("write")
             self._arrivals.count(fresh, profiled, markers, sequence, txn)
+            phases.ended("count")
         finally:
             raw.unpersist()
         self._record([*profiled, *markers], applied)
         if schedule.group(sequence) > self._expired_group:
             self._landing.expire(self._book.first_kept_group(sequence + 1))
             self._expired_group = schedule.group(sequence)
+        phases.ended("record")
         records = sum(stats.records for stats in profiled)
         if records or resent:
-            self._progress.batch(batch_id, applied, seconds=time.monotonic() - started_s, records=records, resent=resent)
+            seconds = time.monotonic() - started_s
+            self._progress.batch(batch_id, applied, seconds=seconds, records=records, resent=resent, phases=phases.seconds)
 
     def _sequence(self, query_id: str, batch_id: int) -> int:
         """The batch sequence; the epoch of a checkpoint that is met for the first time is recorded before it is used."""
@@ -345,6 +351,19 @@ class BatchWriter:
 
     def _excluded(self, topic: str) -> bool:
         return self._settings["topics.exclude"].fullmatch(topic) is not None
+
+
+class Phases:
+    """The seconds of a batch's steps, one after the other."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._began_s = time.monotonic()
+
+    def ended(self, phase: str) -> None:
+        """A step ends here, and the next one begins."""
+        now_s = time.monotonic()
+        self.seconds[phase], self._began_s = now_s - self._began_s, now_s
 
 
 def _gathered(frame: DataFrame, size: source.BatchSize) -> DataFrame:

@@ -144,6 +144,12 @@ class TableBook:
         with self.turn:
             return sum(table.rows_waiting for table in self.tables.values() if table.parked is None)
 
+    def waited_s(self) -> float | None:
+        """How long the oldest rows wait that have landed and are not merged, parked tables left out; None: none wait."""
+        with self.turn:
+            landed = [one.at_s for table in self.tables.values() if table.parked is None for one in table.waiting]
+        return self._now_s() - min(landed) if landed else None
+
     def first_kept_group(self, newest: int) -> int:
         """The first landing group that must stay; ``newest``: the sequence of the next batch."""
         with self.turn:

@@ -258,10 +258,19 @@ OPTIONS: tuple[Option, ...] = (
         default=None,
         doc="host:port, or a port, where Prometheus finds the job's numbers under /metrics; default: none. Needs the package prometheus-client.",
     ),
+    Option(
+        name="log.format",
+        read=one_of("plain", "json"),
+        default="plain",
+        doc="Lines of the driver's log: plain for people, json for machines, one object a line: each batch, table, snapshot and failure with its numbers.",
+    ),
+    Option(name="log.level", read=one_of("DEBUG", "INFO", "WARN", "ERROR"), default="INFO", doc="From which level on lines are logged."),
 )
 """Every option of the sink."""
 
 _PASSED_ON = ("kafka.", "spark.")
+_SECRET_NAME = re.compile(r"password|secret|jaas|token(?!.*\.url)|credential|access\.key|account\.key", re.IGNORECASE)
+_QUOTED_SECRET = re.compile(r"""(?:password|secret|clientSecret|token)\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +332,15 @@ class Settings:
         """``db.table`` of the topic, or the topic itself where its name does not match topics.name."""
         spec = self.table(topic)
         return topic if spec is None else spec.name
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Values that no log may show: by the names of their options, and what a JAAS configuration or ``user:password`` holds inside."""
+        auth: str | None = self.values["registry.auth"]
+        found = {} if auth is None else {"registry.password": auth, "password": auth.partition(":")[2]}
+        found |= {key: value for key, value in {**self.kafka, **self.spark}.items() if _SECRET_NAME.search(key)}
+        inside = {quoted for value in found.values() for quoted in _QUOTED_SECRET.findall(value)}
+        return frozenset({*found.values(), *inside} - {""})
 
     @property
     def policy(self) -> Policy:

@@ -77,7 +77,7 @@ def built(
     )
     applier = Applier(
         settings=settings,
-        registry=registry_of(settings, stopping),
+        registry=registry_of(settings, stopping, asked=lambda result: progress.count("registry", result=result)),
         pool=SessionPool(session, settings["merge.threads"] + settings["merge.background.threads"]),
         quarantine=quarantine,
         state=control.state,
@@ -86,6 +86,7 @@ def built(
         compacted=compacted,
         reached=reached,
         merge_only=merge_only,
+        conflicted=lambda topic: progress.count("conflict", table=settings.table_name(topic)),
     )
     landing = Landing(state_session, f"{settings.state_path}/landing", keep_h=settings["landing.keep.h"], reached=reached)
     parts = Parts(
@@ -128,7 +129,9 @@ def built(
     )
 
 
-def registry_of(settings: Settings, stopping: Callable[[], bool] = lambda: False) -> Registry:
+def registry_of(
+    settings: Settings, stopping: Callable[[], bool] = lambda: False, *, asked: Callable[[str], None] = lambda _result: None
+) -> Registry:
     """The schema registry of the configuration."""
     cache = settings["registry.cache.path"]
     return Registry(
@@ -138,6 +141,7 @@ def registry_of(settings: Settings, stopping: Callable[[], bool] = lambda: False
         wait_max_s=settings["registry.wait.max.s"],
         unknown_wait_s=settings["registry.unknown.wait.s"],
         stopping=stopping,
+        asked=asked,
     )
 
 

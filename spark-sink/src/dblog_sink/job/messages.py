@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dblog_sink.errors import SinkError
+from dblog_sink.delta.merge import is_conflict
+from dblog_sink.errors import AwayError, DefiniteError, SinkError
 
 _DISK_FULL = "No space left on device"
 
@@ -17,6 +18,20 @@ def one_line(error: Exception) -> str:
             "while it still tries, or when it is started again. The checkpoint is intact"
         )
     return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:2000]
+
+
+def error_class(error: Exception) -> str:
+    """What failed, as one of ``observe/metrics.py``'s ERROR_CLASSES."""
+    text = str(error)
+    if isinstance(error, DefiniteError):
+        return "definite"
+    if "org.apache.kafka" in text or "KafkaException" in text:
+        return "kafka"
+    if isinstance(error, AwayError):
+        return "registry"
+    if is_conflict(error):
+        return "conflict"
+    return "storage" if _DISK_FULL in text or "java.io." in text or "org.apache.hadoop.fs" in text else "other"
 
 
 def with_trace(error: Exception) -> Exception | None:

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -24,10 +25,11 @@ from dblog_sink.delta.session import another
 from dblog_sink.errors import DefiniteError, TransientError
 from dblog_sink.job.build import built
 from dblog_sink.job.losses import CheckpointOffsets
-from dblog_sink.job.messages import one_line, with_trace
+from dblog_sink.job.messages import error_class, one_line, with_trace
 from dblog_sink.job.obey import CommandFolder
 from dblog_sink.job.vacuum import Vacuum
 from dblog_sink.kafka import brokers, source
+from dblog_sink.observe.lag import AppliedUpTo
 from dblog_sink.observe.progress import Progress
 from dblog_sink.reconcile.chunk_ledger import ReadTo
 from dblog_sink.snapshots.manifest import Manifest
@@ -73,6 +75,7 @@ class Runner:
         self._fence = fence
         self._commands_looked_s = 0.0
         self._stop_began_s: float | None = None
+        self._applied_up_to = AppliedUpTo(began_s=time.time())
         self._checkpoint = CheckpointOffsets(session, settings)
         pipeline = built(
             session,
@@ -153,6 +156,7 @@ class Runner:
                 log.info("the repeated batch is done; Spark failed only in reporting it, the query goes on")
                 continue
             attempt += 1
+            self._progress.count("error", of=error_class(failure))
             if isinstance(failure, DefiniteError) or attempt > self._settings["restart.attempts.max"]:
                 reason = one_line(failure)
                 self._progress.emit("failed", reason=reason)
@@ -262,10 +266,25 @@ class Runner:
         if behind is not None:
             waiting = self._parts.book.rows_waiting()
             self._progress.emit(
-                "behind" if behind or waiting else "idle", batch_id=report["batchId"], records_behind=behind, rows_waiting=waiting
+                "behind" if behind or waiting else "idle",
+                batch_id=report["batchId"],
+                records_behind=behind,
+                rows_waiting=waiting,
+                lag_s=self._lag_s(report),
             )
         self._reconcile(source.read_to(report))
         return str(report["timestamp"])
+
+    def _lag_s(self, report: Mapping[str, Any]) -> float:
+        """How long ago the tables had all that Kafka had then. A report's time is the start of its batch, which may be long ago."""
+        now_s, waited_s = time.time(), self._parts.book.waited_s()
+        up_to_s = self._applied_up_to.reported(
+            datetime.fromisoformat(str(report["timestamp"])).timestamp(),
+            there=source.there(report),
+            read=source.read_to(report),
+            landed_s=None if waited_s is None else now_s - waited_s,
+        )
+        return round(max(0.0, now_s - up_to_s), 3)
 
     def _reconcile(self, read_to: ReadTo) -> None:
         """Compare what arrived with what chunk markers count. It stops nothing: what could not be compared waits for the next time."""

@@ -46,7 +46,7 @@ def run(settings: Settings) -> int:
         check_paths(session, settings)
         lease = Lease(files.folder(session, settings.state_path), name=settings["name"], where=settings.state_path)
         fence = fenced(session, settings, lease)
-        cluster_id = brokers.first_answer(session, settings, stopping)
+        cluster_id = brokers.first_answer(session, settings, stopping, unanswered=lambda: progress.count("error", of="kafka"))
         if cluster_id is None:
             return 0
         checkpoint_binding.check(files.folder(session, settings.checkpoint_path), settings, cluster_id)
@@ -85,13 +85,14 @@ def fenced(session: SparkSession, settings: Settings, lease: Lease) -> Fence:
 def progress_of(settings: Settings) -> Progress:
     """Where progress lines go: the file, and metrics where they are served."""
     file = None if settings["progress.file"] is None else Path(settings["progress.file"])
+    log_facts = settings["log.format"] == "json"
     if settings["metrics.listen"] is None:
-        return Progress(file)
+        return Progress(file, log_facts=log_facts)
     from dblog_sink.observe.metrics import Metrics  # noqa: PLC0415  the one file that needs prometheus-client
 
     metrics = Metrics(version=__version__)
     log.info("metrics are at port %d under /metrics", metrics.serve(settings["metrics.listen"]))
-    return Progress(file, listener=metrics.take)
+    return Progress(file, listener=metrics.take, log_facts=log_facts)
 
 
 def lacks_upsert(session: SparkSession) -> bool:

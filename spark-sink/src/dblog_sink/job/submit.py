@@ -33,6 +33,8 @@ _DEFAULTS: Mapping[str, tuple[str, str]] = {
 """By option: the property that a configuration may set for it, and the default."""
 _OF_THE_DRIVER = ("spark.driver.cores", "spark.driver.memoryOverhead", "spark.driver.extraClassPath", "spark.driver.extraLibraryPath")
 """Other properties that must be known before the driver runs."""
+_STRUCTURED = "spark.log.structuredLogging.enabled"
+"""Spark's own lines in JSON too, where the sink's are."""
 
 RUN = '''"""Entry for spark-submit; the package is in the archive that is submitted with it."""
 
@@ -94,6 +96,8 @@ def line(
     for key in _OF_THE_DRIVER:
         if key in properties:
             arguments += ["--conf", f"{key}={_resolved(properties, key)}"]
+    if properties.get("log.format") == "json" and _STRUCTURED not in properties:
+        arguments += ["--conf", f"{_STRUCTURED}=true"]
     in_cluster = "--deploy-mode=cluster" in spark or ("--deploy-mode", "cluster") in pairwise(spark)
     arguments += [*spark, "--jars", ",".join(map(str, jars)), "--py-files", str(code)]
     if in_cluster and files:

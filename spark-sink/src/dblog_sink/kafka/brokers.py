@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,21 +51,25 @@ def cluster_id(session: SparkSession, settings: Settings) -> str:
         return str(admin.describeCluster(asked).clusterId().get() or "")
 
 
-def first_answer(session: SparkSession, settings: Settings, stopping: threading.Event) -> str | None:
+def first_answer(
+    session: SparkSession, settings: Settings, stopping: threading.Event, *, unanswered: Callable[[], None] = lambda: None
+) -> str | None:
     """The id of the Kafka cluster once a broker answers, None if the job is stopped before; configured topics that do not exist are logged.
-    DefiniteError if they do not let us in.
+    DefiniteError if they do not let us in. ``unanswered`` is called after each try that no broker answers.
     """
     servers = settings.kafka["kafka.bootstrap.servers"]
     log4j: Any = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001
     level_of = log4j.core.config.Configurator.setLevel
     level_of(_CONNECTING, log4j.Level.ERROR)
     try:
-        return _first_answer(session, settings, servers, stopping)
+        return _first_answer(session, settings, servers, stopping, unanswered)
     finally:
         level_of(_CONNECTING, log4j.Level.WARN)
 
 
-def _first_answer(session: SparkSession, settings: Settings, servers: str, stopping: threading.Event) -> str | None:
+def _first_answer(
+    session: SparkSession, settings: Settings, servers: str, stopping: threading.Event, unanswered: Callable[[], None]
+) -> str | None:
     began_s = log_again_s = time.monotonic()
     while not stopping.is_set():
         try:
@@ -80,6 +84,7 @@ def _first_answer(session: SparkSession, settings: Settings, servers: str, stopp
             if name != "TimeoutException" and _UNRESOLVED not in reason:
                 log.warning("the brokers at %s do not name their cluster: %s", servers, reason)
                 return ""
+            unanswered()
             now_s = time.monotonic()
             if now_s >= log_again_s:
                 log.warning("waiting for a broker of kafka.bootstrap.servers %s, for %.0f s so far: %s", servers, now_s - began_s, reason)

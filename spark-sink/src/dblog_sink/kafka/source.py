@@ -126,10 +126,19 @@ def batch_size(frame: DataFrame) -> BatchSize:
 
 def read_to(progress: Mapping[str, Any]) -> dict[str, dict[int, int]]:
     """By topic and partition, the offset before which the query has committed everything, from its own progress."""
+    return _offsets(progress, "endOffset")
+
+
+def there(progress: Mapping[str, Any]) -> dict[str, dict[int, int]]:
+    """By topic and partition, the offset before which Kafka had everything when the query last looked, from its own progress."""
+    return _offsets(progress, "latestOffset")
+
+
+def _offsets(progress: Mapping[str, Any], name: str) -> dict[str, dict[int, int]]:
     found: dict[str, dict[int, int]] = {}
     for source in progress.get("sources", ()):
-        end = source.get("endOffset")
-        for topic, partitions in end.items() if isinstance(end, dict) else ():
+        offsets = source.get(name)
+        for topic, partitions in offsets.items() if isinstance(offsets, dict) else ():
             found[topic] = {int(partition): offset for partition, offset in partitions.items()}
     return found
 

@@ -1,1 +1,1 @@
-"""What the job reports of itself: progress lines and metrics."""
+"""What the job reports of itself: progress lines, metrics and logs."""

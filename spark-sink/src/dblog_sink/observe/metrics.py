@@ -2,12 +2,14 @@
 
 What is reported once is measured once: the file for people, and these numbers for dashboards, come from the same lines. Tables are labels; their number
 is bounded by the topics that are read. Names follow Prometheus's rules: base units, ``_total`` for what only rises, ``_timestamp_seconds`` for
-instants, of which a dashboard takes ``time() - x``: a gauge of an age would stand still when nothing comes.
+instants, of which a dashboard takes ``time() - x``: a gauge of an age would stand still when nothing comes. The one exception, ``lag_seconds``, is computed
+when it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
@@ -17,14 +19,21 @@ from dblog_sink.errors import DefiniteError
 _SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 150.0, 600.0)
 _WAITS = ("land", "parked")
 """Ways of a batch's records that do not end in their table yet."""
+ERROR_CLASSES = ("kafka", "registry", "conflict", "storage", "definite", "other")
+"""What the errors of the job are of; ``definite``: a person must act."""
+REGISTRY_RESULTS = ("ok", "unknown", "away", "refused")
 _WRITTEN = (("upsert", "upserts"), ("delete", "deletes"))
 
 
 class Metrics:
     """The numbers of one job. ``take`` may be called from several threads."""
 
-    def __init__(self, *, version: str) -> None:
+    def __init__(self, *, version: str, now_s: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry()
+        self._now_s = now_s
+        self._applied_up_to_s = now_s()
+        self._known: set[str] = set()
+        """Tables that have been met."""
 
         def counter(name: str, doc: str, *labels: str) -> Counter:
             return Counter(f"dblog_sink_{name}", doc, labels, registry=self.registry)
@@ -40,11 +49,24 @@ class Metrics:
         self._chunks = counter("chunks", "Dumped chunks whose markers were compared with what arrived, by the outcome.", "table", "result")
         self._chunk_rows = counter("chunk_rows_missing", "Rows that a chunk marker counts and that did not arrive.", "table")
         self._restarts = counter("restarts", "Restarts of the query after failures that may pass.")
+        self._errors = counter("errors", "Failures of the query or of one of its steps, by what failed.", "class")
+        for name in ERROR_CLASSES:
+            self._errors.labels(name)
+        self._registry_requests = counter("registry_requests", "Requests to the schema registry, by the outcome.", "result")
+        for result in REGISTRY_RESULTS:
+            self._registry_requests.labels(result)
+        self._conflicts = counter("commit_conflicts", "Commits that Delta refused for another writer had committed in between.", "table")
         self._failures = counter("failures", "Ends of the job that need a person.")
-        self._batches = counter("batches", "Batches committed.")
+        self._batches = counter("batches", "Batches, by the outcome: committed, or failed and tried again.", "result")
+        for result in ("committed", "failed"):
+            self._batches.labels(result)
+        self._last_batch = gauge("last_batch_timestamp_seconds", "When the newest batch was committed.")
         self._batch_seconds = seconds("batch_duration", "From a batch's first look at its records to its last commit.")
+        self._phase_seconds = seconds(
+            "batch_phase_duration", "A batch's steps: read, write, count (of chunks), record (in the control table).", "phase"
+        )
         self._records = counter("records", "Kafka records taken in.", "table")
-        self._resent = counter("records_resent", "Records left out, for an earlier checkpoint had applied them.")
+        self._resent = counter("duplicates_dropped", "Records left out, for an earlier checkpoint had applied them.")
         self._landed = counter("records_landed", "Records landed, to be merged later.", "table")
         self._rows = counter("rows", "Rows written or deleted in the table.", "table", "op")
         self._bad = counter("quarantined", "Records kept in quarantine.", "table")
@@ -56,6 +78,10 @@ class Metrics:
         self._lag = gauge(
             "source_lag_seconds", "From the newest change's commit on the source to its commit in Delta, at the last write.", "table"
         )
+        gauge(
+            "lag_seconds",
+            "How long ago the tables had everything that Kafka had then; from the job's start at the earliest, parked tables left out.",
+        ).set_function(lambda: max(0.0, self._now_s() - self._applied_up_to_s))
         self._behind = gauge("records_behind", "Records in Kafka that are not read yet.")
         self._waiting = gauge("rows_waiting", "Records landed and not merged.")
         self._parked = gauge("table_parked", "1 while the table is parked.", "table")
@@ -81,10 +107,14 @@ class Metrics:
         """One line of the progress file."""
         match kind:
             case "batch":
-                self._batches.inc()
+                self._batches.labels("committed").inc()
                 self._batch_seconds.observe(facts["seconds"])
+                self._last_batch.set(self._now_s())
+                for phase, taken in facts["phases"].items():
+                    self._phase_seconds.labels(phase).observe(taken)
                 self._resent.inc(facts["resent"])
                 for table, one in facts["tables"].items():
+                    self._meet(table)
                     self._records.labels(table).inc(one["records"])
                     if one["path"] in _WAITS:
                         self._landed.labels(table).inc(one["records"])
@@ -95,6 +125,8 @@ class Metrics:
             case "behind" | "idle":
                 self._behind.set(facts["records_behind"])
                 self._waiting.set(facts["rows_waiting"])
+                if facts["lag_s"] is not None:
+                    self._applied_up_to_s = self._now_s() - facts["lag_s"]
             case "parked" | "resumed":
                 self._parked.labels(facts["table"]).set(kind == "parked")
             case "vacuum":
@@ -119,6 +151,14 @@ class Metrics:
                 self._losses.labels(facts["topic"]).inc()
             case "started":
                 self._running.set(1)
+            case "batch_failed":
+                self._batches.labels("failed").inc()
+            case "error":
+                self._errors.labels(facts["of"]).inc()
+            case "registry":
+                self._registry_requests.labels(facts["result"]).inc()
+            case "conflict":
+                self._conflicts.labels(facts["table"]).inc()
             case "restarting":
                 self._restarts.inc()
             case "failed":
@@ -128,6 +168,16 @@ class Metrics:
                 self._running.set(0)
             case _:
                 pass
+
+    def _meet(self, table: str) -> None:
+        """Give a table its series of what should not happen, so that Prometheus sees the first time as a rise from 0."""
+        if table in self._known:
+            return
+        self._known.add(table)
+        for result in ("complete", "short", "late", "unproven"):
+            self._chunks.labels(table, result)
+        for series in (self._chunk_rows, self._bad, self._parked, self._conflicts):
+            series.labels(table)
 
     def _written(self, table: str, one: Mapping[str, Any]) -> None:
         for op, name in _WRITTEN:

@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from dblog_sink.observe.logs import FACTS
 from dblog_sink.tables.modes.work import Applied
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 
 _SHOWN_EVERY_S = 30.0
 """How often records that still wait are logged."""
+_ERRORS = frozenset({"failed", "data_loss", "parked"})
+_WARNINGS = frozenset({"restarting", "incomplete"})
 
 
 class Progress:
@@ -34,11 +37,13 @@ class Progress:
         file: Path | None,
         *,
         listener: Callable[[str, Mapping[str, Any]], None] = lambda _kind, _facts: None,
+        log_facts: bool = False,
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        """``listener`` gets every line as well, file or not."""
+        """``listener`` gets every line as well, file or not. ``log_facts``: lines are logged with their facts, for logs in JSON, and not as sentences."""
         self._file = file
         self._listener = listener
+        self._log_facts = log_facts
         self._now_s = now_s
         self._turn = threading.Lock()
         self._totals: dict[str, dict[str, int]] = {}
@@ -56,22 +61,49 @@ class Progress:
         with self._turn, self._file.open("a", encoding="utf-8") as out:
             out.write(json.dumps(line, separators=(",", ":")) + "\n")
 
+    def count(self, kind: str, **facts: Any) -> None:
+        """Count what is too small for a line: only the listener gets it."""
+        self._listener(kind, facts)
+
     def _show(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Log that the job runs: when it starts, when it has nothing left to do, and now and then how much waits."""
-        if kind == "started":
+        if kind in ("idle", "behind"):
+            before, at_s = self._shown
+            if kind == before and (kind == "idle" or self._now_s() - at_s < _SHOWN_EVERY_S):
+                return
+            self._shown = (kind, self._now_s())
+        if self._log_facts:
+            self._log(kind, facts)
+        elif kind == "started":
             log.info("%s started; checkpoint %s. Waiting for records", facts["name"], facts["checkpoint"])
-            return
-        before, at_s = self._shown
-        if kind not in ("idle", "behind") or (kind == before and (kind == "idle" or self._now_s() - at_s < _SHOWN_EVERY_S)):
-            return
-        self._shown = (kind, self._now_s())
-        if kind == "idle":
+        elif kind == "idle":
             log.info("up to date with Kafka after batch %d; waiting for records", facts["batch_id"])
-        else:
+        elif kind == "behind":
             log.info("%d records wait in Kafka, %d in the landing table", facts["records_behind"], facts["rows_waiting"])
 
-    def batch(self, batch_id: int, applied: list[Applied], *, seconds: float, records: int, resent: int) -> None:
-        """Report a committed batch."""
+    @staticmethod
+    def _log(kind: str, facts: Mapping[str, Any]) -> None:
+        """An event with its facts; of a batch, one more for each of its tables."""
+        tables = facts.get("tables")
+        if not isinstance(tables, Mapping):
+            tables = {}
+        level = logging.ERROR if kind in _ERRORS else logging.WARNING if kind in _WARNINGS else logging.INFO
+        own = {name: value for name, value in facts.items() if value is not tables}
+        log.log(level, kind, extra={FACTS: own | ({"tables": len(tables)} if tables else {})})
+        for table, one in tables.items():
+            log.info("table", extra={FACTS: {"table": table, "batch_id": facts["batch_id"], **one}})
+
+    def batch(
+        self,
+        batch_id: int,
+        applied: list[Applied],
+        *,
+        seconds: float,
+        records: int,
+        resent: int,
+        phases: Mapping[str, float] | None = None,
+    ) -> None:
+        """Report a committed batch; ``phases``: the seconds of each of its steps."""
         now_ms = self._now_s() * 1000
         tables: dict[str, dict[str, Any]] = {}
         for one in applied:
@@ -86,9 +118,11 @@ class Progress:
             resent=resent,
             seconds=round(seconds, 3),
             rate=round(records / seconds) if seconds > 0 else 0,
+            phases={name: round(taken, 3) for name, taken in (phases or {}).items()},
             tables=tables,
         )
-        log.info("batch %d: %d records of %d tables in %.2f s", batch_id, records, len(applied), seconds)
+        if not self._log_facts:
+            log.info("batch %d: %d records of %d tables in %.2f s", batch_id, records, len(applied), seconds)
 
     def merge(self, applied: Applied, *, sequence: int) -> None:
         """Report that a table's landed rows are merged, up to a batch sequence."""

@@ -33,7 +33,10 @@ _ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
 
 
 class Registry:
-    """Schemas by id. ``sleep`` and ``now_s`` are injected by tests; ``stopping`` ends a wait early when the job is asked to stop."""
+    """Schemas by id. ``sleep`` and ``now_s`` are injected by tests; ``stopping`` ends a wait early when the job is asked to stop.
+
+    ``asked`` gets the outcome of each request: ok, unknown (the registry has no such id), away (it does not answer, or not with a schema), refused.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Registry:
         sleep: Callable[[float], None] = time.sleep,
         now_s: Callable[[], float] = time.monotonic,
         stopping: Callable[[], bool] = lambda: False,
+        asked: Callable[[str], None] = lambda _result: None,
     ) -> None:
         self._urls = [part.strip().rstrip("/") for part in url.split(",")]
         self._auth = None if auth is None else "Basic " + base64.b64encode(auth.encode()).decode()
@@ -57,6 +61,7 @@ class Registry:
         self._sleep = sleep
         self._now_s = now_s
         self._stopping = stopping
+        self._asked = asked
         self._known: dict[int, str] = {}
         self._unknown: dict[int, tuple[float, float]] = {}
         """By id: the time before which it is not asked for again, and the pause after that."""
@@ -120,16 +125,22 @@ class Registry:
         reason = ""
         for url in self._urls:
             try:
-                return "", self._whole(url, self._get(url, f"/schemas/ids/{schema_id}"), schema_id), False
+                text = self._whole(url, self._get(url, f"/schemas/ids/{schema_id}"), schema_id)
             except urllib.error.HTTPError as e:
                 if e.code == HTTPStatus.NOT_FOUND:
+                    self._asked("unknown")
                     return "unknown id", None, True
                 if e.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                    self._asked("refused")
                     msg = f"the schema registry at {url} answers {e.code}; set registry.auth to user:password"
                     raise DefiniteError(msg) from e
                 reason = f"status {e.code}"
             except (OSError, ValueError) as e:
                 reason = str(getattr(e, "reason", e))
+            else:
+                self._asked("ok")
+                return "", text, False
+            self._asked("away")
         return reason, None, False
 
     def _get(self, url: str, path: str) -> dict[str, Any]:

@@ -70,6 +70,7 @@ class Applier:
         reached: Reached = nothing,
         merge_only: bool = False,
         sleep: Callable[[float], None] = time.sleep,
+        conflicted: Callable[[str], None] = lambda _topic: None,
     ) -> None:
         self._settings = settings
         self._reading = reading
@@ -80,6 +81,7 @@ class Applier:
         self._reached = reached
         self._merge_only = merge_only
         self._sleep = sleep
+        self._conflicted = conflicted
         self._ask_compacted = compacted
         self._compacted: dict[str, bool] = {}
         self.schema_changes = SchemaChanges(settings, self._schemas, state, record, so_far)
@@ -114,6 +116,7 @@ class Applier:
                 self.tables.forget(stats.topic)
                 if isinstance(e, SinkError) or not is_conflict(e):
                     raise
+                self._conflicted(stats.topic)
                 if attempt == attempts_max:
                     msg = f"topic {stats.topic}: another writer committed to its Delta table {attempt} times in between; let the sink be its only writer"
                     raise TransientError(msg) from e

@@ -1,0 +1,93 @@
+"""The driver's log lines on standard error: text for people, or one JSON object a line for a log store.
+
+In JSON each event of ``observe/progress.py`` is a line with its facts as fields: a batch, and each table of it, a merge, a snapshot, a parked table. Values of
+rows are never handed to a logger. Values of options that are secret are hidden wherever they appear, as in the message of a client that repeats
+its configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+LEVELS = ("DEBUG", "INFO", "WARN", "ERROR")
+FORMATS = ("plain", "json")
+_PLAIN = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_LEVEL_NAMES = {"WARNING": "warning", "CRITICAL": "error"}
+_HIDDEN = "[hidden]"
+_SHORTEST_SECRET = 4
+"""A shorter text would hide parts of common words."""
+_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)}
+"""What moves a terminal's cursor or begins a line for some readers, as JSON writes it."""
+FACTS = "dblog_facts"
+"""The attribute of a log record that holds an event's facts."""
+
+
+def configure(*, layout: str = "plain", level: str = "INFO", secrets: Iterable[str] = ()) -> None:
+    """Set up logging for this process; may be called again once the configuration is known."""
+    root = logging.getLogger()
+    for former in [one for one in root.handlers if isinstance(one, _OnStderr)]:
+        root.removeHandler(former)
+    handler = _OnStderr()
+    handler.setFormatter(_Lines(layout, secrets))
+    root.addHandler(handler)
+    root.setLevel("WARNING" if level == "WARN" else level)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # what a batch failed of; the job reports it itself
+
+
+class _OnStderr(logging.Handler):
+    """Looks the stream up late, so that whoever replaces it gets the lines."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:  # noqa: BLE001  as logging's own handlers: a line that cannot be written stops nothing
+            self.handleError(record)
+
+
+class _Lines(logging.Formatter):
+    def __init__(self, layout: str, secrets: Iterable[str]) -> None:
+        super().__init__(_PLAIN)
+        self._layout = layout
+        written = {
+            form for secret in secrets if len(secret) >= _SHORTEST_SECRET for form in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1])
+        }
+        self._secrets = sorted(written, key=len, reverse=True)
+
+    def format(self, record: logging.LogRecord) -> str:
+        if self._layout == "plain":
+            return self._without_secrets(super().format(record))
+        line: dict[str, Any] = {
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
+            "level": _LEVEL_NAMES.get(record.levelname, record.levelname.lower()),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **getattr(record, FACTS, {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        hidden = {key: self._hidden_in(value) for key, value in line.items()}
+        return json.dumps(hidden, ensure_ascii=False, default=str).translate(_CONTROLS)
+
+    def _hidden_in(self, value: Any) -> Any:
+        """The value as it may be shown: hidden before it is JSON, which would escape some of a secret's characters."""
+        match value:
+            case str():
+                return self._without_secrets(value)
+            case Mapping():
+                return {key: self._hidden_in(one) for key, one in value.items()}
+            case list() | tuple():
+                return [self._hidden_in(one) for one in value]
+            case _:
+                return value
+
+    def _without_secrets(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, _HIDDEN)
+        return text
