@@ -40,6 +40,7 @@ RUN_BY: dict[str, str] = {
     r"dblog-sink (snapshots|as-of) .*": "tests/sink/snapshots/test_manifest.py::test_a_question_about_snapshots_names_a_point_of_the_source",
     r"dblog-sink (park|resume|replay|maintain) .*": "tests/docs/test_commands.py::test_commands_to_the_sink_are_left_for_it_as_the_page_has_them",
     r"dblog-sink explain .*": "tests/sink/query/test_explain.py::test_the_key_of_several_columns_is_asked_for_by_name",
+    r"promtool check rules alerts.yaml": "tests/monitoring/test_rules.py::test_prometheus_accepts_the_rules_and_the_shortened_ones",
 }
 """Of each command, as a pattern for the whole of it, the test that runs it."""
 

@@ -45,6 +45,8 @@ def metrics_of_a_run(tmp_path: Path) -> Metrics:
     progress.emit("incomplete", transaction="0-1-5", seconds=300.0)
     progress.emit("restarting", reason="r", attempt=1, pause_s=1)
     progress.count("batch_failed")
+    progress.count("batch_ended")
+    progress.count("batch_failed")
     for _ in range(2):
         progress.count("error", of="kafka")
     progress.count("registry", result="away")
@@ -77,7 +79,8 @@ def test_every_line_becomes_a_number_and_is_served(tmp_path: Path) -> None:
         ("transaction_incomplete_seconds", ""): 300,
         ("restarts_total", ""): 1,
         ("batches_total", "committed"): 1,
-        ("batches_total", "failed"): 1,
+        ("batches_total", "failed"): 2,
+        ("batch_failures_in_a_row", ""): 1,
         ("last_batch_timestamp_seconds", ""): 1_700_000_010,
         ("batch_phase_duration_seconds_sum", "read"): 0.5,
         ("batch_phase_duration_seconds_sum", "write"): 1.0,

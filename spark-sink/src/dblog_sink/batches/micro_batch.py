@@ -100,6 +100,7 @@ class BatchWriter:
                 self._write(frame, batch_id)
             self.batches_done += 1
             self.last_batch_id = batch_id
+            self._progress.count("batch_ended")
         except Exception as e:
             self.failure = e
             self._progress.count("batch_failed")

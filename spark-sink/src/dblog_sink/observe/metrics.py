@@ -60,6 +60,7 @@ class Metrics:
         self._batches = counter("batches", "Batches, by the outcome: committed, or failed and tried again.", "result")
         for result in ("committed", "failed"):
             self._batches.labels(result)
+        self._in_a_row = gauge("batch_failures_in_a_row", "Batches that have failed since one ended well.")
         self._last_batch = gauge("last_batch_timestamp_seconds", "When the newest batch was committed.")
         self._batch_seconds = seconds("batch_duration", "From a batch's first look at its records to its last commit.")
         self._phase_seconds = seconds(
@@ -151,8 +152,11 @@ class Metrics:
                 self._losses.labels(facts["topic"]).inc()
             case "started":
                 self._running.set(1)
+            case "batch_ended":
+                self._in_a_row.set(0)
             case "batch_failed":
                 self._batches.labels("failed").inc()
+                self._in_a_row.inc()
             case "error":
                 self._errors.labels(facts["of"]).inc()
             case "registry":
