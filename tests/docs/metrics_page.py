@@ -1,0 +1,114 @@
+"""Writes connect-worker/docs/metrics.md from what the worker declares; run as a program, it puts the page in place."""
+
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+
+from dblog.observe import jmx
+from dblog.observe.declared import HERDER_TASK_METRICS, TASK_METRICS, WORKER_METRICS, Metric
+
+PAGE = Path(__file__).parents[2] / "connect-worker" / "docs" / "metrics.md"
+
+HEAD = """\
+# Metrics
+
+What `GET /metrics` of a worker shows, name by name. The page is made from `observe/declared.py` and
+`observe/jmx.py` by `tests/docs/metrics_page.py`.
+
+    curl -s http://HOST:8083/metrics | grep dblog_task_lag_seconds
+
+Each worker shows what runs on it: all tasks' processes are in one answer, with the labels
+`connector` and `task`. A task reports once a second. Its counters begin at 0 with its process,
+which `rate` and `increase` of Prometheus expect.
+
+A number that is not known is left out, and never repeated from before: all numbers of a task whose
+process hangs go 30 s after its last report, but for its state, its restarts and the time of that
+report. The readonly listener (`dblog.rest.readonly.listener`) shows metrics without a login.
+
+| option of the worker's file | meaning |
+|---|---|
+| `dblog.metrics.names` | `both` (default), `dblog`, or `jmx`: only the names of Kafka Connect and Debezium |
+| `dblog.metrics.jmx.case` | `lower` spells Debezium's attributes as an exporter with `lowercaseOutputName` does |
+| `dblog.metrics.tables.max` | how many tables and topics of a task have series of their own (100); the rest is `other` |
+
+| option of a connector | meaning |
+|---|---|
+| `dblog.metrics.server.interval.ms` | how often the server is asked, on a connection of its own, how far its log goes (10000); 0: never |
+
+## What to watch
+
+| question | expression |
+|---|---|
+| has a task failed? | `dblog_task_state{state="failed"} == 1` |
+| does a task stand still? | `dblog_task_stalled_seconds > 60`: the server's log has more, the server is silent, or records wait for Kafka, and nothing moves |
+| does a process hang? | `time() - dblog_task_reported_timestamp_seconds > 60` |
+| how late are changes? | `dblog_task_lag_seconds`, and by stage `dblog_task_event_latency_seconds` |
+| will the log be purged too early? | `dblog_task_log_retention_seconds < dblog_task_lag_seconds + 6 * 3600`, or `dblog_task_log_purge_margin_files == 0` while it is behind. What a provider of managed servers adds to the server's own rules shows in the second alone |
+| are rows left out? | `increase(dblog_task_events_skipped_total{reason!="parked"}[15m]) > 0` |
+| are offsets stored? | `dblog_task_offset_uncommitted_seconds > 5 * dblog_task_offset_flush_interval_seconds` |
+| does a dump stand still? | `dblog_task_dump_running == 1 and time() - dblog_task_dump_last_progress_timestamp_seconds > 600` |
+| does the lead change all the time? | `sum(increase(dblog_worker_leaderships_total[10m])) > 5` |
+| is Kafka or the database the slow side? | Kafka where `dblog_task_queue_fill_ratio` is near 1, the database where it is near 0 |
+"""
+
+JMX = """\
+## Names of Kafka Connect and Debezium
+
+Connect's metrics have the names that Strimzi's rules for the JMX exporter give them
+(`kafka_connect_<group>_<metric>`). Debezium's attributes have those of Debezium's examples:
+`debezium_metrics_<Attribute>` with the labels `plugin`, `name` (topic.prefix), `task` and `context`.
+Rates, means and greatest values are over the last half to whole minute, those of
+`MilliSecondsBehindSource` over five minutes.
+
+Of the worker there are `kafka_connect_worker_*` (counts of connectors, tasks and starts),
+`kafka_connect_worker_rebalance_*`, `kafka_connect_coordinator_assigned_*` and
+`kafka_connect_connector_status`; of a task also `kafka_connect_connector_task_status`.
+"""
+
+DIFFERENCES = """\
+They mean what their names say, with these differences. `NumberOfEventsFiltered` counts events of
+the log, each of any number of rows. `ChangesRecovered` counts tables, for the history has a record
+for each. `NumberOfLargeTransactions`, `HoldingGlobalLock` and `SnapshotPaused` are 0: there is no
+buffer of transactions, no lock and no pause. `RowsScanned` and `TableChunksCompletedCounts` have
+the label `table`.
+"""
+
+
+BY_TABLE = [jmx.Attribute(group="snapshot", name=name, of=lambda *_: None) for name in (jmx.ROWS_SCANNED, jmx.CHUNKS_COMPLETED)]
+
+
+def page() -> str:
+    parts = [HEAD]
+    parts += ["## The worker\n", table(WORKER_METRICS, "dblog_")]
+    for group, metrics in groupby(sorted((*HERDER_TASK_METRICS, *TASK_METRICS), key=lambda m: ORDER.index(m.group)), lambda m: m.group):
+        parts += [f"## {group}\n", table(metrics, "dblog_task_")]
+    parts += [JMX, listed("Connect's group", "kafka_connect_{group}_", jmx.CONNECT)]
+    parts += [listed("Debezium's context", "debezium_metrics_", [*jmx.DEBEZIUM, *BY_TABLE]), DIFFERENCES]
+    parts += ["Not reported:\n", left_out({**jmx.LEFT_OUT, **jmx.CONNECT_LEFT_OUT})]
+    return "\n".join(parts)
+
+
+ORDER = list(dict.fromkeys(metric.group for metric in (*HERDER_TASK_METRICS, *TASK_METRICS)))
+
+
+def table(metrics: Iterable[Metric], prefix: str) -> str:
+    rows = ["| name | type | labels | meaning |", "|---|---|---|---|"]
+    rows += [f"| `{prefix}{m.name}` | {m.kind.value} | {', '.join(m.labels)} | {m.doc} |" for m in metrics]
+    return "\n".join([*rows, ""])
+
+
+def listed(heading: str, prefix: str, attributes: Iterable[jmx.Attribute]) -> str:
+    groups: dict[str, list[str]] = {}
+    for each in attributes:
+        groups.setdefault(each.name, []).append(each.group)
+    rows = [f"| {heading} | metric |", "|---|---|"]
+    rows += [f"| {', '.join(of_name)} | `{prefix.format(group=of_name[0])}{name}` |" for name, of_name in groups.items()]
+    return "\n".join([*rows, ""])
+
+
+def left_out(reasons: dict[str, str]) -> str:
+    return "\n".join(["| what | why |", "|---|---|", *(f"| {what} | {why} |" for what, why in reasons.items()), ""])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
