@@ -104,3 +104,24 @@ def test_a_worker_that_has_lost_its_lead_ends_its_tasks_and_starts_none(herder, 
 
     assert (tasks.all(), processes.stopped) == ([], [2])
     assert not herder.loop.run_next(timeout_s=0.0), "no offsets are read for a start"
+
+
+def test_starts_after_the_first_one_are_counted_by_their_reason(herder, clock, tasks):
+    task = TaskId("a", 0)
+    tasks.take_death(Died(run=1, exit_code=None, signal_number=9, last_output="", forced=False))
+    tasks.restart(TaskId("b", 0))
+    tasks.take_death(Died(run=2, exit_code=0, signal_number=None, last_output="", forced=False))
+    tasks.start(TaskId("b", 0), CONFIG, Target.STARTED)
+    tasks.stop(task)
+    tasks.start(task, CONFIG, Target.STARTED)
+
+    assert dict(tasks.restarts) == {(task, "killed"): 1, (TaskId("b", 0), "requested"): 1, (task, "config"): 1}
+
+
+def test_a_task_that_fails_is_counted_and_its_numbers_have_the_time_of_their_report(clock, tasks):
+    tasks.take_message(TaskMessage(1, {"type": "metrics", "values": {"lag_ms": 5.0}}))
+    tasks.take_message(TaskMessage(2, {"type": "state", "state": "FAILED", "trace": "why"}))
+
+    assert tasks.get(TaskId("a", 0)).reported_s == clock.now_us() / 1_000_000
+    assert tasks.get(TaskId("b", 0)).reported_s is None
+    assert dict(tasks.failures) == {TaskId("b", 0): 1}

@@ -1,0 +1,96 @@
+"""When the certificates end that the worker's file and the connectors name."""
+
+import datetime as dt
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
+from cryptography.x509.oid import NameOID
+from dblog.cluster.certificates import BUNDLE_MIN, LOOKED_AGAIN_S, Certificates
+
+NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
+KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+class HeldClock:
+    at_s = 0.0
+
+    def monotonic_s(self):
+        return self.at_s
+
+    def now_us(self):
+        return 0
+
+
+def certificate(days):
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{days} days")])
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(KEY.public_key()).serial_number(days + 1)
+    return made.not_valid_before(NOW - dt.timedelta(days=1)).not_valid_after(NOW + dt.timedelta(days=days)).sign(KEY, hashes.SHA256())
+
+
+def pem(*days):
+    return b"".join(certificate(each).public_bytes(Encoding.PEM) for each in days)
+
+
+def ends(found):
+    return {(c.use, c.connector, c.name): round((c.ends_s - NOW.timestamp()) / 86_400) for c in found}
+
+
+@pytest.fixture
+def clock():
+    return HeldClock()
+
+
+def test_the_first_end_of_each_file_is_found_by_whoever_names_it(tmp_path, clock):
+    for name, data in (("ca.pem", pem(30, 9)), ("client.pem", pem(5))):
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "store.p12").write_bytes(
+        pkcs12.serialize_key_and_certificates(b"me", KEY, certificate(3), None, BestAvailableEncryption(b"pw"))
+    )
+    properties = {
+        "": {
+            "ssl.truststore.location": str(tmp_path / "ca.pem"),
+            "listeners.https.ssl.keystore.location": str(tmp_path / "client.pem"),
+            "key.converter.schema.registry.ssl.truststore.location": str(tmp_path / "ca.pem"),
+            "ssl.keystore.certificate.chain": pem(7).decode(),
+        },
+        "shop": {"database.ssl.keystore": str(tmp_path / "store.p12"), "database.ssl.keystore.password": "pw"},
+    }
+
+    assert ends(Certificates(lambda: properties, clock).all()) == {
+        ("kafka", "", "ca.pem"): 9,
+        ("listener", "", "client.pem"): 5,
+        ("registry", "", "ca.pem"): 9,
+        ("kafka", "", "ssl.keystore.certificate.chain"): 7,
+        ("database", "shop", "store.p12"): 3,
+    }
+
+
+def test_a_file_that_cannot_be_read_and_a_bundle_of_authorities_are_left_out(tmp_path, clock):
+    (tmp_path / "bundle.pem").write_bytes(pem(*range(BUNDLE_MIN)))
+    (tmp_path / "text").write_text("no certificate")
+    (tmp_path / "locked.p12").write_bytes(
+        pkcs12.serialize_key_and_certificates(b"me", KEY, certificate(3), None, BestAvailableEncryption(b"pw"))
+    )
+    names = {"a": "missing.pem", "b": "bundle.pem", "c": "text", "d": "locked.p12"}
+    properties = {connector: {"database.ssl.truststore": str(tmp_path / name)} for connector, name in names.items()}
+
+    assert Certificates(lambda: properties, clock).all() == []
+
+
+def test_a_renewed_certificate_is_seen_after_a_while_and_a_connector_that_is_gone_is_forgotten(tmp_path, clock):
+    file = tmp_path / "ca.pem"
+    file.write_bytes(pem(1))
+    properties = {"": {"ssl.ca.location": str(file)}}
+    certificates = Certificates(lambda: properties, clock)
+    before = ends(certificates.all())
+    file.write_bytes(pem(90))
+    held = ends(certificates.all())
+    clock.at_s += LOOKED_AGAIN_S + 1
+    renewed = ends(certificates.all())
+    properties.clear()
+
+    assert [list(found.values()) for found in (before, held, renewed)] == [[1], [1], [90]]
+    assert certificates.all() == []
