@@ -37,6 +37,9 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help="dblog: chang
 ddl_app = typer.Typer(no_args_is_help=True, help="What DDL statements do.")
 app.add_typer(ddl_app, name="ddl")
 
+connectors_app = typer.Typer(no_args_is_help=True, help="Connectors of a worker, by its REST interface.")
+app.add_typer(connectors_app, name="connectors")
+
 
 def main() -> None:
     """Entry point of the ``dblog`` command."""
@@ -140,6 +143,66 @@ def explain_ddl(
         typer.echo(str(e), err=True)
         raise typer.Exit(1) from None
     typer.echo(json.dumps(answer, ensure_ascii=False, indent=2) if as_json else "\n".join(lines_of(answer)))
+
+
+@connectors_app.command("apply")
+def apply_connectors(
+    path: Annotated[Path, typer.Argument(help="A file with a connector, JSON or YAML, or a folder of them.")],
+    url: Annotated[str, typer.Option(help="REST address of a worker; the group's leader is found.")] = "http://localhost:8083",
+    owner: Annotated[str, typer.Option(help="Whose connectors they are (dblog.owner). No others are touched.")] = "apply",
+    prune: Annotated[bool, typer.Option("--prune", help="Delete own connectors that no file wants.")] = False,
+    every: Annotated[float | None, typer.Option(min=1, help="Seconds between two rounds, until SIGTERM. Without it: one round.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="One round; the default.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Validate, and log what would be done.")] = False,
+    login: Annotated[Path | None, typer.Option(help="Folder with username and password, or file with user:password.")] = None,
+    ca: Annotated[Path | None, typer.Option(help="Authorities of the worker's certificate, PEM; without it the machine's.")] = None,
+    restart: Annotated[str, typer.Option(help="Which failed tasks are started again: retriable, all or none.")] = "retriable",
+    max_restarts: Annotated[int, typer.Option(min=-1, help="How often in a row; -1: for ever.")] = 7,
+    problems_file: Annotated[Path | None, typer.Option(help="File that gets a line for each problem, at each round.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Port of /metrics for Prometheus.")] = None,
+) -> None:
+    """Make the connectors of a worker equal to files: create, change, pause, resume, stop, delete, and start failed tasks again."""
+    from dblog.apply import program  # noqa: PLC0415
+    from dblog.apply.restarts import Policy  # noqa: PLC0415
+    from dblog.apply.round import Task  # noqa: PLC0415
+
+    if once and every is not None:
+        typer.echo("--once and --every exclude each other", err=True)
+        raise typer.Exit(2)
+    if restart not in ("retriable", "all", "none"):
+        typer.echo("--restart is one of retriable, all, none", err=True)
+        raise typer.Exit(2)
+    configure_logs(format="json", level="INFO")
+    settings = program.Settings(
+        task=Task(path=path, owner=owner, prune=prune, dry_run=dry_run),
+        url=url,
+        policy=Policy(
+            restarts_max=None if max_restarts < 0 else max_restarts, retriable_only=restart == "retriable", enabled=restart != "none"
+        ),
+        login=login,
+        authorities=ca,
+        every_s=every,
+        problems_file=problems_file,
+        metrics_port=metrics_port,
+    )
+    raise typer.Exit(program.run(settings))
+
+
+@connectors_app.command("check")
+def check_interface(
+    url: Annotated[str, typer.Option(help="REST address of a worker.")] = "http://localhost:8083",
+    login: Annotated[Path | None, typer.Option(help="Folder with username and password, or file with user:password.")] = None,
+    ca: Annotated[Path | None, typer.Option(help="Authorities of the worker's certificate, PEM; without it the machine's.")] = None,
+) -> None:
+    """Check that a worker leads its group, lets this login in, and validates configurations. Nothing is changed."""
+    from dblog.apply.check import check  # noqa: PLC0415
+
+    try:
+        for line in check(url, login=login, authorities=ca):
+            typer.echo(line)
+    except DblogError as e:
+        typer.echo(str(e), err=True)
+        raise typer.Exit(1) from None
 
 
 def start_worker(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from dblog.config.connector_options.forms import OURS, int_option, long_option, option
-from dblog.config.options import Value, not_negative, positive, positive_long, topic_name
+from dblog.config.options import Importance, Value, not_negative, positive, positive_long, topic_name
 
 
 def _retry_timeout(value: Value, _all: Mapping[str, Value]) -> str | None:
@@ -99,6 +99,14 @@ OUR_OPTIONS = (
         group=OURS,
         label="Log watch interval",
         check=not_negative,
+    ),
+    option(
+        name="dblog.owner",
+        doc="Who keeps this connector equal to its files: dblog connectors apply writes its name here, and changes or deletes no connector of another one. "
+        "The worker itself does not look at it.",
+        group=OURS,
+        label="Owner",
+        importance=Importance.LOW,
     ),
     option(
         name="dblog.chunk.marker.topic",

@@ -1,0 +1,24 @@
+"""``dblog connectors check``: whether a group of workers would take connectors from here. It changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from dblog.apply.interface import Interface, read_login
+from dblog.errors import DefiniteError
+
+_MISSING = "database.hostname"
+_INCOMPLETE = {"name": "dblog-check", "connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": "dblog-check"}
+
+
+def check(url: str, *, login: Path | None, authorities: Path | None) -> Iterator[str]:
+    """A line for each thing that holds; a DblogError for the first that does not."""
+    with Interface(url, login=read_login(login, os.environ), authorities=authorities) as interface:
+        interface.find_leader()
+        yield f"the group answers, led by {interface.address}"
+        yield f"this login is let in; connectors: {len(interface.get('/connectors'))}"
+        if _MISSING not in interface.validate(_INCOMPLETE):
+            raise DefiniteError(f"{interface.address} takes a configuration without {_MISSING}; name a dblog worker with --url")
+        yield "configurations are validated"

@@ -1,0 +1,172 @@
+"""The worker's REST interface, as a client of it: finds the leader, logs in, and turns every answer that is no success into a sentence.
+
+A standby answers what only the leader may do with 409 and the leader's address, and its ``/health`` names it: what follows goes there. A password never goes
+from an address with TLS to one without.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from dblog.errors import DblogError, DefiniteError, TransientError
+
+TIMEOUT_S = 100.0
+"""More than the worker takes for its own limit of a request, in which it checks a configuration."""
+LOGIN_VARIABLE = "DBLOG_REST_LOGIN"
+
+_STANDBY = re.compile(r"\bstandby: (https?://\S+) runs\b")
+
+
+class RefusedError(DblogError):
+    """The worker understood, and refuses; the text is the worker's."""
+
+    def __init__(self, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(text)
+
+
+def read_login(path: Path | None, environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """User and password: of a folder with the files username and password (as Kubernetes mounts them), of a file or the environment user:password.
+
+    None without any of them; DefiniteError, without the text, where one is there and of another form.
+    """
+    if path is None:
+        return _pair(environment.get(LOGIN_VARIABLE, ""), f"the environment variable {LOGIN_VARIABLE}")
+    try:
+        if path.is_dir():
+            user, password = ((path / name).read_text(encoding="utf-8").rstrip("\r\n") for name in ("username", "password"))
+            return user, password
+        return _pair(path.read_text(encoding="utf-8").strip(), f"the file {path}")
+    except OSError as e:
+        raise DefiniteError(
+            f"the login cannot be read: {e.filename}: {e.strerror}; name a folder with username and password, or a file"
+        ) from e
+    except UnicodeDecodeError as e:
+        raise DefiniteError(f"the login in {path} is no text in UTF-8") from e
+
+
+def _pair(text: str, where: str) -> tuple[str, str] | None:
+    user, colon, password = text.partition(":")
+    if text and not (user and colon):
+        raise DefiniteError(f"{where} has no user and colon in front of the password; write it as user:password")
+    return (user, password) if text else None
+
+
+class Interface:
+    """One round's conversation with a group of workers. Close it behind each round, so that the next one asks anew who leads."""
+
+    def __init__(self, url: str, *, login: tuple[str, str] | None, authorities: Path | None = None) -> None:
+        self._url = self._base = url.rstrip("/")
+        try:
+            verify = ssl.create_default_context(cafile=None if authorities is None else str(authorities))
+        except (OSError, ssl.SSLError) as e:
+            raise DefiniteError(
+                f"the certificates in {authorities} cannot be used ({type(e).__name__}); name a file in PEM with --ca"
+            ) from e
+        self._client = httpx.Client(auth=login, timeout=TIMEOUT_S, verify=verify, trust_env=False, follow_redirects=False)
+        self._has_login = login is not None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    @property
+    def address(self) -> str:
+        """Where requests go now: the leader, once it is known."""
+        return self._base
+
+    def find_leader(self) -> None:
+        """Go to the leader if another worker answers. TransientError while nobody leads."""
+        health = self._send("GET", "/health", None)
+        self._follow(_message(health))
+        if health.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+            raise TransientError(f"the worker at {self._base} is not ready: {_message(health)}")
+
+    def get(self, path: str) -> Any:
+        """The answer's JSON."""
+        return self._ask("GET", path)
+
+    def create(self, config: Mapping[str, str], state: str | None) -> None:
+        """Create a connector."""
+        body = {"name": config["name"], "config": dict(config), **({"initial_state": state.upper()} if state else {})}
+        self._ask("POST", "/connectors", body)
+
+    def put_config(self, config: Mapping[str, str]) -> None:
+        """Replace a connector's configuration."""
+        self._ask("PUT", f"{_of(config['name'])}/config", dict(config))
+
+    def put_state(self, name: str, verb: str) -> None:
+        """``resume``, ``pause`` or ``stop``."""
+        self._ask("PUT", f"{_of(name)}/{verb}")
+
+    def delete(self, name: str) -> None:
+        """Delete a connector; its offsets stay."""
+        self._ask("DELETE", _of(name))
+
+    def restart_failed(self, name: str) -> None:
+        """Start a connector again, and those of its tasks that have failed."""
+        self._ask("POST", f"{_of(name)}/restart?includeTasks=true&onlyFailed=true")
+
+    def validate(self, config: Mapping[str, str]) -> dict[str, list[str]]:
+        """What is wrong with a configuration, by its fields; empty if nothing."""
+        answer = self._ask("PUT", f"/connector-plugins/{quote(config.get('connector.class', ''), safe='')}/config/validate", dict(config))
+        found: dict[str, list[str]] = {}
+        for item in answer.get("configs", []):
+            value = item.get("value", {})
+            if value.get("errors"):
+                found.setdefault(str(value.get("name")), []).extend(map(str, value["errors"]))
+        return found
+
+    def _ask(self, method: str, path: str, body: object = None) -> Any:
+        response = self._send(method, path, body)
+        if response.status_code == HTTPStatus.CONFLICT and self._follow(_message(response)):
+            response = self._send(method, path, body)
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            wrong = "refuses this login" if self._has_login else "wants a login"
+            raise DefiniteError(f"the worker at {self._base} {wrong}; give one with --login, or user:password in {LOGIN_VARIABLE}")
+        if not response.is_success:
+            raise RefusedError(response.status_code, _message(response))
+        if not response.content:
+            return None
+        try:
+            return response.json()
+        except ValueError as e:
+            raise DefiniteError(f"{self._base} does not answer like Kafka Connect; name a worker with --url") from e
+
+    def _send(self, method: str, path: str, body: object) -> httpx.Response:
+        try:
+            return self._client.request(method, f"{self._base}{path}", json=body)
+        except (httpx.HTTPError, httpx.InvalidURL) as e:
+            gone, self._base = self._base, self._url
+            raise TransientError(f"no worker answers at {gone} ({type(e).__name__})") from e
+
+    def _follow(self, message: str) -> bool:
+        found = _STANDBY.search(message)
+        leader = found[1].rstrip("/") if found else ""
+        if not leader or leader == self._base:
+            return False
+        if urlsplit(self._url).scheme == "https" and urlsplit(leader).scheme != "https":
+            raise DefiniteError(f"the leader advertises {leader}, without TLS, and a login must not go there from {self._url}")
+        self._base = leader
+        return True
+
+
+def _of(name: str) -> str:
+    return f"/connectors/{quote(name, safe='')}"
+
+
+def _message(response: httpx.Response) -> str:
+    try:
+        return str(response.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {response.status_code} {response.reason_phrase}"

@@ -1,0 +1,133 @@
+"""One round: read the files, ask the worker, decide, and do it; one connector's trouble stops no other's.
+
+A configuration is validated before it is applied, and one that fails is not: what runs goes on as it is. A round never waits for anything to come true, so
+it can be repeated as often as one likes.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from dblog.apply.decide import OWNER, Action, Create, Delete, Leave, Present, Refuse, SetState, Update, decide
+from dblog.apply.interface import Interface, RefusedError
+from dblog.apply.restarts import Failure, Restarts
+from dblog.apply.wanted import Problem, WantedState, read_wanted
+from dblog.errors import TransientError
+
+_log = structlog.get_logger("dblog.apply")
+
+_VERBS = {WantedState.RUNNING: "resume", WantedState.PAUSED: "pause", WantedState.STOPPED: "stop"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What to keep equal to what."""
+
+    path: Path
+    owner: str
+    prune: bool = False
+    dry_run: bool = False
+
+
+@dataclass(slots=True)
+class Report:
+    """What a round has found and done."""
+
+    wanted: int = 0
+    owned: int = 0
+    done: list[tuple[str, str]] = field(default_factory=list)
+    """Kind of action, and connector."""
+    left: list[str] = field(default_factory=list)
+    """Owned, wanted by no file, and not deleted."""
+    problems: list[Problem] = field(default_factory=list)
+    reached: bool = False
+    """Whether the worker has answered."""
+
+
+def run_round(task: Task, interface: Interface, restarts: Restarts) -> Report:
+    """Do what is due now. DefiniteError for what concerns all connectors and no retry helps (no such folder, no login)."""
+    report = Report()
+    files = read_wanted(task.path)
+    report.wanted = len(files.wanted)
+    report.problems += files.problems
+    try:
+        interface.find_leader()
+        # Two questions: asked for the status, a worker leaves out connectors that have none yet.
+        infos, statuses = interface.get("/connectors?expand=info"), interface.get("/connectors?expand=status")
+    except (TransientError, RefusedError) as e:
+        report.problems.append(Problem("worker", str(e)))
+        return report
+    report.reached = True
+    present = {name: Present(name, dict(info["info"]["config"]), _state(statuses, name)) for name, info in infos.items()}
+    ours = [name for name, one in present.items() if one.config.get(OWNER) == task.owner]
+    report.owned = len(ours)
+    for action in decide(files.wanted, present, owner=task.owner, prune=task.prune, complete=not files.problems):
+        try:
+            _carry_out(action, interface, report, dry_run=task.dry_run)
+        except (TransientError, RefusedError) as e:
+            report.problems.append(Problem(action.name, str(e)))
+    if not task.dry_run:
+        verdict = restarts.decide({name: _failures(_status(statuses, name)) for name in ours}, now_s=time.monotonic())
+        report.problems += [Problem(name, text) for name, text in {**verdict.waiting, **verdict.stuck}.items()]
+        for name in verdict.restart:
+            _restart(name, interface, restarts, report)
+    return report
+
+
+def _carry_out(action: Action, interface: Interface, report: Report, *, dry_run: bool) -> None:
+    kind = type(action).__name__.lower()
+    said: dict[str, object] = {}
+    match action:
+        case Refuse(name, reason):
+            report.problems.append(Problem(name, reason))
+            return
+        case Leave(name):
+            report.left.append(name)
+            return
+        case Create(name, config) | Update(name, config) if wrong := interface.validate(config):
+            report.problems += [Problem(name, text, key) for key, texts in wrong.items() for text in texts]
+            return
+        case Create(_, config, state):
+            do = functools.partial(interface.create, config, state)
+        case Update(_, config, keys):
+            do, said = functools.partial(interface.put_config, config), {"keys": list(keys)}
+        case SetState(name, state):
+            do, said = functools.partial(interface.put_state, name, _VERBS[state]), {"state": str(state)}
+        case Delete(name):
+            do = functools.partial(interface.delete, name)
+    if not dry_run:
+        do()
+    report.done.append((kind, action.name))
+    _log.info("connector would be changed" if dry_run else "connector changed", action=kind, connector=action.name, **said)
+
+
+def _restart(name: str, interface: Interface, restarts: Restarts, report: Report) -> None:
+    try:
+        interface.restart_failed(name)
+    except (TransientError, RefusedError) as e:
+        report.problems.append(Problem(name, str(e)))
+        return
+    restarts.restarted(name, now_s=time.monotonic())
+    report.done.append(("restart", name))
+    _log.info("failed connector started again", connector=name)
+
+
+def _status(statuses: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = statuses.get(name, {}).get("status", {})
+    return found
+
+
+def _state(statuses: Mapping[str, Any], name: str) -> str:
+    return str(_status(statuses, name).get("connector", {}).get("state", ""))
+
+
+def _failures(status: Mapping[str, Any]) -> list[Failure]:
+    parts = [(None, status.get("connector", {})), *((int(task.get("id", 0)), task) for task in status.get("tasks", []))]
+    return [Failure(number, str(part.get("trace", ""))) for number, part in parts if part.get("state") == "FAILED"]

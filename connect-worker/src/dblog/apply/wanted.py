@@ -1,0 +1,157 @@
+"""What is wanted: connectors in files, one a file, JSON or YAML.
+
+A file has ``name`` (else the file's own is taken), ``config`` and ``state`` (``running``, ``paused``, ``stopped``; without it the connector is left as people
+paused or stopped it), or it is the flat configuration that Connect's own tools take. A folder is read with all below it, but for names that begin with a dot:
+Kubernetes keeps the versions of a mounted ConfigMap there. Nothing of a file's values stands in a message.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from dblog.errors import DefiniteError
+
+SUFFIXES = (".json", ".yaml", ".yml")
+FILE_BYTES_MAX = 1024 * 1024
+_FIELDS = {"name", "config", "state"}
+
+
+class WantedState(StrEnum):
+    """What a connector shall do."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One connector."""
+
+    name: str
+    config: Mapping[str, str] = field(repr=False)
+    state: WantedState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What keeps a connector from being as it is wanted; ``key`` is the field of its configuration, where it is one."""
+
+    connector: str
+    text: str
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.connector}: {f'{self.key}: ' if self.key else ''}{self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What the files have. With ``problems`` it is not known which connectors they want, so none may be taken for unwanted."""
+
+    wanted: Mapping[str, Wanted]
+    problems: tuple[Problem, ...] = ()
+
+
+class _UnusableError(Exception):
+    """The file cannot be used; the text has the reason."""
+
+
+def read_wanted(path: Path) -> Files:
+    """All connectors of a file or folder. DefiniteError when there is no such path: an empty folder wants nothing, a missing one is a mistake."""
+    if not path.exists():
+        raise DefiniteError(f"{path} does not exist; name a file or a folder with connectors")
+    wanted: dict[str, Wanted] = {}
+    origin: dict[str, Path] = {}
+    problems: list[Problem] = []
+    for file in _files(path):
+        try:
+            found = _read(file)
+        except _UnusableError as e:
+            problems.append(Problem(str(file), str(e)))
+            continue
+        if found.name in origin:
+            problems.append(Problem(found.name, f"{origin[found.name]} and {file} both want it; keep one of them"))
+            wanted.pop(found.name, None)
+            continue
+        origin[found.name] = file
+        wanted[found.name] = found
+    return Files(wanted, tuple(problems))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+        return
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(folder, name) for name in sorted(names) if not name.startswith(".") and name.endswith(SUFFIXES))
+
+
+def _read(file: Path) -> Wanted:
+    try:
+        if file.stat().st_size > FILE_BYTES_MAX:
+            raise _UnusableError(f"is larger than {FILE_BYTES_MAX // 1024 // 1024} MiB")
+        text = file.read_text(encoding="utf-8")
+    except OSError as e:
+        raise _UnusableError(f"cannot be read: {e.strerror}") from None
+    except UnicodeDecodeError:
+        raise _UnusableError("is no text in UTF-8") from None
+    content = _json(text) if file.suffix == ".json" else _yaml(text)
+    if not isinstance(content, dict):
+        raise _UnusableError("must hold one connector: name, config and state")
+    if "config" not in content:
+        if "connector.class" not in content:
+            raise _UnusableError("has neither config nor connector.class; write name, config and state, or a flat configuration")
+        content = {"config": content, "name": content.get("name")}
+    if unknown := set(content) - _FIELDS:
+        raise _UnusableError(f"has the unknown field {min(map(str, unknown))}; a connector has {', '.join(sorted(_FIELDS))}")
+    config = _config(content["config"])
+    name = str(content.get("name") or config.get("name") or file.stem).strip()
+    if config.get("name", name).strip() != name:
+        raise _UnusableError("has one name in config and another beside it; keep one")
+    return Wanted(name, {**config, "name": name}, _state(content.get("state")))
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, parse_int=str, parse_float=str)  # numbers stay as they are written
+    except ValueError as e:
+        place = f" at line {e.lineno}" if isinstance(e, json.JSONDecodeError) else ""
+        raise _UnusableError(f"is not JSON{place}") from None
+
+
+def _yaml(text: str) -> Any:
+    import yaml  # noqa: PLC0415  JSON needs none
+
+    try:
+        return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506  makes texts, lists and maps alone: 1.10 stays 1.10, and no stays no
+    except yaml.YAMLError as e:
+        mark = getattr(e, "problem_mark", None)
+        raise _UnusableError("is not YAML" + (f" at line {mark.line + 1}" if mark is not None else "")) from None
+
+
+def _config(given: object) -> dict[str, str]:
+    if not isinstance(given, dict) or not given:
+        raise _UnusableError("has no configuration in config")
+    config = {}
+    for key, value in given.items():
+        if isinstance(value, dict | list) or value is None:
+            raise _UnusableError(f"has no text at config.{key}")
+        config[str(key)] = ("true" if value else "false") if isinstance(value, bool) else str(value)
+    return config
+
+
+def _state(given: object) -> WantedState | None:
+    if given is None:
+        return None
+    try:
+        return WantedState(str(given).strip().lower())
+    except ValueError:
+        raise _UnusableError(f"has an unknown state; known are {', '.join(WantedState)}") from None

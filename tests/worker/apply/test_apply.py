@@ -1,0 +1,254 @@
+"""``dblog connectors apply`` against real workers: files become connectors, drift is mended, and what is wrong is named and changes nothing."""
+
+import json
+import subprocess
+import sys
+
+import httpx
+import pytest
+from stack import GuardedProcess
+from stack.process import free_port
+from support.worker import Worker, connector_config, until
+
+BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+PASSWORD = "s3same-open"
+
+
+@pytest.fixture(scope="module")
+def group(kafka, servers_folder):
+    """A leader and a standby with a login."""
+    folder = servers_folder / "apply"
+    folder.mkdir()
+    (folder / "users").write_text(f"ann={PASSWORD}\n")
+    (folder / "users").chmod(0o600)
+    (folder / "jaas").write_text(
+        f'KafkaConnect {{ org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule required file="{folder / "users"}"; }};'
+    )
+    login = folder / "login"
+    login.mkdir()
+    (login / "username").write_text("ann\n")
+    (login / "password").write_text(PASSWORD)
+    settings = {"rest.extension.classes": BASIC_AUTH, "dblog.rest.login.config": str(folder / "jaas")}
+    with Worker(kafka, folder, "apply", name="apply-1", **settings) as first:
+        until(lambda: httpx.get(f"{first.url}/health/ready").json().get("role") == "leader")
+        with Worker(kafka, folder, "apply", name="apply-2", **settings) as second:
+            for worker in (first, second):
+                worker.client.auth = ("ann", PASSWORD)
+            until(lambda: httpx.get(f"{second.url}/health/ready").json().get("role") == "standby")
+            yield first, second, login
+
+
+@pytest.fixture
+def wanted(tmp_path):
+    folder = tmp_path / "wanted"
+    folder.mkdir()
+    return folder
+
+
+def want(folder, name, state=None, **config):
+    """A file with that connector; ``dummy_behaviour`` becomes ``dummy.behaviour``."""
+    content = {"config": {**connector_config(), **{key.replace("_", "."): text for key, text in config.items()}}}
+    (folder / f"{name}.json").write_text(json.dumps({**content, **({"state": state} if state else {})}))
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "dblog", "connectors", *map(str, arguments)]
+
+
+def apply(group, folder, *arguments, url=None):
+    """One round: exit status, and the log's lines."""
+    leader, _, login = group
+    done = subprocess.run(
+        command("apply", folder, "--url", url or leader.url, "--login", login, *arguments),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def changes(lines):
+    return [(line["action"], line["connector"]) for line in lines if line["event"] == "connector changed"]
+
+
+def test_files_become_connectors_and_a_second_round_changes_nothing(group, wanted):
+    leader, standby, _ = group
+    want(wanted, "made")
+    want(wanted, "made-paused", state="paused")
+
+    # At the address of a standby: the leader is found.
+    status, lines = apply(group, wanted, "--owner", "one", url=standby.url)
+
+    assert (status, changes(lines)) == (0, [("create", "made"), ("create", "made-paused")])
+    leader.wait_for("made", "RUNNING", "RUNNING")
+    leader.wait_for("made-paused", "PAUSED")
+    assert leader.client.get("/connectors/made/config").json()["dblog.owner"] == "one"
+    assert "no such key" not in leader.log.read_text()
+    assert apply(group, wanted, "--owner", "one") == (0, [])
+
+
+def test_drift_is_mended_and_named_by_its_keys(group, wanted):
+    leader, _, _ = group
+    want(wanted, "drifting", state="running")
+    apply(group, wanted)
+    leader.wait_for("drifting", "RUNNING", "RUNNING")
+    leader.client.patch("/connectors/drifting/config", json={"max.batch.size": "17", "database.user": "mallory"})
+    leader.client.put("/connectors/drifting/pause")
+    leader.wait_for("drifting", "PAUSED", "PAUSED")
+
+    status, lines = apply(group, wanted)
+
+    assert status == 0
+    assert changes(lines) == [("update", "drifting"), ("setstate", "drifting")]
+    assert lines[0]["keys"] == ["database.user", "max.batch.size"]
+    assert PASSWORD not in json.dumps(lines)
+    leader.wait_for("drifting", "RUNNING", "RUNNING")
+    assert leader.client.get("/connectors/drifting/config").json()["database.user"] == "u"
+
+
+def test_what_others_made_is_left_alone_and_named(group, wanted):
+    leader, _, _ = group
+    leader.create("theirs", database_user="them")
+    want(wanted, "theirs")
+
+    status, lines = apply(group, wanted, "--prune")
+
+    assert status == 1
+    assert "made by others" in lines[-1]["reason"]
+    assert leader.client.get("/connectors/theirs/config").json()["database.user"] == "them"
+    leader.client.patch("/connectors/theirs/config", json={"dblog.owner": "apply"})
+    assert apply(group, wanted)[0] == 0
+    assert leader.client.get("/connectors/theirs/config").json()["database.user"] == "u"
+
+
+def test_only_own_connectors_are_deleted_and_only_when_asked(group, wanted):
+    leader, _, _ = group
+    leader.create("not-ours")
+    want(wanted, "ours")
+    want(wanted, "kept")
+    apply(group, wanted, "--owner", "pruner")
+    (wanted / "ours.json").unlink()
+
+    assert changes(apply(group, wanted, "--owner", "pruner")[1]) == []
+    (wanted / "kept.json").write_text("{")  # nobody knows which connector it wants
+    status, lines = apply(group, wanted, "--owner", "pruner", "--prune")
+    assert (status, changes(lines)) == (1, [])
+    want(wanted, "kept")
+    assert changes(apply(group, wanted, "--owner", "pruner", "--prune")[1]) == [("delete", "ours")]
+
+    names = leader.client.get("/connectors").json()
+    assert {"not-ours", "kept"} <= set(names)
+    assert "ours" not in names
+
+
+def test_a_configuration_that_fails_its_check_is_not_applied_and_its_field_is_named(group, wanted, tmp_path):
+    leader, _, _ = group
+    want(wanted, "checked")
+    apply(group, wanted)
+    want(wanted, "checked", database_hostname="strict")
+    want(wanted, "checked-new", max_batch_size="many")
+    problems = tmp_path / "problems"
+
+    status, lines = apply(group, wanted, "--problems-file", problems)
+
+    assert status == 1
+    assert {(line["connector"], line["field"]) for line in lines} == {("checked", "database.user"), ("checked-new", "max.batch.size")}
+    assert leader.client.get("/connectors/checked/config").json()["database.hostname"] == "db"
+    assert leader.client.get("/connectors/checked-new").status_code == 404
+    assert [line.split(": ")[:2] for line in problems.read_text().splitlines()] == [
+        ["checked", "database.user"],
+        ["checked-new", "max.batch.size"],
+    ]
+    assert "GRANT REPLICATION SLAVE" in problems.read_text()
+
+
+def test_a_dry_run_validates_and_changes_nothing(group, wanted):
+    leader, _, _ = group
+    want(wanted, "tried")
+
+    status, lines = apply(group, wanted, "--dry-run")
+
+    assert status == 0
+    assert [(line["event"], line["action"]) for line in lines] == [("connector would be changed", "create")]
+    assert leader.client.get("/connectors/tried").status_code == 404
+
+
+def test_round_after_round_it_mends_drift_restarts_what_may_be_restarted_and_reports(group, wanted, tmp_path):
+    leader, _, login = group
+    problems, port = tmp_path / "problems", free_port()
+    failed = json.dumps({"type": "state", "state": "FAILED", "trace": "TransientError: the database is away"})
+    want(wanted, "looked-after")
+    want(wanted, "may-pass", dummy_behaviour="lines", dummy_lines=failed)
+    want(wanted, "needs-person", dummy_behaviour="fail")
+    program = GuardedProcess(
+        "connectors apply",
+        command(
+            "apply", wanted, "--url", leader.url, "--login", login, "--owner", "loop", "--every", 1, "--problems-file", problems,
+            "--metrics-port", port,
+        ),
+        log=tmp_path / "log",
+        ready=problems.exists,
+    )  # fmt: skip
+    with program:
+        leader.wait_for("looked-after", "RUNNING", "RUNNING")
+        leader.client.delete("/connectors/looked-after")
+        leader.wait_for("looked-after", "RUNNING", "RUNNING")
+
+        until(lambda: "may-pass" in restarted(program.log))
+        until(lambda: "needs-person: task 0 is FAILED and waits for a person" in problems.read_text())
+        until(lambda: "may-pass: task 0 is FAILED and is started again 2 minutes after" in problems.read_text())
+        numbers = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        assert 'dblog_apply_problem{connector="needs-person",field=""} 1.0' in numbers
+        assert 'dblog_apply_actions_total{action="restart"} 1.0' in numbers
+        assert 'dblog_apply_connectors{which="wanted"} 3.0' in numbers
+
+        for name in ("may-pass", "needs-person"):
+            want(wanted, name)
+        until(lambda: problems.read_text() == "")
+        until(lambda: "all connectors are as wanted" in program.log.read_text())
+        lines = [json.loads(line) for line in program.log.read_text().splitlines()]
+        reported = [line for line in lines if line.get("connector") == "needs-person" and line["event"] == "connector is not as wanted"]
+        assert len(reported) == 1  # a problem that stays fills no log
+        assert restarted(program.log) == ["may-pass"]
+        assert program.stop() == 0
+
+
+def restarted(log):
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    return [line["connector"] for line in lines if line["event"] == "failed connector started again"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--login", "/nowhere"), "the login cannot be read: /nowhere"),
+        (("--ca", "/dev/null"), "cannot be used"),
+    ],
+)
+def test_a_login_or_certificates_that_cannot_be_used_end_it_with_the_reason(group, wanted, arguments, reason):
+    status, lines = apply(group, wanted, *arguments)
+
+    assert status == 2
+    assert reason in lines[-1]["reason"]
+
+
+def test_a_wrong_login_a_folder_and_a_worker_that_are_not_there_are_named(group, wanted, tmp_path):
+    (tmp_path / "wrong").write_text("ann:wrong")
+
+    status, lines = apply(group, wanted, "--login", tmp_path / "wrong")
+    assert (status, "refuses this login" in lines[-1]["reason"]) == (2, True)
+    status, lines = apply(group, tmp_path / "nowhere")
+    assert (status, "does not exist" in lines[-1]["reason"]) == (2, True)
+    status, lines = apply(group, wanted, url=f"http://127.0.0.1:{free_port()}")
+    assert (status, "no worker answers" in lines[-1]["reason"]) == (1, True)
+
+
+def test_check_says_what_holds(group):
+    leader, standby, login = group
+
+    done = subprocess.run(command("check", "--url", standby.url, "--login", login), capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"the group answers, led by {leader.url}")
+    assert done.stdout.splitlines()[-1] == "configurations are validated"
+    refused = subprocess.run(command("check", "--url", leader.url), capture_output=True, text=True, timeout=60, check=False)
+    assert (refused.returncode, "wants a login" in refused.stderr) == (1, True)
