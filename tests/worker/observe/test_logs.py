@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 from dblog.observe import logs
-from dblog.observe.logs import LevelTable, configure_logs
+from dblog.observe.logs import LevelTable, configure_logs, set_levels
 
 
 @pytest.fixture(autouse=True)
@@ -220,3 +220,10 @@ def test_a_level_may_be_written_small_and_one_that_does_not_exist_changes_nothin
 
     assert [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()] == ["1", "2"]
     assert logs.TABLE.own()["root"] == "DEBUG"
+
+
+def test_levels_of_single_loggers_are_set_from_the_start():
+    unknown = set_levels("dblog.readers=DEBUG, dblog.kafka.registry = warn,dblog.nothing=INFO,dblog.rest=LOUD")
+
+    assert unknown == ["dblog.nothing", "dblog.rest"]
+    assert (logs.TABLE.get("dblog.readers.stream"), logs.TABLE.get("dblog.kafka.registry")[0]) == (("DEBUG", None), "WARN")

@@ -268,7 +268,7 @@ class LocalTasks:
             self._take(unit, received.message)
         except Exception as e:  # noqa: BLE001  whatever it is, it is one task's
             # One child must not end the worker, and all the others with it.
-            _log.error("a task's message cannot be handled; the task fails", task=str(unit.id), exc_info=e)
+            _log.error("a task's message cannot be handled; the task fails", **unit.id.fields, exc_info=e)
             if unit.phase is Phase.ALIVE:
                 self._fail(
                     unit,
@@ -333,11 +333,11 @@ class LocalTasks:
         )
         if isinstance(outcome, Fail):
             # What a task reports it has logged itself; this end it could not.
-            _log.error("task failed", task=str(unit.id), trace=unit.hide(outcome.trace))
+            _log.error("task failed", **unit.id.fields, trace=unit.hide(outcome.trace))
             self._fail(unit, outcome.trace)
             return
         self.restarts[unit.id, "killed"] += 1
-        _log.warning("task killed", task=str(unit.id), reason=unit.hide(outcome.reason))
+        _log.warning("task killed", **unit.id.fields, reason=unit.hide(outcome.reason))
         unit.phase = Phase.WAITING
         unit.state = State.RESTARTING
         self._restarting.add(unit.id)

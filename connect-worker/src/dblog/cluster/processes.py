@@ -79,7 +79,7 @@ class _Child:
     forced: bool = False
 
     def __post_init__(self) -> None:
-        self.client_log = ClientLog(f"task {self.task}")
+        self.client_log = ClientLog(f"task {self.task}", **self.task.fields)
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
@@ -217,7 +217,7 @@ class ProcessTable:
             for child in self._children.values():
                 if not child.forced:
                     _log.warning(
-                        "a task's process is killed: this worker leads its group no longer", task=str(child.task), pid=child.process.pid
+                        "a task's process is killed: this worker leads its group no longer", **child.task.fields, pid=child.process.pid
                     )
                     child.forced = True
                     child.begun.end()
@@ -232,7 +232,7 @@ class ProcessTable:
         try:
             begun = self._program.begin()
         except OSError as e:
-            _log.error("a task's process cannot be started", task=str(task), reason=str(e))
+            _log.error("a task's process cannot be started", **task.fields, reason=str(e))
             reason = f"the process could not be started: {e}"
             self._on_event(Died(run=run, exit_code=-1, signal_number=None, last_output=reason, forced=False))
             return
@@ -242,7 +242,7 @@ class ProcessTable:
         self._selector.register(begun.control, selectors.EVENT_READ, lambda mask: self._converse(child, mask))
         if process.stderr is not None:
             self._selector.register(process.stderr, selectors.EVENT_READ, lambda _mask: self._listen(child))
-        _log.info("task process started", task=str(task), pid=process.pid)
+        _log.info("task process started", **task.fields, pid=process.pid)
         self._send(run, message)
 
     def _send(self, run: int, message: Mapping[str, Any]) -> None:
@@ -295,7 +295,7 @@ class ProcessTable:
             self._take_line(child, whole)
         child.incoming += rest
         if len(child.incoming) > _LINE_BYTES_MAX:
-            _log.error("a task's process sends a line without end; it is killed", task=str(child.task))
+            _log.error("a task's process sends a line without end; it is killed", **child.task.fields)
             child.begun.end()
             self._close_control(child)
 
@@ -305,7 +305,7 @@ class ProcessTable:
             if b"\\u" in line or not line.isascii():
                 message = _encodable(message)
         except (ValueError, RecursionError):
-            _log.warning("a task's process sent what is not JSON", task=str(child.task))
+            _log.warning("a task's process sent what is not JSON", **child.task.fields)
             return
         if isinstance(message, dict):
             self._on_event(TaskMessage(child.run, message))
@@ -343,15 +343,13 @@ class ProcessTable:
                 child.client_log.line(line)
         child.last_lines.extend(own)
         if own:
-            _log.warning(
-                "error output of a task", connector=child.task.connector, task=child.task.task, pid=child.process.pid, output="\n".join(own)
-            )
+            _log.warning("error output of a task", **child.task.fields, pid=child.process.pid, output="\n".join(own))
 
     def _reap(self) -> None:
         now_s = time.monotonic()
         for child in list(self._children.values()):
             if child.kill_at_s is not None and now_s >= child.kill_at_s and not child.forced and child.process.poll() is None:
-                _log.warning("a task did not stop in time; its process is killed", task=str(child.task), pid=child.process.pid)
+                _log.warning("a task did not stop in time; its process is killed", **child.task.fields, pid=child.process.pid)
                 child.forced = True
                 child.begun.end()
             code = child.process.poll()
@@ -371,7 +369,7 @@ class ProcessTable:
             self._mark_empty()
             if child.error_rest:
                 self._pass_on(child, [child.error_rest.decode(errors="replace")])
-            _log.info("task process ended", task=str(child.task), pid=child.process.pid, code=code)
+            _log.info("task process ended", **child.task.fields, pid=child.process.pid, code=code)
             self._on_event(
                 Died(
                     run=child.run,

@@ -54,6 +54,11 @@ class TaskId:
     def __str__(self) -> str:
         return f"{self.connector}-{self.task}"
 
+    @property
+    def fields(self) -> dict[str, str | int]:
+        """In lines of the log, as the task's own lines have them."""
+        return {"connector": self.connector, "task": self.task}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:

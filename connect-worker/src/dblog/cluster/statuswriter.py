@@ -40,7 +40,7 @@ class StatusWriter:
             self._statuses.write_task(task, status)
         # A trace of FAILED has been logged by whoever found it.
         reason = {"reason": trace} if trace and state is not State.FAILED else {}
-        _log.info("task state", task=str(task), state=state.value, **reason)
+        _log.info("task state", **task.fields, state=state.value, **reason)
 
     def status(self, state: State, trace: str | None = None, *, config: Mapping[str, str] | None = None) -> Status:
         """A status as this worker writes it: its trace is cut to what a record takes."""

@@ -26,10 +26,11 @@ def is_client_line(line: str) -> bool:
 
 
 class ClientLog:
-    """The logger of one client, by the protocol that confluent-kafka calls. ``what`` names it: a topic, a task's producer."""
+    """The logger of one client, by the protocol that confluent-kafka calls. ``what`` names it: a topic, a task's producer. ``fields`` are in each line."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, **fields: str | int) -> None:
         self._what = what
+        self._fields = fields
         self._lock = threading.Lock()
         self._logged: dict[str, tuple[float, int]] = {}
 
@@ -49,4 +50,6 @@ class ClientLog:
                 return
             self._logged[kind] = now_s, 0
         more = {"means": sentence} if (sentence := explained(reason)) is not None else {}
-        _log.warning("kafka client", client=self._what, reason=reason, **more, **({"repeated": held_back} if held_back else {}))
+        _log.warning(
+            "kafka client", client=self._what, **self._fields, reason=reason, **more, **({"repeated": held_back} if held_back else {})
+        )

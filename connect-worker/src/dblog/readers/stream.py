@@ -212,7 +212,14 @@ class LogStream:
         return max(least_ms, (self._clock.now_us() - newest_us) / 1000)
 
     def run(self) -> None:
-        """Read until stopped; raises DefiniteError, or ServerChangedError, which only a restart of the task can cure."""
+        """Read until stopped; raises DefiniteError, or ServerChangedError, which only a restart of the task can cure.
+
+        Every line that this thread logs meanwhile has the position: the text is made when the line is.
+        """
+        with structlog.contextvars.bound_contextvars(position=self._at):
+            self._run()
+
+    def _run(self) -> None:
         retries = Retries(self._options.retry_policy.with_backoff(BACKOFF))
         self._beat_at_s = self._moved_at_s = self._clock.monotonic_s()
         while not self._stop.is_set():
@@ -365,7 +372,7 @@ class LogStream:
         self.ddl_total += 1
         self.ddl_at_us = self.heard_at_us
         self.truncates_total += sum(isinstance(change, TruncateTable) for change in done.changes)
-        log.info("DDL in the log", tables=[str(t) for t in done.touched], at=item.where)
+        log.info("DDL in the log", tables=[str(t) for t in done.touched], position=item.where)
         reader.forget_tables()
         self._output.statement(item, done)
         self._sent()
