@@ -55,8 +55,8 @@
 {{- if gt (len .Values.connectors) (int $worker.connectorsMax) -}}
 {{- fail (printf "connectors has %d, and worker.connectorsMax=%v: raise it, and worker.memoryMiB with it, since each has its share of the queues" (len .Values.connectors) $worker.connectorsMax) -}}
 {{- end -}}
-{{- if $worker.tls.enabled -}}
-{{- fail "worker.tls.enabled: this version of the worker has no TLS listener; leave it false, and let an Ingress or a service mesh speak TLS" -}}
+{{- if and $worker.tls.enabled (not $worker.tls.existingSecret) -}}
+{{- fail "worker.tls.existingSecret is required by worker.tls.enabled: the Secret with the certificate of the REST interface" -}}
 {{- end -}}
 {{- include "dblog.checks.connectors" . -}}
 {{- range $name, $way := dict "ingress" .Values.ingress "httpRoute" .Values.httpRoute -}}

@@ -77,12 +77,22 @@
 {{- if .Values.worker.login.enabled }}
 {{ include "dblog.projected" (dict "secret" (include "dblog.login.secret" .) "items" (list (list .Values.worker.login.usersKey "rest/users.properties"))) }}
 {{- end }}
+{{- with .Values.worker.tls }}
+{{- if .enabled }}
+{{ include "dblog.projected" (dict "secret" .existingSecret "items" (list (list .certKey "rest/tls.crt") (list .keyKey "rest/tls.key"))) }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* Sources of the volume of whoever calls the REST interface. */}}
 {{- define "dblog.own.caller" -}}
 {{- if .Values.worker.login.enabled }}
 {{ include "dblog.projected" (dict "secret" (include "dblog.login.secret" .) "items" (list (list .Values.worker.login.usernameKey "rest/username") (list .Values.worker.login.passwordKey "rest/password"))) }}
+{{- end }}
+{{- with .Values.worker.tls }}
+{{- if and .enabled .caKey }}
+{{ include "dblog.projected" (dict "secret" .existingSecret "items" (list (list .caKey "rest/ca.crt"))) }}
+{{- end }}
 {{- end }}
 {{- end -}}
 

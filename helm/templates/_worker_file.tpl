@@ -18,6 +18,10 @@
 {{- $_ := set $lines "rest.advertised.host.name" "${env:DBLOG_ADVERTISED_HOST}" -}}
 {{- $_ := set $lines "rest.advertised.port" $worker.ports.rest -}}
 {{- $_ := set $lines "dblog.rest.readonly.listener" (printf "http://:%v" $worker.ports.readonly) -}}
+{{- if $worker.tls.enabled -}}
+{{- $_ := set $lines "listeners.https.ssl.certificate.location" "/etc/dblog/own/rest/tls.crt" -}}
+{{- $_ := set $lines "listeners.https.ssl.key.location" "/etc/dblog/own/rest/tls.key" -}}
+{{- end -}}
 {{- if $worker.login.enabled -}}
 {{- $_ := set $lines "rest.extension.classes" "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension" -}}
 {{- $_ := set $lines "dblog.rest.login.config" "/etc/dblog/config/jaas.conf" -}}
