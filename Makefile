@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test-long demo sink servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup clean
+.PHONY: help alerts-test test-long demo sink servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -26,6 +26,7 @@ help:
 	@echo '  make servers [SERVERS="kafka mariadb"]      a broker and a database to try dblog by hand; addresses in build/servers.json'
 	@echo '  make servers-stop                  stop them and remove their data'
 	@echo '  make sink CONFIG=sink.yaml [ARGS="--set trigger.once=true"]   the sink by spark-submit on this machine; ARGS=--print shows the line'
+	@echo '  make alerts-test                   each alert on a real Prometheus, by real faults where they can be made; all panels of the boards with data'
 	@echo '  make lint                          style, types and import contracts'
 	@echo '  make format                        repair what lint can repair'
 	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
@@ -76,6 +77,10 @@ test: setup
 # The trials that `make test` has a short version of.
 test-long: setup
 	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m long $(TESTS)
+
+# Minutes; `make test` has all of it but the real faults that need a sink: see helm/monitoring/README.md.
+alerts-test: setup
+	@$(BIN)/python -m pytest -m 'long or not long' tests/monitoring
 
 lint: setup
 	@status=0; \

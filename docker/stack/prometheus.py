@@ -73,11 +73,15 @@ class Prometheus(Server):
 
     def firing(self) -> dict[str, list[dict[str, str]]]:
         """The labels of the alerts that fire now, by alert."""
-        alerts: dict[str, list[dict[str, str]]] = {}
-        for alert in self._get("alerts", {})["alerts"]:
+        found: dict[str, list[dict[str, str]]] = {}
+        for alert in self.alerts():
             if alert["state"] == "firing":
-                alerts.setdefault(alert["labels"]["alertname"], []).append(alert["labels"])
-        return alerts
+                found.setdefault(alert["labels"]["alertname"], []).append(alert["labels"])
+        return found
+
+    def alerts(self) -> list[dict[str, Any]]:
+        """The alerts that fire or are about to, with their `state`, `labels` and `annotations`."""
+        return list(self._get("alerts", {})["alerts"])
 
     def _get(self, resource: str, parameters: Mapping[str, str]) -> dict[str, Any]:
         try:

@@ -26,24 +26,24 @@ class Case:
 
 
 def flat(value: float) -> str:
-    return f"{value:g}x{SAMPLES}"
+    return f"{value:.12g}x{SAMPLES}"
 
 
 def rising(by: float, *, start: float = 0) -> str:
-    return f"{start:g}+{by:g}x{SAMPLES}"
+    return f"{start:.12g}+{by:g}x{SAMPLES}"
 
 
 def step(before: float, samples: int, after: float) -> str:
-    return f"{before:g}x{samples} {after:g}x{SAMPLES}"
+    return f"{before:.12g}x{samples} {after:.12g}x{SAMPLES}"
 
 
 def then_nothing(value: float, samples: int) -> str:
-    return f"{value:g}x{samples} _x{SAMPLES}"
+    return f"{value:.12g}x{samples} _x{SAMPLES}"
 
 
 def ages(seconds: float) -> str:
     """An instant that is always so many seconds ago: promtool's time begins at 0."""
-    return f"{-seconds:g}+15x{SAMPLES}"
+    return f"{-seconds:.12g}+15x{SAMPLES}"
 
 
 def of_task(name: str, labels: str = "") -> str:

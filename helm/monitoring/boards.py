@@ -1,0 +1,480 @@
+# ruff: noqa: INP001  programs, no package
+"""What is on the four boards: each panel a question, its queries, and the alert that watches it.
+
+``$connector`` and ``$job`` are variables of the boards, ``$__rate_interval`` is Grafana's. Names of metrics are those that worker and sink declare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One panel. ``queries`` are pairs of an expression and a legend; ``alert`` has the runbook that it links to."""
+
+    title: str
+    description: str
+    queries: tuple[tuple[str, str], ...]
+    unit: str = "short"
+    kind: str = "timeseries"
+    alert: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """One board. ``variable``: its name and the query of its values."""
+
+    name: str
+    title: str
+    description: str
+    variable: tuple[str, str]
+    panels: tuple[Panel, ...]
+
+
+def _of(name: str, labels: str = "") -> str:
+    return f'dblog_task_{name}{{connector=~"$connector"{"," if labels else ""}{labels}}}'
+
+
+def _rate(name: str, labels: str = "") -> str:
+    return f"rate({_of(name, labels)}[$__rate_interval])"
+
+
+def _by(labels: str, expression: str, *, how: str = "sum") -> str:
+    return f"{how} by ({labels}) ({expression})"
+
+
+_TASK = "connector, task"
+
+
+def _task(title: str, description: str, name: str, *, unit: str = "short", how: str = "max", alert: str | None = None) -> Panel:
+    """A gauge of each task."""
+    return Panel(
+        title=title, description=description, queries=((_by(_TASK, _of(name), how=how), "{{connector}}/{{task}}"),), unit=unit, alert=alert
+    )
+
+
+def _rates(title: str, description: str, name: str, *labels: str, unit: str = "short", alert: str | None = None) -> Panel:
+    """A counter's rate by task and more labels."""
+    shown = "/".join(f"{{{{{label}}}}}" for label in ("connector", *labels))
+    return Panel(
+        title=title,
+        description=description,
+        queries=((_by(", ".join(("connector", *labels)), _rate(name)), shown),),
+        unit=unit,
+        alert=alert,
+    )
+
+
+FLEET = Board(
+    name="fleet",
+    title="dblog / Fleet",
+    description="All workers and connectors: what runs, what does not, and who is late.",
+    variable=("connector", "label_values(dblog_task_state, connector)"),
+    panels=(
+        Panel(
+            title="Workers that are ready",
+            description="Workers that take requests. One of each group runs the connectors, the others stand by.",
+            queries=(("sum by (job) (dblog_worker_ready)", "{{job}}"),),
+            kind="stat",
+            alert="DblogNoWorker",
+        ),
+        Panel(
+            title="Workers that lead",
+            description="One for each group.",
+            queries=(("sum by (job) (dblog_worker_leads)", "{{job}}"),),
+            kind="stat",
+            alert="DblogNoLeader",
+        ),
+        Panel(
+            title="Connectors",
+            description="In the config topic, whatever their state.",
+            queries=(("max by (job) (dblog_worker_connectors_configured)", "{{job}}"),),
+            kind="stat",
+        ),
+        Panel(
+            title="Tasks by state",
+            description="A task that is not running does nothing.",
+            queries=((f"sum by (state) ({_of('state')})", "{{state}}"),),
+            kind="stat",
+            alert="DblogTaskFailed",
+        ),
+        Panel(
+            title="Connectors by state",
+            description="1 for the state that a connector is in.",
+            queries=(('max by (connector, state) (dblog_connector_state{connector=~"$connector"}) == 1', "{{connector}} {{state}}"),),
+            kind="table",
+            alert="DblogConnectorFailed",
+        ),
+        Panel(
+            title="Versions",
+            description="More than one during an upgrade only.",
+            queries=(("count by (job, version) (dblog_build_info)", "{{job}} {{version}}"),),
+            kind="table",
+        ),
+        _task("Lag", "Age of the oldest change that Kafka does not have yet.", "lag_seconds", unit="s", alert="DblogLagHigh"),
+        _task("Stalled", "How long nothing has moved though something should.", "stalled_seconds", unit="s", alert="DblogStalled"),
+        _rates("Records acknowledged", "Records that Kafka has, each second.", "records_acknowledged_total", unit="cps"),
+        Panel(
+            title="Restarts in the last hour",
+            description="killed: the process died; error: tried again; requested and config: on purpose.",
+            queries=((f"sum by (connector, reason) (increase({_of('restarts_total')}[1h]))", "{{connector}} {{reason}}"),),
+            alert="DblogTaskRestarts",
+        ),
+        Panel(
+            title="Changes of the lead",
+            description="In ten minutes. A group at rest has none.",
+            queries=(("sum by (job) (increase(dblog_worker_leaderships_total[10m]))", "{{job}}"),),
+            alert="DblogLeaderChanges",
+        ),
+        Panel(
+            title="Days to the end of certificates",
+            description="The nearest end of the certificates in each file.",
+            queries=(
+                ("(min by (use, connector, name) (dblog_certificate_expiry_timestamp_seconds) - time()) / 86400", "{{use}} {{name}}"),
+            ),
+            unit="d",
+            alert="DblogCertificateExpires",
+        ),
+        Panel(
+            title="CPU of tasks",
+            description="A task is a process; more than one core is rare.",
+            queries=((_by(_TASK, _rate("process_cpu_seconds_total")), "{{connector}}/{{task}}"),),
+        ),
+        _task("Memory of tasks", "Resident memory of each task's process.", "process_resident_memory_bytes", unit="bytes"),
+        Panel(
+            title="Requests to the worker's registry",
+            description="By outcome; server_error is the worker's fault.",
+            queries=(("sum by (job, result) (rate(dblog_registry_requests_total[$__rate_interval]))", "{{job}} {{result}}"),),
+            unit="reqps",
+            alert="DblogRegistryErrors",
+        ),
+    ),
+)
+
+CONNECTOR = Board(
+    name="connector",
+    title="dblog / Connector",
+    description="One connector from its database's log to Kafka's acknowledgement: where the time goes.",
+    variable=("connector", "label_values(dblog_task_state, connector)"),
+    panels=(
+        _task("Lag", "Age of the oldest change that Kafka does not have yet.", "lag_seconds", unit="s", alert="DblogLagVeryHigh"),
+        _task(
+            "Log behind", "Bytes of the database's log that are not read yet.", "log_behind_bytes", unit="bytes", alert="DblogNotCatchingUp"
+        ),
+        _task("Stalled", "How long nothing has moved though something should.", "stalled_seconds", unit="s", alert="DblogStalled"),
+        Panel(
+            title="Last heard of the database",
+            description="Seconds since its last sign of life on the log connection.",
+            queries=((f"time() - {_by(_TASK, _of('log_last_heard_timestamp_seconds'), how='max')}", "{{connector}}/{{task}}"),),
+            unit="s",
+            alert="DblogStalled",
+        ),
+        _rates("Log read", "Bytes of the log that arrive, each second.", "log_bytes_total", unit="Bps"),
+        _rates("Row changes by operation", "Changes of captured tables that are read.", "events_total", "op", unit="cps"),
+        _rates("Transactions", "Commits that are read.", "transactions_total", unit="cps"),
+        _rates("DDL statements", "Statements that changed captured tables.", "ddl_total"),
+        _rates("Filtered", "Left out because the configuration says so.", "events_filtered_total", "reason", unit="cps"),
+        Panel(
+            title="Skipped in the last hour",
+            description="Changes that were left out although no filter asks for it. Anything but parked is lost.",
+            queries=((f"sum by (connector, reason) (increase({_of('events_skipped_total')}[1h]))", "{{connector}} {{reason}}"),),
+            alert="DblogEventsSkipped",
+        ),
+        _task("Parked tables", "Tables whose columns are not known.", "tables_parked", alert="DblogTableParked"),
+        _task("Captured tables", "Captured tables that exist.", "tables_captured"),
+        Panel(
+            title="Queue",
+            description="How full it is, 0 to 1. Full: the brokers are the slower part. Empty: the database is.",
+            queries=((_by(_TASK, _of("queue_fill_ratio"), how="max"), "{{connector}}/{{task}}"),),
+            unit="percentunit",
+            alert="DblogQueueFull",
+        ),
+        Panel(
+            title="Readers wait for room",
+            description="Share of the time in which the queue was full.",
+            queries=((_by(_TASK, _rate("queue_full_seconds_total")), "{{connector}}/{{task}}"),),
+            unit="percentunit",
+            alert="DblogQueueFull",
+        ),
+        Panel(
+            title="Age of changes by stage (p95)",
+            description="When they are read, taken out of the queue, and acknowledged: the difference is what a stage takes.",
+            queries=(
+                (
+                    f"histogram_quantile(0.95, sum by (connector, stage, le) ({_rate('event_latency_seconds_bucket')}))",
+                    "{{connector}} {{stage}}",
+                ),
+            ),
+            unit="s",
+        ),
+        _rates("Records by topic", "Records made for each topic, from log and dump.", "topic_records_total", "topic", unit="cps"),
+        _rates(
+            "Acknowledged by topic",
+            "The same, once Kafka has them.",
+            "topic_records_acknowledged_total",
+            "topic",
+            unit="cps",
+            alert="DblogTopicSilent",
+        ),
+        _task("Not acknowledged", "Records that were sent and that Kafka has not acknowledged.", "records_outstanding"),
+        _rates("Errors of Kafka clients", "By librdkafka's name.", "kafka_errors_total", "error", alert="DblogKafkaErrors"),
+        _rates(
+            "Registry", "Requests of the task's converters, by outcome.", "registry_requests_total", "result", alert="DblogRegistryErrors"
+        ),
+        _task(
+            "Progress not stored",
+            "How long acknowledged progress has waited to be stored.",
+            "offset_uncommitted_seconds",
+            unit="s",
+            alert="DblogOffsetsNotCommitted",
+        ),
+        _rates("Offsets stored", "By outcome.", "offset_commits_total", "result", alert="DblogOffsetsNotCommitted"),
+        _task(
+            "Log retention",
+            "How long the database keeps its log. Nothing: for ever.",
+            "log_retention_seconds",
+            unit="s",
+            how="min",
+            alert="DblogLogRetentionShort",
+        ),
+        _task(
+            "Log files before ours",
+            "Log files in front of the stored position's. 0: that one goes next.",
+            "log_purge_margin_files",
+            how="min",
+            alert="DblogLogPurgeNear",
+        ),
+        _rates("Errors", "By class, and whether another try may help.", "errors_total", "class", "retriable", alert="DblogTaskRestarts"),
+    ),
+)
+
+DUMP = Board(
+    name="dump",
+    title="dblog / Dump",
+    description="How far dumps are, when they end, and what their windows do beside the log.",
+    variable=("connector", "label_values(dblog_task_state, connector)"),
+    panels=(
+        _task("Running", "1 while tables of a dump are left.", "dump_running", alert="DblogDumpStuck"),
+        Panel(
+            title="Tables",
+            description="All of the dump, those that are done, and those that could not be read.",
+            queries=tuple(
+                (_by(_TASK, _of(f"dump_tables_{name}"), how="max"), f"{{{{connector}}}} {name}") for name in ("total", "done", "failed")
+            ),
+            alert="DblogDumpTablesFailed",
+        ),
+        _task("Rows read", "Rows that the dump has read.", "dump_rows_total"),
+        _task("Rows estimated", "By the database's statistics; they may be off by half.", "dump_rows_estimated"),
+        _task("Rows a second", "Over the last minute.", "dump_rows_per_second", unit="cps"),
+        _task("Time to the end", "At the speed of now.", "dump_eta_seconds", unit="s"),
+        Panel(
+            title="Last progress",
+            description="Seconds since a chunk was finished.",
+            queries=((f"time() - {_by(_TASK, _of('dump_last_progress_timestamp_seconds'), how='max')}", "{{connector}}/{{task}}"),),
+            unit="s",
+            alert="DblogDumpStuck",
+        ),
+        Panel(
+            title="Tables being read",
+            description="Rows so far, of each table that is being read.",
+            queries=((_by("connector, table", _of("dump_table_rows"), how="max"), "{{table}}"),),
+        ),
+        Panel(
+            title="Time to each table's end",
+            description="At the speed that each has had.",
+            queries=((_by("connector, table", _of("dump_table_eta_seconds"), how="max"), "{{table}}"),),
+            unit="s",
+        ),
+        _rates("Chunks", "Chunks finished, each second.", "dump_chunks_total", unit="cps", alert="DblogDumpStuck"),
+        _task("Open windows", "Stretches of the log in which a chunk is read.", "windows_open"),
+        _task("Keys in windows", "Keys that the log has changed since low watermarks.", "window_keys"),
+        _rates("Windows closed", "Windows whose rows were sent.", "windows_closed_total", unit="cps"),
+        _rates("Windows read again", "By the reason.", "windows_discarded_total", "reason", unit="cps", alert="DblogDumpStuck"),
+        _rates(
+            "Rows dropped for newer changes", "Rows of chunks that the log had changed meanwhile.", "window_rows_dropped_total", unit="cps"
+        ),
+        _rates("Snapshots taken again", "They did not show their low watermark yet.", "proof_retries_total", unit="cps"),
+    ),
+)
+
+
+def _sink(name: str, labels: str = "") -> str:
+    return f'dblog_sink_{name}{{job=~"$job"{"," if labels else ""}{labels}}}'
+
+
+def _sink_rate(labels: str, name: str) -> str:
+    return f"sum by ({labels}) (rate({_sink(name)}[$__rate_interval]))"
+
+
+def _sink_p95(labels: str, name: str) -> str:
+    return f"histogram_quantile(0.95, sum by ({labels}, le) (rate({_sink(name + '_bucket')}[$__rate_interval])))"
+
+
+SINK = Board(
+    name="sink",
+    title="dblog / Sink",
+    description="From Kafka to the Delta tables: how late they are, what each batch does, and what waits for a person.",
+    variable=("job", "label_values(dblog_sink_build_info, job)"),
+    panels=(
+        Panel(
+            title="Running",
+            description="1 while the query runs.",
+            queries=((f"max by (job) ({_sink('running')})", "{{job}}"),),
+            kind="stat",
+            alert="DblogSinkDown",
+        ),
+        Panel(
+            title="Lag",
+            description="How long ago the tables had everything that Kafka had then.",
+            queries=((f"max by (job) ({_sink('lag_seconds')})", "{{job}}"),),
+            unit="s",
+            alert="DblogSinkLag",
+        ),
+        Panel(
+            title="Age of the newest change by table",
+            description="By the source's clock. It rises for a table that nobody writes to.",
+            queries=((f"time() - max by (table) ({_sink('visible_timestamp_seconds')})", "{{table}}"),),
+            unit="s",
+        ),
+        Panel(
+            title="From source to Delta by table",
+            description="From a change's commit on the source to its commit in Delta, at the last write.",
+            queries=((f"max by (table) ({_sink('source_lag_seconds')})", "{{table}}"),),
+            unit="s",
+        ),
+        Panel(
+            title="Records that wait",
+            description="In Kafka, and in the landing table.",
+            queries=(
+                (f"max by (job) ({_sink('records_behind')})", "{{job}} in Kafka"),
+                (f"max by (job) ({_sink('rows_waiting')})", "{{job}} landed"),
+            ),
+            alert="DblogSinkLag",
+        ),
+        Panel(
+            title="Batches",
+            description="Batches by outcome. A failed one is tried again.",
+            queries=((_sink_rate("job, result", "batches_total"), "{{job}} {{result}}"),),
+            unit="cps",
+            alert="DblogSinkFailing",
+        ),
+        Panel(
+            title="Failures in a row",
+            description="Batches that failed since one ended well.",
+            queries=((f"max by (job) ({_sink('batch_failures_in_a_row')})", "{{job}}"),),
+            alert="DblogSinkFailing",
+        ),
+        Panel(
+            title="Duration of batches (p95)",
+            description="From the first look at the records to the last commit.",
+            queries=((_sink_p95("job", "batch_duration_seconds"), "{{job}}"),),
+            unit="s",
+            alert="DblogSinkLag",
+        ),
+        Panel(
+            title="Duration by step",
+            description="Mean of: read (and sort by topic), write, count (of chunks), record (in the control table).",
+            queries=(
+                (
+                    _sink_rate("job, phase", "batch_phase_duration_seconds_sum")
+                    + " / "
+                    + _sink_rate("job, phase", "batch_phase_duration_seconds_count"),
+                    "{{phase}}",
+                ),
+            ),
+            unit="s",
+        ),
+        Panel(
+            title="Duration of a table's write (p95)",
+            description="From a table's records to its last commit.",
+            queries=((_sink_p95("table", "write_duration_seconds"), "{{table}}"),),
+            unit="s",
+        ),
+        Panel(
+            title="Records taken in",
+            description="Kafka records, each second.",
+            queries=((_sink_rate("table", "records_total"), "{{table}}"),),
+            unit="cps",
+        ),
+        Panel(
+            title="Rows written",
+            description="Upserts and deletes in the tables, each second.",
+            queries=((_sink_rate("table, op", "rows_total"), "{{table}} {{op}}"),),
+            unit="cps",
+        ),
+        Panel(
+            title="Ways of writing",
+            description="append, merge or rewrite: a table that is always merged is the dear one.",
+            queries=((_sink_rate("table, path", "writes_total"), "{{table}} {{path}}"),),
+            unit="cps",
+        ),
+        Panel(
+            title="Rows by table",
+            description="Rows in the Delta tables.",
+            queries=((f"max by (table) ({_sink('table_rows')})", "{{table}}"),),
+        ),
+        Panel(
+            title="Parked tables",
+            description="1 while a table waits for a person.",
+            queries=((f"max by (table) ({_sink('table_parked')})", "{{table}}"),),
+            alert="DblogSinkTableParked",
+        ),
+        Panel(
+            title="Quarantine in the last hour",
+            description="Records that could not be applied.",
+            queries=((f"sum by (table) (increase({_sink('quarantined_total')}[1h]))", "{{table}}"),),
+            alert="DblogSinkQuarantine",
+        ),
+        Panel(
+            title="Errors in the last hour",
+            description="What failed: Kafka, the registry, a commit's conflict, the storage, something a person must mend.",
+            queries=((f"sum by (class) (increase({_sink('errors_total')}[1h]))", "{{class}}"),),
+            alert="DblogSinkKafkaErrors",
+        ),
+        Panel(
+            title="Restarts in the last hour",
+            description="Restarts of the query after failures that may pass.",
+            queries=((f"sum by (job) (increase({_sink('restarts_total')}[1h]))", "{{job}}"),),
+            alert="DblogSinkRestarts",
+        ),
+        Panel(
+            title="Registry",
+            description="Requests by outcome; schemas are asked for once.",
+            queries=((_sink_rate("result", "registry_requests_total"), "{{result}}"),),
+            unit="reqps",
+            alert="DblogSinkRegistryErrors",
+        ),
+        Panel(
+            title="Chunks compared with their markers",
+            description="complete; short: rows are missing; late: they came after all; unproven: nothing can be said.",
+            queries=((f"sum by (table, result) ({_sink('chunks_total')})", "{{table}} {{result}}"),),
+            alert="DblogVerifyMismatch",
+        ),
+        Panel(
+            title="Commit conflicts in the last hour",
+            description="Another writer committed in between.",
+            queries=((f"sum by (table) (increase({_sink('commit_conflicts_total')}[1h]))", "{{table}}"),),
+            alert="DblogSinkFailing",
+        ),
+        Panel(
+            title="Duplicates left out",
+            description="Records that an earlier checkpoint had applied.",
+            queries=((f"sum by (job) ({_sink('duplicates_dropped_total')})", "{{job}}"),),
+        ),
+        Panel(
+            title="Records lost in Kafka",
+            description="They expired before they were read.",
+            queries=((f"sum by (topic) ({_sink('data_losses_total')})", "{{topic}}"),),
+            alert="DblogSinkDataLoss",
+        ),
+        Panel(
+            title="Consistent snapshots",
+            description="The newest one's number.",
+            queries=((f"max by (job) ({_sink('snapshot_number')})", "{{job}}"),),
+            alert="DblogSinkSnapshotBlocked",
+        ),
+    ),
+)
+
+BOARDS = (FLEET, CONNECTOR, DUMP, SINK)
