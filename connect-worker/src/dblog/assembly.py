@@ -16,7 +16,6 @@ from dblog.cluster.program import TaskProgram
 from dblog.cluster.records import TaskId
 from dblog.cluster.statusview import Snapshot
 from dblog.cluster.validation import DatabaseCheck, ReachableCheck, Validator
-from dblog.config.login import Logins
 from dblog.config.options import Settings
 from dblog.config.overrides import override_policy
 from dblog.config.plugins import find_connector
@@ -32,6 +31,8 @@ from dblog.observe.logs import TABLE
 from dblog.observe.metrics import TaskNumbers, WorkerNumbers, metrics_text, naming_of
 from dblog.rest.api import Checks, Services
 from dblog.rest.app import Part, build_app
+from dblog.rest.identity import Identity
+from dblog.rest.limits import Limits
 from dblog.rest.schemas import registry_routes
 from dblog.rest.waiting import Waiting
 
@@ -68,7 +69,7 @@ def assemble(
     on_fatal: Callable[[BaseException], None],
     check_database: DatabaseCheck | None = None,
     check_reachable: ReachableCheck | None = None,
-    logins: Logins | None = None,
+    identity: Identity,
 ) -> Worker:
     """Every object of the herder process. ``worker`` and ``file`` have been checked, so none of it can fail on them."""
     settings = worker.settings
@@ -145,10 +146,10 @@ def assemble(
         commit=commit,
     )
     schemas = registry_routes(registry) if registry is not None else ()
-    waiting = Waiting()
+    waiting, limits = Waiting(), Limits.of(settings)
 
     def app(part: Part) -> Starlette:
-        return build_app(services, part=part, waiting=waiting, registry_routes=schemas, logins=logins)
+        return build_app(services, part=part, waiting=waiting, registry_routes=schemas, identity=identity, limits=limits)
 
     return Worker(
         herder=herder,

@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from dblog.config.options import Settings
     from dblog.config.worker import WorkerConfig
     from dblog.config.worker_file import WorkerFile
-    from dblog.rest.server import Doors
+    from dblog.rest.doors import Doors
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="dblog: change data capture from MySQL and MariaDB to Kafka.")
 
 ddl_app = typer.Typer(no_args_is_help=True, help="What DDL statements do.")
 app.add_typer(ddl_app, name="ddl")
+users_app = typer.Typer(no_args_is_help=True, help="Users of the REST interface.")
+app.add_typer(users_app, name="users")
 
 connectors_app = typer.Typer(no_args_is_help=True, help="Connectors of a worker, by its REST interface.")
 app.add_typer(connectors_app, name="connectors")
@@ -205,6 +207,23 @@ def check_interface(
         raise typer.Exit(1) from None
 
 
+@users_app.command("hash")
+def hash_password(user: Annotated[str, typer.Argument(help="The user's name.")]) -> None:
+    """Ask for a password, or read it from standard input, and print the line of a file of users (dblog.rest.users.file)."""
+    from dblog.config.passwords import hashed  # noqa: PLC0415
+
+    if not user or any(character in "=:#!@\\" or character.isspace() for character in user):
+        typer.echo("a user's name has no blanks and none of = : # ! @ \\", err=True)
+        raise typer.Exit(2)
+    password = (
+        typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    )
+    if not password:
+        typer.echo("an empty password lets nobody in; give one", err=True)
+        raise typer.Exit(2)
+    typer.echo(f"{user}={hashed(password)}")
+
+
 def start_worker(
     properties: Path, *, task_command: Sequence[str], check_database: DatabaseCheck | None, check_reachable: ReachableCheck | None = None
 ) -> int:
@@ -213,12 +232,12 @@ def start_worker(
     import structlog  # noqa: PLC0415
 
     from dblog.config.insecure_choices import described, insecure_worker_choices  # noqa: PLC0415
-    from dblog.config.login import read_logins  # noqa: PLC0415
+    from dblog.config.login import WITHOUT_LOGIN, asks_for_logins, read_logins  # noqa: PLC0415
     from dblog.config.properties import read_properties  # noqa: PLC0415
     from dblog.config.unknown_keys import misspelt_worker_keys, worker_keys_without_effect  # noqa: PLC0415
     from dblog.config.worker import OWN_TOKEN, OWN_URL, read_worker_config  # noqa: PLC0415
     from dblog.config.worker_file import resolve_worker_file  # noqa: PLC0415
-    from dblog.rest.server import open_doors  # noqa: PLC0415
+    from dblog.rest.doors import open_doors  # noqa: PLC0415
 
     try:
         written = read_properties(properties)
@@ -237,6 +256,15 @@ def start_worker(
         worker = read_worker_config(texts, shown=file.placeholders)
         logins = read_logins(worker.settings, os.environ)
         doors = open_doors(worker)
+        if (
+            doors.open_beyond_this_machine
+            and not asks_for_logins(worker.settings, logins)
+            and worker.settings.text(WITHOUT_LOGIN) == "refuse"
+        ):
+            address = doors.open_beyond_this_machine
+            raise DefiniteError(
+                f"whoever reaches {address} would be asked for no login; configure one, or set {WITHOUT_LOGIN} to read or all"
+            )
         # What tasks get is what was bound: a port of 0 became a number.
         texts["listeners"] = ",".join(door.listener.url for door in doors.main)
         texts[OWN_TOKEN] = secrets.token_urlsafe(32)
@@ -318,11 +346,19 @@ def _serve(
     import structlog  # noqa: PLC0415
 
     from dblog.assembly import assemble  # noqa: PLC0415
-    from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG  # noqa: PLC0415
-    from dblog.rest.server import Server, follow_certificates  # noqa: PLC0415
+    from dblog.config.login import BASIC_AUTH_EXTENSION, USERS_FILE, WITHOUT_LOGIN  # noqa: PLC0415
+    from dblog.rest.identity import Identity  # noqa: PLC0415
+    from dblog.rest.server import Server, follow  # noqa: PLC0415
     from dblog.rest.serverlog import take_server_log  # noqa: PLC0415
     from dblog.rest.threads import Threads  # noqa: PLC0415
+    from dblog.rest.tokens import read_tokens  # noqa: PLC0415
 
+    try:
+        identity = Identity(settings, logins=logins, tokens=read_tokens(settings))
+    except DblogError as e:
+        program.close()
+        typer.echo(HIDDEN_IN_LOG.out_of(f"dblog cannot start: {e}"), err=True)
+        return 1
     take_server_log()
     log = structlog.get_logger("dblog.cli")
     fatal: list[BaseException] = []
@@ -343,7 +379,7 @@ def _serve(
         on_fatal=on_fatal,
         check_database=check_database,
         check_reachable=check_reachable,
-        logins=logins,
+        identity=identity,
     )
 
     servers = [Server(worker_parts.app, door) for door in doors.main]
@@ -360,20 +396,27 @@ def _serve(
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _wake.set)
         serving = [asyncio.create_task(server.serve()) for server in servers]
-        following = asyncio.create_task(follow_certificates(doors))
+        following = asyncio.create_task(follow((*doors.contexts, identity)))
         worker_parts.herder.start()
         log.info("rest interface", url=worker.advertised_url, listener=",".join(door.listener.address for door in doors.main))
         for door in doors.admin:
             log.info("rest interface of /admin", listener=door.listener.address)
         for door in doors.reading:
             log.info("read-only rest interface", listener=door.listener.address)
-        if logins is None and (reached := [door for door in doors.main if door.is_open_beyond_this_machine]):
-            log.warning(
-                "whoever reaches the rest interface may run connectors and read their configurations",
-                listener=",".join(door.listener.address for door in reached),
-                remedy=f"listen on 127.0.0.1, or ask for a login (rest.extension.classes={BASIC_AUTH_EXTENSION}, {LOGIN_CONFIG}); what only reads "
-                "can go to dblog.rest.readonly.listener",
-            )
+        if (beyond := doors.open_beyond_this_machine) and not identity.asks:
+            login = f"ask for a login ({USERS_FILE}, or Kafka Connect's {BASIC_AUTH_EXTENSION})"
+            if settings.text(WITHOUT_LOGIN) == "all":
+                log.warning(
+                    "whoever reaches the rest interface may run connectors and read their configurations",
+                    listener=beyond,
+                    remedy=f"listen on 127.0.0.1, or {login}; what only reads can go to dblog.rest.readonly.listener",
+                )
+            else:
+                log.warning(
+                    "the rest interface asks for no login, so whoever comes from another machine may only read",
+                    listener=beyond,
+                    remedy=f"{login}, or let everybody do everything with {WITHOUT_LOGIN}=all",
+                )
         if ended.is_set():
             _wake.set()
         waking = asyncio.create_task(_wake.wait())

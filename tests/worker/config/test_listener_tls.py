@@ -7,7 +7,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID
-from dblog.config.listener_tls import ADMIN_PREFIX, ListenerTls, ServerContext
+from dblog.config.listener_tls import ListenerTls, ServerContext
+from dblog.config.listeners import ADMIN_PREFIX
 from dblog.errors import ConfigError
 from structlog.testing import capture_logs
 from support.authority import DAY, NOW, Authority

@@ -3,17 +3,28 @@
 import asyncio
 import base64
 import json
+import os
 import re
+import subprocess
 import time
 
 import httpx
 import pytest
 from dblog.config.login import BASIC_AUTH_EXTENSION, LOGIN_CONFIG, Logins
+from dblog.config.properties import parse_properties
+from dblog.config.worker import read_worker_config
+from dblog.rest.identity import Identity
 from dblog.rest.login import Login
 from stack.process import free_port
 from structlog.testing import capture_logs
 from support.worker import Worker, connector_config, running_worker
 
+SETTINGS = read_worker_config(
+    parse_properties(
+        "bootstrap.servers=a:1\ngroup.id=g\nkey.converter=JsonConverter\nvalue.converter=JsonConverter\n"
+        "config.storage.topic=c\noffset.storage.topic=o\nstatus.storage.topic=s\n"
+    )
+).settings
 MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
 WRITES = [
     ("POST", "/connectors"), ("PUT", "/connectors/a/config"), ("PATCH", "/connectors/a/config"), ("DELETE", "/connectors/a"), ("PUT", "/connectors/a/pause"),
@@ -45,6 +56,8 @@ def locked(kafka, servers_folder):
         "rest.extension.classes": BASIC_AUTH_EXTENSION,
         LOGIN_CONFIG: str(servers_folder / "jaas.conf"),
         "dblog.rest.readonly.listener": reading,
+        "dblog.rest.login.failures.per.minute": "0",  # test_identity.py has what happens to whoever guesses
+        "dblog.rest.writes.per.minute": "0",
     }
     with running_worker(kafka, servers_folder, "locked", settings) as worker, httpx.Client(base_url=reading, timeout=30) as reader:
         worker.client.auth = ("ann", "s3cret")
@@ -119,7 +132,8 @@ def test_the_second_listener_changes_nothing_and_shows_no_configuration_to_anybo
 
 
 def test_refused_logins_are_few_lines_of_the_log_that_state_why_and_no_name(monkeypatch):
-    app = Login(_nothing, logins=Logins({"ann": "s3cret"}), own_token="")
+    identity = Identity(SETTINGS, logins=Logins({"ann": "s3cret"}))
+    app = Login(_nothing, identity=identity, own_token="")
     clock_s = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock_s[0])
 
@@ -160,13 +174,36 @@ def header(user, password):
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True), ("", True)])  # noqa: S104  that is the point
-def test_a_worker_that_is_open_beyond_its_machine_reports_it_once(kafka, own_folder, host, warned):  # number 8
-    worker = Worker(kafka, own_folder, own_folder.name, **{"rest.advertised.host.name": "127.0.0.1"})
+@pytest.mark.parametrize(
+    ("host", "without", "warning"),
+    [
+        ("127.0.0.1", "read", ""),
+        ("0.0.0.0", "read", "whoever comes from another machine may only read"),  # noqa: S104  that is the point
+        ("", "all", "whoever reaches the rest interface may run connectors"),
+    ],
+)
+def test_a_worker_that_is_open_beyond_its_machine_reports_it_once(kafka, own_folder, host, without, warning):  # number 8
+    settings = {"rest.advertised.host.name": "127.0.0.1", "dblog.rest.without.login": without}
+    worker = Worker(kafka, own_folder, own_folder.name, **settings)
     worker.properties["listeners"] = f"http://{host}:{worker.port}"
     worker.write_properties()
     with worker:
         log = worker.log.read_text()
+        assert worker.client.post("/connectors", json={}).status_code == 400, "whoever is on this machine may do everything"
 
-    assert log.count("whoever reaches the rest interface") == int(warned)
-    assert ("BasicAuthSecurityRestExtension" in log) is warned
+    assert log.count("the rest interface") == bool(warning)
+    assert warning in log
+    assert ("BasicAuthSecurityRestExtension" in log) is bool(warning)
+
+
+def test_a_worker_that_must_not_be_open_does_not_start_without_a_login(kafka, own_folder):
+    worker = Worker(kafka, own_folder, own_folder.name, **{"dblog.rest.without.login": "refuse"})
+    worker.properties["listeners"] = f"http://:{worker.port}"
+    file = worker.write_properties()
+
+    ended = subprocess.run(
+        [*worker.process.argv], check=False, env={**os.environ, **worker.process.env}, capture_output=True, text=True, timeout=60
+    )
+
+    assert (ended.returncode, file.exists()) == (1, True)
+    assert f"whoever reaches *:{worker.port} would be asked for no login; configure one, or set dblog.rest.without.login" in ended.stderr

@@ -106,4 +106,4 @@ def test_a_renewed_certificate_is_shown_without_a_restart(secured):
 
     until(lambda: ends() != first, limit_s=60, what=lambda: "the renewed certificate")
     assert worker.client.get("/connectors").json() == ["a"]
-    assert "certificate was read again" in worker.log.read_text()
+    assert "certificate of the listeners changed and was read again" in worker.log.read_text()

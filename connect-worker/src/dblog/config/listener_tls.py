@@ -11,25 +11,22 @@ former one goes on.
 from __future__ import annotations
 
 import ssl
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Self
 
 import structlog
 from cryptography import x509
 
+from dblog.config.followed import Followed
+from dblog.config.listeners import MAIN_PREFIX
 from dblog.config.named_files import NamedFile
 from dblog.config.options import split_list
 from dblog.config.stores import certificates_of, identity_of, load_identity
 from dblog.errors import ConfigError
 
 _log = structlog.get_logger("dblog.config")
-
-MAIN_PREFIX = "listeners.https."
-ADMIN_PREFIX = "admin.listeners.https."
 
 _KEYSTORE = "ssl.keystore.location"
 _CERTIFICATE = "ssl.certificate.location"
@@ -202,25 +199,25 @@ class ServerContext(ssl.SSLContext):
     """A context for listeners whose certificate may change: each connection gets what the files held when they were last looked at."""
 
     _tls: ListenerTls
-    _current: ssl.SSLContext
-    _seen: object
-    _lock: threading.Lock
-    _reported: str
-    certificate: CertificateInUse
+    _followed: Followed[tuple[ssl.SSLContext, CertificateInUse]]
 
     def __new__(cls, tls: ListenerTls) -> Self:
         """ConfigError for files that cannot be used."""
         made = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
         made._tls = tls
-        made._lock = threading.Lock()
-        made._reported = ""
-        made._seen = _state_of(tls)
-        made._current, made.certificate = tls.context()
-        made._warn()
+        made._followed = Followed(
+            "the certificate of the listeners", lambda: tls.files().values(), tls.context, changed=lambda found: _warn(found[1])
+        )
+        _warn(made.certificate)
         return made
 
     def __init__(self, tls: ListenerTls) -> None:
         """All is done before: Python's own class takes a protocol here."""
+
+    @property
+    def certificate(self) -> CertificateInUse:
+        """What it shows its clients now."""
+        return self._followed.value[1]
 
     @property
     def requires_certificates(self) -> bool:
@@ -229,49 +226,19 @@ class ServerContext(ssl.SSLContext):
 
     def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
         """What asyncio asks of a server's context for each connection."""
-        return self._current.wrap_bio(*arguments, **named)
+        return self._followed.value[0].wrap_bio(*arguments, **named)
 
     def refresh(self) -> None:
         """Look at the files; they may be slow, so not in the event loop's thread."""
-        with self._lock:
-            state = _state_of(self._tls)
-            if state == self._seen:
-                return
-            try:
-                self._current, self.certificate = self._tls.context()
-            except ConfigError as e:
-                # Tried again at the next look: key and certificate may be two files, and only one of them new.
-                if str(e) != self._reported:
-                    self._reported = str(e)
-                    _log.error("the listeners' certificate has changed and cannot be used; the former one is kept", reason=str(e))
-                return
-            self._seen, self._reported = state, ""
-        _log.info("the listeners' certificate was read again", file=self.certificate.path, ends=_day(self.certificate))
-        self._warn()
-
-    def _warn(self) -> None:
-        left_s = self.certificate.expires_s - datetime.now(UTC).timestamp()
-        if left_s < _SOON_S:
-            _log.warning(
-                "the listeners' certificate ends soon" if left_s > 0 else "the listeners' certificate has ended",
-                file=self.certificate.path,
-                ends=_day(self.certificate),
-                remedy=f"renew it; {self.certificate.named_by} is read again when it changes",
-            )
+        self._followed.refresh()
 
 
-def _state_of(tls: ListenerTls) -> object:
-    """What changes with any of the files, also where a link is laid to another one."""
-    found: list[object] = []
-    for path in tls.files().values():
-        try:
-            stat = Path(path).stat()
-        except OSError as e:
-            found.append((path, e.errno))
-        else:
-            found.append((path, stat.st_ino, stat.st_size, stat.st_mtime_ns))
-    return found
-
-
-def _day(certificate: CertificateInUse) -> str:
-    return datetime.fromtimestamp(certificate.expires_s, UTC).isoformat(timespec="seconds")
+def _warn(certificate: CertificateInUse) -> None:
+    left_s = certificate.expires_s - datetime.now(UTC).timestamp()
+    if left_s < _SOON_S:
+        _log.warning(
+            "the listeners' certificate ends soon" if left_s > 0 else "the listeners' certificate has ended",
+            file=certificate.path,
+            ends=datetime.fromtimestamp(certificate.expires_s, UTC).isoformat(timespec="seconds"),
+            remedy=f"renew it; {certificate.named_by} is read again when it changes",
+        )

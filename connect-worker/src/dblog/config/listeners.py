@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 SCHEMES = ("http", "https")
+MAIN_PREFIX = "listeners.https."
+ADMIN_PREFIX = "admin.listeners.https."
+"""What stands before the keys of TLS."""
 ANY_HOSTS = ("", "0.0.0.0", "::")  # noqa: S104  compared, not bound
 
 

@@ -3,24 +3,28 @@
 ``rest.extension.classes`` names the extension; ``dblog.rest.login.config``, or a JVM's ``-Djava.security.auth.login.config`` in ``KAFKA_OPTS``, names the login
 configuration, whose entry ``KafkaConnect`` has the PropertyFileLoginModule with the file of users (``user=password``). Source: Kafka's documentation of Connect
 (REST extensions) and that module's class comment. One difference: Kafka takes an empty file of users for a permission to everybody; here it is refused.
+
+``dblog.rest.users.file`` names such a file without Java's ways around it. In either a password may be a hash (``dblog users hash``). The file is followed: a
+changed password needs no restart.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
 import shlex
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
 import structlog
 
+from dblog.config.followed import Followed
 from dblog.config.jaas import JaasError, parse_entries
 from dblog.config.options import Settings
+from dblog.config.passwords import HashError, StoredPassword, stored
 from dblog.config.properties import read_properties
 from dblog.errors import ConfigError, DefiniteError
 
@@ -29,6 +33,9 @@ _log = structlog.get_logger("dblog.config")
 BASIC_AUTH_EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 BASIC_AUTH_ALIAS = "BasicAuthSecurityRestExtension"
 LOGIN_CONFIG = "dblog.rest.login.config"
+USERS_FILE = "dblog.rest.users.file"
+WITHOUT_LOGIN = "dblog.rest.without.login"
+ISSUER = "dblog.rest.oidc.issuer"
 _ENTRY = "KafkaConnect"
 _MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
 _SYSTEM_PROPERTY = "-Djava.security.auth.login.config="
@@ -42,16 +49,59 @@ class Refusal(StrEnum):
     UNREADABLE = "not a basic login"
     NO_SUCH_USER = "no such user"
     WRONG_PASSWORD = "wrong password"  # noqa: S105  a reason
+    BAD_TOKEN = "token refused"  # noqa: S105  a reason
 
 
 class Logins:
     """The users and their passwords."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
-        self._digests = {user: _digest(password) for user, password in passwords.items()}
+        """HashError for a password that begins like a hash and is none."""
+        self._users: dict[str, StoredPassword] = {}
+        self._nobody = _NOBODY
+        self.version = 0
+        """Rises with each change of the users."""
+        self._followed: Followed[dict[str, str]] | None = None
+        self.take(passwords)
+
+    @classmethod
+    def of_file(cls, file: str, option: str) -> Logins:
+        """Those of a file, which is followed from now on."""
+
+        def take(passwords: dict[str, str]) -> None:
+            logins.take(passwords)
+
+        followed = Followed("the file of users", lambda: (file,), lambda: _passwords(file, option), changed=take)
+        logins = cls(followed.value)
+        logins._followed = followed
+        return logins
+
+    def take(self, passwords: Mapping[str, str]) -> None:
+        """These users from now on."""
+        users = {user: stored(text) for user, text in passwords.items()}
+        # Whoever is none of them is compared with a password that nobody has, of the kind that takes longest: else the time would show who there is.
+        slow = max((user for user in users.values() if user.is_slow), key=lambda user: user.ln, default=None)
+        self._nobody = _NOBODY if slow is None else replace(slow, digest=bytes(len(slow.digest)))
+        self._users = users
+        self.version += 1
+
+    def refresh(self) -> None:
+        """Look whether the file has changed; not in the event loop's thread."""
+        if self._followed is not None:
+            self._followed.refresh()
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a comparison belongs into a thread."""
+        return self._nobody.is_slow
 
     def refusal(self, authorization: str) -> Refusal | None:
-        """Why the header ``Authorization`` lets nobody in; None if it has a user's name and password. Takes as long for a user that there is not."""
+        """Why the header ``Authorization`` lets nobody in; None if it has a user's name and password."""
+        found = self.user_of(authorization)
+        return found if isinstance(found, Refusal) else None
+
+    def user_of(self, authorization: str) -> str | Refusal:
+        """Whose name and password the header has. Takes as long for a user that there is not."""
         scheme, _, encoded = authorization.strip().partition(" ")
         if not scheme:
             return Refusal.NONE_GIVEN
@@ -61,25 +111,24 @@ class Logins:
             user, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
         except (binascii.Error, ValueError):
             return Refusal.UNREADABLE
-        known = self._digests.get(user)
-        right = hmac.compare_digest(known or _NOBODY, _digest(password))
+        known = self._users.get(user)
+        right = (known or self._nobody).is_of(password)
         if not colon:
             return Refusal.UNREADABLE
         if known is None:
             return Refusal.NO_SUCH_USER
-        return None if right else Refusal.WRONG_PASSWORD
+        return user if right else Refusal.WRONG_PASSWORD
 
 
-def _digest(password: str) -> bytes:
-    return hashlib.sha256(password.encode()).digest()
-
-
-_NOBODY = bytes(32)
+_NOBODY = StoredPassword(bytes(32))
 
 
 def read_logins(settings: Settings, environment: Mapping[str, str]) -> Logins | None:
     """The users, None when no login is asked for. ConfigError for files that do not name them: nobody is let in by mistake."""
+    own = settings.text_or_none(USERS_FILE)
     if not {BASIC_AUTH_EXTENSION, BASIC_AUTH_ALIAS} & set(settings.items_of("rest.extension.classes")):
+        if own:
+            return Logins.of_file(own, USERS_FILE)
         if settings.text_or_none(LOGIN_CONFIG):
             raise _wrong(f"rest.extension.classes does not name {BASIC_AUTH_EXTENSION}, so nobody would be asked for a login")
         return None
@@ -94,15 +143,30 @@ def read_logins(settings: Settings, environment: Mapping[str, str]) -> Logins | 
         raise _wrong(f"the file {named} is no login configuration: {e}; it needs: {_EXAMPLE}") from e
     if [module.class_name for module in modules] != [_MODULE] or not modules[0].options.get("file"):
         raise _wrong(f"the file {named} has no entry {_ENTRY} with the one module that this worker has; it needs: {_EXAMPLE}")
-    file = modules[0].options["file"]
+    if own:
+        raise ConfigError({USERS_FILE: [f"there is a file of users already, in {named} ({LOGIN_CONFIG}); leave out one of them"]})
+    return Logins.of_file(modules[0].options["file"], LOGIN_CONFIG)
+
+
+def asks_for_logins(settings: Settings, logins: Logins | None) -> bool:
+    """Whether nobody comes in without a login: a password or a token."""
+    return logins is not None or bool(settings.text_or_none(ISSUER))
+
+
+def _passwords(file: str, option: str) -> dict[str, str]:
     try:
         passwords = read_properties(Path(file))
     except DefiniteError as e:
-        raise _wrong(f"its file of users cannot be used: {e}") from e
+        raise ConfigError({option: [f"its file of users cannot be used: {e}"]}) from e
     if not passwords or not all(passwords.values()):
-        raise _wrong(f"the file {file} has no user, or one without a password; write a line user=password for each")
+        raise ConfigError({option: [f"the file {file} has no user, or one without a password; write a line user=password for each"]})
+    for user, text in passwords.items():
+        try:
+            stored(text)
+        except HashError as e:
+            raise ConfigError({option: [f"in the file {file}, what {user} has {e}"]}) from None
     _warn_of_readers(file)
-    return Logins(passwords)
+    return passwords
 
 
 def _warn_of_readers(file: str) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 
 from dblog.config.framework import CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES, class_known
 from dblog.config.listeners import SCHEMES, parse_listener
-from dblog.config.login import BASIC_AUTH_ALIAS, BASIC_AUTH_EXTENSION, LOGIN_CONFIG
+from dblog.config.login import BASIC_AUTH_ALIAS, BASIC_AUTH_EXTENSION, LOGIN_CONFIG, USERS_FILE
 from dblog.config.options import Importance, Kind, Option, Value, at_least, only, split_list
 from dblog.config.overrides import ALLOWLIST, POLICY, POLICY_CHOICES
+from dblog.config.roles import ROLES_FILE
 
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
@@ -180,6 +181,80 @@ WORKER_OPTIONS: tuple[Option, ...] = (
         doc="The JAAS file that names the file of users, for that extension. Absent: what KAFKA_OPTS has as -Djava.security.auth.login.config.",
         importance=Importance.LOW,
     ),
+    Option(
+        name=USERS_FILE,
+        doc="A file of users, a line user=password for each, instead of Connect's extension; a password may be a hash made by dblog users hash. Followed: a "
+        "change needs no restart.",
+        importance=Importance.LOW,
+    ),
+    Option(
+        name=ROLES_FILE,
+        doc="What users may do: lines user=role or user=role pattern, several with commas between them. Roles are reader, viewer, operator and admin; the "
+        "pattern matches names of connectors; @name stands for a group of a token, * for everybody who is let in. Followed. Absent: all are admin.",
+        importance=Importance.LOW,
+    ),
+    Option(
+        name="dblog.rest.without.login",
+        doc="What a worker without any login is for whoever comes from another machine: read (they see what the read-only listener shows), all (they may do "
+        "everything, as with Connect), or refuse (it does not start on more than loopback addresses).",
+        default="read",
+        importance=Importance.LOW,
+        choices=("read", "all", "refuse"),
+    ),
+    Option(
+        name="dblog.rest.login.certificates",
+        doc="Whether a client's certificate, signed by an authority of the listener's truststore, is a login beside passwords or tokens; without these it is.",
+        kind=Kind.BOOLEAN,
+        default="false",
+        importance=Importance.LOW,
+    ),
+    Option(
+        name="dblog.rest.config.secrets",
+        doc="Who sees passwords that stand in configurations: admin (as they were given, as Connect shows them, which tools that compare configurations need), "
+        "or nobody. Others see [hidden] instead.",
+        default="admin",
+        importance=Importance.LOW,
+        choices=("admin", "nobody"),
+    ),
+    Option(
+        name="dblog.rest.login.failures.per.minute",
+        doc="Wrong logins of one address, before it has to wait (429); 0: any number.",
+        kind=Kind.INT,
+        default="20",
+        importance=Importance.LOW,
+        check=at_least(0),
+    ),
+    Option(
+        name="dblog.rest.writes.per.minute",
+        doc="Changes and checks of configurations of one address, before it has to wait (429); 0: any number.",
+        kind=Kind.INT,
+        default="1200",
+        importance=Importance.LOW,
+        check=at_least(0),
+    ),
+    Option(
+        name="dblog.rest.oidc.issuer",
+        doc="The issuer whose tokens (OpenID Connect, JSON Web Tokens) are logins; needs the extra dblog[oidc]. Absent: none are.",
+        importance=Importance.LOW,
+    ),
+    Option(name="dblog.rest.oidc.audience", doc="What a token must be made for: its claim aud.", importance=Importance.LOW),
+    Option(name="dblog.rest.oidc.jwks.url", doc="Where the issuer's keys are; https only.", importance=Importance.LOW),
+    Option(name="dblog.rest.oidc.jwks.file", doc="The same in a file.", importance=Importance.LOW),
+    Option(
+        name="dblog.rest.oidc.ssl.ca.location",
+        doc="PEM with the certificates that are trusted there. Absent: the machine's.",
+        importance=Importance.LOW,
+    ),
+    Option(
+        name="dblog.rest.oidc.algorithms",
+        doc="Signatures that are taken.",
+        kind=Kind.LIST,
+        default="RS256,ES256",
+        importance=Importance.LOW,
+        choices=("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"),
+    ),
+    Option(name="dblog.rest.oidc.user.claim", doc="The claim with the user's name.", default="sub", importance=Importance.LOW),
+    Option(name="dblog.rest.oidc.groups.claim", doc="The claim with the user's groups.", default="groups", importance=Importance.LOW),
     Option(
         name="dblog.rest.readonly.listener",
         doc="Address of a second listener, without a login, that only reads and shows no configurations: health, metrics, statuses, offsets, schemas. "

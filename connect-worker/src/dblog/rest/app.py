@@ -20,11 +20,14 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dblog.cluster.requests import RequestError
-from dblog.config.login import Logins
 from dblog.errors import DblogError
 from dblog.rest import admin, connectors, ddl, offsets, plugins, probes, tasks, topics
+from dblog.rest.access import Access
 from dblog.rest.api import Services, error
+from dblog.rest.audit import Audit
 from dblog.rest.guard import Answers, Bodies, Origins, Types
+from dblog.rest.identity import PRINCIPAL, READER, Identity
+from dblog.rest.limits import Limits, Writes
 from dblog.rest.login import Login
 from dblog.rest.readonly import reading_routes
 from dblog.rest.waiting import Waiting
@@ -48,9 +51,10 @@ def build_app(
     waiting: Waiting,
     part: Part = Part.ALL,
     registry_routes: Sequence[BaseRoute] = (),
-    logins: Logins | None = None,
+    identity: Identity,
+    limits: Limits,
 ) -> Starlette:
-    """The ASGI application of one listener, for whom ``logins`` lets in; the one that only reads asks nobody."""
+    """The ASGI application of one listener, for whom ``identity`` lets in; the one that only reads asks nobody."""
     settings = services.worker.settings
     routes: list[BaseRoute] = [
         *admin.ROUTES,
@@ -76,8 +80,16 @@ def build_app(
     origins = [item.strip() for item in settings.text("access.control.allow.origin").split(",") if item.strip()]
     hosts = settings.items_of("dblog.rest.allowed.hosts")
     middleware = [Middleware(Answers), Middleware(_Paths), Middleware(Origins, hosts=hosts, origins=origins)]
-    if part is Part.OWN or (part is not Part.READING and logins is not None):
-        middleware.append(Middleware(Login, logins=None if part is Part.OWN else logins, own_token=services.worker.own_registry.token))
+    if part is Part.READING:
+        middleware.append(Middleware(_Anybody))
+    else:
+        own_token = services.worker.own_registry.token
+        middleware += [
+            Middleware(Login, identity=None if part is Part.OWN else identity, own_token=own_token, failures=limits.logins),
+            Middleware(Writes, buckets=limits.writes),
+            Middleware(Audit),
+            Middleware(Access),
+        ]
     middleware += [Middleware(Types), Middleware(Bodies)]
     if origins:
         methods = [item.strip() for item in settings.text("access.control.allow.methods").split(",") if item.strip()]
@@ -131,6 +143,16 @@ async def _on_error(request: HttpRequest, raised: Exception) -> Response:
     if isinstance(raised, DblogError):
         return error(HTTPStatus.INTERNAL_SERVER_ERROR, str(raised))
     return error(HTTPStatus.INTERNAL_SERVER_ERROR, f"A fault of dblog: the worker's log has it under the number {number}. Please report it")
+
+
+class _Anybody:
+    """Whoever asks reads: the routes of the listener are what limits it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app({**scope, PRINCIPAL: READER}, receive, send)
 
 
 class _Headers:

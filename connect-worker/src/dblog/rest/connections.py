@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import h11
 import structlog
@@ -15,6 +17,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _log = structlog.get_logger("dblog.rest")
 
+PEER = "dblog.peer"
+"""In a request's state: the name in the certificate that its client has shown, which the listener's authorities have signed."""
 CONNECTIONS_MAX = 512
 HEAD_S = 10.0
 """From a connection's or a request's first byte to the end of its head."""
@@ -34,6 +38,8 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A connection beyond the limit gets 503; the others are waited for."""
         super().connection_made(transport)
+        if (peer := _name_in(transport.get_extra_info("peercert"))) is not None:
+            self.app_state = {**self.app_state, PEER: peer}
         if len(self.connections) > CONNECTIONS_MAX:
             self._refuse(503, f"This worker serves {CONNECTIONS_MAX} connections at a time; try again", ("retry-after", "1"))
         else:
@@ -120,3 +126,13 @@ class BoundedProtocol(H11Protocol):
             _log.debug("connection closed in the middle of an answer")
         self.transport.close()
         self._abort_later()
+
+
+def _name_in(certificate: Mapping[str, Any] | None) -> str | None:
+    """The common name, or the first name that there is, of a certificate that was checked; None without one."""
+    if not certificate:
+        return None
+    parts = [pair for part in certificate.get("subject", ()) for pair in part]
+    return next((text for kind, text in parts if kind == "commonName"), None) or next(
+        (text for _, text in certificate.get("subjectAltName", ())), ""
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from typing import Any
 
 import structlog
 from starlette.requests import Request as HttpRequest
@@ -25,8 +26,12 @@ from dblog.cluster.requests import (
 )
 from dblog.cluster.sharedids import shared_server_id
 from dblog.cluster.state import ConnectorView
-from dblog.config.options import Properties
+from dblog.config.options import HIDDEN, Properties
+from dblog.config.roles import Role
+from dblog.rest.access import require, shown_config, shown_trace
 from dblog.rest.api import Answer, Services, ask, check, config_map, empty, flag, json_body, location, ready, segment
+from dblog.rest.audit import note
+from dblog.rest.identity import may
 
 _log = structlog.get_logger("dblog.rest.connectors")
 
@@ -43,19 +48,22 @@ async def list_connectors(request: HttpRequest) -> Response:
     """Names, or with ``expand`` each connector's status and info."""
     found = await ready(request)
     expands = request.query_params.getlist("expand")
+    role = Role.VIEWER if "info" in expands else Role.READER
     if not expands:
-        return Answer(found.herder.configs.names())
+        return Answer([name for name in found.herder.configs.names() if may(request, role, name)])
     answer: dict[str, dict[str, object]] = {}
     for name, view in found.herder.configs.views().items():
+        if not may(request, role, name):
+            continue
         parts: dict[str, object] = {}
         if "status" in expands:
             status = found.herder.status_view.connector_status(name)
             if status is None:
                 _log.info("connector left out of the list", connector=name, reason="no status yet")
                 continue
-            parts["status"] = status
+            parts["status"] = with_shown_traces(request, name, status)
         if "info" in expands:
-            parts["info"] = info_answer(view)
+            parts["info"] = await _shown(request, info_answer(view))
         answer[name] = parts
     return Answer(answer)
 
@@ -73,20 +81,22 @@ async def create(request: HttpRequest) -> Response:
     name = name.strip()
     config = _named(name, config_map(body.get("config") or {}, what="config"))
     target = _initial_target(body.get("initial_state"))
+    require(request, Role.ADMIN, name)
     found = await ready(request)
-    warned = await require_valid(request, found, config)
+    warned = await _valid(request, found, config)
     _, info = await ask(request, PutConnector(name=name, config=_texts(config), only_new=True, target=target))
-    return Answer(info, status_code=HTTPStatus.CREATED, headers=location(request, name) | warn(name, warned))
+    return Answer(await _shown(request, info), status_code=HTTPStatus.CREATED, headers=location(request, name) | warn(name, warned))
 
 
 async def get(request: HttpRequest) -> Response:
     """INFO."""
-    return Answer(info_answer(await _view(request)))
+    return Answer(await _shown(request, info_answer(await _view(request))))
 
 
 async def get_config(request: HttpRequest) -> Response:
     """The configuration as stored: placeholders unresolved."""
-    return Answer(dict((await _view(request)).config))
+    view = await _view(request)
+    return Answer(await shown_config(request, view.name, view.config))
 
 
 async def put_config(request: HttpRequest) -> Response:
@@ -94,12 +104,12 @@ async def put_config(request: HttpRequest) -> Response:
     name = segment(request, "connector")
     config = _named(name, config_map(await json_body(request)))
     found = await ready(request)
-    warned = await require_valid(request, found, config)
+    warned = await _valid(request, found, config)
     created, info = await ask(request, PutConnector(name=name, config=_texts(config)))
     headers = warn(name, warned)
     if created:
-        return Answer(info, status_code=HTTPStatus.CREATED, headers=location(request, name) | headers)
-    return Answer(info, headers=headers)
+        return Answer(await _shown(request, info), status_code=HTTPStatus.CREATED, headers=location(request, name) | headers)
+    return Answer(await _shown(request, info), headers=headers)
 
 
 async def patch_config(request: HttpRequest) -> Response:
@@ -111,7 +121,7 @@ async def patch_config(request: HttpRequest) -> Response:
         view = await _view(request)
         merged = {**view.config, **changes}
         config = _named(name, {key: text for key, text in merged.items() if text is not None})
-        warned = await require_valid(request, found, config)
+        warned = await _valid(request, found, config)
         try:
             # The check may have taken long: only what was merged into may be replaced.
             _, info = await ask(request, PutConnector(name=name, config=_texts(config), expected=view.config))
@@ -119,7 +129,7 @@ async def patch_config(request: HttpRequest) -> Response:
             if e.status is not HTTPStatus.CONFLICT:
                 raise
         else:
-            return Answer(info, headers=warn(name, warned))
+            return Answer(await _shown(request, info), headers=warn(name, warned))
     raise conflict(STALE)
 
 
@@ -137,7 +147,7 @@ async def status(request: HttpRequest) -> Response:
     answer = found.herder.status_view.connector_status(name)
     if answer is None:
         raise not_found(f"No status found for connector {name}")
-    return Answer(answer)
+    return Answer(with_shown_traces(request, name, answer))
 
 
 async def restart(request: HttpRequest) -> Response:
@@ -180,6 +190,33 @@ async def _view(request: HttpRequest) -> ConnectorView:
     if view is None:
         raise not_found(f"Connector {name} not found")
     return view
+
+
+async def _shown(request: HttpRequest, info: Mapping[str, Any]) -> dict[str, Any]:
+    """INFO, as whoever asks may see it."""
+    return {**info, "config": await shown_config(request, info["name"], info["config"])}
+
+
+def with_shown_traces(request: HttpRequest, name: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """STATUS, as whoever asks may see it."""
+
+    def shown(part: Mapping[str, Any]) -> dict[str, Any]:
+        return {**part, "trace": shown_trace(request, name, part["trace"])} if "trace" in part else dict(part)
+
+    return {**answer, "connector": shown(answer["connector"]), "tasks": [shown(task) for task in answer["tasks"]]}
+
+
+async def _valid(request: HttpRequest, found: Services, config: dict[str, str | None]) -> tuple[str, ...]:
+    """The warnings of a configuration that can be accepted; what it changes is noted for the audit."""
+    if stand_ins := [key for key, text in config.items() if text == HIDDEN]:
+        raise bad_request(
+            f"The value {HIDDEN} of {stand_ins[0]} stands for one that is not shown; write the value, or change with PATCH the other keys alone"
+        )
+    warnings = await require_valid(request, found, config)
+    name = str(config["name"])
+    before = found.herder.configs.view(name)
+    note(request, name, before.config if before is not None else None, {key: text or "" for key, text in config.items()})
+    return warnings
 
 
 async def require_valid(request: HttpRequest, found: Services, config: Properties) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Asks for a login in front of everything but ``/health`` and what is below it, when the worker has users.
+"""Finds out who asks, in front of everything but ``/health`` and what is below it, and turns away who is nobody and who tries too often.
 
 A worker's own tasks use its schema registry: they have a token of this worker's run, which opens nothing else.
 """
@@ -15,8 +15,10 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dblog.config.login import Logins, Refusal
+from dblog.config.login import Refusal
 from dblog.rest.api import CONNECT_PATHS, PROBE_PATHS, error
+from dblog.rest.identity import PRINCIPAL, TASK, Identity, Principal
+from dblog.rest.limits import Buckets, client_of
 
 _log = structlog.get_logger("dblog.rest")
 
@@ -24,27 +26,52 @@ _LOGGED_AGAIN_S = 10.0
 
 
 class Login:
-    """401 for whoever is nobody."""
+    """401 for whoever is nobody, 429 for who was nobody too often."""
 
-    def __init__(self, app: ASGIApp, *, logins: Logins | None, own_token: str) -> None:
+    def __init__(self, app: ASGIApp, *, identity: Identity | None, own_token: str, failures: Buckets | None = None) -> None:
+        """``identity`` None: nobody but the worker's own tasks is let in."""
         self._app = app
-        self._logins = logins
+        self._identity = identity
+        self._failures = failures or Buckets(per_minute=0, clock_s=time.monotonic)
         self._own = f"Bearer {own_token}" if own_token else ""
         self._refused: Counter[Refusal] = Counter()
         self._logged_s = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in PROBE_PATHS or (refusal := self._refusal(scope)) is None:
+        if scope["type"] != "http" or scope["path"] in PROBE_PATHS:
             await self._app(scope, receive, send)
             return
-        self._log(scope, refusal)
-        await _unauthorized(scope)(scope, receive, send)
+        found = await self._found(scope)
+        if isinstance(found, Principal):
+            await self._app({**scope, PRINCIPAL: found}, receive, send)
+            return
+        if isinstance(found, Refusal):
+            self._log(scope, found)
+            answer = self._unauthorized(scope)
+        else:
+            answer = error(HTTPStatus.TOO_MANY_REQUESTS, "Too many logins from this address were wrong; try again later")
+            answer.headers["Retry-After"] = str(found)
+        await answer(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> Refusal | None:
+    async def _found(self, scope: Scope) -> Principal | Refusal | int:
+        """Who asks, why it is nobody, or in how many seconds it may try again."""
         given = Headers(scope=scope).get("authorization", "")
         if self._own and not _of_connect(scope) and hmac.compare_digest(given.encode(), self._own.encode()):
-            return None
-        return Refusal.NO_SUCH_USER if self._logins is None else self._logins.refusal(given)
+            return TASK
+        if self._identity is None:
+            return Refusal.NO_SUCH_USER
+        if not given or not self._identity.asks:
+            return self._identity.without_header(scope) or Refusal.NONE_GIVEN
+        # A login that was right goes on where somebody else at the same address, behind one proxy, guesses.
+        if (known := self._identity.known(given)) is not None:
+            return known
+        client = client_of(_host(scope))
+        if wait_s := self._failures.wait_s(client):
+            return wait_s
+        found = await self._identity.compared(given)
+        if isinstance(found, Refusal):
+            self._failures.take(client)
+        return found
 
     def _log(self, scope: Scope, refusal: Refusal) -> None:
         """Now and then, with how many for which reason: whoever tries passwords must not fill the log. A stranger gives the name that was tried, it may be a
@@ -55,19 +82,26 @@ class Login:
         if not self._logged_s or now_s - self._logged_s >= _LOGGED_AGAIN_S:
             self._logged_s = now_s
             reasons = ", ".join(f"{reason.value}: {self._refused[reason]}" for reason in Refusal if self._refused[reason])
-            client = (scope.get("client") or ("?",))[0]
-            _log.warning("logins refused", last_client=client, since_last_line=self._refused.total(), reasons=reasons)
+            _log.warning("logins refused", last_client=_host(scope), since_last_line=self._refused.total(), reasons=reasons)
             self._refused.clear()
 
+    def _unauthorized(self, scope: Scope) -> Response:
+        """Connect's filter answers in plain text; the registry's clients want JSON."""
+        passwords = self._identity is None or self._identity.asks_for_passwords
+        asks = {
+            "WWW-Authenticate": ", ".join(
+                way for way, taken in (('Basic realm="dblog"', passwords), ('Bearer realm="dblog"', not passwords)) if taken
+            )
+        }
+        if _of_connect(scope):
+            return PlainTextResponse("User cannot access the resource.", HTTPStatus.UNAUTHORIZED, asks)
+        answer = error(HTTPStatus.UNAUTHORIZED, "User cannot access the resource.")
+        answer.headers.update(asks)
+        return answer
 
-def _unauthorized(scope: Scope) -> Response:
-    """Connect's filter answers in plain text; the registry's clients want JSON."""
-    asks = {"WWW-Authenticate": 'Basic realm="dblog"'}
-    if _of_connect(scope):
-        return PlainTextResponse("User cannot access the resource.", HTTPStatus.UNAUTHORIZED, asks)
-    answer = error(HTTPStatus.UNAUTHORIZED, "User cannot access the resource.")
-    answer.headers.update(asks)
-    return answer
+
+def _host(scope: Scope) -> str:
+    return str((scope.get("client") or ("?",))[0])
 
 
 def _of_connect(scope: Scope) -> bool:

@@ -11,19 +11,21 @@ from starlette.routing import Route
 from dblog.cluster.answers import state_answer, unassigned
 from dblog.cluster.records import TaskId
 from dblog.cluster.requests import RequestError, RestartTask, bad_request, not_found
+from dblog.rest.access import shown_config, shown_trace
 from dblog.rest.api import Answer, ask, empty, ready, segment
 
 _DIGITS_MAX = 9
 
 
 async def list_tasks(request: HttpRequest) -> Response:
-    """Task configurations as stored."""
+    """Task configurations as stored; as ``shown_config`` for whoever is no administrator."""
     found = await ready(request)
     name = segment(request, "connector")
     view = found.herder.configs.view(name)
     if view is None:
         raise not_found(f"Connector {name} not found")
-    return Answer([{"id": {"connector": name, "task": number}, "config": dict(config)} for number, config in enumerate(view.tasks)])
+    shown = [await shown_config(request, name, config) for config in view.tasks]
+    return Answer([{"id": {"connector": name, "task": number}, "config": config} for number, config in enumerate(shown)])
 
 
 async def task_status(request: HttpRequest) -> Response:
@@ -36,7 +38,10 @@ async def task_status(request: HttpRequest) -> Response:
         if view is None or task.task >= len(view.tasks):
             raise not_found(f"No status found for task {task}")
         status = unassigned(found.worker.worker_id, found.herder.role.generation)
-    return Answer({"id": task.task, **state_answer(status)})
+    answer = state_answer(status)
+    if "trace" in answer:
+        answer["trace"] = shown_trace(request, task.connector, answer["trace"])
+    return Answer({"id": task.task, **answer})
 
 
 async def restart_task(request: HttpRequest) -> Response:

@@ -1,0 +1,63 @@
+"""Files that are read at the start and again when they change, while the worker runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import structlog
+
+from dblog.errors import DblogError
+
+_log = structlog.get_logger("dblog.config")
+
+T = TypeVar("T")
+
+
+class Followed(Generic[T]):
+    """What files hold. New content that cannot be used is reported once, and the former one goes on."""
+
+    def __init__(
+        self, what: str, paths: Callable[[], Iterable[str]], read: Callable[[], T], *, changed: Callable[[T], None] = lambda _: None
+    ) -> None:
+        """Reads them, and raises what ``read`` raises. ``what`` names them in the log; ``changed`` gets each later content."""
+        self._what = what
+        self._paths = paths
+        self._read = read
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._reported = ""
+        self._seen = self._state()
+        self.value = read()
+
+    def refresh(self) -> None:
+        """Look at the files; they may be slow, so not in the event loop's thread."""
+        with self._lock:
+            state = self._state()
+            if state == self._seen:
+                return
+            try:
+                value = self._read()
+            except DblogError as e:
+                # Tried again at the next look: what belongs together may be two files, and only one of them new.
+                if str(e) != self._reported:
+                    self._reported = str(e)
+                    _log.error(f"{self._what} changed and cannot be used; what was read before is kept", reason=str(e))
+                return
+            self._seen, self._reported, self.value = state, "", value
+        _log.info(f"{self._what} changed and was read again", files=",".join(self._paths()))
+        self._changed(value)
+
+    def _state(self) -> list[object]:
+        """What changes with any of the files, also where a link is laid to another one."""
+        found: list[object] = []
+        for path in self._paths():
+            try:
+                stat = Path(path).stat()
+            except OSError as e:
+                found.append((path, e.errno))
+            else:
+                found.append((path, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+        return found

@@ -1,0 +1,93 @@
+"""One line of the log for each request that changes something, or would have: who, from where, what, and how it ended. The logger is ``dblog.audit``.
+
+Of a configuration it has the keys that were added, changed and removed, with the new values, and nothing that is secret in them. Task processes register
+schemas by the thousand and are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import structlog
+from starlette.requests import Request as HttpRequest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dblog.config.secret_values import shown_name
+from dblog.rest.access import without_secrets
+from dblog.rest.identity import PRINCIPAL, Principal, Way
+
+_log = structlog.get_logger("dblog.audit")
+
+_NOTED = "dblog.audit"
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_ASKING = re.compile(r"/connector-plugins/.*|/connectors/[^/]+/ddl/explain|/subjects/[^/]+|/compatibility/.*")
+"""What a body is sent to only to be told something."""
+_CONNECTOR = re.compile(r"/connectors/([^/]+)(?:/.*)?")
+_KEYS_MAX = 100
+_VALUE_CHARS_MAX = 200
+
+
+class Audit:
+    """Writes the lines."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        principal: Principal | None = scope.get(PRINCIPAL)
+        if principal is None or principal.way is Way.TASK or not _changes(scope):
+            await self._app(scope, receive, send)
+            return
+        noted: dict[str, Any] = {}
+        status = 0
+
+        async def heard(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app({**scope, _NOTED: noted}, receive, heard)
+        finally:
+            match = _CONNECTOR.fullmatch(scope["path"])
+            about = {"connector": unquote(match[1])} if match else {}
+            _log.info(
+                "change" if 200 <= status < 300 else "change refused",  # noqa: PLR2004  HTTP's
+                user=principal.name,
+                way=principal.way.value,
+                client=str((scope.get("client") or ("?",))[0]),
+                method=scope["method"],
+                path=scope["path"],
+                status=status or None,
+                **(about | noted),
+            )
+
+
+def _changes(scope: Scope) -> bool:
+    return (
+        scope["type"] == "http"
+        and scope["method"] not in _READING
+        and not (scope["method"] in ("POST", "PUT") and _ASKING.fullmatch(scope["path"]))
+    )
+
+
+def note(request: HttpRequest, connector: str, before: Mapping[str, str] | None, after: Mapping[str, str]) -> None:
+    """What a request makes of a configuration, for its line."""
+    noted = request.scope.get(_NOTED)
+    if noted is None:
+        return
+    old = before or {}
+    changed = [name for name in after if old.get(name) != after[name]][:_KEYS_MAX]
+    kind = {"connector.class": after.get("connector.class", "")}  # which keys are passwords depends on it
+    noted["connector"] = connector
+    noted["set"] = {}
+    for name in changed:
+        shown = without_secrets({**kind, name: after[name]})
+        noted["set"] |= {
+            key: text[:_VALUE_CHARS_MAX] for key, text in shown.items() if name == "connector.class" or key != "connector.class"
+        }
+    noted["removed"] = sorted(map(shown_name, [name for name in old if name not in after][:_KEYS_MAX]))

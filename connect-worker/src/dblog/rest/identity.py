@@ -1,0 +1,201 @@
+"""Who a request is from: a login, a token, a client's certificate, the worker's own task, or nobody, and what each of them may do.
+
+A worker without any login serves whoever is on its own machine, as Kafka Connect does; whoever comes from elsewhere may only read what the read-only listener
+shows (``dblog.rest.without.login``). So a worker's file of Kafka Connect starts and runs its connectors, and is open to nobody by mistake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
+
+from starlette.requests import Request as HttpRequest
+from starlette.types import Scope
+
+from dblog.config.followed import Followed
+from dblog.config.login import WITHOUT_LOGIN, Logins, Refusal
+from dblog.config.options import Settings
+from dblog.config.properties import read_properties
+from dblog.config.roles import EVERYTHING, READING, ROLES_FILE, Grants, Role, Roles, parse_roles
+from dblog.errors import ConfigError, DefiniteError
+from dblog.rest.connections import PEER
+from dblog.rest.threads import Threads
+from dblog.rest.tokens import Tokens
+
+T = TypeVar("T")
+
+PRINCIPAL = "dblog.principal"
+CERTIFICATES = "dblog.rest.login.certificates"
+
+_KNOWN_S = 60.0
+"""How long a login that was right is not compared again: a slow hash for every request would be an attack on oneself."""
+_KNOWN_MAX = 1000
+_AT_A_TIME = 2
+"""Slow comparisons; each takes a core."""
+
+
+class Way(StrEnum):
+    """How somebody is known."""
+
+    PASSWORD = "password"  # noqa: S105  a way
+    TOKEN = "token"  # noqa: S105  a way
+    CERTIFICATE = "certificate"
+    TASK = "own task"
+    OPEN = "no login"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks, and what it may do."""
+
+    name: str
+    way: Way
+    grants: Grants
+    remedy: str = f"see {ROLES_FILE}"
+    """What to change so that it may do more."""
+
+
+TASK = Principal("own task", Way.TASK, EVERYTHING)
+_OF_MACHINE = Principal("anybody on this machine", Way.OPEN, EVERYTHING)
+_ANYBODY = Principal("anybody", Way.OPEN, EVERYTHING)
+_FROM_ELSEWHERE = Principal(
+    "anybody from another machine",
+    Way.OPEN,
+    READING,
+    f"this worker asks for no login, so whoever comes from another machine only reads: configure a login, or add {WITHOUT_LOGIN}=all to the worker's file "
+    "to let everybody in",
+)
+READER = Principal("anybody", Way.OPEN, READING, "this listener only reads")
+
+
+def principal_of(request: HttpRequest) -> Principal:
+    """Who asks."""
+    found: Principal = request.scope[PRINCIPAL]
+    return found
+
+
+def may(request: HttpRequest, role: Role, connector: str | None) -> bool:
+    """Whether who asks has the role for a connector."""
+    return principal_of(request).grants.may(role, connector)
+
+
+class Identity:
+    """Knows the worker's users, and is shared by its listeners."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        logins: Logins | None = None,
+        tokens: Tokens | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """ConfigError for a file of roles that cannot be used."""
+        self._logins = logins
+        self._tokens = tokens
+        self._certificates = settings.boolean(CERTIFICATES) or (logins is None and tokens is None)
+        self._open_to_all = settings.text(WITHOUT_LOGIN) == "all"
+        self._clock_s = clock_s
+        self._known: dict[bytes, tuple[str, float]] = {}
+        self._salt = secrets.token_bytes(32)
+        self._places = asyncio.Semaphore(_AT_A_TIME)
+        self._threads = Threads("login", limit=_AT_A_TIME, busy="")
+        file = settings.text_or_none(ROLES_FILE)
+        self._roles = Followed("the file of roles", lambda: (file,), lambda: _read_roles(file)) if file else None
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is any login."""
+        return self._logins is not None or self._tokens is not None
+
+    @property
+    def asks_for_tokens(self) -> bool:
+        """Whether a token is one."""
+        return self._tokens is not None
+
+    @property
+    def asks_for_passwords(self) -> bool:
+        """Whether a password is one."""
+        return self._logins is not None
+
+    def refresh(self) -> None:
+        """Look whether the files of users and roles have changed; not in the event loop's thread."""
+        if self._logins is not None:
+            self._logins.refresh()
+        if self._roles is not None:
+            self._roles.refresh()
+
+    def without_header(self, scope: Scope) -> Principal | None:
+        """Who asks, where that does not follow from the header ``Authorization``; None: nobody that is let in."""
+        peer = scope.get("state", {}).get(PEER)
+        if peer and self._certificates:
+            return Principal(peer, Way.CERTIFICATE, self._grants(peer))
+        if self.asks:
+            return None
+        return _ANYBODY if self._open_to_all else _OF_MACHINE if _is_of_this_machine(scope) else _FROM_ELSEWHERE
+
+    def known(self, given: str) -> Principal | None:
+        """Whose password was right a short while ago."""
+        name, until_s = self._known.get(self._mark(given), ("", 0.0))
+        return Principal(name, Way.PASSWORD, self._grants(name)) if name and self._clock_s() < until_s else None
+
+    async def compared(self, given: str) -> Principal | Refusal:
+        """Whose login or token the header is."""
+        tokens, logins = self._tokens, self._logins
+        if tokens is not None and given[:7].lower() == "bearer ":
+            bearer = await self._in_turn(lambda: tokens.bearer_of(given[7:].strip()))
+            return bearer if isinstance(bearer, Refusal) else Principal(bearer.user, Way.TOKEN, self._grants(bearer.user, bearer.groups))
+        if logins is None:
+            return Refusal.UNREADABLE
+        if not logins.is_slow:
+            user = logins.user_of(given)
+        else:
+            mark = self._mark(given)
+            user = await self._in_turn(lambda: logins.user_of(given))
+            if not isinstance(user, Refusal):
+                if len(self._known) >= _KNOWN_MAX:
+                    self._known.clear()
+                self._known[mark] = (user, self._clock_s() + _KNOWN_S)
+        return user if isinstance(user, Refusal) else Principal(user, Way.PASSWORD, self._grants(user))
+
+    async def _in_turn(self, work: Callable[[], T]) -> T:
+        async with self._places:
+            return await self._threads.call(work)
+
+    def _grants(self, user: str, groups: tuple[str, ...] = ()) -> Grants:
+        return EVERYTHING if self._roles is None else self._roles.value.of(user, groups)
+
+    def _mark(self, given: str) -> bytes:
+        """Stands for a header, and for the users that it was compared with; the header itself is not kept."""
+        version = 0 if self._logins is None else self._logins.version
+        return hmac.digest(self._salt, f"{version}:{given}".encode(), hashlib.sha256)
+
+
+def _read_roles(file: str) -> Roles:
+    try:
+        return parse_roles(read_properties(Path(file)), file=file)
+    except ConfigError:
+        raise
+    except DefiniteError as e:
+        raise ConfigError({ROLES_FILE: [str(e)]}) from e
+
+
+def _is_of_this_machine(scope: Scope) -> bool:
+    """Whether the other end of the connection is on this machine: at a loopback address, or at the very address that it has reached."""
+    host = (scope.get("client") or ("",))[0]
+    server = (scope.get("server") or ("",))[0]
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    return bool(mapped.is_loopback) or host == server

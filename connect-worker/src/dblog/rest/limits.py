@@ -1,0 +1,106 @@
+"""How often one client may do what costs others something: try passwords, change things."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dblog.config.options import Settings
+from dblog.rest.api import CONNECT_PATHS, error
+
+_CLIENTS_MAX = 10_000
+
+
+LOGINS = "dblog.rest.login.failures.per.minute"
+WRITES = "dblog.rest.writes.per.minute"
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Buckets:
+    """A bucket of tokens for each client: full at first, filled again by the minute."""
+
+    def __init__(self, *, per_minute: int, clock_s: Callable[[], float]) -> None:
+        """0: no limit."""
+        self._per_minute = per_minute
+        self._clock_s = clock_s
+        self._left: dict[str, tuple[float, float]] = {}
+        """Tokens and when they were counted."""
+
+    def wait_s(self, client: str) -> int:
+        """Whole seconds until the client may go on; 0: at once. Takes nothing."""
+        if not self._per_minute:
+            return 0
+        left = self._now(client)
+        return 0 if left >= 1 else max(1, math.ceil((1 - left) * 60 / self._per_minute))
+
+    def take(self, client: str) -> None:
+        """Count one."""
+        if not self._per_minute:
+            return
+        left = self._now(client)
+        if len(self._left) >= _CLIENTS_MAX and client not in self._left:
+            # Those that are full again are as if they had never been; if none is, the oldest makes room.
+            now_s = self._clock_s()
+            full = [
+                other
+                for other, (left_then, then_s) in self._left.items()
+                if left_then + (now_s - then_s) * self._per_minute / 60 >= self._per_minute
+            ]
+            for other in full or [next(iter(self._left))]:
+                del self._left[other]
+        self._left[client] = (max(0.0, left - 1), self._clock_s())
+
+    def _now(self, client: str) -> float:
+        left, then_s = self._left.get(client, (float(self._per_minute), self._clock_s()))
+        return min(float(self._per_minute), left + (self._clock_s() - then_s) * self._per_minute / 60)
+
+
+def client_of(host: str) -> str:
+    """What counts as one client: an address, or the network of one IPv6 customer, who has more addresses than any table."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        mapped = address.ipv4_mapped
+        return str(mapped) if mapped else str(ipaddress.ip_network((int(address), 64), strict=False).network_address)
+    return str(address)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is counted for all listeners together."""
+
+    logins: Buckets
+    writes: Buckets
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        """As the worker's file has them."""
+        logins, writes = (Buckets(per_minute=settings.integer(name), clock_s=time.monotonic) for name in (LOGINS, WRITES))
+        return cls(logins, writes)
+
+
+class Writes:
+    """429 for a client that changes, or has checked, more than its share. Schemas are not counted: a source of many tables registers thousands at its start."""
+
+    def __init__(self, app: ASGIApp, *, buckets: Buckets) -> None:
+        self._app = app
+        self._buckets = buckets
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] not in _READING and scope["path"].startswith(CONNECT_PATHS):
+            client = client_of(str((scope.get("client") or ("?",))[0]))
+            if wait_s := self._buckets.wait_s(client):
+                answer = error(HTTPStatus.TOO_MANY_REQUESTS, f"Too many changes from this address; see {WRITES}")
+                answer.headers["Retry-After"] = str(wait_s)
+                await answer(scope, receive, send)
+                return
+            self._buckets.take(client)
+        await self._app(scope, receive, send)

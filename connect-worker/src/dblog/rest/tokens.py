@@ -1,0 +1,180 @@
+"""Bearer tokens of an OpenID Connect provider: JSON Web Tokens, checked as RFC 8725 asks for.
+
+Taken is a token whose algorithm is on the list, whose signature is by a key of the provider's set with the token's key id, and whose issuer, audience and
+times are right. There is no way to take an unsigned one, and none by a shared secret: their algorithms may not be listed. The keys come from a file, or from
+an https address of the worker's own file; nothing that a token says is ever fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+
+from dblog.config.login import ISSUER, Refusal
+from dblog.config.options import Settings
+from dblog.errors import ConfigError
+
+_log = structlog.get_logger("dblog.rest")
+
+AUDIENCE = "dblog.rest.oidc.audience"
+KEYS_URL = "dblog.rest.oidc.jwks.url"
+KEYS_FILE = "dblog.rest.oidc.jwks.file"
+ALGORITHMS = "dblog.rest.oidc.algorithms"
+USER_CLAIM = "dblog.rest.oidc.user.claim"
+GROUPS_CLAIM = "dblog.rest.oidc.groups.claim"
+AUTHORITIES = "dblog.rest.oidc.ssl.ca.location"
+
+TOKEN_CHARS_MAX = 16 * 1024
+KEYS_BYTES_MAX = 1024 * 1024
+_LEEWAY_S = 30
+_KEYS_OLD_S = 600.0
+_ASK_AGAIN_S = 30.0
+"""A token of an unknown key has the keys fetched again, but not by each such token."""
+_FETCH_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """Whose token it is, and until when."""
+
+    user: str
+    groups: tuple[str, ...]
+    expires_s: float
+
+
+class Tokens:
+    """Checks tokens. Waits for the provider's keys, so it belongs into a thread."""
+
+    def __init__(self, settings: Settings, *, clock_s: Callable[[], float] = time.monotonic) -> None:
+        """ConfigError names the key that is missing or cannot be used."""
+        import jwt  # noqa: PLC0415  an extra that only this needs
+
+        self._jwt = jwt
+        self._issuer = settings.text(ISSUER)
+        self._audience = settings.text_or_none(AUDIENCE)
+        if not self._audience:
+            raise ConfigError(
+                {AUDIENCE: [f"is missing; with {ISSUER} it names what a token must be made for, or one for another service would be taken"]}
+            )
+        self._algorithms = list(settings.items_of(ALGORITHMS))
+        self._user_claim = settings.text(USER_CLAIM)
+        self._groups_claim = settings.text(GROUPS_CLAIM)
+        self._source = _Keys(settings, jwt)
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._keys: dict[str | None, Any] = {}
+        self._asked_s: float | None = None
+
+    def bearer_of(self, token: str) -> Bearer | Refusal:
+        """Whose token it is. The log has why one is refused, without any part of it."""
+        try:
+            if len(token) > TOKEN_CHARS_MAX:
+                raise self._jwt.InvalidTokenError("it is too long")
+            head = self._jwt.get_unverified_header(token)
+            # Before the key is looked for: whose key it is must not decide how it is used.
+            if head.get("alg") not in self._algorithms:
+                raise self._jwt.InvalidAlgorithmError("its algorithm is not on the list")
+            key = self._key(head.get("kid"))
+            claims = self._jwt.decode(
+                token,
+                key,
+                algorithms=[head["alg"]],
+                issuer=self._issuer,
+                audience=self._audience,
+                leeway=_LEEWAY_S,
+                options={"require": ["exp", "iss", "aud", self._user_claim]},
+            )
+        except self._jwt.PyJWTError as e:
+            # Its text may quote claims; the class says what is wrong.
+            _log.info("a token was refused", reason=type(e).__name__)
+            return Refusal.BAD_TOKEN
+        user, groups = claims[self._user_claim], claims.get(self._groups_claim, ())
+        if not isinstance(user, str) or not user:
+            return Refusal.BAD_TOKEN
+        named = (
+            (groups,)
+            if isinstance(groups, str)
+            else tuple(group for group in groups if isinstance(group, str))
+            if isinstance(groups, list)
+            else ()
+        )
+        return Bearer(user, named, float(claims["exp"]))
+
+    def _key(self, key_id: str | None) -> Any:
+        with self._lock:
+            now_s = self._clock_s()
+            old = self._asked_s is None or now_s - self._asked_s >= _KEYS_OLD_S
+            if old or (key_id not in self._keys and self._asked_s is not None and now_s - self._asked_s >= _ASK_AGAIN_S):
+                self._asked_s = now_s
+                try:
+                    self._keys = self._source.read()
+                except Exception as e:  # noqa: BLE001  whatever it is, the keys from before go on
+                    _log.error("the keys of the tokens' issuer cannot be read", source=self._source.where, reason=type(e).__name__)
+            if key_id in self._keys:
+                return self._keys[key_id]
+            raise self._jwt.InvalidKeyError("no such key")
+
+
+class _Keys:
+    """Where the provider's keys come from: a JSON Web Key Set."""
+
+    def __init__(self, settings: Settings, jwt: Any) -> None:
+        self._jwt = jwt
+        url, file = settings.text_or_none(KEYS_URL), settings.text_or_none(KEYS_FILE)
+        if bool(url) is bool(file):
+            raise ConfigError({KEYS_URL: [f"one of this key and {KEYS_FILE} is needed, to check tokens with the issuer's keys"]})
+        self.where = url or file or ""
+        self._url = url
+        if url and (urlsplit(url).scheme != "https" or not urlsplit(url).hostname):
+            raise ConfigError({KEYS_URL: ["must be an https address: whoever changes the keys on their way makes tokens of his own"]})
+        authorities = settings.text_or_none(AUTHORITIES)
+        try:
+            self._tls = ssl.create_default_context(cafile=authorities) if url else None
+        except (OSError, ssl.SSLError) as e:
+            raise ConfigError({AUTHORITIES: [f"the file {authorities} cannot be used ({e}); it has to hold certificates in PEM"]}) from e
+        if file:
+            try:
+                self.read()
+            except (OSError, ValueError, jwt.PyJWTError) as e:
+                raise ConfigError({KEYS_FILE: [f"the file {file} is no JSON Web Key Set ({type(e).__name__})"]}) from e
+
+    def read(self) -> dict[str | None, Any]:
+        """Keys by their id. Secret keys are left out: a set that has one must not turn a public text into a password."""
+        data = self._fetched(self._url) if self._url else Path(self.where).read_bytes()
+        found = self._jwt.PyJWKSet.from_dict(json.loads(data))
+        return {key.key_id: key for key in found.keys if key.key_type != "oct"}
+
+    def _fetched(self, url: str) -> bytes:
+        import httpx  # noqa: PLC0415  a client for one address now and then
+
+        assert self._tls is not None
+        with (
+            httpx.Client(verify=self._tls, trust_env=False, timeout=_FETCH_S, follow_redirects=False) as client,
+            client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer,
+        ):
+            answer.raise_for_status()
+            data = b""
+            for piece in answer.iter_raw():
+                data += piece
+                if len(data) > KEYS_BYTES_MAX:
+                    raise ValueError("too large")
+        return data
+
+
+def read_tokens(settings: Settings) -> Tokens | None:
+    """None when no issuer is named."""
+    if not settings.text_or_none(ISSUER):
+        return None
+    try:
+        return Tokens(settings)
+    except ModuleNotFoundError:
+        raise ConfigError({ISSUER: ["tokens need the package PyJWT; install it with: pip install 'dblog[oidc]'"]}) from None

@@ -1,0 +1,197 @@
+"""Who a request is from: logins, tokens, certificates, the own machine; and what happens to whoever guesses."""
+
+import asyncio
+import base64
+
+import pytest
+from dblog.config.login import Logins, Refusal
+from dblog.config.passwords import hashed
+from dblog.config.properties import parse_properties
+from dblog.config.roles import Role
+from dblog.config.worker import read_worker_config
+from dblog.errors import ConfigError
+from dblog.rest.connections import PEER
+from dblog.rest.identity import PRINCIPAL, Identity, Way
+from dblog.rest.limits import Buckets
+from dblog.rest.login import Login
+
+PROPERTIES = """
+bootstrap.servers=a:1
+group.id=g
+key.converter=JsonConverter
+value.converter=JsonConverter
+config.storage.topic=c
+offset.storage.topic=o
+status.storage.topic=s
+"""
+
+
+def settings(**changes):
+    return read_worker_config(parse_properties(PROPERTIES) | {name.replace("_", "."): text for name, text in changes.items()}).settings
+
+
+def header(user, password):
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self):
+        return self.now_s
+
+
+class Door:
+    """A login in front of an application that notes who comes in."""
+
+    def __init__(self, identity, *, failures=0, clock=None, own_token=""):
+        self.clock = clock or Clock()
+        self.came = []
+        self.app = Login(self._inside, identity=identity, own_token=own_token, failures=Buckets(per_minute=failures, clock_s=self.clock))
+
+    async def _inside(self, scope, _receive, _send):
+        self.came.append(scope[PRINCIPAL])
+
+    def ask(self, authorization="", *, client="10.0.0.7", server="10.0.0.1", peer=None, path="/connectors"):
+        """The status of a refusal, or who came in."""
+        headers = [(b"authorization", authorization.encode())] if authorization else []
+        scope = {
+            "type": "http",
+            "path": path,
+            "method": "GET",
+            "headers": headers,
+            "client": (client, 5),
+            "server": (server, 8083),
+            "state": {PEER: peer} if peer else {},
+        }
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        came = len(self.came)
+        asyncio.run(self.app(scope, None, send))
+        return self.came[-1] if len(self.came) > came else (sent[0]["status"], dict(sent[0]["headers"]))
+
+
+# Without a login.
+
+
+@pytest.mark.parametrize("client", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "127.9.9.9", "10.0.0.1"])
+def test_without_a_login_whoever_is_on_this_machine_may_do_everything(client):
+    came = Door(Identity(settings())).ask(client=client)
+
+    assert came.grants.may(Role.ADMIN)
+    assert came.way is Way.OPEN
+
+
+@pytest.mark.parametrize("client", ["10.0.0.7", "2001:db8::1", "127.0.0.1.evil.example", "?", "169.254.1.1"])
+def test_without_a_login_whoever_comes_from_elsewhere_only_reads_unless_all_are_let_in(client):
+    came = Door(Identity(settings())).ask(client=client)
+
+    assert came.grants.may(Role.READER)
+    assert not came.grants.may_somewhere(Role.VIEWER)
+    assert "add dblog.rest.without.login=all" in came.remedy
+    assert Door(Identity(settings(dblog_rest_without_login="all"))).ask(client=client).grants.may(Role.ADMIN)
+
+
+def test_a_login_that_nobody_asked_for_changes_nothing():
+    assert not Door(Identity(settings())).ask(header("ann", "s3cret")).grants.may_somewhere(Role.VIEWER)
+
+
+# Certificates.
+
+
+def test_a_clients_certificate_is_a_login_where_there_is_no_other():
+    came = Door(Identity(settings())).ask(peer="ann")
+
+    assert (came.name, came.way) == ("ann", Way.CERTIFICATE)
+    assert came.grants.may(Role.ADMIN)
+
+
+def test_beside_passwords_a_certificate_is_none_unless_the_worker_takes_it_for_one():
+    logins = Logins({"ann": "s3cret"})
+
+    assert Door(Identity(settings(), logins=logins)).ask(peer="ann")[0] == 401
+    taken = Door(Identity(settings(dblog_rest_login_certificates="true"), logins=logins))
+    assert taken.ask(peer="bob").name == "bob"
+    assert taken.ask(header("ann", "s3cret"), peer="bob").name == "ann"
+    assert taken.ask(header("ann", "wrong"), peer="bob")[0] == 401
+
+
+# Roles.
+
+
+def test_roles_are_of_the_name_that_was_let_in_and_follow_their_file(tmp_path):
+    file = tmp_path / "roles"
+    file.write_text("ann=viewer\nbob=operator a.*\n")
+    identity = Identity(settings(dblog_rest_roles_file=str(file)), logins=Logins({"ann": "1", "bob": "2"}))
+    door = Door(identity)
+
+    assert not door.ask(header("ann", "1")).grants.may(Role.OPERATOR, "a1")
+    assert door.ask(header("bob", "2")).grants.may(Role.OPERATOR, "a1")
+    file.write_text("ann=operator\n")
+    identity.refresh()
+    assert door.ask(header("ann", "1")).grants.may(Role.OPERATOR, "a1")
+    assert not door.ask(header("bob", "2")).grants.may_somewhere(Role.READER)
+
+
+def test_a_file_of_roles_that_cannot_be_read_ends_the_start(tmp_path):
+    with pytest.raises(ConfigError, match="dblog.rest.roles.file"):
+        Identity(settings(dblog_rest_roles_file=str(tmp_path / "none")))
+
+
+# Guessing.
+
+
+def test_an_address_that_guesses_waits_and_other_addresses_do_not():
+    door = Door(Identity(settings(), logins=Logins({"ann": "s3cret"})), failures=5)
+
+    assert [door.ask(header("ann", f"{number}"))[0] for number in range(7)] == [401] * 5 + [429] * 2
+    status, headers = door.ask(header("ann", "s3cret"))
+    assert (status, headers[b"retry-after"]) == (429, b"12")
+    assert door.ask(header("ann", "s3cret"), client="10.0.0.8").name == "ann"
+    door.clock.now_s += 12
+    assert door.ask(header("ann", "s3cret")).name == "ann"
+
+
+def test_a_request_without_any_login_is_no_guess():
+    door = Door(Identity(settings(), logins=Logins({"ann": "s3cret"})), failures=1)
+
+    assert [door.ask()[0] for _ in range(5)] == [401] * 5
+    assert door.ask(header("ann", "s3cret")).name == "ann"
+
+
+def test_a_hash_is_compared_once_a_minute_and_a_known_login_goes_on_beside_one_who_guesses(monkeypatch):
+    logins = Logins({"ann": hashed("s3cret")})
+    clock, compared = Clock(), []
+    original = logins.user_of
+    monkeypatch.setattr(logins, "user_of", lambda given: compared.append(given) or original(given))
+    door = Door(Identity(settings(), logins=logins, clock_s=clock), failures=2)
+
+    for _ in range(20):
+        assert door.ask(header("ann", "s3cret")).name == "ann"
+    assert len(compared) == 1
+    assert [door.ask(header("ann", "no"))[0] for _ in range(3)] == [401, 401, 429]
+    assert door.ask(header("ann", "s3cret")).name == "ann"
+    clock.now_s += 61
+    door.clock.now_s += 61
+    door.ask(header("ann", "s3cret"))
+    assert len(compared) == 4
+
+
+def test_a_login_that_was_known_is_not_when_the_users_have_changed():
+    logins = Logins({"ann": hashed("s3cret")})
+    door = Door(Identity(settings(), logins=logins))
+    assert door.ask(header("ann", "s3cret")).name == "ann"
+
+    logins.take({"ann": hashed("other")})
+
+    assert door.ask(header("ann", "s3cret"))[0] == 401
+
+
+def test_refusals_have_reasons_for_the_log():
+    identity = Identity(settings(), logins=Logins({"ann": "s3cret"}))
+
+    assert asyncio.run(identity.compared("Bearer x")) is Refusal.UNREADABLE
+    assert asyncio.run(identity.compared(header("eve", "x"))) is Refusal.NO_SUCH_USER

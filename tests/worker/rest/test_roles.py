@@ -1,0 +1,173 @@
+"""Roles on a worker that runs: who sees and does what, what secrets are shown, and what the audit has of it."""
+
+import json
+import re
+
+import httpx
+import pytest
+from dblog.config.passwords import hashed
+from dblog.config.roles import Role
+from dblog.rest import admin, connectors, ddl, offsets, plugins, tasks, topics
+from dblog.rest.access import Need, need
+from support.worker import Worker, connector_config
+
+USERS = {"root": "admin", "ann": "viewer", "oli": r"operator a\d?, reader b", "eve": "admin b", "tom": "reader"}
+SECRET = "sesame-open"
+CONNECTOR = {"/connectors/{connector}", "/connectors/{connector}/config", "/connectors/{connector}/tasks"}
+
+
+@pytest.fixture(scope="module")
+def worker(kafka, servers_folder):
+    """A worker whose users have hashed passwords and roles, with the connectors `a` and `b`."""
+    (servers_folder / "users").write_text("".join(f"{user}={hashed(user)}\n" for user in USERS))
+    (servers_folder / "roles").write_text("".join(f"{user}={roles}\n".replace("\\", "\\\\") for user, roles in USERS.items()))
+    settings = {
+        "dblog.rest.users.file": f"{servers_folder}/users",
+        "dblog.rest.roles.file": f"{servers_folder}/roles",
+        "dblog.log.format": "json",
+        "dblog.rest.login.failures.per.minute": "0",
+    }
+    with Worker(kafka, servers_folder, "roles", **settings) as started:
+        started.client.auth = ("root", "root")
+        for name, behaviour in (("a", "run"), ("b", "fail")):
+            assert started.create(name, dummy_behaviour=behaviour, my_note="free text").status_code == 201
+        started.wait_for("a", "RUNNING", "RUNNING")
+        started.wait_for("b", "RUNNING", "FAILED")
+        yield started
+
+
+def ask(worker, user, method, path, body=None):
+    return httpx.request(method, worker.url + path, json=body, auth=(user, user), timeout=30, verify=worker.tls)
+
+
+ASKED = [
+    # method, path, who may (by name)
+    ("GET", "/", {"root", "ann", "oli", "eve", "tom"}),
+    ("GET", "/metrics", {"root", "ann", "oli", "eve", "tom"}),
+    ("GET", "/connectors/a/status", {"root", "ann", "oli", "tom"}),
+    ("GET", "/connectors/a/offsets", {"root", "ann", "oli", "tom"}),
+    ("GET", "/connectors/a", {"root", "ann", "oli"}),
+    ("GET", "/connectors/a/config", {"root", "ann", "oli"}),
+    ("GET", "/connectors/a/tasks", {"root", "ann", "oli"}),
+    ("GET", "/connectors/b/config", {"root", "ann", "eve"}),
+    ("GET", "/connectors?expand=info", {"root", "ann", "oli", "eve"}),
+    ("GET", "/admin/loggers", {"root", "ann"}),
+    ("GET", "/subjects", {"root", "ann", "oli", "eve", "tom"}),
+    ("PUT", "/connectors/a/pause", {"root", "oli"}),
+    ("PUT", "/connectors/a/resume", {"root", "oli"}),
+    ("POST", "/connectors/a/restart", {"root", "oli"}),
+    ("POST", "/connectors/a/tasks/0/restart", {"root", "oli"}),
+    ("PUT", "/connectors/b/resume", {"root", "eve"}),
+    ("PATCH", "/connectors/a/config", {"root"}),
+    ("PATCH", "/connectors/a/offsets", {"root"}),
+    ("DELETE", "/connectors/nothing", {"root"}),
+    ("PUT", "/admin/loggers/root", {"root"}),
+    ("POST", "/subjects/s/versions", {"root"}),
+    ("DELETE", "/subjects/s", {"root"}),
+    ("PUT", "/config", {"root"}),
+    ("PUT", "/connector-plugins/MySql/config/validate", {"root", "eve"}),
+    ("GET", "/nothing", {"root", "ann", "oli", "eve", "tom"}),
+    ("PUT", "/nothing", {"root"}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "allowed"), ASKED)
+def test_each_role_does_what_it_may_and_nothing_else(worker, method, path, allowed):
+    answers = {user: ask(worker, user, method, path, {} if method != "GET" else None) for user in USERS}
+
+    assert {user for user, answer in answers.items() if answer.status_code != 403} == allowed
+    for user, answer in answers.items():
+        assert answer.status_code != 401
+        if user not in allowed:
+            assert re.search(rf"takes the role \w+.*, which {user} does not have", answer.json()["message"])
+
+
+def test_every_route_has_a_role_and_what_nobody_has_thought_of_is_the_administrators():
+    routes = [
+        *admin.ROUTES,
+        *admin.LOGGER_ROUTES,
+        *connectors.ROUTES,
+        *tasks.ROUTES,
+        *offsets.ROUTES,
+        *topics.ROUTES,
+        *ddl.ROUTES,
+        *plugins.ROUTES,
+    ]
+    needs = {(method, route.path): need(method, route.path.replace("{connector}", "a%2Fb")) for route in routes for method in route.methods}
+
+    assert {wanted.connector for (_, path), wanted in needs.items() if path.startswith("/connectors/")} == {"a/b"}
+    shows = {path for (method, path), wanted in needs.items() if method == "GET" and wanted.role > Role.READER}
+    assert shows == CONNECTOR | {"/admin/loggers", "/admin/loggers/{logger}"}
+    assert all(wanted.role >= Role.OPERATOR for (method, _), wanted in needs.items() if method not in ("GET", "HEAD"))
+    assert need("BREW", "/connectors/a") == Need(Role.ADMIN, "a")
+    assert need("POST", "/dumps") == Need(Role.ADMIN)
+
+
+def test_lists_leave_out_what_is_not_for_who_asks(worker):
+    assert {user: ask(worker, user, "GET", "/connectors").json() for user in USERS} == {
+        "root": ["a", "b"], "ann": ["a", "b"], "oli": ["a", "b"], "eve": ["b"], "tom": ["a", "b"],
+    }  # fmt: skip
+    assert list(ask(worker, "oli", "GET", "/connectors?expand=info&expand=status").json()) == ["a"]
+
+
+def test_a_connector_is_made_by_an_administrator_of_its_name_alone(worker):
+    answers = {name: ask(worker, "eve", "POST", "/connectors", {"name": name, "config": connector_config()}) for name in ("b", "c")}
+
+    assert {name: answer.status_code for name, answer in answers.items()} == {"b": 409, "c": 403}
+    assert "the role admin of the connector c" in answers["c"].json()["message"]
+
+
+@pytest.mark.parametrize("path", ["/connectors/b", "/connectors/b/config", "/connectors/b/tasks", "/connectors?expand=info"])
+def test_passwords_of_a_configuration_are_shown_to_its_administrator_alone(worker, path):
+    shown = {user: ask(worker, user, "GET", path).text for user in ("root", "eve", "ann")}
+
+    assert SECRET in shown["root"]
+    assert SECRET in shown["eve"]
+    assert SECRET not in shown["ann"]
+    assert '"database.password":"[hidden]"' in shown["ann"]
+    assert '"my.note":"free text"' in shown["ann"]
+
+
+def test_what_an_operator_is_answered_has_no_password_either(worker):
+    answer = ask(worker, "oli", "POST", "/connectors/a/restart?includeTasks=true")
+
+    assert answer.status_code == 202
+    assert SECRET not in answer.text
+
+
+def test_a_hidden_value_cannot_become_a_password(worker):
+    shown = ask(worker, "ann", "GET", "/connectors/a/config").json()
+    answer = ask(worker, "root", "PUT", "/connectors/a/config", shown)
+
+    assert answer.status_code == 400
+    assert "stands for one that is not shown" in answer.json()["message"]
+    assert ask(worker, "root", "GET", "/connectors/a/config").json()["database.password"] == SECRET
+
+
+def test_the_audit_has_who_did_what_with_the_keys_and_no_secret(worker):
+    def lines():
+        return [line for line in map(json.loads, worker.log.read_text().splitlines()) if line["logger"] == "dblog.audit"]
+
+    before = len(lines())
+    ask(worker, "root", "PATCH", "/connectors/a/config", {"my.note": "other", "database.password": "new-canary", "my.secret": "canary"})
+    ask(worker, "root", "PATCH", "/connectors/a/config", {"my.note": None, "my.secret": None, "database.password": SECRET})
+    ask(worker, "tom", "DELETE", "/connectors/a")
+    ask(worker, "root", "GET", "/connectors/a")
+    ask(worker, "root", "PUT", "/connector-plugins/MySql/config/validate", {})
+    ask(worker, "oli", "PUT", "/connectors/a/pause")
+    ask(worker, "oli", "PUT", "/connectors/a/resume")
+    httpx.put(f"{worker.url}/connectors/a/pause", auth=("root", "guess"), verify=worker.tls)
+    found = lines()[before:]
+
+    assert [(line["event"], line["user"], line["method"], line["connector"], line["status"]) for line in found] == [
+        ("change", "root", "PATCH", "a", 200),
+        ("change", "root", "PATCH", "a", 200),
+        ("change refused", "tom", "DELETE", "a", 403),
+        ("change", "oli", "PUT", "a", 202),
+        ("change", "oli", "PUT", "a", 202),
+    ]
+    assert found[0]["set"] == {"my.note": "other", "database.password": "[hidden]", "my.secret": "[hidden]"}
+    assert (found[1]["set"], found[1]["removed"]) == ({"database.password": "[hidden]"}, ["my.note", "my.secret"])
+    assert {line["client"] for line in found} == {"127.0.0.1"}
+    assert {line["way"] for line in found} == {"password"}
+    assert "canary" not in worker.log.read_text()
