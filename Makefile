@@ -43,6 +43,7 @@ help:
 	@echo '  make images [ENGINE=podman BASE_IMAGE=name]   the container images of worker and sink, by docker, podman or buildah; sizes, bills of materials'
 	@echo '  make images-save                   the images as archives in build/images'
 	@echo '  make images-lock                   the hash-locked lists of what the images install, after a version has changed'
+	@echo '  make kubernetes-test               a Kubernetes of one node from packages, as root, with the images and the chart on it'
 	@echo '  make setup                         only the virtual environment, the extension and the downloads'
 	@echo '  make clean                         remove build/ and compiled files (downloads stay in the cache folder)'
 	@echo
@@ -146,6 +147,11 @@ images-lock: setup
 # Minutes, not part of the tests: both servers, five sets of options.
 compare-peer: setup
 	@$(BIN)/python tests/compat/compare.py $(ARGS)
+
+.PHONY: kubernetes-test
+# A quarter of an hour, not part of the tests; the first run compiles Kubernetes: see tests/kubernetes/README.md.
+kubernetes-test: setup
+	@$(BIN)/python -m pytest --exitfirst -p no:cacheprovider $(or $(ONLY),$(addprefix tests/kubernetes/,node_for_real.py chart_for_real.py))
 
 # A minute or more, and some 10 GB of disk meanwhile.
 bench-transaction: setup

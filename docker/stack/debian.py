@@ -54,7 +54,10 @@ def mirror() -> str | None:
 
 
 def unpacked(name: str, *, package: str, suite: str) -> Unpacked:
-    """`package` of Debian's `suite` with all it depends on, as the cache entry `name`. Raises Unavailable where there is no archive with it."""
+    """`package` of Debian's `suite` (or several, with spaces between) with all it depends on, as the cache entry `name`.
+
+    Raises Unavailable where there is no archive with it.
+    """
 
     def fill(folder: Path) -> None:
         _unpack(folder, package=package, suite=suite)
@@ -99,7 +102,7 @@ Debug::NoLocking "true";
     env = {"APT_CONFIG": str(state / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
     try:
         run(["apt-get", "update", "--error-on=any"], what=f"Reading the package list of Debian {suite}", env=env)
-        run(["apt-get", "install", "--yes", "--download-only", package], what=f"Downloading {package} of Debian {suite}", env=env)
+        run(["apt-get", "install", "--yes", "--download-only", *package.split()], what=f"Downloading {package} of Debian {suite}", env=env)
     except StackError as error:  # an archive out of reach, or a private one without this suite
         raise Unavailable(str(error)) from error
     (folder / "root").mkdir()
