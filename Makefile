@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help alerts-test test-long demo sink servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup clean
+.PHONY: help alerts-test test-long demo sink servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint audit audit-baseline audit-dependencies format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -28,6 +28,7 @@ help:
 	@echo '  make sink CONFIG=sink.yaml [ARGS="--set trigger.once=true"]   the sink by spark-submit on this machine; ARGS=--print shows the line'
 	@echo '  make alerts-test                   each alert on a real Prometheus, by real faults where they can be made; all panels of the boards with data'
 	@echo '  make lint                          style, types and import contracts'
+	@echo '  make audit                         unsafe code, secrets in files, licences; make audit-dependencies: known vulnerabilities'
 	@echo '  make format                        repair what lint can repair'
 	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
 	@echo '  make sink-campaign [RUNS=10]       random histories through the sink, killed at random steps, against a model; SEED= as you like'
@@ -90,6 +91,19 @@ lint: setup
 	echo mypy; $(BIN)/mypy $(addprefix --package ,dblog dblog_sink stack demo images) || status=1; \
 	echo 'import contracts'; $(BIN)/lint-imports --no-logo --config .importlinter || status=1; \
 	exit $$status
+
+# A minute: what is unsafe in code, secrets in files, licences. Beside the lint, whose ruff has most of bandit's rules.
+audit: setup
+	@$(BIN)/python tests/audit/audit.py code secrets licences
+
+audit-baseline: setup
+	@$(BIN)/python tests/audit/audit.py baseline
+
+# Needs the data of known vulnerabilities: a package that could not be looked up counts as a finding.
+audit-dependencies: setup
+	@[ -x build/audit/bin/python ] || $(PYTHON) -m venv build/audit
+	@build/audit/bin/python -m pip install --quiet pip-audit==2.10.1
+	@build/audit/bin/python tests/audit/audit.py vulnerabilities
 
 format: setup
 	@$(BIN)/ruff check --quiet --fix . || true

@@ -1,0 +1,33 @@
+"""The audits themselves: what they take for a finding."""
+
+import pytest
+from audit.audit import is_allowed, judged, licences, shipped_packages
+
+
+def test_every_package_that_is_shipped_has_a_licence_that_asks_for_no_more_than_its_name():
+    assert {"dblog", "dblog-sink", "starlette", "pyjwt", "cryptography"} <= set(shipped_packages())
+    assert "pytest" not in shipped_packages()
+    assert list(licences()) == []
+
+
+@pytest.mark.parametrize(
+    ("licence", "allowed"),
+    [
+        ("MIT", True), ("Apache-2.0 OR BSD-3-Clause", True), ("GPL-3.0 OR MIT", True), ("Apache-2.0 AND BSD-2-Clause", True), ("MIT License", True),
+        ("GPL-3.0", False), ("MIT AND GPL-3.0", False), ("AGPL-3.0-only", False), ("", False), ("Proprietary", False), ("LGPL-3.0-or-later", False),
+    ],
+)  # fmt: skip
+def test_a_licence_is_allowed_by_one_of_its_choices_with_all_of_its_parts(licence, allowed):
+    assert is_allowed(licence) is allowed
+
+
+def test_a_package_that_could_not_be_audited_is_a_finding():
+    report = [
+        {"name": "good", "version": "1", "vulns": []},
+        {"name": "bad", "version": "2", "vulns": [{"id": "CVE-1"}]},
+        {"name": "unknown", "skip_reason": "Dependency not found on PyPI and could not be audited"},
+    ]
+
+    assert list(judged(report)) == ["bad 2: CVE-1", "unknown: NOT AUDITED: Dependency not found on PyPI and could not be audited"]
+    assert list(judged([report[0]])) == []
+    assert list(judged([])) == ["NOT AUDITED: no package at all"]
