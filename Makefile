@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help alerts-test test-long demo sink servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint audit audit-baseline audit-dependencies format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup clean
+.PHONY: help alerts-test test-long demo sink servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint audit audit-baseline audit-dependencies format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup chart chart-lint clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -45,6 +45,8 @@ help:
 	@echo '  make images-save                   the images as archives in build/images'
 	@echo '  make images-lock                   the hash-locked lists of what the images install, after a version has changed'
 	@echo '  make kubernetes-test               a Kubernetes of one node from packages, as root, with the images and the chart on it'
+	@echo '  make chart                         the chart: reference and schema made from its values, linted by both Helms, packed into build/dist'
+	@echo '  make chart-lint                    its objects under checkov, in an environment of its own'
 	@echo '  make setup                         only the virtual environment, the extension and the downloads'
 	@echo '  make clean                         remove build/ and compiled files (downloads stay in the cache folder)'
 	@echo
@@ -170,6 +172,17 @@ kubernetes-test: setup
 # A minute or more, and some 10 GB of disk meanwhile.
 bench-transaction: setup
 	@$(BIN)/python tests/bench/transaction.py $(ARGS)
+
+# The reference and the schema follow the comments of values.yaml; tests/chart compares them.
+chart: setup
+	@$(BIN)/python helm/reference.py
+	@for folder in $$($(BIN)/python -c 'from stack.helm import kubernetes_clients as clients; print(clients(3), clients(4))'); do \
+		for values in helm/ci/*-values.yaml; do $$folder/helm lint --quiet --strict --values $$values helm; done; done; \
+	mkdir -p build/dist; $$folder/helm package helm --destination build/dist; (cd build/dist && sha256sum dblog-*.tgz > dblog-chart.sha256)
+
+# checkov brings along a hundred packages, some of other versions than the project's.
+chart-lint: setup
+	@$(BIN)/python tests/chart/policies.py
 
 clean:
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache connect-worker/build spark-sink/build

@@ -1,5 +1,6 @@
 """Makes README.md's table of values and values.schema.json from the comments of values.yaml: `python3 helm/reference.py` writes them, with `--check` it
-compares. The form of the comments stands at the top of values.yaml."""
+compares. The form of the comments stands at the top of values.yaml.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +117,7 @@ def main(arguments: list[str]) -> int:
     differing = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if "--check" in arguments:
         for path in differing:
-            print(f"{path.name} is not what values.yaml says; run make chart", file=sys.stderr)
+            sys.stderr.write(f"{path.name} is not what values.yaml says; run make chart\n")
         return 1 if differing else 0
     for path in differing:
         path.write_text(wanted[path], encoding="utf-8")

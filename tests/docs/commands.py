@@ -29,6 +29,8 @@ RUN_BY: dict[str, str] = {
     r"make servers(-stop)?": "tests/docs/test_readme.py::test_the_first_rows_are_in_delta_in_time_when_the_blocks_of_the_readme_are_pasted",
     r"dblog worker .*": "tests/docs/test_readme.py::test_the_first_rows_are_in_delta_in_time_when_the_blocks_of_the_readme_are_pasted",
     r"dblog tail .*": "tests/integration/test_tail.py::test_the_newest_records_of_all_partitions_are_shown_in_the_order_of_their_times",
+    r"helm install .*": "tests/chart/test_values.py::test_the_commands_of_the_readme_install_and_name_what_is_installed",
+    r"kubectl -n dblog rollout restart .*": "tests/chart/test_values.py::test_the_commands_of_the_readme_install_and_name_what_is_installed",
     r"dblog connectors apply .*": "tests/worker/apply/test_apply.py::test_round_after_round_it_mends_drift_restarts_what_may_be_restarted_and_reports",
     r"dblog ddl explain .*": "tests/integration/test_ddl_explained.py::test_what_a_statement_would_do_is_reported_and_nothing_is_done",
     r"python3 -m stack up.*": "tests/servers/test_up.py::test_a_server_ends_with_the_command_that_started_it",

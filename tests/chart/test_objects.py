@@ -1,0 +1,533 @@
+"""What the chart makes: every object is valid for the oldest and the newest Kubernetes, and each promise of the chart is looked at in the objects."""
+
+import json
+import re
+
+import kubernetes_validate
+import pytest
+import typer
+import yaml
+from chart.rendered import (
+    CHART,
+    CONNECTOR_CLASS,
+    MAJORS,
+    NEWEST,
+    OLDEST,
+    VALUES,
+    container,
+    helm,
+    objects,
+    one,
+    pod_specs,
+    rendered,
+    text,
+    worker,
+)
+from dblog.apply.wanted import read_wanted
+from dblog.cli import app
+from dblog.config.properties import parse_properties
+from dblog.config.unknown_keys import misspelt_worker_keys
+from dblog.config.worker import read_worker_config
+from dblog_sink.config import job_options
+
+NAMES = [file.name.removesuffix("-values.yaml") for file in VALUES]
+OF_OPERATORS = {"PodMonitor", "PrometheusRule", "HTTPRoute", "SparkApplication"}
+"""Kinds whose schemas Kubernetes does not have."""
+MASKED = re.compile(r'("(?:users\.properties|password)": )"[^"]*"')
+each = pytest.mark.parametrize("name", NAMES)
+WHOLE = objects  # by name
+
+
+@pytest.fixture(scope="module")
+def minimal():
+    return objects("minimal")
+
+
+@pytest.fixture(scope="module")
+def everything():
+    return objects("everything")
+
+
+def properties_of(found):
+    return parse_properties(one(found, "ConfigMap", "-worker")["data"]["worker.properties"])
+
+
+# ---- all objects
+
+
+@each
+def test_both_majors_of_helm_render_the_same(name):
+    ours, theirs = (MASKED.sub(r"\1", text(name, major)) for major in MAJORS)
+
+    without_checksums = re.compile(r"checksum/secrets: .*")
+    assert sorted(without_checksums.sub("", ours).split("---")) == sorted(without_checksums.sub("", theirs).split("---"))
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@each
+def test_every_object_is_strictly_valid(name, version):
+    for item in objects(name):
+        if item["kind"] not in OF_OPERATORS:
+            kubernetes_validate.validate(item, version, strict=True)
+
+
+def test_the_validation_sees_a_key_that_is_misspelt(minimal):
+    item = {**one(minimal, "StatefulSet"), "sepc": {}}
+
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(item, NEWEST, strict=True)
+
+
+def test_names_and_labels_are_texts_whatever_a_release_is_called():
+    done = helm("template", "y", CHART, "--set", "kafka.bootstrapServers=b:1", "-n", "1")
+
+    for item in yaml.safe_load_all(done.stdout):
+        assert all(isinstance(text, str) for text in (item["metadata"]["name"], *item["metadata"]["labels"].values()))
+
+
+@each
+def test_every_object_has_the_labels_and_is_in_the_namespace(name):
+    for item in objects(name):
+        if item["metadata"]["name"].endswith("-more"):
+            continue  # of extraDeploy
+        assert item["metadata"]["labels"]["app.kubernetes.io/instance"] == "rel"
+        assert item["metadata"]["namespace"] == "space"
+
+
+def test_common_labels_and_annotations_reach_every_object_and_pod(everything):
+    for item in everything:
+        if not item["metadata"]["name"].endswith("-more"):
+            assert item["metadata"]["labels"]["team"] == "data"
+            assert item["metadata"]["annotations"]["contact"] == "data@example.org"
+    assert one(everything, "StatefulSet")["spec"]["template"]["metadata"]["labels"]["team"] == "data"
+
+
+# ---- policies for every pod
+
+ALLOWED: dict[tuple[str, str], str] = {
+    ("token", "rel-dblog-sink"): "a driver with executors as pods makes them with its token",
+    ("probes", "rel-dblog-test"): "the test pod runs once and ends",
+    ("probes", "rel-dblog-sink of a Job"): "a Job ends by itself",
+}
+"""What a pod may do against the rule, and why."""
+
+
+def violations(kind, name, spec, *, diagnostic=False):
+    """Rules that a pod breaks, those of Kubernetes' restricted profile first."""
+    pod = spec.get("securityContext", {})
+    if spec.get("automountServiceAccountToken") is not False:
+        yield "token", name
+    for key in ("hostNetwork", "hostPID", "hostIPC"):
+        if spec.get(key):
+            yield key, name
+    for found in spec["containers"]:
+        if "busybox" in found["image"]:
+            continue  # of the user
+        own = found.get("securityContext", {})
+        checks = {
+            "root": pod.get("runAsNonRoot") is True and own.get("runAsNonRoot", True) is True and pod.get("runAsUser", 0) >= 10000,
+            "escalation": own.get("allowPrivilegeEscalation") is False and not own.get("privileged"),
+            "capabilities": own.get("capabilities") == {"drop": ["ALL"]},
+            "seccomp": pod.get("seccompProfile") == {"type": "RuntimeDefault"},
+            "read-only root": own.get("readOnlyRootFilesystem") is True,
+            "requests": {"cpu", "memory", "ephemeral-storage"} <= set(found["resources"]["requests"])
+            and "memory" in found["resources"]["limits"],
+            "no cpu limit": "cpu" not in found["resources"]["limits"],
+            "tag": "@sha256:" in found["image"] or not found["image"].endswith((":latest", ":nightly")),
+            "secret in variable": not any("secretKeyRef" in str(variable) for variable in found.get("env", [])),
+            "probes": {"livenessProbe", "readinessProbe"} <= set(found) or diagnostic,
+        }
+        yield from ((rule, name) for rule, holds in checks.items() if not holds)
+    for volume in spec.get("volumes", []):
+        if volume.get("emptyDir") is not None and volume["name"] == "tmp" and not volume["emptyDir"].get("sizeLimit"):
+            yield "sizeLimit", name
+        if "hostPath" in volume:
+            yield "hostPath", name
+
+
+@each
+def test_every_pod_keeps_the_policies(name):
+    diagnostic = name == "job"
+    for (kind, pod), spec in pod_specs(objects(name)).items():
+        shown = f"{pod} of a Job" if kind in ("Job", "CronJob") else pod
+        assert [found for found in violations(kind, shown, spec, diagnostic=diagnostic) if found not in ALLOWED] == []
+
+
+def test_the_policies_see_what_is_wrong(minimal):
+    spec = json.loads(json.dumps(worker(minimal)))
+    spec["hostNetwork"] = True
+    spec["containers"][0]["securityContext"]["readOnlyRootFilesystem"] = False
+    spec["containers"][0]["image"] = "dblog-worker:latest"
+
+    assert {rule for rule, _ in violations("StatefulSet", "x", spec)} == {"hostNetwork", "read-only root", "tag"}
+
+
+def test_there_are_no_rights_but_for_a_driver_of_executors(minimal, everything):
+    assert not [item for item in minimal if "Role" in item["kind"]]
+    role = one(everything, "Role")
+    assert [item["kind"] for item in everything if "Role" in item["kind"]] == ["Role", "RoleBinding"]
+    assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"pods", "configmaps"}
+    assert "*" not in str(role["rules"])
+
+
+# ---- images
+
+
+def test_a_digest_wins_and_a_global_registry_reaches_every_image(everything):
+    images = {found["image"] for spec in pod_specs(everything).values() for found in spec["containers"] if "busybox" not in found["image"]}
+
+    digest = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
+    assert images == {f"registry.example/mirror/dblog-worker@{digest}", "registry.example/mirror/dblog-sink:0.1.0"}
+    assert all({"name": "pull"} in spec["imagePullSecrets"] for spec in pod_specs(everything).values())
+
+
+def test_without_values_the_tag_is_the_version(minimal):
+    assert container(minimal, "StatefulSet", "-worker")["image"] == "dblog-worker:0.1.0"
+    assert container(minimal, "Pod", "-test")["image"] == "dblog-worker:0.1.0"
+
+
+# ---- secrets
+
+
+def test_passwords_of_values_are_in_secrets_alone():
+    canaries = ("canary-kafka-password", "canary-rest-password")
+    for item in objects("job"):
+        if item["kind"] != "Secret":
+            assert not [canary for canary in canaries if canary in json.dumps(item)], item["kind"]
+    notes = helm("install", "rel", CHART, "-f", CHART / "ci" / "job-values.yaml", "--dry-run=client").stdout.partition("\nNOTES:")[2]
+    assert "WARNING: allowInlineSecrets" in notes
+    assert not [canary for canary in canaries if canary in notes]
+
+
+@each
+def test_secrets_are_files_that_others_cannot_read(name):
+    for spec in pod_specs(objects(name)).values():
+        for volume in spec.get("volumes", []):
+            assert "secret" not in volume
+            if "projected" in volume:
+                assert volume["projected"]["defaultMode"] == 0o440
+
+
+def test_the_workers_providers_reach_their_folders_alone(everything):
+    found = properties_of(everything)
+
+    paths = {key: value for key, value in found.items() if key.endswith("allowed.paths")}
+    assert paths == {
+        "config.providers.own.param.allowed.paths": "/etc/dblog/own",
+        "config.providers.dir.param.allowed.paths": "/etc/dblog/secrets",
+        "config.providers.file.param.allowed.paths": "/etc/dblog/secrets",
+    }
+    assert found["config.providers.env.param.allowlist.pattern"] == "DBLOG_POD_NAME|DBLOG_ADVERTISED_HOST"
+    mounts = {mount["mountPath"] for mount in worker(everything)["containers"][0]["volumeMounts"]}
+    assert {"/etc/dblog/own", "/etc/dblog/secrets/shop-db"} <= mounts
+
+
+def test_a_configuration_that_changes_replaces_the_pods():
+    def checksums(**values):
+        found = rendered(allowInlineSecrets=True, worker={"login": {"password": "a"}, **values})
+        return one(found, "StatefulSet")["spec"]["template"]["metadata"]["annotations"]
+
+    base = checksums()
+    assert checksums() == base
+    assert checksums(config={"producer.linger.ms": 5})["checksum/config"] != base["checksum/config"]
+    assert checksums(login={"password": "b"})["checksum/secrets"] != base["checksum/secrets"]
+    assert len(base["checksum/secrets"]) == 4  # too short to find a password by
+
+
+# ---- what programs read
+
+
+@each
+def test_the_worker_takes_its_file(name):
+    found = properties_of(objects(name))
+
+    assert misspelt_worker_keys(found) == {}
+    read_worker_config({key: re.sub(r"\$\{[^}]*\}", "x", value) for key, value in found.items()})
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "minimal"])
+def test_the_sink_takes_its_file(name, tmp_path):
+    file = tmp_path / "sink.yaml"
+    file.write_text(re.sub(r"\$\{[^}]*\}", "x", one(objects(name), "ConfigMap", "-sink")["data"]["sink.yaml"]))
+
+    job_options.parse(job_options.read_file(file))
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
+def test_every_way_to_log_in_at_kafka(protocol, mechanism):
+    kafka = {"securityProtocol": protocol}
+    if "SASL" in protocol:
+        kafka["sasl"] = {"mechanism": mechanism, "existingSecret": "login", "oauth": {"tokenEndpointUrl": "https://id.example/t"}}
+    if protocol.endswith("SSL"):
+        kafka["tls"] = {"existingSecret": "tls", "certKey": "tls.crt", "keyKey": "tls.key"}
+    found = properties_of(rendered(kafka=kafka))
+
+    assert found["security.protocol"] == protocol
+    assert ("sasl.mechanism" in found) == ("SASL" in protocol)
+    if protocol.endswith("SSL"):
+        assert found["ssl.endpoint.identification.algorithm"] == "https"
+        assert found["ssl.ca.location"] == "/etc/dblog/own/kafka/ca.crt"
+        assert found["ssl.certificate.location"] == "/etc/dblog/own/kafka/tls.crt"
+    settings = read_worker_config({key: re.sub(r"\$\{[^}]*\}", "x", value) for key, value in found.items()}).client_settings("producer")
+    assert settings["security.protocol"] == protocol
+
+
+def test_a_registry_of_others_has_login_and_authorities(everything):
+    found = properties_of(everything)
+
+    assert found["dblog.registry.enable"] == "false"
+    for converter in ("key.converter", "value.converter"):
+        assert found[f"{converter}.schema.registry.url"] == "https://registry.example"
+        assert (
+            found[f"{converter}.basic.auth.user.info"] == "${own:/etc/dblog/own/registry:username}:${own:/etc/dblog/own/registry:password}"
+        )
+        assert found[f"{converter}.schema.registry.ssl.truststore.location"] == "/etc/dblog/own/registry/ca.crt"
+
+
+# ---- connectors
+
+
+def test_connectors_are_files_without_secrets_that_the_program_reads(everything, tmp_path):
+    data = one(everything, "ConfigMap", "-connectors")["data"]
+    for name, content in data.items():
+        (tmp_path / name).write_text(content)
+    files = read_wanted(tmp_path)
+
+    assert files.problems == ()
+    config = files.wanted["shop"].config
+    assert config["database.server.id"] == "5000000"
+    assert config["database.password"] == "${dir:/etc/dblog/secrets/shop-db:password}"
+    assert files.wanted["shop"].state == "running"
+
+
+def test_the_deployment_of_connectors_calls_a_command_that_there_is(everything, minimal):
+    found = container(everything, "Deployment", "-connectors")
+    group, name, *arguments = found["args"]
+    command = typer.main.get_command(app).commands[group].commands[name]
+
+    parsed = command.make_context(name, list(arguments)).params
+    assert (parsed["owner"], parsed["every"], parsed["prune"]) == ("space/rel", 30.0, True)
+    assert parsed["url"] == "https://rel-dblog-worker.space.svc:8083"
+    assert not [item for item in minimal if item["metadata"]["name"].endswith("-connectors")]
+    mounts = {mount["mountPath"] for mount in found["volumeMounts"]}
+    assert {"/etc/dblog/connectors/values", "/etc/dblog/connectors/more-connectors"} <= mounts
+    assert "grep . /tmp/problems" in found["readinessProbe"]["exec"]["command"][-1]
+
+
+def test_drift_is_mended_within_two_minutes_and_failed_tasks_are_restarted_where_it_helps(everything):
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    assert schema["properties"]["reconciler"]["properties"]["everySeconds"]["maximum"] <= 120
+    arguments = container(everything, "Deployment", "-connectors")["args"]
+    assert arguments[arguments.index("--restart") + 1] == "retriable"
+    assert arguments[arguments.index("--max-restarts") + 1] == "7"
+
+
+def test_memory_and_queues_follow_one_value():
+    connectors = {"a": {"config": {"connector.class": CONNECTOR_CLASS}}}
+
+    def found(memory):
+        made = rendered(worker={"memoryMiB": memory}, connectors=connectors)
+        limits = container(made, "StatefulSet", "-worker")["resources"]["limits"]
+        queue = int(json.loads(one(made, "ConfigMap", "-connectors")["data"]["a.json"])["config"]["max.queue.size.in.bytes"])
+        return limits["memory"], queue * 8 * 4 // 1024**2
+
+    assert found(2048) == ("2048Mi", 2048)
+    assert found(1024) == ("1024Mi", 1024)
+
+
+# ---- the worker's pods
+
+
+def test_probes_ask_the_process_and_the_group_on_the_port_without_a_login(minimal):
+    found = container(minimal, "StatefulSet", "-worker")
+
+    asked = {
+        kind: (found[kind]["httpGet"]["path"], found[kind]["httpGet"]["port"])
+        for kind in ("startupProbe", "livenessProbe", "readinessProbe")
+    }
+    live, ready = ("/health/live", "readonly"), ("/health/ready", "readonly")
+    assert asked == {"startupProbe": live, "livenessProbe": live, "readinessProbe": ready}
+    assert found["startupProbe"]["periodSeconds"] * found["startupProbe"]["failureThreshold"] == 600
+    assert properties_of(minimal)["dblog.rest.readonly.listener"] == "http://:8084"
+
+
+def test_pods_that_look_around_have_no_probes_and_do_nothing():
+    found = container(objects("job"), "StatefulSet", "-worker")
+
+    assert (found["command"], found["args"]) == (["sleep"], ["infinity"])
+    assert not [key for key in found if key.endswith("Probe")]
+
+
+def test_pods_are_spread_over_zones_and_hosts(minimal):
+    spread = worker(minimal)["topologySpreadConstraints"]
+
+    assert [item["topologyKey"] for item in spread] == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
+    assert {item["whenUnsatisfiable"] for item in spread} == {"ScheduleAnyway"}
+    assert spread[0]["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == "worker"
+
+
+def test_a_disruption_budget_keeps_a_worker_where_there_are_two(minimal, everything):
+    assert one(minimal, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+    assert one(minimal, "PodDisruptionBudget")["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+    assert one(everything, "PodDisruptionBudget")["spec"]["minAvailable"] == 2
+    assert not [item for item in rendered(worker={"replicas": 1}) if item["kind"] == "PodDisruptionBudget"]
+
+
+def test_a_pod_has_the_time_to_end_its_tasks_and_pods_are_replaced_one_by_one(minimal):
+    spec = one(minimal, "StatefulSet")["spec"]
+
+    assert spec["updateStrategy"] == {"type": "RollingUpdate"}
+    assert spec["minReadySeconds"] == 10
+    shutdown_ms = int(properties_of(minimal)["task.shutdown.graceful.timeout.ms"])
+    assert spec["template"]["spec"]["terminationGracePeriodSeconds"] * 1000 > shutdown_ms
+    assert properties_of(minimal)["client.id"] == "${env:DBLOG_POD_NAME}"
+
+
+def test_what_users_add_to_pods_is_there(everything):
+    spec = worker(everything)
+
+    assert spec["hostAliases"] == [{"ip": "10.0.0.9", "hostnames": ["db"]}]
+    assert spec["dnsConfig"] == {"options": [{"name": "ndots", "value": "2"}]}
+    assert (spec["initContainers"][0]["name"], spec["containers"][1]["name"]) == ("first", "beside")
+    assert spec["containers"][0]["lifecycle"] == {"preStop": {"sleep": {"seconds": 3}}}
+    assert (spec["priorityClassName"], spec["nodeSelector"], spec["runtimeClassName"]) == ("high", {"pool": "data"}, "gvisor")
+    assert {"configMapRef": {"name": "more-env"}} in spec["containers"][0]["envFrom"]
+    assert one(everything, "ConfigMap", "rel-more")["data"] == {"a": "b"}
+
+
+def test_disk_is_asked_for_and_bounded(minimal):
+    spec = worker(minimal)
+
+    assert {"name": "tmp", "emptyDir": {"sizeLimit": "256Mi"}} in spec["volumes"]
+    assert spec["containers"][0]["resources"]["requests"]["ephemeral-storage"] == "512Mi"
+
+
+# ---- network
+
+
+def test_services_are_of_the_cluster_and_each_pod_has_a_name(minimal):
+    services = {item["metadata"]["name"]: item["spec"] for item in minimal if item["kind"] == "Service"}
+
+    assert services["rel-dblog-worker"]["type"] == "ClusterIP"
+    headless = services["rel-dblog-worker-headless"]
+    assert (headless["clusterIP"], headless["publishNotReadyAddresses"]) == ("None", True)
+    assert one(minimal, "StatefulSet")["spec"]["serviceName"] == "rel-dblog-worker-headless"
+    variables = {item["name"]: item.get("value") for item in worker(minimal)["containers"][0]["env"]}
+    assert variables["DBLOG_ADVERTISED_HOST"] == "$(DBLOG_POD_NAME).rel-dblog-worker-headless.space.svc.cluster.local"
+
+
+def test_the_network_is_closed_but_for_the_release_and_who_is_named(minimal, everything):
+    def sources(found, port):
+        spec = one(found, "NetworkPolicy", "-worker")["spec"]
+        return next(rule["from"] for rule in spec["ingress"] if rule["ports"][0]["port"] == port)
+
+    assert [list(source) for source in sources(minimal, "rest")] == [["podSelector"]]
+    assert sources(minimal, "readonly")[1] == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    assert len(sources(everything, "rest")) == 2
+    assert one(minimal, "NetworkPolicy", "-worker")["spec"]["policyTypes"] == ["Ingress"]
+    assert one(everything, "NetworkPolicy", "-worker")["spec"]["policyTypes"] == ["Ingress", "Egress"]
+
+
+def test_an_ingress_speaks_tls_and_a_route_leads_to_the_rest_interface(everything, minimal):
+    assert one(everything, "Ingress")["spec"]["tls"] == [{"hosts": ["connect.example"], "secretName": "connect-tls"}]
+    assert one(everything, "HTTPRoute")["spec"]["rules"][0]["backendRefs"] == [{"name": "rel-dblog-worker", "port": 8083}]
+    assert not [item for item in minimal if item["kind"] in ("Ingress", "HTTPRoute")]
+
+
+def test_the_rest_interface_asks_for_a_login_and_speaks_tls_by_value(minimal, everything):
+    assert "BasicAuthSecurityRestExtension" in properties_of(minimal)["rest.extension.classes"]
+    secret = one(minimal, "Secret", "-rest-login")
+    assert set(secret["data"]) == {"users.properties", "username", "password"}
+    found = properties_of(everything)
+    assert found["listeners"] == "https://:8083"
+    assert found["listeners.https.ssl.certificate.location"] == "/etc/dblog/own/rest/tls.crt"
+    assert not [item for item in everything if item["kind"] == "Secret"]
+
+
+# ---- monitoring
+
+
+def test_pod_monitors_find_their_pods_and_drop_tables_beyond_a_bound(everything, minimal):
+    monitors = {item["metadata"]["name"]: item for item in everything if item["kind"] == "PodMonitor"}
+
+    assert set(monitors) == {"rel-dblog-worker", "rel-dblog-connectors", "rel-dblog-sink"}
+    for monitor in monitors.values():
+        assert monitor["metadata"]["labels"]["release"] == "prometheus"
+        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+        assert monitor["spec"]["sampleLimit"] == 50000
+        assert endpoint["metricRelabelings"][0] == {"action": "keep", "sourceLabels": ["table"], "regex": r"|shop\..*"}
+        labels = monitor["spec"]["selector"]["matchLabels"].items()
+        pods = [item["spec"]["template"] for item in everything if item["kind"] in ("StatefulSet", "Deployment")]
+        (pod,) = [pod for pod in pods if labels <= pod["metadata"]["labels"].items()]
+        assert endpoint["port"] in {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
+    assert not [item for item in minimal if item["kind"] in ("PodMonitor", "PrometheusRule")]
+
+
+def test_the_alerts_are_those_of_the_folder_monitoring(everything):
+    alerts = yaml.safe_load((CHART / "monitoring" / "alerts.yaml").read_text())
+
+    assert one(everything, "PrometheusRule")["spec"] == alerts
+
+
+def test_the_log_is_json_and_its_level_a_value(minimal):
+    assert (properties_of(minimal)["dblog.log.format"], properties_of(minimal)["dblog.log.level"]) == ("json", "INFO")
+
+
+# ---- the sink
+
+
+def test_a_sink_is_one_driver_that_ends_before_the_next_begins():
+    deployment = one(objects("sink-volume"), "Deployment", "-sink")
+
+    assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]) == (1, {"type": "Recreate"})
+    assert one(objects("job"), "CronJob")["spec"]["concurrencyPolicy"] == "Forbid"
+    claim = one(objects("sink-volume"), "PersistentVolumeClaim")
+    assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_executors_are_pods_under_the_drivers_limits_and_without_its_token(everything):
+    data = one(everything, "ConfigMap", "-sink")["data"]
+    executor = yaml.safe_load(data["executor.yaml"])["spec"]
+
+    assert executor["automountServiceAccountToken"] is False
+    assert executor["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
+    sink = yaml.safe_load(data["sink.yaml"])
+    assert sink["spark.kubernetes.driver.pod.name"] == "${env:DBLOG_POD_NAME}"
+    assert sink["spark.hadoop.fs.s3a.secret.key"] == "${file:/etc/dblog/own/s3/secret-key}"
+    assert sink["spark.kubernetes.container.image"] == "registry.example/mirror/dblog-sink:0.1.0"
+
+
+def test_a_spark_application_is_by_one_value():
+    found = one(objects("oauth"), "SparkApplication")["spec"]
+
+    assert found["mainApplicationFile"].startswith("local:///")
+    assert found["driver"]["serviceAccount"] == "rel-dblog-sink"
+    assert {"name": "lake", "persistentVolumeClaim": {"claimName": "lake"}} in found["volumes"]
+
+
+# ---- the test pod and the notes
+
+
+def test_the_test_pod_checks_the_interface_with_the_login_and_goes(minimal):
+    pod = one(minimal, "Pod", "-test")
+    group, name, *arguments = pod["spec"]["containers"][0]["args"]
+
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    assert pod["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation,hook-succeeded"
+    command = typer.main.get_command(app).commands[group].commands[name]
+    assert command.make_context(name, list(arguments)).params["login"].as_posix() == "/etc/dblog/own/rest"
+
+
+def test_the_notes_have_three_commands_the_monitors_advice_and_warnings():
+    def notes(*arguments):
+        return helm("install", "rel", CHART, *arguments, "--dry-run=client").stdout.partition("\nNOTES:")[2]
+
+    plain = notes("--set", "kafka.bootstrapServers=b:1")
+    assert len(re.findall(r"^  (?:kubectl|helm) ", plain, re.MULTILINE)) == 3
+    assert "leaves the topics in Kafka" in plain
+    assert "WARNING: connections to Kafka are not encrypted" in plain
+    assert "podMonitorSelector" in notes("--set", "kafka.bootstrapServers=b:1", "--set", "monitoring.podMonitor.enabled=true")
+    insecure = notes("-f", CHART / "ci" / "oauth-values.yaml")
+    assert "asks for no login" in insecure
+    assert "every pod of the cluster reaches" in insecure
