@@ -43,10 +43,12 @@ help:
 	@echo '  make compare-peer [ARGS=...]       the records of dblog and of a real Debezium for the same statements, field by field'
 	@echo '  make images [ENGINE=podman BASE_IMAGE=name]   the container images of worker and sink, by docker, podman or buildah; sizes, bills of materials'
 	@echo '  make images-save                   the images as archives in build/images'
+	@echo '  make images-test                   the images built and run as in Kubernetes, from the database to Delta'
 	@echo '  make images-lock                   the hash-locked lists of what the images install, after a version has changed'
 	@echo '  make kubernetes-test               a Kubernetes of one node from packages, as root, with the images and the chart on it'
 	@echo '  make chart                         the chart: reference and schema made from its values, linted by both Helms, packed into build/dist'
 	@echo '  make chart-lint                    its objects under checkov, in an environment of its own'
+	@echo '  make dist                          wheels, source archives and the code for spark-submit in build/dist'
 	@echo '  make setup                         only the virtual environment, the extension and the downloads'
 	@echo '  make clean                         remove build/ and compiled files (downloads stay in the cache folder)'
 	@echo
@@ -159,6 +161,16 @@ images-save:
 
 images-lock: setup
 	@$(PYTHON) -m images lock
+
+# Minutes: both images built, then run as in Kubernetes against a real broker and a real database. As root it installs Podman where no engine is.
+images-test: setup
+	@$(PYTHON) -m images install
+	@$(PYTHON) -m images build
+	@$(BIN)/python -m pytest -rA -n 0 tests/images/containers.py
+
+# What others install: wheels, source archives, and the sink's code for spark-submit, in build/dist.
+dist: setup
+	@$(BIN)/python docker/dist.py
 
 # Minutes, not part of the tests: both servers, five sets of options.
 compare-peer: setup

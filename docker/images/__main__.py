@@ -1,4 +1,4 @@
-"""`python -m images build [dblog-worker] [dblog-sink] [--fresh] | base NAME | lock | save [FOLDER]`: see the package."""
+"""`python -m images build [dblog-worker] [dblog-sink] [--fresh] | base NAME | lock | install | save [FOLDER]`: see the package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from stack.errors import StackError
 
 from images.build import IMAGES, OUT, build, make_base
-from images.engine import engine
+from images.engine import engine, install
 from images.lock import lock
 
 
@@ -23,6 +23,7 @@ def main(arguments: list[str]) -> int:
     building.add_argument("--fresh", action="store_true", help="use nothing of earlier builds")
     commands.add_parser("base").add_argument("tag")
     commands.add_parser("lock")
+    commands.add_parser("install")
     commands.add_parser("save").add_argument("folder", nargs="?", type=Path, default=OUT)
     given = parser.parse_args(arguments)
     try:
@@ -33,6 +34,8 @@ def main(arguments: list[str]) -> int:
                 make_base(engine(os.environ.get("ENGINE")), given.tag)
             case "lock":
                 lock()
+            case "install":
+                install()
             case _:
                 for image in IMAGES:
                     engine(os.environ.get("ENGINE")).save(image.tag, given.folder / f"{image.name}.tar")

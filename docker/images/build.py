@@ -25,6 +25,15 @@ OUT = BUILD / "images"
 OWN_BASE = "localhost/dblog-base:bookworm"
 """The name of a base that base.sh has made here."""
 
+_LABELS = {
+    "BASE_IMAGE": "base.name",
+    "BASE_DIGEST": "base.digest",
+    "REVISION": "revision",
+    "SOURCE": "source",
+    "CREATED": "created",
+}
+"""Arguments of a build, and the labels that they become."""
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
@@ -80,6 +89,7 @@ def build(names: Sequence[str] = (), *, fresh: bool = False) -> None:
                 context=ROOT,
                 tag=image.tag,
                 arguments={**arguments, "VERSION": image.version},
+                labels={"version": image.version, **{label: arguments[name] for name, label in _LABELS.items()}},
                 secrets=secrets,
                 epoch=epoch,
                 fresh=fresh,
@@ -133,7 +143,7 @@ def make_base(using: Engine, tag: str) -> None:
         folder = Path(made)
         run([str(FOLDER / "base.sh"), str(folder / "base.tar")], what="Making the base image", env=environment)
         (folder / "Dockerfile").write_text('FROM scratch\nADD base.tar /\nCMD ["python3"]\n')
-        using.build(file=folder / "Dockerfile", context=folder, tag=tag, arguments={}, secrets={}, epoch=0)
+        using.build(file=folder / "Dockerfile", context=folder, tag=tag, arguments={}, labels={}, secrets={}, epoch=0)
 
 
 def source_date() -> int:

@@ -14,6 +14,8 @@ from stack.commands import run
 from stack.errors import StackError, Unavailable
 
 ENGINES = ("docker", "podman", "buildah")
+_PACKAGES = ("podman", "buildah", "runc", "debootstrap")
+"""An engine without a daemon, the runtime that also takes the older control groups, and what makes a base image."""
 _INSTALL = "Install one of them (Debian: apt-get install buildah), or name one that is elsewhere: ENGINE=/path/to/podman"
 
 
@@ -35,14 +37,19 @@ class Engine:
         context: Path,
         tag: str,
         arguments: Mapping[str, str],
+        labels: Mapping[str, str],
         secrets: Mapping[str, Path],
         epoch: int,
         fresh: bool = False,
     ) -> None:
-        """Build `file` as `tag`, its layers dated `epoch`; output goes to this process's. `fresh` uses nothing of earlier builds."""
+        """Build `file` as `tag`, its layers dated `epoch`; output goes to this process's. `fresh` uses nothing of earlier builds.
+
+        `labels` are set beside those of the file: Buildah takes a cached label for the same whatever its argument has become.
+        """
         given = {**arguments, "SOURCE_DATE_EPOCH": str(epoch)}
         line = [self.program, "build", "--file", str(file), "--tag", tag]
         line += [part for key, value in given.items() for part in ("--build-arg", f"{key}={value}")]
+        line += [part for key, value in labels.items() for part in ("--label", f"org.opencontainers.image.{key}={value}")]
         line += [part for name, path in secrets.items() for part in ("--secret", f"id={name},src={path}")]
         if fresh:
             line.append("--no-cache")
@@ -129,6 +136,18 @@ def engine(chosen: str | None = None) -> Engine:
         if shutil.which(name) and _works(name):
             return Engine(name)
     raise Unavailable(f"images are built by {', '.join(ENGINES)}, and none works on this machine. {_INSTALL}")
+
+
+def install() -> None:
+    """Install Podman and debootstrap from Debian where no engine works. Raises Unavailable where that needs another user."""
+    if any(shutil.which(name) and _works(name) for name in ENGINES):
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise Unavailable(f"images are built by {', '.join(ENGINES)}, and none works on this machine. {_INSTALL}")
+    environment = {"DEBIAN_FRONTEND": "noninteractive"}
+    run(["apt-get", "update", "--quiet", "-oDPkg::Lock::Timeout=300"], what="apt-get update", env=environment)
+    line = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", "-oDPkg::Lock::Timeout=300", *_PACKAGES]
+    run(line, what=f"Installing {', '.join(_PACKAGES)}", env=environment)
 
 
 def _works(name: str) -> bool:

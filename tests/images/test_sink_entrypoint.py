@@ -32,6 +32,10 @@ def test_arguments_go_to_the_sinks_command(arguments):
     assert entrypoint.command(arguments, {}, HOME) == ["dblog-sink", *arguments]
 
 
+def test_another_program_gets_its_own_arguments():
+    assert entrypoint.command(["exec", "spark-submit", "--version"], {}, HOME) == ["spark-submit", "--version"]
+
+
 def test_an_executor_is_javas_program_with_what_its_pod_was_told():
     environment = {
         **POD,

@@ -4,6 +4,7 @@
     submit --config /etc/dblog/sink.yaml    and every other argument of `dblog-sink`
     executor                                an executor, with the variables that Spark on Kubernetes sets for its pods
     driver ...                              the driver of a job submitted in cluster mode; the rest are arguments of spark-submit
+    exec PROGRAM ...                        another program with the same settings: spark-submit, python
     health                                  exit status 0 while the job runs
 
 It replaces itself by what it starts, so signals go there. Standard library only.
@@ -49,6 +50,8 @@ def command(arguments: Sequence[str], environment: Mapping[str, str], spark_home
             else []
         )
         return [str(spark_home / "bin" / "spark-submit"), *bound, "--deploy-mode", "client", *arguments[1:]]
+    if arguments[:1] == ["exec"] and len(arguments) > 1:
+        return list(arguments[1:])
     return ["dblog-sink", *arguments]
 
 

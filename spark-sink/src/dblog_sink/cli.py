@@ -1,7 +1,7 @@
 """The command line: parses, and calls.
 
 ``dblog-sink`` runs the job. ``dblog-sink submit --config sink.yaml --set key=value -- <options of spark-submit>`` starts it by spark-submit (``--print``:
-shows the line), and ``dblog-sink jars`` prints what it needs in ``--jars``.
+shows the line), and ``dblog-sink jars`` prints what it needs in ``--jars``. ``dblog-sink --version`` prints its version.
 
 ``park TABLE``, ``resume TABLE``, ``replay [TABLE]`` and ``maintain [TABLE]`` leave a command for the job that runs, or for the next one. ``explain TABLE
 KEY``, ``show TABLE``, ``snapshots`` and ``as-of POINT`` answer by themselves.
@@ -19,6 +19,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
     logs.configure()
     given = sys.argv[1:] if arguments is None else arguments
     try:
+        if given == ["--version"]:
+            print(_version())
+            return 0
         if given[:1] == ["jars"]:
             print(",".join(map(str, jars(os.environ))))
             return 0
@@ -56,6 +60,13 @@ def main(arguments: list[str] | None = None) -> int:
     except DefiniteError as e:
         log.error("the sink does not start: %s", e)
         return 1
+
+
+def _version() -> str:
+    try:
+        return version("dblog-sink")
+    except PackageNotFoundError:  # a source tree, or the archive that spark-submit is given
+        return "0.0.0+source"
 
 
 def _submit(given: Sequence[str]) -> int:

@@ -1,0 +1,70 @@
+"""The compose file by the compose specification, and what it promises: pinned images, an order by health, doors on loopback only."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from compose_spec import PyCompose
+
+FOLDER = Path(__file__).parents[2] / "docker"
+FILE = FOLDER / "compose.yaml"
+OWN = {"worker-1", "worker-2", "sink", "demo", "lake"}
+
+
+@pytest.fixture(scope="module")
+def services():
+    return yaml.safe_load(FILE.read_text())["services"]
+
+
+def test_the_file_is_what_the_specification_allows():
+    text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", FILE.read_text())  # as an engine does first
+
+    compose = PyCompose.from_json(json.dumps(yaml.safe_load(text)))
+
+    assert {"kafka", "mariadb", "mysql", "prometheus", "grafana"} | OWN == set(compose.service_names())
+
+
+def test_a_misspelt_key_would_be_refused():
+    with pytest.raises(ValueError, match="imagee"):
+        PyCompose.from_yaml("services:\n  a:\n    imagee: b:1\n")
+
+
+def test_every_image_has_a_version_and_ours_the_packages(services):
+    for name, service in services.items():
+        assert re.fullmatch(
+            r"docker\.io/[a-z/]+:v?\d+\.\d+\.\d+" if name not in OWN else r"dblog-(worker|sink):\$\{DBLOG_VERSION:-0\.1\.0\}",
+            service["image"],
+        ), name
+
+
+def test_doors_are_on_loopback_only(services):
+    assert [port for service in services.values() for port in service.get("ports", ())]
+    assert all(port.startswith("127.0.0.1:") for service in services.values() for port in service.get("ports", ()))
+
+
+def test_what_waits_for_another_waits_for_its_health(services):
+    image_checks = {"worker-1", "sink"}
+    for name, service in services.items():
+        waited = service.get("depends_on", {})
+        for other, how in waited.items() if isinstance(waited, dict) else ():
+            assert how["condition"] in ("service_healthy", "service_completed_successfully"), name
+            if how["condition"] == "service_healthy":
+                assert "healthcheck" in services[other] or other in image_checks, (
+                    f"{name} waits for the health of {other}, which has no check"
+                )
+
+
+def test_every_file_that_is_mounted_is_there(services):
+    mounted = [each.split(":")[0] for service in services.values() for each in service.get("volumes", ()) if each.startswith(".")]
+
+    assert mounted
+    assert [each for each in mounted if not (FOLDER / each).exists()] == []
+
+
+def test_our_services_are_as_closed_as_in_kubernetes(services):
+    for name in ("worker-1", "worker-2", "sink"):
+        assert services[name]["read_only"]
+        assert services[name]["cap_drop"] == ["ALL"]
+        assert services[name]["security_opt"] == ["no-new-privileges:true"]
