@@ -1,3 +1,4 @@
+# noqa: INP001  a program beside the chart, whose folder is no package
 """Makes README.md's table of values and values.schema.json from the comments of values.yaml: `python3 helm/reference.py` writes them, with `--check` it
 compares. The form of the comments stands at the top of values.yaml.
 """

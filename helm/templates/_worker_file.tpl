@@ -26,6 +26,9 @@
 {{- $_ := set $lines "rest.extension.classes" "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension" -}}
 {{- $_ := set $lines "dblog.rest.login.config" "/etc/dblog/config/jaas.conf" -}}
 {{- end -}}
+{{- if not $worker.login.enabled -}}
+{{- $_ := set $lines "dblog.rest.without.login" "all" -}}
+{{- end -}}
 {{- $_ := set $lines "session.timeout.ms" (mul $worker.sessionTimeoutSeconds 1000) -}}
 {{- $_ := set $lines "task.shutdown.graceful.timeout.ms" (mul $worker.taskShutdownSeconds 1000) -}}
 {{- $_ := set $lines "dblog.log.format" $worker.logFormat -}}

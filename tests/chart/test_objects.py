@@ -443,6 +443,9 @@ def test_the_rest_interface_asks_for_a_login_and_speaks_tls_by_value(minimal, ev
     assert found["listeners"] == "https://:8083"
     assert found["listeners.https.ssl.certificate.location"] == "/etc/dblog/own/rest/tls.crt"
     assert not [item for item in everything if item["kind"] == "Secret"]
+    # Without a login nobody but the machine itself could write, unless the file has this line; the chart's notes warn of it.
+    assert "dblog.rest.without.login" not in properties_of(minimal)
+    assert properties_of(objects("oauth"))["dblog.rest.without.login"] == "all"
 
 
 # ---- monitoring
