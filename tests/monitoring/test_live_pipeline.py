@@ -44,7 +44,12 @@ def counting_sink(kafka: Kafka, folder: Path, worker: Worker, prefix: str) -> tu
     listen = f"127.0.0.1:{free_port()}"
     sink = Sink(kafka, folder, registry_url=worker.url, prefix=prefix, database=prefix, name="alerts")
     config = json.loads(sink.config_file.read_text())
-    config |= {"topics.pattern": rf"{prefix}\..*", "metrics.listen": listen, "registry.unknown.wait.s": 1, "log.format": "json"}
+    config |= {
+        "topics.pattern": rf"{prefix}\.({prefix}|dblog)\..*",
+        "metrics.listen": listen,
+        "registry.unknown.wait.s": 1,
+        "log.format": "json",
+    }
     sink.config_file.write_text(json.dumps(config))
     return sink, listen
 
@@ -88,7 +93,7 @@ def test_panels_have_data_and_faults_of_every_part_are_reported(own_folder: Path
 def rows_in_the_lake(prometheus: Prometheus, count: int) -> None:
     wait_until(
         lambda: prometheus.query(f'dblog_sink_table_rows{{table="store.orders"}} == {count}') != [],
-        timeout_s=300,
+        timeout_s=600,
         what=f"{count} rows in the lake",
         pause_s=0.5,
     )
@@ -110,7 +115,7 @@ def kill_the_task_again_and_again(worker: Worker, prometheus: Prometheus) -> Non
 
 def freeze_the_brokers(kafka: Kafka, source: MariaDb, prometheus: Prometheus) -> None:
     with frozen(kafka):
-        execute(source, "INSERT INTO store.orders SELECT seq, REPEAT('x', 100) FROM seq_1000_to_9000")
+        execute(source, "INSERT INTO store.orders SELECT seq, REPEAT('x', 100) FROM seq_1000_to_9000", database="store")
         wait_for(prometheus, "DblogLagHigh", "DblogLagVeryHigh", "DblogQueueFull", "DblogSinkLag", timeout_s=240)
     rows_in_the_lake(prometheus, 8 + 8001)
 
