@@ -83,11 +83,15 @@ def print_options(of: Annotated[str, typer.Argument(help="worker, mysql, mariadb
 
 
 @app.command("worker")
-def run_worker(properties: Annotated[Path, typer.Argument(help="A Kafka Connect worker properties file.")]) -> None:
+def run_worker(
+    properties: Annotated[Path, typer.Argument(help="A Kafka Connect worker properties file.")],
+    check: Annotated[bool, typer.Option("--check", help="Only read the file and say what is wrong with it; nothing is opened.")] = False,
+) -> None:
     """Run a worker until it gets SIGTERM or SIGINT."""
     raise typer.Exit(
         start_worker(
             properties,
+            only_check=check,
             task_command=[sys.executable, "-m", "dblog", "task"],
             check_database=_check_database,
             check_reachable=_check_reachable,
@@ -225,9 +229,14 @@ def hash_password(user: Annotated[str, typer.Argument(help="The user's name.")])
 
 
 def start_worker(
-    properties: Path, *, task_command: Sequence[str], check_database: DatabaseCheck | None, check_reachable: ReachableCheck | None = None
+    properties: Path,
+    *,
+    task_command: Sequence[str],
+    check_database: DatabaseCheck | None,
+    check_reachable: ReachableCheck | None = None,
+    only_check: bool = False,
 ) -> int:
-    """Read the file, listen, and serve until the end; the exit status. Tests hand in a task program of their own."""
+    """Read the file, listen, and serve until the end; the exit status. Tests hand in a task program of their own. ``only_check`` ends behind the reading."""
     # Imported here so that a task process does not pay for the server.
     import structlog  # noqa: PLC0415
 
@@ -255,6 +264,9 @@ def start_worker(
             structlog.get_logger("dblog.cli").warning("insecure choices in the worker's properties", choices=described(insecure))
         worker = read_worker_config(texts, shown=file.placeholders)
         logins = read_logins(worker.settings, os.environ)
+        if only_check:
+            typer.echo(f"{properties} can be used: a worker of group {worker.settings.text('group.id')} would start with it")
+            return 0
         doors = open_doors(worker)
         if (
             doors.open_beyond_this_machine

@@ -201,3 +201,15 @@ def test_what_a_connector_names_is_logged_for_the_owner_as_ever(written, tmp_pat
     with capture_logs() as lines, pytest.raises(ConfigError, match="the worker's log has the reason"):
         providers["file"].get(f"{tmp_path}/none", "a")
     assert [line["reason"] for line in lines] == ["No such file or directory"]
+
+
+def test_a_file_is_checked_without_opening_anything(written, tmp_path, start, capsys):
+    file = tmp_path / "checked.properties"
+    file.write_text("".join(f"{name}={text}\n" for name, text in written(listeners="http://192.0.2.1:1").items()), encoding="utf-8")
+
+    assert start_worker(file, task_command=["/nowhere"], check_database=None, only_check=True) == 0
+
+    assert "can be used: a worker of group connect-cluster" in capsys.readouterr().out
+    file.write_text("group.id=a\n", encoding="utf-8")
+    assert start_worker(file, task_command=["/nowhere"], check_database=None, only_check=True) == 1
+    assert "bootstrap.servers" in capsys.readouterr().err
