@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help alerts-test test-long demo sink servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint audit audit-baseline audit-dependencies format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup chart chart-lint clean
+.PHONY: help alerts-test test-long demo sink jars-s3a lake-test servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint audit audit-baseline audit-dependencies format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup chart chart-lint clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -22,11 +22,13 @@ help:
 	@echo
 	@echo '  make demo [SOURCE=mariadb|mysql]   a database under writes into Delta, with kills on the way and a proof at the end'
 	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, three files at a time (PROCESSES=3)'
+	@echo '  make lake-test                     the sink on a store with S3 interface: kills, faults, two sinks at once, several executors'
 	@echo '  make test-long                     trials that the tests have a shorter version of: other modes, the other server'
 	@echo '  make servers [SERVERS="kafka mariadb"]      a broker and a database to try dblog by hand; addresses in build/servers.json'
 	@echo '  make servers-stop                  stop them and remove their data'
 	@echo '  make sink CONFIG=sink.yaml [ARGS="--set trigger.once=true"]   the sink by spark-submit on this machine; ARGS=--print shows the line'
 	@echo '  make alerts-test                   each alert on a real Prometheus, by real faults where they can be made; all panels of the boards with data'
+	@echo '  make jars-s3a [FOLDER=...]         the jars for tables in S3 (s3a://), with the log store that lets several drivers write there'
 	@echo '  make lint                          style, types and import contracts'
 	@echo '  make audit                         unsafe code, secrets in files, licences; make audit-dependencies: known vulnerabilities'
 	@echo '  make format                        repair what lint can repair'
@@ -66,6 +68,10 @@ sink: setup
 	@if [ -z '$(CONFIG)' ]; then echo 'which configuration? make sink CONFIG=sink.yaml; spark-sink/README.md shows one' >&2; exit 2; fi
 	@exec $(BIN)/dblog-sink submit --config '$(CONFIG)' $(ARGS)
 
+# What `dblog-sink submit` and `dblog-sink jars` add where tables are in S3; spark-sink/docs/object-stores.md.
+jars-s3a: setup
+	@$(BIN)/python -m stack jars-s3a $(FOLDER)
+
 # They outlive the shell: see docker/stack/background.py.
 servers: setup
 	@$(BIN)/python -m stack start $(SERVERS)
@@ -81,6 +87,10 @@ test: setup
 	[ -z "$$failed" ] || { echo "failed: $$failed" >&2; exit 1; }
 
 # The trials that `make test` has a short version of.
+# On the store with S3's interface: kills and faults, and whole processes of the sink.
+lake-test: setup
+	@$(BIN)/python -m pytest tests/sink/state/test_object_store.py tests/integration/test_sink_on_a_cluster.py
+
 test-long: setup
 	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m long $(TESTS)
 

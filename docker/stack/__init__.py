@@ -15,6 +15,7 @@ from stack.errors import StackError, Unavailable
 from stack.kafka import Kafka
 from stack.mariadb import MariaDb
 from stack.mysql import MySql
+from stack.object_store import ObjectStore
 from stack.process import GuardedProcess
 from stack.prometheus import Prometheus
 from stack.server import Server
@@ -27,6 +28,7 @@ __all__ = [
     "Kafka",
     "MariaDb",
     "MySql",
+    "ObjectStore",
     "Prometheus",
     "Server",
     "StackError",

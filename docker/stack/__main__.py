@@ -3,6 +3,7 @@
 up [kafka] [mariadb] [mysql] [prometheus]   start them (all by default) in the foreground, print their addresses as JSON, stop them on Ctrl-C
 start [kafka] ...              start them in the background, wait until they are ready, print their addresses; they outlive the shell
 stop                           stop what `start` has started
+jars-s3a [FOLDER]              the jars for paths in S3 (s3a://), where `dblog-sink` finds them, or in a new FOLDER; prints it
 setup                          make this clone ready to run and download what they and Spark need; starts nothing
 """
 
@@ -17,7 +18,7 @@ from typing import NoReturn
 
 from stack.background import BackgroundServers
 from stack.database import Database
-from stack.environment import BUILD, set_up
+from stack.environment import BUILD, put_s3a_jars, set_up
 from stack.errors import StackError
 from stack.kafka import Kafka
 from stack.mariadb import MariaDb
@@ -65,6 +66,8 @@ def main(arguments: list[str]) -> int:
     """Run one command; the exit status."""
     known: dict[str, set[str]] = {"up": set(SERVERS), "start": set(SERVERS), "stop": set(), "setup": set()}
     command, names = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if command == "jars-s3a" and len(names) <= 1:
+        known[command] = set(names)
     if command not in known or not set(names) <= known[command]:
         print(__doc__, file=sys.stderr)
         return 2
@@ -73,6 +76,8 @@ def main(arguments: list[str]) -> int:
         match command:
             case "setup":
                 set_up()
+            case "jars-s3a":
+                print(put_s3a_jars(*map(Path, names)))
             case "start":
                 print(json.dumps(BackgroundServers(BUILD).start(names or list(SERVERS)), indent=2))
             case "stop":

@@ -24,7 +24,7 @@ from stack.mariadb import MariaDb
 from stack.maven import jars
 from stack.mysql import MySql
 from stack.prometheus import program
-from stack.spark import spark_jars
+from stack.spark import s3a_jars, spark_jars
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build"
@@ -216,6 +216,17 @@ def _link_jars(target: Path) -> None:
     if not link.is_symlink() or link.readlink() != target:
         link.unlink(missing_ok=True)
         link.symlink_to(target)
+
+
+def put_s3a_jars(folder: Path = PYTHON.parents[1] / "share" / "dblog-sink" / "jars-s3a") -> Path:
+    """Copy the jars for paths in S3 into a folder: where ``dblog-sink jars`` looks for them, or another one, such as an image's."""
+    made = folder.with_name(f"{folder.name}.new")
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir(parents=True)
+    for jar in s3a_jars():
+        shutil.copy(jar, made)
+    shutil.rmtree(folder, ignore_errors=True)
+    return made.rename(folder)
 
 
 _DOWNLOADS: dict[str, Callable[[], object]] = {

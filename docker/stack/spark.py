@@ -1,7 +1,13 @@
 """The jars that are added to PySpark's own, so that `spark-submit --jars` reads Kafka and Avro and writes Delta."""
 
+import hashlib
+import os
+import zipfile
 from pathlib import Path
 
+from stack.cache import cached
+from stack.commands import program, run
+from stack.errors import Unavailable
 from stack.maven import jars
 
 BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
@@ -25,14 +31,48 @@ _ADDED = (
 )
 
 
+_LOG_STORE = Path(__file__).parents[2] / "spark-sink" / "java" / "dblog" / "sink" / "S3ConditionalLogStore.java"
+_BUILD = Path(__file__).parents[2] / "build"
+
 _IN_SPARK = ("commons-", "httpclient-", "httpcore-", "netty-", "slf4j-")
 """Of the jars that Amazon's bring along, those that PySpark has already, in other versions."""
 
 
 def s3a_jars() -> list[Path]:
-    """The jars with which Spark's files can be in a store with S3's interface (``s3a://``); only tests ask for them."""
+    """The jars with which Spark's files can be in a store with S3's interface (``s3a://``), and the log store that lets several drivers write there."""
     found = sorted(jars("s3a").glob("*.jar"))
-    return [jar for jar in found if jar.name.startswith("netty-nio-client-") or not jar.name.startswith(_IN_SPARK)]
+    needed = [jar for jar in found if jar.name.startswith("netty-nio-client-") or not jar.name.startswith(_IN_SPARK)]
+    return [*needed, log_store_jar()]
+
+
+def log_store_jar() -> Path:
+    """The sink's own log store for S3, compiled from its one file against Delta's and Hadoop's jars."""
+    source = _LOG_STORE.read_bytes()
+    against = [*(jar for jar in spark_jars() if jar.name.startswith("delta-storage-")), _hadoop()]
+    digest = hashlib.sha256(source + "".join(jar.name for jar in against).encode()).hexdigest()[:12]
+
+    def fill(folder: Path) -> None:
+        javac = program("javac", install="a JDK 17 (Debian: apt-get install openjdk-17-jdk-headless)")
+        classes = folder / "classes"
+        run(
+            [javac, "--release", "17", "-Xlint:all", "-Werror", "-d", str(classes), "-cp", ":".join(map(str, against)), str(_LOG_STORE)],
+            what=f"Compiling {_LOG_STORE.name}",
+        )
+        with zipfile.ZipFile(folder / "dblog-s3-log-store.jar", "w", zipfile.ZIP_DEFLATED) as out:
+            for file in sorted(classes.rglob("*.class")):
+                # With a fixed time, so that the same classes are the same jar.
+                out.writestr(zipfile.ZipInfo(str(file.relative_to(classes)), (1980, 1, 1, 0, 0, 0)), file.read_bytes())
+
+    return cached(f"log-store-{digest}", fill) / "dblog-s3-log-store.jar"
+
+
+def _hadoop() -> Path:
+    """Hadoop's client, as PySpark brings it or a Spark in SPARK_HOME."""
+    homes = [*(_BUILD / "venv" / "lib").glob("python3*/site-packages/pyspark"), *map(Path, filter(None, [os.environ.get("SPARK_HOME")]))]
+    for home in homes:
+        for jar in (home / "jars").glob("hadoop-client-api-*.jar"):
+            return jar
+    raise Unavailable("hadoop-client-api is not in build/venv: run make setup first, or set SPARK_HOME to a Spark 4.1")
 
 
 def spark_jars() -> list[Path]:

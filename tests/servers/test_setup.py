@@ -1,9 +1,11 @@
 """Setup does each step once per content of what it is made from, and names what to install where it may not do it itself."""
 
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from stack import StackError, Unavailable, environment
+from stack.__main__ import main
 from stack.process import wait_until
 
 
@@ -61,3 +63,15 @@ def test_a_step_that_takes_time_reports_while_it_runs(monkeypatch: pytest.Monkey
 
     assert "".join(seen).startswith("setup: Python packages ...\n")
     assert "setup: Python packages done (" in capsys.readouterr().out
+
+
+def test_the_jars_for_s3_are_put_where_they_are_looked_for_with_the_log_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tmp_path / "jars-s3a"
+
+    assert main(["jars-s3a", str(folder)]) == 0
+
+    assert capsys.readouterr().out.strip() == str(folder)
+    names = {jar.name for jar in folder.glob("*.jar")}
+    assert {"hadoop-aws-3.4.2.jar", "dblog-s3-log-store.jar"} <= names
+    assert "dblog/sink/S3ConditionalLogStore.class" in ZipFile(folder / "dblog-s3-log-store.jar").namelist()
+    assert main(["jars-s3a", str(folder), "and another"]) == 2

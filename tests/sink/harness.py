@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ import pyarrow as pa
 from dblog_sink.batches.micro_batch import BatchWriter
 from dblog_sink.batches.table_book import TableBook
 from dblog_sink.config import job_options
+from dblog_sink.config.lake_paths import CONDITIONAL
 from dblog_sink.delta.session import spark_session
 from dblog_sink.job.build import Pipeline, built
 from dblog_sink.observe.progress import Progress
@@ -24,8 +24,9 @@ from dblog_sink.snapshots.waivers import Offsets, TopicOffsets
 from dblog_sink.state.control_table import ControlTable
 from dblog_sink.state.crash_points import nothing
 from dblog_sink.tables.apply import Applier
+from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
-from stack import BRIEF_JVM, spark_jars
+from stack import BRIEF_JVM, s3a_jars, spark_jars
 from support.envelopes import TableSchema
 from support.registry_server import RegistryServer
 
@@ -104,7 +105,8 @@ def local_session(folder: Path) -> SparkSession:
         "sink-tests",
         {
             "spark.master": "local[2]",
-            "spark.jars": ",".join(str(jar) for jar in spark_jars()),
+            "spark.jars": ",".join(str(jar) for jar in (*spark_jars(), *s3a_jars())),
+            "spark.delta.logStore.s3a.impl": CONDITIONAL,
             "spark.driver.memory": "2g",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -125,6 +127,8 @@ class Sink:
     registry: RegistryServer
     folder: Path
     settings: dict[str, str] = field(default_factory=dict)
+    lake: str = ""
+    """Where the tables are; in the folder if nothing is given."""
     query_id: str = "q1"
     batch_id: int = 0
     topic_id: str = "t1"
@@ -150,6 +154,11 @@ class Sink:
         self.restarted()
 
     @property
+    def base(self) -> str:
+        """The path of all tables."""
+        return self.lake or str(self.folder / "lake")
+
+    @property
     def given(self) -> dict[str, str]:
         """The configuration."""
         return {
@@ -157,7 +166,7 @@ class Sink:
             "topics.pattern": "unused",
             "registry.url": self.registry.url,
             "registry.unknown.wait.s": "0",
-            "target.path": str(self.folder / "lake"),
+            "target.path": self.base,
             "merge.threads": "2",
             # Everything is applied at once unless a test sets it otherwise, however slow the machine is.
             "trigger.interval.s": "1000",
@@ -239,11 +248,12 @@ class Sink:
 
     def lose(self, state: str) -> None:
         """Delete one of the sink's own tables."""
-        self.remove(str(self.folder / "lake" / "_dblog" / state))
+        self.remove(f"{self.base}/_dblog/{state}")
 
     def remove(self, path: str) -> None:
         """Delete a table behind Delta's back."""
-        shutil.rmtree(path, ignore_errors=True)
+        at = self.spark._jvm.org.apache.hadoop.fs.Path(path)
+        at.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration()).delete(at, True)
         self.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
     def batch(self, *records: Record) -> None:
@@ -284,7 +294,7 @@ class Sink:
     def path(self, table: TableSchema) -> str:
         """Where the table's mirror is."""
         database, name = table.topic.split(".")[-2:]
-        return str(self.folder / "lake" / database / name)
+        return f"{self.base}/{database}/{name}"
 
     def read(self, table: TableSchema) -> DataFrame:
         """The mirror's newest version."""
@@ -296,8 +306,8 @@ class Sink:
 
     def quarantined(self) -> list[dict[str, Any]]:
         """What is in quarantine, if anything ever was."""
-        path = self.folder / "lake" / "_dblog" / "quarantine"
-        found = self.spark.read.format("delta").load(str(path)).collect() if path.exists() else []
+        path = f"{self.base}/_dblog/quarantine"
+        found = self.spark.read.format("delta").load(path).collect() if DeltaTable.isDeltaTable(self.spark, path) else []
         return [row.asDict() for row in in_order(found, "topic", "partition", "offset")]
 
 

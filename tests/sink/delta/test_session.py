@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from dblog_sink.delta.session import MANY_ROWS, REQUIRED, SessionPool, another, fit, fitted, is_one_machine, spark_session
+from dblog_sink.delta.session import MANY_ROWS, REQUIRED, SessionPool, another, fit, fitted, is_one_machine, refuse_connect, spark_session
+from dblog_sink.errors import DefiniteError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -94,3 +95,21 @@ def test_what_correctness_needs_is_not_changed_by_a_configuration(spark: SparkSe
 
     assert session.conf.get("spark.databricks.delta.stats.collect") == "true", "an upsert goes by the statistics of the files that it wrote"
     assert {name: session.conf.get(name) for name in needed} == needed
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "reason"),
+    [
+        ({"spark.remote": "sc://h"}, {}, "spark.remote"),
+        ({}, {"SPARK_REMOTE": "sc://h"}, "SPARK_REMOTE"),
+        ({"spark.api.mode": "connect"}, {}, "spark.api.mode=connect"),
+        ({"spark.api.mode": "classic"}, {}, None),
+        ({}, {}, None),
+    ],
+)
+def test_a_session_without_a_jvm_beside_python_is_refused(given: dict[str, str], environment: dict[str, str], reason: str | None) -> None:
+    if reason is None:
+        refuse_connect(given, environment)
+        return
+    with pytest.raises(DefiniteError, match=rf"one of Spark Connect \({reason}\).*docs/managed-spark.md"):
+        refuse_connect(given, environment)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from dblog_sink.config import job_options
-from dblog_sink.config.lake_paths import LOCKS, refusals
+from dblog_sink.config.lake_paths import CONDITIONAL, DYNAMODB, refusals
 from dblog_sink.errors import DefiniteError
 from dblog_sink.job.start import check_paths
+from dblog_sink.kafka.checkpoint_binding import described
 from dblog_sink.state.files import HadoopFolder, folder, is_local
 from pyspark.sql import SparkSession
 
@@ -97,14 +98,17 @@ SINGLE = "io.delta.storage.S3SingleDriverLogStore"
         ("file:/lake", {"shared_mount": True}, None),
         ("file:/lake", {"master": "local[2]"}, None),
         ("file:/lake", {"master": "local"}, None),
-        ("s3a://b/lake", {}, rf"spark.delta.logStore.s3a.impl={LOCKS}"),
-        ("s3://b/lake", {"log_stores": {"s3a": LOCKS}}, rf"spark.delta.logStore.s3.impl={LOCKS}"),
+        ("s3a://b/lake", {}, rf"spark.delta.logStore.s3a.impl={CONDITIONAL}"),
+        ("s3://b/lake", {"log_stores": {"s3a": CONDITIONAL}}, rf"spark.delta.logStore.s3.impl={CONDITIONAL}"),
         ("s3a://b/lake", {"log_stores": {"s3a": SINGLE}}, "storage.single.driver=true"),
-        ("s3a://b/lake", {"log_stores": {"s3a": LOCKS}}, None),
+        ("s3a://b/lake", {"log_stores": {"s3a": CONDITIONAL}}, None),
+        ("s3a://b/lake", {"log_stores": {"s3a": DYNAMODB}}, None),
         ("s3a://b/lake", {"single_driver": True}, None),
         ("gs://b/lake", {}, None),
         ("abfss://c@a/lake", {}, None),
         ("hdfs://n/lake", {}, None),
+        ("oss://b/lake", {}, "spark.delta.logStore.oss.impl"),
+        ("oss://b/lake", {"log_stores": {"oss": "io.delta.storage.HDFSLogStore"}}, None),
     ],
 )
 def test_a_lake_is_refused_where_two_writers_or_the_executors_would_not_see_each_other(
@@ -122,3 +126,28 @@ def test_every_path_of_the_configuration_is_looked_at_before_the_job_starts(spar
     rule = {"table.gold.match": "a[.]b", "table.gold.target.path": "s3a://gold/{table}"}
     with pytest.raises(DefiniteError, match=r"^state.path: s3a://b/state .*checkpoint.path: .*table.gold.target.path: s3a://gold/table "):
         check_paths(spark, job_options.parse(least | rule | {"state.path": "s3a://b/state"}))
+
+
+@pytest.mark.parametrize(
+    "base", ["abfss://lake@account.dfs.core.windows.net/bronze", "gs://lake/bronze", "s3a://lake/bronze", "hdfs://n:8020/bronze"]
+)
+def test_every_path_is_below_the_url_of_the_lake_whatever_its_scheme(base: str) -> None:
+    least = {"kafka.bootstrap.servers": "b:9092", "topics": "p.shop.a", "registry.url": "http://r", "target.path": f"{base}/"}
+    settings = job_options.parse(least | {"table.gold.match": r"shop\.b", "table.gold.target.path": "gs://gold/{table}"})
+
+    assert set(settings.paths_by_option.values()) == {
+        base,
+        f"{base}/_dblog",
+        f"{base}/_dblog/checkpoints/{settings['name']}",
+        f"{base}/db/table",
+        "gs://gold/table",
+    }
+    assert settings.paths(["p.shop.a", "p.shop.b"]) == {
+        **{f"_dblog/{name}": f"{base}/_dblog/{name}" for name in ("landing", "control", "quarantine", "chunks")},
+        "shop.a": f"{base}/shop/a",
+        "_dblog/tombstones/shop.a": f"{base}/_dblog/tombstones/shop/a",
+        "shop.b": "gs://gold/b",
+        "_dblog/tombstones/shop.b": f"{base}/_dblog/tombstones/gs/gold/b",
+    }
+    assert not is_local(base, {})
+    assert described(settings, "c")["state"] == "{base}/_dblog"

@@ -120,8 +120,8 @@ OPTIONS: tuple[Option, ...] = (
         name="storage.single.driver",
         read=truth,
         default="false",
-        doc="Nothing but this one driver ever writes to the tables, so S3 needs no log store that locks. Without it s3a: paths need "
-        "spark.delta.logStore.s3a.impl=io.delta.storage.S3DynamoDBLogStore.",
+        doc="Nothing but this one driver ever writes to the tables, so S3 needs no log store for several. Without it s3a: paths need "
+        "spark.delta.logStore.s3a.impl=dblog.sink.S3ConditionalLogStore (docs/object-stores.md).",
     ),
     Option(
         name="position",
@@ -196,6 +196,13 @@ OPTIONS: tuple[Option, ...] = (
         doc="Hours that landed records are kept after they are merged.",
     ),
     Option(name="control.interval.s", read=number, default="5", doc="Least time between two writes of the control table, in seconds."),
+    Option(
+        name="merge.path",
+        read=one_of("auto", "merge"),
+        default="auto",
+        doc="How changed rows are written. auto: by the sink's own upsert where this Delta has what it calls, else by Delta's MERGE; merge: by MERGE, whose "
+        "interface is public and which is slower.",
+    ),
     Option(
         name="merge.attempts.max", read=whole(1), default="5", doc="Attempts of one table's write when another writer commits in between."
     ),

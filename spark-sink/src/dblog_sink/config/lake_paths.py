@@ -1,9 +1,10 @@
 """PURE: whether the lake may be where the configuration puts it, by the schemes of its paths.
 
-Two mistakes lose data without an error. A path on the machine (``file:``) is another folder on every executor, unless it is a mount that all share. And in S3
-nothing keeps two writers from putting one Delta commit each under the same name: Delta's own log store for it (S3SingleDriverLogStore) only takes turns
-within one driver, while S3DynamoDBLogStore locks (Delta documentation, "Storage configuration"). Azure, GCS and HDFS refuse to write
-a file that is there.
+Two mistakes lose data without an error. A path on the machine (``file:``) is another folder on every executor, unless it is a mount that all share. And a
+commit of Delta must never replace another driver's of the same version, which is the log store's part (Delta documentation, "Storage
+configuration"; DelegatingLogStore has the defaults). HDFS, Azure and GCS refuse to write a name that is there. In S3 Delta's own log store
+(S3SingleDriverLogStore) only takes turns within one driver; the sink's writes under a condition, and S3DynamoDBLogStore locks. For any other
+store Delta renames files, and nobody knows whether that is refused where the name is taken.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlparse
 
-_S3 = ("s3", "s3a", "s3n")
-LOCKS = "io.delta.storage.S3DynamoDBLogStore"
+S3 = ("s3", "s3a", "s3n")
+_EXCLUSIVE = frozenset({"file", "hdfs", "viewfs", "abfs", "abfss", "adl", "wasb", "wasbs", "gs"})
+"""Schemes for which Delta's own choice of a log store never replaces a commit."""
+CONDITIONAL = "dblog.sink.S3ConditionalLogStore"
+"""The sink's own, in the jars for S3 (spark-sink/java)."""
+DYNAMODB = "io.delta.storage.S3DynamoDBLogStore"
 LOG_STORE = "spark.delta.logStore.class"
 """Spark's setting for the log store of all schemes that have none of their own."""
 _ONE_DRIVER = "S3SingleDriverLogStore"
@@ -35,11 +40,19 @@ def refusals(
                 f"{path} is on this machine, and the executors of {master} are on others: each would have a folder of its own. Give a URL of a store that "
                 "all of them reach, or set storage.shared.mount=true if it is a mount that all of them share"
             )
-        log_store = log_stores.get(scheme, _ONE_DRIVER if scheme in _S3 else "")
-        if _ONE_DRIVER in log_store and not single_driver:
+        log_store = log_stores.get(scheme, _ONE_DRIVER if scheme in S3 else "")
+        if single_driver:
+            continue
+        if _ONE_DRIVER in log_store:
             found[option] = (
-                f"{path} is in S3, where two drivers can overwrite each other's Delta commits. Set {log_store_key(scheme)}={LOCKS} with its DynamoDB "
-                "table, for every writer and maintainer of these tables, or set storage.single.driver=true if no other driver ever writes to them"
+                f"{path} is in S3, where two drivers can overwrite each other's Delta commits. Set {log_store_key(scheme)}={CONDITIONAL} (or "
+                f"{DYNAMODB} with its DynamoDB table) for every writer and maintainer of these tables, or set storage.single.driver=true if no other driver "
+                "ever writes to them; spark-sink/docs/object-stores.md has the rest"
+            )
+        elif not log_store and scheme not in _EXCLUSIVE:
+            found[option] = (
+                f"{path} is in a store of which nothing is known: where a rename replaces a file, two drivers can overwrite each other's Delta commits. Set "
+                f"{log_store_key(scheme)} to a log store that refuses that, or set storage.single.driver=true if no other driver ever writes to these tables"
             )
     return found
 

@@ -36,7 +36,8 @@ class TableSpec:
     topic: str
     mode: str = "auto"
     records: str = "auto"
-    target_catalog: str | None = None
+    target_catalog: tuple[str, ...] = ()
+    """Parts of the name in the catalog; none: it has no name there."""
     keys: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
@@ -95,6 +96,15 @@ def _template(given: str) -> str:
     return text(given)
 
 
+def _catalog_name(given: str) -> tuple[str, ...]:
+    # Divided before it is filled: a table's name may have a dot in it.
+    parts = tuple(part.strip() for part in _template(given).split("."))
+    if not all(parts) or len(parts) > CATALOG_PARTS_MAX:
+        msg = "must be table, schema.table or catalog.schema.table"
+        raise ValueError(msg)
+    return parts
+
+
 def _placeholder(given: str) -> str:
     if given.startswith("hex:"):
         try:
@@ -121,6 +131,7 @@ def _cluster(given: str) -> tuple[str, ...]:
 
 
 CLUSTER_COLUMNS_MAX = 4
+CATALOG_PARTS_MAX = 3
 
 TABLE_OPTIONS: tuple[Option, ...] = (
     Option(
@@ -145,9 +156,10 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="target.catalog",
-        read=_template,
+        read=_catalog_name,
         default=None,
-        doc="Name under which the table is also registered in Spark's catalog, for instance lake.{db}.{table}.",
+        doc="Name under which the table is registered in a catalog too: {table}, {db}.{table}, or with a catalog before it, for instance lake.{db}.{table} "
+        "(Unity Catalog; spark.sql.catalog.lake). The table is external there, at its path.",
     ),
     Option(
         name="keys",
@@ -305,7 +317,7 @@ def spec(found: Iterable[TableRule], plain: TableSpec, path_of: Callable[[str], 
         if "target_path" in values:
             values["path"] = path_of(values.pop("target_path"))
         if values.get("target_catalog"):
-            values["target_catalog"] = path_of(values["target_catalog"])
+            values["target_catalog"] = tuple(path_of(part) for part in values["target_catalog"])
         assert values.keys() <= known
         result = replace(result, **values)
     if result.evolution == "lenient":

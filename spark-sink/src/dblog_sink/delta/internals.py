@@ -106,7 +106,7 @@ def require(session: SparkSession) -> None:
     if absent := missing(session, NEEDED):
         msg = (
             f"this Delta is not one that the sink can write with: it has no {absent[0]}; submit the job with Spark 4.1 and the jars of Delta 4.4.0 "
-            "(spark-sink/README.md, Run it)"
+            "(spark-sink/README.md, Run it; spark-sink/docs/managed-spark.md lists what works where)"
         )
         raise DefiniteError(msg)
 

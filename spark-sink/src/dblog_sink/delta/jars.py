@@ -12,6 +12,8 @@ from dblog_sink.errors import DefiniteError
 JARS_VARIABLE = "DBLOG_SINK_JARS"
 NEEDED = ("delta-spark_4.1_2.13", "delta-storage", "spark-sql-kafka-0-10_2.13", "spark-avro_2.13", "kafka-clients")
 """How the names of the required jars begin."""
+OPTIONAL = "jars-s3a"
+"""The folder beside, for paths in S3: ``make jars-s3a`` fills it. A folder that DBLOG_SINK_JARS names has all that its owner wants."""
 PACKAGES = (
     "io.delta:delta-spark_4.1_2.13:4.4.0",
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
@@ -22,8 +24,10 @@ PACKAGES = (
 
 def jars(environment: Mapping[str, str]) -> list[Path]:
     """The jars for ``--jars``; DefiniteError if there are none, or not all."""
-    folder = Path(environment.get(JARS_VARIABLE) or Path(sys.prefix) / "share" / "dblog-sink" / "jars")
-    found = sorted(folder.glob("*.jar"))
+    share = Path(sys.prefix) / "share" / "dblog-sink"
+    chosen = environment.get(JARS_VARIABLE)
+    folder = Path(chosen) if chosen else share / "jars"
+    found = sorted([*folder.glob("*.jar"), *([] if chosen else (share / OPTIONAL).glob("*.jar"))])
     if missing := [name for name in NEEDED if not any(jar.name.startswith(f"{name}-") for jar in found)]:
         msg = (
             f"the jars that Spark needs are not in {folder} ({', '.join(missing)}); run `make setup` in the repository, or name the folder that has them in "

@@ -100,6 +100,7 @@ def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
     """
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
+    refuse_connect(given, os.environ)
     if _UNDER_SUBMIT in os.environ:
         SparkContext._ensure_initialized()  # noqa: SLF001  until Python has met spark-submit's JVM, a SparkConf is empty
     submitted = SparkConf()
@@ -129,6 +130,26 @@ def spark_session(name: str, given: Mapping[str, str]) -> SparkSession:
     _quieten(session)
     _follow(session)
     return session
+
+
+_REMOTE = ("spark.remote", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+_API_MODES = ("spark.api.mode", "SPARK_API_MODE")
+
+
+def refuse_connect(given: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Raise DefiniteError where Python would have no JVM beside it: Spark Connect (PySpark, ``is_remote``), and with it Databricks' shared and serverless
+    compute.
+    """
+    found = {**environment, **given}
+    reason = next((name for name in _REMOTE if found.get(name)), None)
+    reason = reason or next((f"{name}=connect" for name in _API_MODES if found.get(name, "").lower() == "connect"), None)
+    if reason is not None:
+        msg = (
+            f"the session would be one of Spark Connect ({reason}), which has no JVM beside Python, and the sink asks Delta's own classes there "
+            "who may commit; start it by dblog-sink submit (spark-submit in classic mode) on a cluster that runs Spark 4.1 and Delta 4.4.0; "
+            "spark-sink/docs/managed-spark.md lists what works where"
+        )
+        raise DefiniteError(msg)
 
 
 def is_one_machine(master: str) -> bool:

@@ -19,6 +19,7 @@ from pyspark.sql import types as t
 
 from dblog_sink.config.tables import TableSpec
 from dblog_sink.delta import retention
+from dblog_sink.delta.catalog import register
 from dblog_sink.delta.file_skipping import newest, row_count
 from dblog_sink.delta.restored import Commit, first_of, loss
 from dblog_sink.delta.session import fitted
@@ -166,7 +167,7 @@ def open_target(session: SparkSession, *, spec: TableSpec, reading: bool = False
         target.fills = {name: (one["below"], one["sql"]) for name, one in fills.items()}
         return target
     _fill(session, target, fills)
-    _register(session, spec)
+    register(session, spec)
     return target
 
 
@@ -264,7 +265,7 @@ def create(session: SparkSession, *, spec: TableSpec, keys: Sequence[str], colum
     target.id = identity(session, spec.path) or ""
     target.clusters = spec.cluster_by
     target.partitions = tuple(names[name.lower()] for name in spec.partition_by)
-    _register(session, spec)
+    register(session, spec)
     return target
 
 
@@ -274,17 +275,6 @@ def _statistics(names: Iterable[str], kinds: Mapping[str, t.DataType], partition
     wanted = dict.fromkeys(spelled[name.lower()] for name in names if name.lower() not in apart)
     indexed = [name for name in wanted if isinstance(kinds[name], _WITH_STATISTICS)]
     return ",".join(f"`{column}`" for column in (*indexed, SEQ1, SEQ2, *((TO1, TO2) if mode == HISTORY else ())))
-
-
-def _register(session: SparkSession, spec: TableSpec) -> None:
-    """Register the table in Spark's catalog, if that was asked for; its files stay where they are."""
-    if spec.target_catalog is None or session.catalog.tableExists(spec.target_catalog):
-        return
-    parts = [quote(part) for part in spec.target_catalog.split(".")]
-    if len(parts) > 1:
-        session.sql(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(parts[:-1])}")
-    location = spec.path.replace("\\", "\\\\").replace("'", "\\'")
-    session.sql(f"CREATE TABLE IF NOT EXISTS {'.'.join(parts)} USING DELTA LOCATION '{location}'")
 
 
 def alter(session: SparkSession, target: Target, plan: evolve.Plan, *, newest: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from py4j.protocol import Py4JJavaError
+
 from dblog_sink.delta.merge import is_conflict
 from dblog_sink.errors import AwayError, DefiniteError, SinkError
 
@@ -17,6 +19,8 @@ def one_line(error: Exception) -> str:
             "no space is left where the job writes (target.path, state.path, checkpoint.path or Spark's local folders); make room: the job goes on by itself "
             "while it still tries, or when it is started again. The checkpoint is intact"
         )
+    if isinstance(error, Py4JJavaError):  # its own first line names only the method that was called
+        return str(error.java_exception.toString()).strip().partition("\n")[0][:2000]
     return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:2000]
 
 

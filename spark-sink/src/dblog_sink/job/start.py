@@ -42,7 +42,7 @@ def run(settings: Settings) -> int:
     forget_hook = stop_on_signal(session, stopping, ended)
     lease: Lease | None = None
     try:
-        merge_only = lacks_upsert(session)
+        merge_only = lacks_upsert(session) or settings["merge.path"] == "merge"
         check_paths(session, settings)
         lease = Lease(files.folder(session, settings.state_path), name=settings["name"], where=settings.state_path)
         fence = fenced(session, settings, lease)
@@ -109,13 +109,48 @@ def check_paths(session: SparkSession, settings: Settings) -> None:
     given = session.sparkContext.getConf()
     paths = {option: files.qualified(session, path) for option, path in settings.paths_by_option.items()}
     schemes = {urlparse(path).scheme for path in paths.values()}
-    log_stores = {scheme: given.get(lake_paths.log_store_key(scheme)) or given.get(lake_paths.LOG_STORE) for scheme in schemes}
+    named = {scheme: given.get(lake_paths.log_store_key(scheme)) or given.get(lake_paths.LOG_STORE) for scheme in schemes}
+    log_stores = {scheme: one for scheme, one in named.items() if one is not None}
     found = lake_paths.refusals(
         paths,
         master=str(session.sparkContext.master),
-        log_stores={scheme: one for scheme, one in log_stores.items() if one is not None},
+        log_stores=log_stores,
         shared_mount=settings["storage.shared.mount"],
         single_driver=settings["storage.single.driver"],
     )
+    stores: dict[str, str | None] = {}
+    for option, path in paths.items():
+        scheme, store = urlparse(path)[:2]
+        if option not in found and scheme != "file":
+            if f"{scheme}://{store}" not in stores:
+                conditional = log_stores.get(scheme) == lake_paths.CONDITIONAL
+                stores[f"{scheme}://{store}"] = _unusable(
+                    session, paths["state.path"] if store in paths["state.path"] else path, conditional=conditional
+                )
+            if (reason := stores[f"{scheme}://{store}"]) is not None:
+                found[option] = reason
     if found:
         raise DefiniteError("; ".join(f"{option}: {reason}" for option, reason in found.items()))
+
+
+def _unusable(session: SparkSession, path: str, *, conditional: bool) -> str | None:
+    """Why the store of the path cannot be used, None if it can. ``conditional``: the log store asks it to write under a condition."""
+    try:
+        folder = files.HadoopFolder(session, path)
+    except Py4JJavaError as e:
+        return (
+            f"Spark has no client for {path} ({one_line(e)}); add its jars (for s3a: make jars-s3a, or "
+            "--packages org.apache.hadoop:hadoop-aws:3.4.2) and its settings; spark-sink/docs/object-stores.md has both"
+        )
+    if not conditional:
+        return None
+    try:
+        if folder.heeds_conditions():
+            return None
+    except Py4JJavaError as e:
+        return f"{path} cannot be written: {one_line(e)}"
+    return (
+        f"the store of {path} does not heed If-None-Match, so with {lake_paths.CONDITIONAL} two drivers would overwrite each other's Delta commits. Set "
+        f"{lake_paths.log_store_key(urlparse(path).scheme)}={lake_paths.DYNAMODB} with its DynamoDB table, or storage.single.driver=true if no other "
+        "driver ever writes to these tables, without a log store"
+    )

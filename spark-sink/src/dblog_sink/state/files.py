@@ -7,6 +7,7 @@ and Delta have it: on Hadoop's default file system. A local path is read by Pyth
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +25,10 @@ _CONFIGURED_BY = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR", "SPARK_H
 _RENAMED_WHOLE = frozenset({"hdfs", "viewfs", "file"})
 """Where a rename replaces one file by another at once. Elsewhere Hadoop's clients delete the old one first, or copy (AbstractFileSystem, of which HDFS
 alone overrides it), and a file is there when it was written to its end."""
+
+_READS_MAX = 10
+"""A file that is replaced while it is read is read again so often, with growing pauses."""
+_READ_AGAIN_S = 0.02
 
 
 class Folder(Protocol):
@@ -130,18 +135,21 @@ class HadoopFolder:
 
     def read(self, name: str) -> str | None:
         path = self._at(name)
-        if not self._system.exists(path):
-            return None
-        try:
-            stream = self._system.open(path)
-        except Py4JJavaError:
-            if self._system.exists(path):
-                raise
-            return None  # removed, or replaced, just now
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
+        for attempt in range(_READS_MAX):
+            if not self._system.exists(path):
+                return None
+            try:
+                stream = self._system.open(path)
+                try:
+                    return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+                finally:
+                    stream.close()
+            except Py4JJavaError:
+                # Removed just now, or replaced: a store that opens a file at its first byte then refuses the rest (S3A's RemoteFileChangedException).
+                if attempt == _READS_MAX - 1 and self._system.exists(path):
+                    raise
+                time.sleep(_READ_AGAIN_S * attempt)
+        return None
 
     def create(self, name: str, text: str) -> bool:
         if self._system.exists(self._at(name)):
@@ -149,8 +157,8 @@ class HadoopFolder:
         try:
             self._write(name, text, overwrite=False)
         except Py4JJavaError:
-            if self._system.exists(self._at(name)):  # somebody else was faster
-                return False
+            if (found := self.read(name)) is not None:
+                return found == text  # else somebody else was faster; the same: it was written, and the store's answer was lost
             raise
         return True
 
@@ -175,10 +183,30 @@ class HadoopFolder:
 
     def names(self) -> list[str]:
         path = self._at("")
-        if not self._system.exists(path):
+        try:
+            found = self._system.listStatus(path)
+        except Py4JJavaError:
+            if self._system.exists(path):
+                raise
             return []
-        names = (str(status.getPath().getName()) for status in self._system.listStatus(path) if status.isFile())
+        names = (str(status.getPath().getName()) for status in found if status.isFile())
         return sorted(name for name in names if not name.startswith("."))
+
+    def heeds_conditions(self) -> bool:
+        """Whether the store refuses to write a name that is taken, when it is asked to; it is tried out."""
+        name = f".dblog-probe-{uuid.uuid4().hex}"
+        # Opened before there is such a file and closed when there is: so it is not the client's look that decides, but the store.
+        stream = self._opened(name, overwrite=False)
+        self._write(name, "first", overwrite=True)
+        try:
+            stream.write(bytearray(b"second"))
+            try:
+                stream.close()
+            except Py4JJavaError:
+                return self.read(name) == "first"
+            return False
+        finally:
+            self.remove(name)
 
     def _write(self, name: str, text: str, *, overwrite: bool) -> None:
         stream = self._opened(name, overwrite=overwrite)

@@ -2,6 +2,9 @@
 
 That leaves a ``_delta_log`` without a commit. Delta takes the folder for a table, since there is something in it, makes none, and then does not find it
 (DeltaCatalog.tableExists, CREATE TABLE IF NOT EXISTS): the table could never be made.
+
+A log store that locks has a commit under another name until it is done (S3DynamoDBLogStore: ``_delta_log/.tmp``), and finishes it when the log is next read.
+So a log with any file in a folder of its own stays.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import Any
 from delta.tables import DeltaTable, DeltaTableBuilder
 from pyspark.sql import SparkSession
 
-_LOG, _STAGED = "_delta_log", "_staged_commits"
+_LOG = "_delta_log"
 _COMMITTED = re.compile(r"\d{20}\..*|_last_checkpoint")
 
 
@@ -35,7 +38,7 @@ def _drop_unfinished(session: SparkSession, path: str) -> None:
     if not system.exists(folder) or names(folder) != [_LOG]:
         return
     log = jvm.org.apache.hadoop.fs.Path(folder, _LOG)
-    staged = jvm.org.apache.hadoop.fs.Path(log, _STAGED)
-    if any(map(_COMMITTED.fullmatch, names(log))) or (system.exists(staged) and names(staged)):
+    inner = [status.getPath() for status in system.listStatus(log) if status.isDirectory()]
+    if any(map(_COMMITTED.fullmatch, names(log))) or any(names(one) for one in inner):
         return
     system.delete(log, True)

@@ -1,0 +1,75 @@
+"""Registers tables in a catalog under names of their own: a Hive metastore's, Unity Catalog's, or another one that Spark is configured with.
+
+The table is external there: its files are where the sink has them, and dropping the name leaves them. Whatever has the name already must be that table:
+readers who ask by name would else read something else, and nobody would notice.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlparse
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from dblog_sink.config.tables import TableSpec
+from dblog_sink.errors import DefiniteError
+from dblog_sink.schema.types import quote
+
+_REFUSED = frozenset(
+    {
+        "CATALOG_NOT_FOUND",
+        "REQUIRES_SINGLE_PART_NAMESPACE",
+        "INVALID_NAMESPACE",
+        "INVALID_SCHEMA_OR_RELATION_NAME",
+        "_LEGACY_ERROR_TEMP_1065",  # the same before it had a name
+        "UNSUPPORTED_FEATURE",
+    }
+)
+"""Spark's error conditions for a name that no later attempt makes better. Others may pass: a metastore that is away has no condition of its own."""
+
+
+def register(session: SparkSession, spec: TableSpec) -> None:
+    """Register the table at the path of ``spec`` under its ``target_catalog``, unless it is; DefiniteError if the name is another table's, or cannot be one."""
+    if not spec.target_catalog:
+        return
+    name = ".".join(map(quote, spec.target_catalog))
+    schema = ".".join(map(quote, spec.target_catalog[:-1]))
+    location = spec.path.replace("\\", "\\\\").replace("'", "\\'")
+    try:
+        # Who may only use a schema may not create it, even if it is there.
+        if schema and not session.catalog.databaseExists(schema):
+            session.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+        if not session.catalog.tableExists(name):
+            session.sql(f"CREATE TABLE IF NOT EXISTS {name} USING DELTA LOCATION '{location}'")
+        facts = _facts(session, name)
+    except AnalysisException as e:
+        if (e.getCondition() or "").partition(".")[0] not in _REFUSED:
+            raise
+        msg = (
+            f"{spec.name} cannot be registered as {name}: {str(e).strip().partition(chr(10))[0]}; set table.<rule>.target.catalog to a name that the catalog "
+            "takes, and spark.sql.catalog.<name> to the class of a catalog with that name"
+        )
+        raise DefiniteError(msg) from e
+    here = session.sql(f"DESCRIBE DETAIL delta.{quote(spec.path)}").select("location").collect()[0][0]
+    found = facts.get("Location", "")
+    if facts.get("Provider", "").lower() != "delta" or _comparable(found) != _comparable(here):
+        what = f"the {facts.get('Provider', '')} table at {found}" if found else "a view"
+        msg = (
+            f"{spec.name}: {name} is {what} in the catalog, not the Delta table at {here}; give the sink's table another name with "
+            f"table.<rule>.target.catalog, or take that name away first (DROP TABLE deletes the files of a managed table; those of an external one stay)"
+        )
+        raise DefiniteError(msg)
+
+
+def _facts(session: SparkSession, name: str) -> dict[str, str]:
+    """What the catalog has of a table: Location, Provider, Type."""
+    rows = session.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
+    behind = next((n for n, row in enumerate(rows) if row["col_name"].startswith("# Detailed Table")), 0)
+    return {row["col_name"]: row["data_type"] for row in rows[behind:] if row["col_name"] in ("Location", "Provider", "Type")}
+
+
+def _comparable(location: str) -> str:
+    """Without what is spelled in several ways for one place: S3's schemes, slashes, the empty host of a local path."""
+    parsed = urlparse(location.rstrip("/"))
+    scheme = "s3" if parsed.scheme in ("s3", "s3a", "s3n") else parsed.scheme or "file"
+    return f"{scheme}://{parsed.netloc}/{parsed.path.lstrip('/')}"
