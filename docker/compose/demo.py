@@ -69,7 +69,7 @@ def written(source: str, operation: str) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in wanted if f"shop_{source}" in line)
 
 
-def wait(condition: Callable[[], bool], what: str, *, limit_s: float = 300) -> None:
+def wait(condition: Callable[[], bool], what: str, *, limit_s: float = 600) -> None:
     until = time.monotonic() + limit_s
     while True:
         try:

@@ -296,7 +296,7 @@ def test_the_demo_of_the_compose_file_runs_with_its_services_one_by_one(client, 
     ):
         wait_until(lambda: healthy(worker), timeout_s=60, what="the worker's health")
         with started("demo", **told) as demo:
-            status, printed = ended(demo, limit_s=400)
+            status, printed = ended(demo, limit_s=700)
         print(printed)
         assert status == 0, printed
         assert "mariadb: an update and a delete were in the lake" in printed
