@@ -189,7 +189,7 @@ compare-peer: setup
 .PHONY: kubernetes-test
 # A quarter of an hour, not part of the tests; the first run compiles Kubernetes: see tests/kubernetes/README.md.
 kubernetes-test: setup
-	@$(BIN)/python -m pytest --exitfirst -p no:cacheprovider $(or $(ONLY),$(addprefix tests/kubernetes/,node_for_real.py chart_for_real.py))
+	@$(BIN)/python -m pytest --exitfirst $(or $(ONLY),$(addprefix tests/kubernetes/,node_for_real.py chart_for_real.py))
 
 # A minute or more, and some 10 GB of disk meanwhile.
 bench-transaction: setup

@@ -169,12 +169,14 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Prints a figure at once, whatever is captured."""
-    terminal = request.config.pluginmanager.getplugin("terminalreporter")
+    """Prints a figure at once, though pytest keeps what tests print."""
+    plugins = request.config.pluginmanager
+    terminal, capture = plugins.getplugin("terminalreporter"), plugins.getplugin("capturemanager")
 
     def write(line: str) -> None:
-        terminal.ensure_newline()
-        terminal.write_line(f"  {line}")
+        with capture.global_and_fixture_disabled():
+            terminal.ensure_newline()
+            terminal.write_line(f"  {line}")
 
     return write
 
@@ -263,7 +265,7 @@ def test_the_connector_of_the_values_brings_the_sources_rows_into_delta(story: S
     address = story.release.get("service", "dblog-worker")["spec"]["clusterIP"]
     story.registry_url = f"http://{story.running.enter_context(story.node.reached(address, 8084))}"
     began_s = time.monotonic()
-    story.wait_for_lake(ROWS_AT_FIRST)
+    story.wait_for_lake(ROWS_AT_FIRST, limit_s=420)  # Spark's first batch on a busy machine
     story.say(f"ready to first rows in Delta: {time.monotonic() - began_s:.0f} s")
 
     with story.under_writes("first rows"):

@@ -45,7 +45,7 @@ def create_table(source: MariaDb, *, password: str) -> None:
         source,
         f"CREATE DATABASE {DATABASE}",
         f"CREATE TABLE {DATABASE}.{TABLE} (number INT PRIMARY KEY, text VARCHAR(40), changed INT NOT NULL DEFAULT 0)",
-        f"INSERT INTO {DATABASE}.{TABLE} (number, text) SELECT seq, CONCAT('first ', seq) FROM seq_1_to_{ROWS_AT_FIRST}",
+        f"INSERT INTO {DATABASE}.{TABLE} (number, text) SELECT seq, CONCAT('first ', seq) FROM {DATABASE}.seq_1_to_{ROWS_AT_FIRST}",
         f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{password}'",
         f"GRANT BINLOG MONITOR, REPLICATION SLAVE ON *.* TO '{USER}'@'%'",
         f"GRANT SELECT ON {DATABASE}.* TO '{USER}'@'%'",

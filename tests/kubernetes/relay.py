@@ -9,11 +9,17 @@ import asyncio
 import contextlib
 import sys
 
+_open: set[asyncio.Task[None] | None] = set()
+"""Connections that are passed on. Without this, the collector ends one whose first side has closed, before the other side has answered."""
+
 
 async def relay(listen: str, dial: str) -> asyncio.Server:
     """Accept at `listen`; each connection gets one to `dial`."""
 
     async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        _open.add(task)
+        task.add_done_callback(_open.discard)
         try:
             far_reader, far_writer = await _connect(dial)
         except OSError:  # nobody listens there: the caller sees a closed connection, as it would without a relay
