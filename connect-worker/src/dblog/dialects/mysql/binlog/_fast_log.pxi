@@ -1353,7 +1353,7 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
         cdef _Output output = table.output
         cdef Ctx ctx
         cdef Py_ssize_t before
-        cdef int64_t bytes_before, rows_before, unchanged_before
+        cdef int64_t bytes_before, unchanged_before, made
         cdef int64_t source_ts_us = self.time_of(e)
         if output.item != self.item:
             output.keys = []
@@ -1385,12 +1385,11 @@ position in the unpacked bytes keeps D7's numbers apart and rising, the same aft
                     ctx.total = self.total
                     ctx.of_table = self.counts_tables.get(output.name, 0)
                 bytes_before = output.fast.out_bytes
-                rows_before = output.fast.out_rows
                 unchanged_before = output.fast.out_unchanged
-                output.fast.event(op, e.body, e.n, version, skip, &ctx, output.keys, output.values, output.headers)
+                made = output.fast.event(op, e.body, e.n, version, skip, &ctx, output.keys, output.values, output.headers)
                 self.bytes_ += output.fast.out_bytes - bytes_before
                 self.unchanged += output.fast.out_unchanged - unchanged_before
-                self.count_rows(op, output.fast.out_rows - rows_before)
+                self.count_rows(op, made)
                 if (op == 99 and output.fast.skip_c) or (op == 117 and output.fast.skip_u) or (op == 100 and output.fast.skip_d):
                     self.skipped_operations += 1
                 if self.counts is not None:

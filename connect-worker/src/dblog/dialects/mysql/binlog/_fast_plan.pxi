@@ -141,8 +141,7 @@ cdef class FastPlan:
     cdef bint tombstones, skip_unchanged, skip_c, skip_u, skip_d
     cdef bint busy             # the buffers serve one caller at a time
     cdef Py_ssize_t out_bytes  # of all records so far; a decoder takes differences
-    cdef int64_t out_rows      # the same of the rows they were made of
-    cdef int64_t out_unchanged # and of the rows left out because nothing changed
+    cdef int64_t out_unchanged # the same of rows left out because nothing changed
 
     def __cinit__(self):
         self.cols = NULL
@@ -939,10 +938,10 @@ cdef class FastPlan:
             p += self.bitmap_len
         return p
 
-    cdef int event(
+    cdef int64_t event(
         self, uint8_t op, const uint8_t* body, Py_ssize_t n, int version, int64_t skip_rows, Ctx* ctx, list keys, list values, dict headers
     ) except -1:
-        """Append the records of a rows event; on an error the lists are as before."""
+        """Append the records of a rows event, and give how many rows they are; on an error the lists are as before."""
         cdef const uint8_t* p
         cdef const uint8_t* end = body + n
         cdef int64_t row = 0
@@ -979,8 +978,6 @@ cdef class FastPlan:
                         self.emit_delete(row, self.rows.len, keys, values, headers, None)
                 row += 1
                 self.next_low(ctx.low + row)
-            if row > skip_rows:
-                self.out_rows += row - skip_rows
         except BaseException:
             del keys[before_count:]
             del values[before_count:]
@@ -989,7 +986,7 @@ cdef class FastPlan:
             raise
         finally:
             self.busy = 0
-        return 0
+        return max(row - skip_rows, 0)
 
     cdef inline int enter(self) except -1:
         """Another thread inside (a reader in Python lets it in) would write into the same buffers."""
