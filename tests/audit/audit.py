@@ -95,8 +95,11 @@ def write_baseline() -> Iterator[str]:
 
 def _scanned() -> Any:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    files = [name for name in listed if not name.endswith((".zst", ".baseline")) and "/locks/" not in name]
-    done = subprocess.run([sys.executable, "-m", "detect_secrets", "scan", *files], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = [name for name in listed if not name.endswith((".zst", ".baseline", ".json")) and "/locks/" not in name]
+    # Nothing is asked whether a secret opens its service.
+    done = subprocess.run(
+        [sys.executable, "-m", "detect_secrets", "scan", "--no-verify", *files], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     found = json.loads(done.stdout)
     found.pop("generated_at", None)
     return found

@@ -211,6 +211,27 @@ def check_interface(
         raise typer.Exit(1) from None
 
 
+@app.command("doctor")
+def examine(
+    connector: Annotated[Path, typer.Argument(help="A connector's configuration: JSON as it is posted, or properties.")],
+    worker: Annotated[Path | None, typer.Option(help="The worker's file, for its config providers and allowed hosts.")] = None,
+) -> None:
+    """Check a connector's configuration, its database and its account without a worker: what is missing, and which privileges are too many."""
+    from dblog.doctor import examined, read_connector  # noqa: PLC0415
+
+    configure_logs(format="plain", level="ERROR")
+    failed = False
+    try:
+        for is_error, text in examined(read_connector(connector), worker, _check_database):
+            failed |= is_error
+            typer.echo(f"{'error' if is_error else 'note'}: {text}")
+    except DblogError as e:
+        typer.echo(str(e), err=True)
+        raise typer.Exit(2) from None
+    typer.echo("the connector cannot run so" if failed else "the connector can run")
+    raise typer.Exit(int(failed))
+
+
 @users_app.command("hash")
 def hash_password(user: Annotated[str, typer.Argument(help="The user's name.")]) -> None:
     """Ask for a password, or read it from standard input, and print the line of a file of users (dblog.rest.users.file)."""

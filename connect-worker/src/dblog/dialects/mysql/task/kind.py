@@ -17,6 +17,7 @@ from dblog.dialects.mysql.task.dialect import BinlogDialect, rereads
 from dblog.dialects.mysql.task.source import BinlogSource
 from dblog.dialects.mysql.wire.budget import AnswerBudget
 from dblog.dialects.mysql.wire.check import check
+from dblog.dialects.mysql.wire.grants import superfluous
 from dblog.dialects.mysql.wire.session import Session, settings_of
 from dblog.model import OffsetMap
 from dblog.readers.contract import Effects
@@ -56,6 +57,21 @@ class BinlogKind:
                 make=False,
             )
             return [*warnings, *describe_unmatched_columns(settings.originals, tables)]
+        finally:
+            session.close()
+
+    def superfluous(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
+        """By SHOW GRANTS."""
+        watermarks = sql.parse_table_name(settings.text("dblog.watermark.table"))
+        selection = Selection.from_settings(settings.originals, builtin=sql.BUILTIN_DATABASES, never=frozenset({watermarks}))
+        reads = dumps_at_all(settings.text("snapshot.mode")) or rereads(settings)
+        session = self._connect(settings, limit_s, abort, budget=_BUDGET)
+        try:
+            captured = [table.id for table in session.read_catalog(selection.includes)]
+            grants = [str(row[0]) for row in session.query("SHOW GRANTS", doing="listing the account's privileges")]
+            everything = not settings.originals.get("database.include.list") and not settings.originals.get("table.include.list")
+            user = session.current_user()
+            return list(superfluous(grants, user=user, captured=captured, watermarks=watermarks if reads else None, everything=everything))
         finally:
             session.close()
 

@@ -1,0 +1,61 @@
+"""``dblog doctor``: what a connector's configuration, its database and its account lack, and what the account may beyond its needs, without a worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dblog.abort import Abort
+from dblog.cluster.requests import RequestError
+from dblog.cluster.validation import DatabaseCheck, Validator, connector_of, limit_of
+from dblog.config.connector import parse_connector
+from dblog.config.hosts import OPTION as ALLOWED_HOSTS
+from dblog.config.options import split_list
+from dblog.config.properties import parse_properties, read_properties
+from dblog.config.worker_file import resolve_worker_file
+from dblog.dialects.registry import kind_of
+from dblog.errors import DblogError, DefiniteError
+
+
+def read_connector(path: Path) -> dict[str, str]:
+    """A configuration as it is posted (``{"name": ..., "config": {...}}``), its inner part alone, or properties. DefiniteError for anything else."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        found: dict[str, Any] = json.loads(text) if text.lstrip().startswith("{") else parse_properties(text)
+    except (OSError, ValueError) as e:
+        raise DefiniteError(
+            f"the file {path} cannot be read as a connector's configuration ({type(e).__name__}); give JSON or properties"
+        ) from e
+    inner: Any = found.get("config")
+    config = inner if isinstance(inner, dict) else found
+    named = {"name": found["name"]} if isinstance(found.get("name"), str) else {"name": path.stem}
+    return {**named, **{key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}}
+
+
+def examined(config: Mapping[str, str], worker_file: Path | None, check_database: DatabaseCheck) -> Iterator[tuple[bool, str]]:
+    """Each finding: whether it is an error, and its text. Secrets are in none."""
+    written = read_properties(worker_file) if worker_file is not None else {}
+    file = resolve_worker_file(written)
+    hosts = split_list(file.texts.get(ALLOWED_HOSTS, ""))
+    validator = Validator(providers=file.providers, hidden=file.hidden, check_database=check_database, allowed_hosts=hosts)
+    try:
+        outcome = validator.validate(config)
+        if not outcome.errors:
+            yield from ((False, text) for text in outcome.warnings)
+        errors = [(name, text) for name, texts in outcome.errors.items() for text in texts]
+        yield from ((True, f"{name}: {text}") for name, text in errors)
+        resolved, hide = validator.resolved(config)
+        plugin = connector_of(config)
+        settings = parse_connector(plugin.options, resolved)
+    except (RequestError, DblogError) as e:
+        yield True, str(e)
+        return
+    try:
+        more = kind_of(plugin.flavor).superfluous(settings, limit_s=limit_of(resolved), abort=Abort())
+    except DblogError as e:
+        yield True, hide(f"the account's privileges cannot be listed: {e}")
+        return
+    if more:
+        yield False, "the account has privileges that the connector does not need; to take them away:\n" + "\n".join(more)

@@ -1,0 +1,59 @@
+"""``dblog doctor`` on a real server: what is missing, what is too much, and that the statements it prints do what they say."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+
+from dblog.cli import app
+from stack.database import Database
+from support.follower import Follower
+from support.servers import execute, new_database
+from typer.testing import CliRunner
+
+
+def test_the_doctor_names_missing_and_superfluous_privileges_and_its_statements_mend_both(source: Database, tmp_path) -> None:
+    database, marks = new_database(source, "doctor"), f"marks_{uuid.uuid4().hex[:8]}"
+    execute(source, "CREATE TABLE t (id INT PRIMARY KEY)", database=database)
+    name = f"u{uuid.uuid4().hex[:12]}"
+    who = f"'{name}'@'{source.host}'"
+    execute(
+        source,
+        f"CREATE USER {who} IDENTIFIED BY 'canary-secret'",
+        f"GRANT SELECT, DELETE ON `{database}`.* TO {who}",
+        f"GRANT RELOAD ON *.* TO {who}",
+    )
+    follower = Follower(
+        source, database, **{"database.user": name, "database.password": "canary-secret", "dblog.watermark.table": f"{marks}.watermark"}
+    )
+    file = tmp_path / "connector.json"
+    file.write_text(json.dumps({"name": "shop", "config": dict(follower.config)}))
+
+    def asked():
+        return CliRunner().invoke(app, ["doctor", str(file)])
+
+    first = asked()
+    grants, revokes = (re.findall(rf"{word} [^;]+(?=;)", first.output.split("\nThe last one lets ")[0]) for word in ("GRANT", "REVOKE"))
+    revokes = revokes or re.findall(r"REVOKE [^;]+(?=;)", first.output)
+    assert first.exit_code == 1, first.output
+    assert [grant.partition(" ON ")[0] for grant in grants][1:] == ["GRANT REPLICATION SLAVE", "GRANT CREATE, SELECT, INSERT, UPDATE"]
+    assert sorted(revoke.partition(" FROM ")[0] for revoke in revokes) == [f"REVOKE DELETE ON `{database}`.*", "REVOKE RELOAD ON *.*"]
+    execute(source, *grants, *revokes)
+    last = asked()
+    assert (last.exit_code, "REVOKE" in last.output) == (0, False), last.output
+    assert "the connector can run" in last.output
+    assert "canary" not in first.output + last.output
+    execute(source, f"DROP USER {who}")
+
+
+def test_a_file_that_is_no_configuration_and_a_connector_of_no_kind_are_told(tmp_path) -> None:
+    file = tmp_path / "c.json"
+    file.write_text("{")
+    broken = CliRunner().invoke(app, ["doctor", str(file)])
+    file.write_text("{}")
+    empty = CliRunner().invoke(app, ["doctor", str(file)])
+
+    assert (broken.exit_code, empty.exit_code) == (2, 1)
+    assert "cannot be read as a connector's configuration" in broken.output
+    assert "Connector config contains no connector type" in empty.output
