@@ -49,7 +49,7 @@ def everything():
 
 
 def properties_of(found):
-    return parse_properties(one(found, "ConfigMap", "-worker")["data"]["worker.properties"])
+    return parse_properties(one(found, "ConfigMap", "rel-dblog-worker")["data"]["worker.properties"])
 
 
 # ---- all objects
@@ -248,7 +248,7 @@ def test_the_worker_takes_its_file(name):
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "minimal"])
 def test_the_sink_takes_its_file(name, tmp_path):
     file = tmp_path / "sink.yaml"
-    file.write_text(re.sub(r"\$\{[^}]*\}", "x", one(objects(name), "ConfigMap", "-sink")["data"]["sink.yaml"]))
+    file.write_text(re.sub(r"\$\{[^}]*\}", "x", one(objects(name), "ConfigMap", "rel-dblog-sink")["data"]["sink.yaml"]))
 
     job_options.parse(job_options.read_file(file))
 
@@ -289,7 +289,7 @@ def test_a_registry_of_others_has_login_and_authorities(everything):
 
 
 def test_connectors_are_files_without_secrets_that_the_program_reads(everything, tmp_path):
-    data = one(everything, "ConfigMap", "-connectors")["data"]
+    data = one(everything, "ConfigMap", "rel-dblog-connectors")["data"]
     for name, content in data.items():
         (tmp_path / name).write_text(content)
     files = read_wanted(tmp_path)
@@ -329,7 +329,7 @@ def test_memory_and_queues_follow_one_value():
     def found(memory):
         made = rendered(worker={"memoryMiB": memory}, connectors=connectors)
         limits = container(made, "StatefulSet", "-worker")["resources"]["limits"]
-        queue = int(json.loads(one(made, "ConfigMap", "-connectors")["data"]["a.json"])["config"]["max.queue.size.in.bytes"])
+        queue = int(json.loads(one(made, "ConfigMap", "rel-dblog-connectors")["data"]["a.json"])["config"]["max.queue.size.in.bytes"])
         return limits["memory"], queue * 8 * 4 // 1024**2
 
     assert found(2048) == ("2048Mi", 2048)
@@ -473,6 +473,18 @@ def test_the_alerts_are_those_of_the_folder_monitoring(everything):
     assert one(everything, "PrometheusRule")["spec"] == alerts
 
 
+def test_the_boards_are_found_by_grafanas_sidecar(everything):
+    boards = {file.name for file in (CHART / "monitoring" / "dashboards").glob("*.json")}
+    maps = [
+        item for item in everything if item["kind"] == "ConfigMap" and item["metadata"].get("labels", {}).get("grafana_dashboard") == "1"
+    ]
+
+    assert boards
+    assert {name for item in maps for name in item["data"]} == boards
+    assert {item["metadata"]["annotations"]["grafana_folder"] for item in maps} == {"dblog"}
+    assert all(json.loads(content)["title"] for item in maps for content in item["data"].values())
+
+
 def test_the_log_is_json_and_its_level_a_value(minimal):
     assert (properties_of(minimal)["dblog.log.format"], properties_of(minimal)["dblog.log.level"]) == ("json", "INFO")
 
@@ -490,7 +502,7 @@ def test_a_sink_is_one_driver_that_ends_before_the_next_begins():
 
 
 def test_executors_are_pods_under_the_drivers_limits_and_without_its_token(everything):
-    data = one(everything, "ConfigMap", "-sink")["data"]
+    data = one(everything, "ConfigMap", "rel-dblog-sink")["data"]
     executor = yaml.safe_load(data["executor.yaml"])["spec"]
 
     assert executor["automountServiceAccountToken"] is False
