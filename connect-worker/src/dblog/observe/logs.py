@@ -30,6 +30,7 @@ _TRACE_LINES_MAX = 100
 _TRACE_CHARS_MAX = 40_000
 _KNOWN_LOGGERS = (
     "dblog",
+    "dblog.apply",
     "dblog.audit",
     "dblog.cli",
     "dblog.cluster",
