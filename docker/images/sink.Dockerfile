@@ -24,13 +24,14 @@ RUN --mount=type=secret,id=ca --mount=type=secret,id=apt \
 ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONHASHSEED=0
 RUN python3 -m venv /build/tools && python3 -m venv --without-pip /opt/dblog
 COPY docker/images/locks/build.txt docker/images/locks/sink.txt /build/locks/
-ARG SOURCE_DATE_EPOCH=0
 # PySpark comes as a source archive; its wheel is packed here, by tools that are locked too.
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     /build/tools/bin/pip install --quiet --require-hashes --only-binary :all: -r /build/locks/build.txt && \
     /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --require-hashes --wheel-dir /build/wheels -r /build/locks/sink.txt
 COPY docker/images/inside/finish.sh /build/inside/
 COPY spark-sink /build/spark-sink
+# Below what takes minutes: it changes with every commit.
+ARG SOURCE_DATE_EPOCH=0
 RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir /build/wheels /build/spark-sink && \
     /build/tools/bin/pip --python /opt/dblog/bin/python install --quiet --no-compile --no-index --no-deps /build/wheels/*.whl && \
     rm -rf /opt/dblog/lib/python3*/site-packages/pyspark/examples /opt/dblog/lib/python3*/site-packages/pyspark/data && \
