@@ -22,7 +22,7 @@ class KafkaOfTwoNetworks(Kafka):
     """A broker that tells clients of the machine its loopback address, and those in the cluster the address that relays lead from."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, options={"auto.create.topics.enable": "false"})
+        super().__init__(folder)
         self.node_port = free_port()
 
     @property
