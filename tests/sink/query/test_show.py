@@ -32,3 +32,15 @@ def test_the_newest_rows_are_shown_and_no_deleted_one_also_where_a_column_was_re
     assert [row for part in other for row in zip(*(c.to_pylist() for c in part.columns), strict=True)] == [(1, "b"), (2, "a"), (3, None)]
     with pytest.raises(DefiniteError, match=r"the sink has no table shop\.other; it has shop\.t"):
         show(sink.spark, job_options.parse(sink.given), table="shop.other", rows_max=2)
+
+
+def test_a_table_of_a_topic_that_the_configuration_lists_is_shown_before_the_notes_of_the_job_are_written(
+    sink: Sink, registry: RegistryServer
+) -> None:
+    table = TableSchema(topic="p.shop.t", columns=[("id", "long")], registry=registry)
+    sink.batch(change(table, "c", {"id": 1}, at=1))  # the notes wait for control.interval.s, or for the job's end
+    asked = {key: value for key, value in sink.given.items() if key != "topics.pattern"} | {"topics": "p.shop.s, p.shop.t"}
+
+    assert show(sink.spark, job_options.parse(asked), table="shop.t", rows_max=2).rows == 1
+    with pytest.raises(DefiniteError, match=r"shop\.s has no Delta table yet"):
+        show(sink.spark, job_options.parse(asked), table="shop.s", rows_max=2)

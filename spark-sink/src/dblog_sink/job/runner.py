@@ -191,6 +191,7 @@ class Runner:
                 if self._stopping.is_set() or self._scheduler.failure is not None:
                     self._stop_between_batches(query)
                     return None if self._stopping.is_set() else self._scheduler.failure
+                self._write_notes()
                 reported = self._report(query, reported)
                 time.sleep(_LOOK_EVERY_S)
             self._report(query, reported)
@@ -256,6 +257,13 @@ class Runner:
                     self._commands.obey()
             finally:
                 self._writer.running.release()
+
+    def _write_notes(self) -> None:
+        """Write notes that wait while the source rests. No table depends on them: what could not be written waits for the next time."""
+        try:
+            self._parts.control.flush_due()
+        except Exception as e:  # noqa: BLE001  see above
+            log.warning("the notes of the job are not written yet: %s", one_line(e))
 
     def _report(self, query: StreamingQuery, reported: str) -> str:
         """Report how far behind Kafka's end the query is, once for each of its progress reports."""

@@ -34,8 +34,20 @@ _DEFAULTS = {
 
 def topic_of(settings: Settings, state: State, table: str) -> str:
     """The topic of ``db.table`` (or the topic itself), of those that the job has met; DefiniteError if there is none."""
-    topics = sorted({*state.table_ids, *(topic for topic, _ in state.high_water_marks)})
-    for topic in topics:
+    return _topic_of(settings, _met(state), table)
+
+
+def topic_to_read(settings: Settings, state: State, table: str) -> str:
+    """The same for whoever reads beside the job: its notes come some seconds after its tables, so topics that the configuration lists count too."""
+    return _topic_of(settings, _met(state) | listed(settings["topics"] or ""), table)
+
+
+def _met(state: State) -> set[str]:
+    return {*state.table_ids, *(topic for topic, _ in state.high_water_marks)}
+
+
+def _topic_of(settings: Settings, topics: Collection[str], table: str) -> str:
+    for topic in sorted(topics):
         spec = settings.table(topic)
         if spec is not None and table in (topic, spec.name):
             return topic

@@ -79,7 +79,7 @@ def key_of(text: str, keys: Columns, table: str) -> dict[str, str]:
 def explain(session: SparkSession, settings: Settings, applier: Applier, registry: Registry, *, table: str, key: str) -> Explained:
     """Look one key up everywhere. DefiniteError when there is no such table, or the key does not fit it."""
     state = read_state(session, settings.state_path)
-    topic = source.topic_of(settings, state, table)
+    topic = source.topic_to_read(settings, state, table)
     spec = settings.table(topic)
     assert spec is not None
     opened = applier.found(topic, session)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from dblog_sink.config.job_options import Settings
 from dblog_sink.delta.target import identity, version_of
 from dblog_sink.errors import DefiniteError
-from dblog_sink.kafka.source import topic_of
+from dblog_sink.kafka.source import topic_to_read
 from dblog_sink.records.decode import SEQ1, SEQ2
 from dblog_sink.state.control_table import read_state
 
@@ -43,7 +43,7 @@ def show(session: SparkSession, settings: Settings, *, table: str, rows_max: int
             return Shown(table=QUARANTINE, path=path, version=0, rows=0, newest=[])
         columns = ("topic", "partition", "offset", "timestamp", "reason", "at")
         return _shown(session, QUARANTINE, path, rows_max, order=[F.desc("at"), *columns[:3]], columns=columns)
-    spec = settings.table(topic_of(settings, read_state(session, settings.state_path), table))
+    spec = settings.table(topic_to_read(settings, read_state(session, settings.state_path), table))
     assert spec is not None
     if identity(session, spec.path) is None:
         msg = f"{spec.name} has no Delta table yet; its records may have landed and wait for their merge"
