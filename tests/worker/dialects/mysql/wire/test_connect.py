@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     pkcs12,
 )
+from dblog.abort import Abort
 from dblog.dialects.mysql.wire import check, connect
 from dblog.dialects.mysql.wire.connect import ConnectSettings, PrivilegeError, meaning, settings_of, split_statements, translate
 from dblog.dialects.mysql.wire.log import end_of_log
@@ -101,6 +102,39 @@ def test_what_does_not_speak_the_protocol_is_definite_or_lost_with_its_address(g
         with pytest.raises((DefiniteError, TransientError), match=f"127.0.0.1:{port}"):
             connect.open_wire(ConnectSettings(host="127.0.0.1", port=port, user="u", connect_timeout_s=5.0))
         thread.join(10)
+
+
+# -- cutting a connection from another thread ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ssl_mode", ["preferred", "required"])
+def test_a_database_that_is_away_for_long_leaves_nothing_behind_with_who_may_cut_its_connections(ssl_mode):
+    abort = Abort()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+    for _ in range(3):
+        with pytest.raises(TransientError, match="nothing listens"):
+            connect.open_wire(ConnectSettings(host="127.0.0.1", port=port, user="u", ssl_mode=ssl_mode, abort=abort))
+
+    assert len(abort) == 0
+
+
+def test_a_connection_is_cut_while_it_is_open_and_forgotten_once_it_is_closed():
+    abort = Abort()
+    with FalseServer() as server:
+        settings = ConnectSettings(host="127.0.0.1", port=server.port, user="u", connect_timeout_s=5.0, abort=abort)
+        first, second = (connect.open_wire(settings) for _ in range(2))
+        first.close()
+        first.close()
+        assert len(abort) == 1
+
+        abort.call()
+        with pytest.raises(TransientError):
+            second.query("SELECT 1")
+        second.close()
+
+    assert len(abort) == 0
 
 
 # -- servers that want the password, or a file ------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import contextlib
 import re
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,8 +117,10 @@ def split_statements(text: str) -> tuple[str, ...]:
 class Wire:
     """An open connection: statements with answers held in memory, or its bare socket."""
 
-    def __init__(self, connection: Any, settings: ConnectSettings) -> None:
+    def __init__(self, connection: Any, settings: ConnectSettings, forget: Callable[[], None]) -> None:
+        """``forget``: called once it is closed, for nothing is left to cut."""
         self._connection = connection
+        self._forget = forget
         self.settings = settings
 
     @property
@@ -188,6 +190,7 @@ class Wire:
         with contextlib.suppress(Exception):
             self._connection.close()
         self._connection.release()
+        self._forget()
 
     def abort(self) -> None:
         """Cut the connection at once, also from another thread and in the middle of a statement: its reader gets a TransientError."""
@@ -229,27 +232,13 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
         connect_timeout=max(settings.connect_timeout_s, 0.001), read_timeout=max(settings.connect_timeout_s, 1.0), autocommit=True,
         program_name="dblog", defer_connect=True, **tls_arguments(settings),
     )  # fmt: skip
-    if settings.abort is not None:
-        settings.abort.on(lambda: _cut(connection))
+    forget = settings.abort.on(lambda: _cut(connection)) if settings.abort is not None else _nothing
     try:
-        connection.connect()
-    except pymysql.err.InternalError as e:
-        raise no_server(settings.address) from e
-    except pymysql.err.Error as e:
-        raise translate(e, settings, "connecting", again=again) from e
-    except (DblogError, MemoryError):
+        _connect(connection, settings, again=again)
+    except BaseException:
+        forget()
         raise
-    except UnicodeDecodeError as e:
-        raise no_server(settings.address) from e
-    except UnicodeError as e:
-        message = f"'{settings.host}' is not a host name; correct database.hostname"
-        raise DefiniteError(message) from e
-    except RuntimeError as e:  # PyMySQL lacks a package for this login method (ed25519: PyNaCl)
-        message = f"the login method that {settings.address} wants for user '{settings.user}' cannot be used here: {e}"
-        raise DefiniteError(message) from e
-    except Exception as e:  # PyMySQL trusts a server to answer as servers do; what it raises where one does not is any class
-        raise no_server(settings.address) from e
-    wire = Wire(connection, settings)
+    wire = Wire(connection, settings, forget)
     try:
         _keep_alive(wire.socket, settings)
         for statement in (
@@ -272,6 +261,32 @@ def open_wire(settings: ConnectSettings, *, again: bool = False) -> Wire:
             raise no_server(settings.address) from e
         raise
     return wire
+
+
+def _connect(connection: GuardedConnection, settings: ConnectSettings, *, again: bool) -> None:
+    """Connect and log in; what fails is an error of ours."""
+    try:
+        connection.connect()
+    except pymysql.err.InternalError as e:
+        raise no_server(settings.address) from e
+    except pymysql.err.Error as e:
+        raise translate(e, settings, "connecting", again=again) from e
+    except (DblogError, MemoryError):
+        raise
+    except UnicodeDecodeError as e:
+        raise no_server(settings.address) from e
+    except UnicodeError as e:
+        message = f"'{settings.host}' is not a host name; correct database.hostname"
+        raise DefiniteError(message) from e
+    except RuntimeError as e:  # PyMySQL lacks a package for this login method (ed25519: PyNaCl)
+        message = f"the login method that {settings.address} wants for user '{settings.user}' cannot be used here: {e}"
+        raise DefiniteError(message) from e
+    except Exception as e:  # PyMySQL trusts a server to answer as servers do; what it raises where one does not is any class
+        raise no_server(settings.address) from e
+
+
+def _nothing() -> None:
+    """Nobody may cut the connection, so nobody keeps it."""
 
 
 def _old_names(server_version: str) -> tuple[str, ...]:
