@@ -12,8 +12,9 @@ import time
 import urllib.request
 from collections.abc import Callable
 
-import httpx
 import pymysql
+from dblog.apply.interface import Interface, RefusedError
+from dblog.errors import TransientError
 
 BROKERS = os.environ.get("DEMO_BROKERS", "kafka:9092")
 WORKER = os.environ.get("DEMO_WORKER", "http://worker-1:8083")
@@ -42,9 +43,10 @@ def write(source: str, *statements: str) -> None:
 
 
 def connect(source: str) -> None:
-    """Have the worker run the connector; one that is there is updated."""
+    """Have the group run the connector, whichever worker leads; one that is there is updated."""
     host, port = address(source)
     config = {
+        "name": f"demo-{source}",
         "connector.class": CONNECTORS[source],
         "tasks.max": "1",
         "database.hostname": host,
@@ -57,9 +59,19 @@ def connect(source: str) -> None:
         "schema.history.internal.kafka.bootstrap.servers": BROKERS,
         "schema.history.internal.kafka.topic": f"demo-history-{source}",
     }
-    answer = httpx.put(f"{WORKER}/connectors/demo-{source}/config", json=config, timeout=60)
-    if answer.status_code >= httpx.codes.BAD_REQUEST:
-        sys.exit(f"the worker refuses the connector of {source}: {answer.text}")
+
+    def taken() -> bool:
+        try:
+            with Interface(WORKER, login=None) as group:
+                group.find_leader()
+                group.put_config(config)
+        except TransientError:  # nobody leads yet
+            return False
+        except RefusedError as e:
+            sys.exit(f"the worker refuses the connector of {source}: {e}")
+        return True
+
+    wait(taken, f"a leader that takes the connector of {source}")
 
 
 def written(source: str, operation: str) -> float:

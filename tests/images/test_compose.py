@@ -1,5 +1,6 @@
 """The compose file by the compose specification, and what it promises: pinned images, an order by health, doors on loopback only."""
 
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -7,6 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 from compose_spec import PyCompose
+from dblog.config.properties import read_properties
+from dblog.config.worker import read_worker_config
+from dblog.rest.access import need
+from dblog.rest.identity import Identity
+from support.worker import Worker, until
 
 FOLDER = Path(__file__).parents[2] / "docker"
 FILE = FOLDER / "compose.yaml"
@@ -68,3 +74,34 @@ def test_our_services_are_as_closed_as_in_kubernetes(services):
         assert services[name]["read_only"]
         assert services[name]["cap_drop"] == ["ALL"]
         assert services[name]["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_the_demos_container_may_make_connectors():
+    settings = read_worker_config(read_properties(FOLDER / "compose" / "worker.properties")).settings
+    wanted = need("PUT", "/connectors/demo-mysql/config")
+
+    other_container = {"type": "http", "client": ("172.18.0.9", 1), "server": ("172.18.0.3", 8083)}
+    who = Identity(settings).without_header(other_container)
+
+    assert who.grants.may(wanted.role, wanted.connector)
+
+
+def test_the_demo_asks_a_standby_and_the_leader_gets_the_connector(kafka, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_PASSWORD", "demo")
+    spec = importlib.util.spec_from_file_location("demo_of_compose", FOLDER / "compose" / "demo.py")
+    demo = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(demo)
+    of_compose = read_properties(FOLDER / "compose" / "worker.properties")
+    settings = {
+        name: text for name, text in of_compose.items() if name.startswith("config.providers") or name == "dblog.rest.without.login"
+    }
+    with Worker(kafka, tmp_path, "compose", name="worker-1", **settings) as first:
+        until(lambda: first.client.get("/health/ready").json().get("role") == "leader")
+        with Worker(kafka, tmp_path, "compose", name="worker-2", **settings) as second:
+            until(lambda: second.client.get("/health/ready").json().get("role") == "standby")
+            monkeypatch.setattr(demo, "WORKER", second.url)
+
+            demo.connect("mysql")
+
+            first.wait_for("demo-mysql", "RUNNING", "RUNNING")
+            assert first.client.get("/connectors/demo-mysql/config").json()["topic.prefix"] == "demo_mysql"
