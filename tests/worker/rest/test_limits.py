@@ -13,6 +13,7 @@ import httpx
 import pytest
 from dblog.rest.bodies import BODY_BYTES_MAX
 from dblog.rest.connections import CONNECTIONS_MAX, HEAD_S
+from stack.process import free_port
 from support.worker import connector_config, running_worker, until
 
 JSON = {"content-type": "application/json"}
@@ -238,12 +239,18 @@ def test_the_workers_own_page_and_the_allowed_one_may_change_things(worker):  # 
 
 
 def test_a_name_that_is_not_the_workers_is_refused_when_names_are_listed(kafka, servers_folder):  # number 6
-    with running_worker(kafka, servers_folder, "named", {"dblog.rest.allowed.hosts": "127.0.0.1,worker.example:8083"}) as worker:
+    reading = free_port()
+    settings = {"dblog.rest.allowed.hosts": "worker.example:8083", "dblog.rest.readonly.listener": f"http://127.0.0.1:{reading}"}
+    with running_worker(kafka, servers_folder, "named", settings) as worker:
         assert_error(worker.client.get("/connectors", headers={"host": "rebound.example"}), 421, "dblog.rest.allowed.hosts")
         assert_error(worker.client.get("/connectors", headers={"host": "worker.example:9999"}), 421)
         assert worker.client.get("/connectors", headers={"host": "worker.example:8083"}).status_code == 200
-        assert worker.client.get("/connectors").status_code == 200
+        assert worker.client.get("/connectors").status_code == 200, "by the name that it advertises, which its own tasks use"
         assert worker.client.get("/health", headers={"host": "10.0.0.7:8083"}).status_code == 200
+        for host in ("10.0.0.7:8084", "worker.namespace.svc:8084"):
+            for path in ("/metrics", "/subjects"):
+                answer = httpx.get(f"http://127.0.0.1:{reading}{path}", headers={"host": host})
+                assert answer.status_code == 200, f"the listener that only reads, as {host}"
 
 
 # Checks of configurations.

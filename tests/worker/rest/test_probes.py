@@ -39,7 +39,8 @@ def test_a_broker_that_is_away_makes_a_worker_unready_and_leaves_it_live(own_fol
             until(lambda: asked(reading, "/health/ready") == (200, {"status": "ready", "role": "leader"}))
             assert {port: asked(port, "/health/live") for port in ports} == dict.fromkeys(ports, (200, {"status": "live"}))
             assert httpx.post(f"http://127.0.0.1:{reading}/health/live").status_code == 403
-            assert httpx.get(f"{worker.url}/connectors").status_code == 421  # names and logins are asked for everywhere else
+            assert httpx.get(f"{worker.url}/connectors", headers={"host": "another.example"}).status_code == 421
+            assert httpx.get(f"{worker.url}/connectors").status_code == 401  # names and logins are asked for everywhere else
 
             kafka.kill()
             code, body = until(lambda: found if (found := asked(reading, "/health/ready"))[0] == 503 else None)

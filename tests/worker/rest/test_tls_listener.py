@@ -13,6 +13,9 @@ from stack.process import free_port
 from support.authority import DAY, NOW, Authority
 from support.worker import Worker, until
 
+NAMED = {"host": "connect.example"}
+"""The one name that the worker goes by; its tasks and whoever only reads have others."""
+
 
 def trusting(authority):
     context = ssl.create_default_context(cafile=authority.path)
@@ -41,8 +44,11 @@ def secured(kafka, servers_folder):
         "listeners.https.ssl.truststore.location": str(authority.path),
         "admin.listeners": f"http://127.0.0.1:{ports['admin']}",
         "dblog.rest.readonly.listener": f"http://127.0.0.1:{ports['reading']}",
+        "dblog.rest.allowed.hosts": NAMED["host"],
+        "rest.advertised.host.name": NAMED["host"],
     }
     with Worker(kafka, servers_folder, "secured", tls=trusting(authority), **settings) as worker:
+        worker.client.headers.update(NAMED)
         worker.create("a", dummy_echo=f"{servers_folder}/secured-echo")
         worker.wait_for("a", "RUNNING", "RUNNING")
         yield worker, authority, ports
@@ -76,9 +82,9 @@ def test_loggers_are_at_the_listener_of_admin_alone(secured):
     worker, _, ports = secured
     admin = f"http://127.0.0.1:{ports['admin']}"
 
-    assert httpx.get(f"{admin}/admin/loggers/root", verify=NO_TLS).json()["level"] == "INFO"
+    assert httpx.get(f"{admin}/admin/loggers/root", verify=NO_TLS, headers=NAMED).json()["level"] == "INFO"
     assert worker.client.get("/admin/loggers").status_code == 404
-    assert httpx.get(f"{admin}/connectors", verify=NO_TLS).status_code == 404
+    assert httpx.get(f"{admin}/connectors", verify=NO_TLS, headers=NAMED).status_code == 404
     assert httpx.get(f"http://127.0.0.1:{ports['reading']}/health", verify=NO_TLS).status_code == 200
 
 

@@ -277,8 +277,8 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="dblog.rest.allowed.hosts",
-        doc="Names, with or without port, that clients may reach the REST interface by (their Host header); empty: any. A list keeps a web page from "
-        "pointing a name of its own at this worker.",
+        doc="Names, with or without port, that clients may reach the REST interface by (their Host header), beside rest.advertised.host.name; empty: any. "
+        "A list keeps a web page from pointing a name of its own at this worker. The read-only listener goes by every name.",
         kind=Kind.LIST,
         default="",
         importance=Importance.LOW,

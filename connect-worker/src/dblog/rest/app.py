@@ -78,7 +78,7 @@ def build_app(
         case Part.OWN:
             routes = [*registry_routes]
     origins = [item.strip() for item in settings.text("access.control.allow.origin").split(",") if item.strip()]
-    hosts = settings.items_of("dblog.rest.allowed.hosts")
+    hosts = _hosts(services, part)
     middleware = [Middleware(Answers), Middleware(_Paths), Middleware(Origins, hosts=hosts, origins=origins)]
     if part is Part.READING:
         middleware.append(Middleware(_Anybody))
@@ -110,6 +110,16 @@ def build_app(
     app.router.redirect_slashes = False
     app.state.services = services
     return app
+
+
+def _hosts(services: Services, part: Part) -> tuple[str, ...]:
+    """Names that this listener may be called by, none for any.
+
+    Tasks call by loopback, or by the name that the worker gives itself: what keeps others from their listener is the token. The listener that reads is
+    called by the addresses of pods and by names of services, and shows to everybody what a page of another origin could read.
+    """
+    listed = services.worker.settings.items_of("dblog.rest.allowed.hosts")
+    return (*listed, services.worker.advertised_host) if listed and part in (Part.ALL, Part.ADMIN) else ()
 
 
 async def _on_http_error(_request: HttpRequest, raised: Exception) -> Response:
