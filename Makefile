@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help alerts-test test-long demo sink jars-s3a lake-test servers servers-stop fuzz kill-campaign sink-campaign chaos chaos-sink test lint audit audit-secrets audit-baseline audit-dependencies format bench bench-peer bench-before bench-transaction bench-sink compare-peer setup chart chart-lint clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink chaos bench bench-peer bench-before bench-sink fuzz images images-save images-lock images-test dist compare-peer kubernetes-test bench-transaction chart chart-lint clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -20,37 +20,48 @@ export PYTHONPATH := $(CURDIR)/docker
 help:
 	@echo 'dblog: change data capture from MySQL and MariaDB through Kafka into Delta Lake'
 	@echo
+	@echo 'Try it'
 	@echo '  make demo [SOURCE=mariadb|mysql]   a database under writes into Delta, with kills on the way and a proof at the end'
-	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, three files at a time (PROCESSES=3)'
-	@echo '  make lake-test                     the sink on a store with S3 interface: kills, faults, two sinks at once, several executors'
-	@echo '  make test-long                     trials that the tests have a shorter version of: other modes, the other server'
 	@echo '  make servers [SERVERS="kafka mariadb"]      a broker and a database to try dblog by hand; addresses in build/servers.json'
 	@echo '  make servers-stop                  stop them and remove their data'
 	@echo '  make sink CONFIG=sink.yaml [ARGS="--set trigger.once=true"]   the sink by spark-submit on this machine; ARGS=--print shows the line'
-	@echo '  make alerts-test                   each alert on a real Prometheus, by real faults where they can be made; all panels of the boards with data'
 	@echo '  make jars-s3a [FOLDER=...]         the jars for tables in S3 (s3a://), with the log store that lets several drivers write there'
+	@echo
+	@echo 'Ship it'
+	@echo '  make images [ENGINE=podman BASE_IMAGE=name]   the container images of worker and sink, by docker, podman or buildah; sizes, bills of materials'
+	@echo '  make images-save                   the images as archives in build/images'
+	@echo '  make images-lock                   the hash-locked lists of what the images install, after a version has changed'
+	@echo '  make dist                          wheels, source archives and the code for spark-submit in build/dist'
+	@echo '  make chart                         the chart: reference and schema made from its values, linted by both Helms, packed into build/dist'
+	@echo
+	@echo 'Check a change'
+	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, three files at a time (PROCESSES=3)'
 	@echo '  make lint                          style, types and import contracts'
-	@echo '  make audit                         unsafe code, licences; make audit-secrets: secrets in files; make audit-dependencies: known vulnerabilities'
 	@echo '  make format                        repair what lint can repair'
+	@echo '  make audit                         unsafe code, licences; make audit-secrets: secrets in files; make audit-dependencies: known vulnerabilities'
+	@echo
+	@echo 'Longer trials, not part of the tests'
+	@echo '  make test-long                     trials that the tests have a shorter version of: other modes, the other server'
+	@echo '  make images-test                   the images built and run as in Kubernetes, from the database to Delta'
+	@echo '  make kubernetes-test               a Kubernetes of one node from packages, as root, with the images and the chart on it'
+	@echo '  make alerts-test                   each alert on a real Prometheus, by real faults where they can be made; all panels of the boards with data'
+	@echo '  make lake-test                     the sink on a store with S3 interface: kills, faults, two sinks at once, several executors'
+	@echo '  make chart-lint                    its objects under checkov, in an environment of its own'
 	@echo '  make kill-campaign [RUNS=10]       the demo, smaller, killed at random moments; SOURCE= and SEED= as you like'
 	@echo '  make sink-campaign [RUNS=10]       random histories through the sink, killed at random steps, against a model; SEED= as you like'
 	@echo '  make chaos [SEED=random SECONDS=30 RUNS=1]   random schemas, writes, DDL, settings and faults by seed, four sides compared; SOURCE=, ARGS="--shrink 0"'
 	@echo '  make chaos-sink [RUNS=10]          kinds of topics, strangers who write to the tables and kills by seed, against a model; SEED= as you like'
+	@echo '  make fuzz [ARGS=...]               damaged packets and rows into the decoders, built with sanitizers; --cases N --seed N'
+	@echo '  make compare-peer [ARGS=...]       the records of dblog and of a real Debezium for the same statements, field by field'
+	@echo
+	@echo 'Speed'
 	@echo '  make bench [ARGS=...]              speed and memory of the worker; writes build/bench'
 	@echo '  make bench-peer [ARGS="bulk --scale 0.1"]   the worker against Debezium in Kafka Connect; writes build/bench/peer.json'
 	@echo '  make bench-before BEFORE=/path [ARGS="bulk --rounds 3"]   the worker against another checkout of itself, such as the commit before'
 	@echo '  make bench-sink [ARGS="--works inserts --scale 0.1"]   the sink against a naive one; writes build/bench/sink.json'
 	@echo '  make bench-transaction [ARGS="--gib 2"]   memory of a task that reads one huge transaction, plain and compressed'
-	@echo '  make fuzz [ARGS=...]               damaged packets and rows into the decoders, built with sanitizers; --cases N --seed N'
-	@echo '  make compare-peer [ARGS=...]       the records of dblog and of a real Debezium for the same statements, field by field'
-	@echo '  make images [ENGINE=podman BASE_IMAGE=name]   the container images of worker and sink, by docker, podman or buildah; sizes, bills of materials'
-	@echo '  make images-save                   the images as archives in build/images'
-	@echo '  make images-test                   the images built and run as in Kubernetes, from the database to Delta'
-	@echo '  make images-lock                   the hash-locked lists of what the images install, after a version has changed'
-	@echo '  make kubernetes-test               a Kubernetes of one node from packages, as root, with the images and the chart on it'
-	@echo '  make chart                         the chart: reference and schema made from its values, linted by both Helms, packed into build/dist'
-	@echo '  make chart-lint                    its objects under checkov, in an environment of its own'
-	@echo '  make dist                          wheels, source archives and the code for spark-submit in build/dist'
+	@echo
+	@echo 'The rest'
 	@echo '  make setup                         only the virtual environment, the extension and the downloads'
 	@echo '  make clean                         remove build/ and compiled files (downloads stay in the cache folder)'
 	@echo
@@ -87,12 +98,12 @@ test: setup
 	[ -z "$$failed" ] || { echo "failed: $$failed" >&2; exit 1; }
 
 # The trials that `make test` has a short version of.
+test-long: setup
+	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m long $(TESTS)
+
 # On the store with S3's interface: kills and faults, and whole processes of the sink.
 lake-test: setup
 	@$(BIN)/python -m pytest tests/sink/state/test_object_store.py tests/integration/test_sink_on_a_cluster.py
-
-test-long: setup
-	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m long $(TESTS)
 
 # Minutes; `make test` has all of it but the real faults that need a sink: see helm/monitoring/README.md.
 alerts-test: setup
@@ -166,7 +177,6 @@ fuzz: setup
 	@$(BIN)/python tests/fuzz/sanitized.py $(ARGS)
 
 # Minutes the first time; later only what has changed. Needs no `make setup`, for a builder has nothing else of the project.
-.PHONY: images images-save images-lock images-test dist
 images:
 	@$(PYTHON) -m images build
 
@@ -190,7 +200,6 @@ dist: setup
 compare-peer: setup
 	@$(BIN)/python tests/compat/compare.py $(ARGS)
 
-.PHONY: kubernetes-test
 # A quarter of an hour, not part of the tests; the first run compiles Kubernetes: see tests/kubernetes/README.md.
 kubernetes-test: setup
 	@$(BIN)/python -m pytest --exitfirst $(or $(ONLY),$(addprefix tests/kubernetes/,node_for_real.py chart_for_real.py))
