@@ -59,6 +59,14 @@
 {{- fail "worker.tls.existingSecret is required by worker.tls.enabled: the Secret with the certificate of the REST interface" -}}
 {{- end -}}
 {{- include "dblog.checks.connectors" . -}}
+{{- if eq $worker.service.type "LoadBalancer" -}}
+{{- if and (not $worker.login.enabled) (not $worker.service.allowWithoutLogin) -}}
+{{- fail "worker.service.type=LoadBalancer opens the REST interface, and worker.login.enabled=false asks nobody for a login; enable the login, or set worker.service.allowWithoutLogin=true" -}}
+{{- end -}}
+{{- if and (not $worker.tls.enabled) (not $worker.service.allowPlain) -}}
+{{- fail "worker.service.type=LoadBalancer needs worker.tls.enabled, or logins travel as they are: set worker.tls, or worker.service.allowPlain=true where the load balancer itself speaks TLS" -}}
+{{- end -}}
+{{- end -}}
 {{- range $name, $way := dict "ingress" .Values.ingress "httpRoute" .Values.httpRoute -}}
 {{- if and $way.enabled (not $worker.login.enabled) (not $way.allowWithoutLogin) -}}
 {{- fail (printf "%s.enabled opens the REST interface, and worker.login.enabled=false asks nobody for a login; enable the login, or set %s.allowWithoutLogin=true" $name $name) -}}

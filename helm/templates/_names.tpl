@@ -134,6 +134,10 @@ imagePullSecrets:
 {{- define "dblog.rest.url" -}}
 {{ include "dblog.rest.scheme" . }}://{{ include "dblog.worker" . }}.{{ .Release.Namespace }}.svc:{{ .Values.worker.ports.rest }}
 {{- end -}}
+{{/* The Service that has the read-only port: a load balancer would show it to everybody. */}}
+{{- define "dblog.readonly" -}}
+{{ include "dblog.worker" . }}{{ ternary "" "-readonly" (eq .Values.worker.service.type "ClusterIP") }}
+{{- end -}}
 {{- define "dblog.readonly.url" -}}
-http://{{ include "dblog.worker" . }}.{{ .Release.Namespace }}.svc:{{ .Values.worker.ports.readonly }}
+http://{{ include "dblog.readonly" . }}.{{ .Release.Namespace }}.svc:{{ .Values.worker.ports.readonly }}
 {{- end -}}

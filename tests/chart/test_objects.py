@@ -2,6 +2,7 @@
 
 import json
 import re
+from urllib.parse import urlsplit
 
 import kubernetes_validate
 import pytest
@@ -415,6 +416,22 @@ def test_services_are_of_the_cluster_and_each_pod_has_a_name(minimal):
     assert one(minimal, "StatefulSet")["spec"]["serviceName"] == "rel-dblog-worker-headless"
     variables = {item["name"]: item.get("value") for item in worker(minimal)["containers"][0]["env"]}
     assert variables["DBLOG_ADVERTISED_HOST"] == "$(DBLOG_POD_NAME).rel-dblog-worker-headless.space.svc.cluster.local"
+
+
+def test_a_load_balancer_has_the_rest_interface_alone_and_the_sink_still_finds_schemas():
+    tls = {"enabled": True, "existingSecret": "rest-tls"}
+    sink = {"enabled": True, "topics": "a", "tablesPath": "s3a://b/t", "checkpointPath": "s3a://b/c", "s3": {"enabled": True}}
+    found = rendered(worker={"service": {"type": "LoadBalancer"}, "tls": tls}, sink=sink)
+    services = {item["metadata"]["name"]: item["spec"] for item in found if item["kind"] == "Service"}
+
+    outside = services["rel-dblog-worker"]
+    assert (outside["type"], [port["targetPort"] for port in outside["ports"]]) == ("LoadBalancer", ["rest"])
+    file = yaml.safe_load(one(found, "ConfigMap", "rel-dblog-sink")["data"]["sink.yaml"])
+    address = urlsplit(file["registry.url"])
+    inside = services[address.hostname.partition(".")[0]]
+    assert (inside["type"], [port["port"] for port in inside["ports"]]) == ("ClusterIP", [address.port])
+    for item in found:
+        kubernetes_validate.validate(item, NEWEST, strict=True)
 
 
 def test_the_network_is_closed_but_for_the_release_and_who_is_named(minimal, everything):

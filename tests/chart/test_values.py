@@ -111,6 +111,8 @@ SINK = {"enabled": True, "topics": "a", "tablesPath": "s3a://b/t", "checkpointPa
             {"httpRoute": {"enabled": True, "parentRefs": [{"name": "g"}]}, "worker": {"login": {"enabled": False}}},
             "asks nobody for a login",
         ),
+        ({"worker": {"service": {"type": "LoadBalancer"}, "login": {"enabled": False}}}, "asks nobody for a login"),
+        ({"worker": {"service": {"type": "LoadBalancer"}}}, "needs worker.tls.enabled"),
         ({"ingress": {"enabled": True, "tlsSecret": "t"}}, "ingress.host is required"),
         ({"ingress": {"enabled": True, "host": "h"}}, "ingress.tlsSecret is required"),
         ({"sink": {**SINK, "tablesPath": ""}}, "sink.tablesPath is required"),
