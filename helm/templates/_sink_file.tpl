@@ -58,7 +58,7 @@
 {{- $_ := set $lines "storage.single.driver" "true" -}}
 {{- end -}}
 {{- end -}}
-{{- $_ := set $lines "spark.driver.memory" (printf "%dm" (div (mul (int64 $sink.memoryMiB) 3) 4)) -}}
+{{- $_ := set $lines "spark.driver.memory" (printf "%sm" (include "dblog.sink.heap" .)) -}}
 {{- if ne $sink.kind "SparkApplication" -}}{{- $_ := set $lines "spark.master" $sink.master -}}{{- end -}}
 {{- if or (hasPrefix "k8s://" $sink.master) (eq $sink.kind "SparkApplication") -}}
 {{- if and $sink.persistence.enabled -}}{{- $_ := set $lines "storage.shared.mount" "true" -}}{{- end -}}
@@ -86,6 +86,9 @@
 {{- range $key, $value := $sink.config -}}{{- $_ := set $lines $key $value -}}{{- end -}}
 {{ toYaml $lines }}
 {{- end -}}
+
+{{/* The driver's heap in MiB: beside it are Python, the stacks and buffers of threads, and compiled code, and a pod over its limit is killed without a word. */}}
+{{- define "dblog.sink.heap" -}}{{ div (mul (int64 .Values.sink.memoryMiB) 60) 100 }}{{- end -}}
 
 {{- define "dblog.sink.claim" -}}
 {{- default (printf "%s-lake" (include "dblog.sink" .)) .Values.sink.persistence.existingClaim -}}

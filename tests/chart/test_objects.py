@@ -30,6 +30,7 @@ from dblog.config.properties import parse_properties
 from dblog.config.unknown_keys import misspelt_worker_keys
 from dblog.config.worker import read_worker_config
 from dblog_sink.config import job_options
+from dblog_sink.job.memory import PERCENT
 
 NAMES = [file.name.removesuffix("-values.yaml") for file in VALUES]
 OF_OPERATORS = {"PodMonitor", "PrometheusRule", "HTTPRoute", "SparkApplication"}
@@ -536,6 +537,28 @@ def test_a_spark_application_is_by_one_value():
     assert found["mainApplicationFile"].startswith("local:///")
     assert found["driver"]["serviceAccount"] == "rel-dblog-sink"
     assert {"name": "lake", "persistentVolumeClaim": {"claimName": "lake"}} in found["volumes"]
+
+
+def test_a_spark_applications_driver_has_the_token_that_starts_executors():
+    found = objects("oauth")
+
+    account = one(found, "ServiceAccount", one(found, "SparkApplication")["spec"]["driver"]["serviceAccount"])
+    assert account["automountServiceAccountToken"] is True
+    assert one(found, "RoleBinding")["subjects"][0]["name"] == account["metadata"]["name"]
+    for name in ("sink-volume", "everything"):  # these pods state it themselves
+        assert one(objects(name), "ServiceAccount", "-sink")["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize("memory", [1024, 4096])
+def test_a_drivers_heap_leaves_room_for_what_is_beside_it(memory):
+    sink = {"enabled": True, "topics": "a", "tablesPath": "abfss://b/t", "checkpointPath": "abfss://b/c", "memoryMiB": memory}
+    file = yaml.safe_load(one(rendered(sink=sink), "ConfigMap", "rel-dblog-sink")["data"]["sink.yaml"])
+    operators = one(rendered(sink={**sink, "kind": "SparkApplication"}), "SparkApplication")["spec"]["driver"]
+
+    heap = int(file["spark.driver.memory"].removesuffix("m"))
+    assert heap == memory * PERCENT // 100
+    assert operators["memory"] == file["spark.driver.memory"]
+    assert heap + int(operators["memoryOverhead"].removesuffix("m")) == memory
 
 
 # ---- the test pod and the notes
