@@ -34,6 +34,7 @@
 {{- $_ := set $lines "dblog.log.format" $worker.logFormat -}}
 {{- $_ := set $lines "dblog.log.level" $worker.logLevel -}}
 {{- $_ := set $lines "config.providers" "own,dir,file,env" -}}
+{{- $_ := set $lines "dblog.config.providers.own" "own" -}}
 {{- $_ := set $lines "config.providers.own.class" "org.apache.kafka.common.config.provider.DirectoryConfigProvider" -}}
 {{- $_ := set $lines "config.providers.own.param.allowed.paths" "/etc/dblog/own" -}}
 {{- $_ := set $lines "config.providers.dir.class" "org.apache.kafka.common.config.provider.DirectoryConfigProvider" -}}

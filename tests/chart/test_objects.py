@@ -219,6 +219,7 @@ def test_the_workers_providers_reach_their_folders_alone(everything):
         "config.providers.dir.param.allowed.paths": "/etc/dblog/secrets",
         "config.providers.file.param.allowed.paths": "/etc/dblog/secrets",
     }
+    assert found["dblog.config.providers.own"] == "own", "whoever may post a connector must not read the worker's own logins"
     assert found["config.providers.env.param.allowlist.pattern"] == "DBLOG_POD_NAME|DBLOG_ADVERTISED_HOST"
     mounts = {mount["mountPath"] for mount in worker(everything)["containers"][0]["volumeMounts"]}
     assert {"/etc/dblog/own", "/etc/dblog/secrets/shop-db"} <= mounts

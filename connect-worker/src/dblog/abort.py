@@ -18,8 +18,10 @@ class Abort:
         return len(self._actions)
 
     def on(self, action: Callable[[], None]) -> Callable[[], None]:
-        """Do this at every call; it must be harmless when there is nothing to cut. The answer takes it off again: what ends
-        before the ``Abort`` does has to, or it is kept for as long."""
+        """Do this at every call; it must be harmless when there is nothing to cut.
+
+        The answer takes it off again: what ends before the ``Abort`` does has to, or it is kept for as long.
+        """
         key = object()
         with self._lock:
             self._actions[key] = action

@@ -4,6 +4,7 @@ import pytest
 import structlog
 from dblog.cli import start_worker
 from dblog.config.properties import parse_properties
+from dblog.config.providers import resolve
 from dblog.config.worker_file import resolve_worker_file
 from dblog.errors import ConfigError
 from dblog.observe.hidden import HIDDEN_IN_LOG, Hidden
@@ -175,6 +176,33 @@ def test_a_value_that_a_provider_gave_is_in_no_error_of_the_start(written, start
 
         assert placeholder.replace("FOLDER", str(tmp_path)) in output.err
         assert "canary" not in output.err + output.out
+
+
+def test_a_provider_for_the_worker_alone_resolves_its_file_and_no_connectors(written, tmp_path):
+    placeholder = f"${{own:{tmp_path}/x.properties:password}}"
+    own = {"config.providers": "file,own", "config.providers.own.class": "FileConfigProvider", "dblog.config.providers.own": "own"}
+
+    with capture_logs() as lines:
+        file = resolve_worker_file(written(sasl_password=placeholder) | own)
+    of_connector = resolve(
+        {"database.password": placeholder, "database.user": f"${{file:{tmp_path}/x.properties:password}}"}, file.providers
+    )
+
+    assert file.texts["sasl.password"] == "canary-sings"
+    assert file.hidden["canary-sings"] == placeholder
+    assert list(of_connector.errors) == ["database.password"]
+    assert (
+        "the worker keeps this config provider for its own file (dblog.config.providers.own)" in of_connector.errors["database.password"][0]
+    )
+    assert "canary-sings" not in of_connector.values["database.password"]
+    assert of_connector.values["database.user"] == "canary-sings"
+    assert lines == [], "without limits it gives nothing to whoever posts connectors"
+
+
+def test_a_provider_for_the_worker_alone_has_to_be_one(written):
+    with pytest.raises(ConfigError, match="config.providers has no onw; name here only what it names") as caught:
+        resolve_worker_file(written() | {"dblog.config.providers.own": "onw,env"})
+    assert list(caught.value.errors) == ["dblog.config.providers.own"]
 
 
 def test_a_provider_class_that_is_misspelt_ends_the_start_with_one_sentence(written, start, tmp_path):

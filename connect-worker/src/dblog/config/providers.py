@@ -8,7 +8,7 @@ password that silently stays ``${vault:x}`` only fails later, as "access denied"
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -107,6 +107,24 @@ class EnvProvider:
 
 
 @dataclass(frozen=True, slots=True)
+class WithheldProvider:
+    """One that the worker's file names and keeps for itself, as a connector finds it."""
+
+    option: str
+
+    def get(self, path: str, key: str) -> str:
+        """Nothing."""
+        del path, key
+        raise LookupError(
+            f"the worker keeps this config provider for its own file ({self.option}); use another one, or a secret of the connector's own"
+        )
+
+    def for_owner(self) -> WithheldProvider:
+        """The worker's file has the provider itself."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
 class Resolution:
     """Properties with their placeholders replaced, and what to show instead of the replacements."""
 
@@ -139,10 +157,10 @@ _LIMITS = {
 """What limits a provider, and what it gives to whoever may post a connector without that limit."""
 
 
-def build_providers(names: tuple[str, ...], properties: Mapping[str, str]) -> dict[str, Provider]:
+def build_providers(names: tuple[str, ...], properties: Mapping[str, str], *, withheld: Collection[str] = ()) -> dict[str, Provider]:
     """The providers that ``config.providers`` names, with their ``class`` and ``param.*`` (a ``ConfigError`` for an unknown class).
 
-    As in Kafka a provider may be without limits; a line of the log explains what that means.
+    As in Kafka a provider may be without limits; a line of the log explains what that means, unless it is ``withheld`` from connectors.
     """
     built: dict[str, Provider] = {}
     errors: dict[str, list[str]] = {}
@@ -172,8 +190,10 @@ def build_providers(names: tuple[str, ...], properties: Mapping[str, str]) -> di
             case _:
                 known = ", ".join(c for c in _CLASSES if "." in c)
                 errors[prefix + "class"] = [f"Class {class_name or 'null'} could not be found; this worker has {known}."]
-        if kind is not None and not (
-            properties.get(prefix + _LIMITS[kind][0]) or (kind == "env" and prefix + _LIMITS[kind][0] in properties)
+        if (
+            kind is not None
+            and name not in withheld
+            and not (properties.get(prefix + _LIMITS[kind][0]) or (kind == "env" and prefix + _LIMITS[kind][0] in properties))
         ):
             setting, readable = prefix + _LIMITS[kind][0], _LIMITS[kind][1]
             _log.warning(

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from dblog.config.clients import CLIENT_CHOICES
 from dblog.config.options import split_list
-from dblog.config.providers import Provider, Resolution, build_providers, placeholders_in, resolve
+from dblog.config.providers import Provider, Resolution, WithheldProvider, build_providers, placeholders_in, resolve
 from dblog.config.secret_values import secret_keys
 from dblog.config.secrets import secrets_of
 from dblog.config.worker_options import WORKER_OPTIONS
 from dblog.errors import ConfigError
 
 _PROVIDERS = "config.providers"
+_WITHHELD = "dblog.config.providers.own"
 
 _UNCOMMON_LENGTH_MIN = 8
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
@@ -35,7 +36,7 @@ class WorkerFile:
     placeholders: dict[str, str]
     """Key to original text, for keys that held a placeholder."""
     providers: Mapping[str, Provider]
-    """The same ones resolve the placeholders of connectors."""
+    """Those that resolve the placeholders of connectors; one that is for the worker alone is there to say so."""
     hidden: dict[str, str]
     """Each secret of the file, and what is shown instead.
 
@@ -47,9 +48,13 @@ class WorkerFile:
 
 def resolve_worker_file(written: Mapping[str, str]) -> WorkerFile:
     """Raises ConfigError, with every key that cannot be resolved and without any value."""
-    own = {name: text for name, text in written.items() if name == _PROVIDERS or name.startswith(f"{_PROVIDERS}.")}
+    own = {name: text for name, text in written.items() if name in (_PROVIDERS, _WITHHELD) or name.startswith(f"{_PROVIDERS}.")}
     _require_plain(own)
-    providers = build_providers(split_list(own.get(_PROVIDERS, "")), own)
+    withheld = split_list(own.get(_WITHHELD, ""))
+    providers = build_providers(split_list(own.get(_PROVIDERS, "")), own, withheld=withheld)
+    if unknown := [name for name in withheld if name not in providers]:
+        message = f"{_PROVIDERS} has no {', '.join(unknown)}; name here only what it names"
+        raise ConfigError({_WITHHELD: [message]})
     by_owner = {name: provider.for_owner() for name, provider in providers.items()}
     declared_names = {option.name for option in WORKER_OPTIONS}
     declared = resolve(_of_names(written, declared_names - own.keys()), by_owner)
@@ -59,7 +64,8 @@ def resolve_worker_file(written: Mapping[str, str]) -> WorkerFile:
     texts = {**written, **declared.values, **others.values}
     placeholders = declared.placeholders | others.placeholders
     hidden = secrets_of(Resolution(texts, placeholders, _uncommon(others), {}), written, WORKER_OPTIONS)
-    return WorkerFile(texts, placeholders, providers, hidden)
+    of_connectors = providers | {name: WithheldProvider(_WITHHELD) for name in withheld}
+    return WorkerFile(texts, placeholders, of_connectors, hidden)
 
 
 def _uncommon(resolution: Resolution) -> dict[str, str]:

@@ -292,6 +292,14 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(name="config.providers", doc="Names of the config providers.", kind=Kind.LIST, default="", importance=Importance.LOW),
     Option(
+        name="dblog.config.providers.own",
+        doc="Those of them that resolve placeholders of this file alone: a connector that names one is refused, so that who may post connectors does not "
+        "reach the worker's own secrets by it.",
+        kind=Kind.LIST,
+        default="",
+        importance=Importance.LOW,
+    ),
+    Option(
         name=POLICY,
         doc="Which producer.override.*, consumer.override.* and admin.override.* keys connectors may set; also by the class names of Kafka Connect.",
         default="All",
