@@ -1,8 +1,11 @@
 """``dblog connectors apply`` against real workers: files become connectors, drift is mended, and what is wrong is named and changes nothing."""
 
 import json
+import re
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
@@ -242,6 +245,39 @@ def test_a_wrong_login_a_folder_and_a_worker_that_are_not_there_are_named(group,
     assert (status, "does not exist" in lines[-1]["reason"]) == (2, True)
     status, lines = apply(group, wanted, url=f"http://127.0.0.1:{free_port()}")
     assert (status, "no worker answers" in lines[-1]["reason"]) == (1, True)
+
+
+class _Other(BaseHTTPRequestHandler):
+    """A server that answers, and is no worker."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'["s3cret"]')
+
+    def log_message(self, *_):
+        pass
+
+
+def test_what_nobody_foresaw_ends_one_round_and_not_the_program(group, wanted, tmp_path):
+    _, _, login = group
+    problems = tmp_path / "problems"
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+
+        status, (line,) = apply(group, wanted, url=url)
+
+        assert status == 2
+        assert re.fullmatch(r"the round ended by AttributeError at round\.py:\d+, which is a mistake of dblog: report it", line["reason"])
+        arguments = command("apply", wanted, "--url", url, "--login", login, "--every", 1, "--problems-file", problems)
+        with GuardedProcess("connectors apply", arguments, log=tmp_path / "log", ready=problems.exists) as program:
+            until(lambda: "ended by AttributeError" in problems.read_text())
+            first_ns = problems.stat().st_mtime_ns
+            until(lambda: problems.stat().st_mtime_ns > first_ns)
+            assert program.stop() == 0
+        assert "s3cret" not in (tmp_path / "log").read_text()
+        server.shutdown()
 
 
 def test_check_says_what_holds(group):

@@ -67,6 +67,14 @@ def test_a_file_that_is_wrong_is_named_with_the_reason_and_without_its_values(tm
     assert "s3cret" not in str(problem)
 
 
+def test_a_file_that_is_nested_too_deep_is_named_and_the_others_are_read(tmp_path):
+    deep = "[" * 100_000
+    files = read_wanted(written(tmp_path, a__json=deep, b__yaml=deep, good__json='{"config": {"a": "1"}}'))
+
+    assert list(files.wanted) == ["good"]
+    assert [problem.text.partition(" to be read")[0] for problem in files.problems] == ["has braces or brackets in each other too deep"] * 2
+
+
 def test_yaml_that_is_wrong_is_named_with_its_line(tmp_path):
     (problem,) = read_wanted(written(tmp_path, a__yaml="config:\n  a: [s3cret\n")).problems
 

@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -108,6 +109,8 @@ def run(settings: Settings) -> int:
             report = _round(settings, restarts)
         except DblogError as e:
             report, status = Report(problems=[Problem("all", str(e))]), 2
+        except Exception as e:  # noqa: BLE001  a mistake in one round ends no other, and every connector is still looked after
+            report, status = Report(problems=[Problem("all", _unforeseen(e))]), 2
         numbers.take(report)
         known = _log_changes(known, report)
         if settings.problems_file is not None:
@@ -123,6 +126,14 @@ def _round(settings: Settings, restarts: Restarts) -> Report:
     login = read_login(settings.login, os.environ)
     with Interface(settings.url, login=login, authorities=settings.authorities) as interface:
         return run_round(settings.task, interface, restarts)
+
+
+def _unforeseen(error: Exception) -> str:
+    """Its kind and place. Its text may have values."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"the round ended by {type(error).__name__} at {Path(place.filename).name}:{place.lineno}, which is a mistake of dblog: report it"
+    )
 
 
 def _log_changes(known: frozenset[Problem], report: Report) -> frozenset[Problem]:

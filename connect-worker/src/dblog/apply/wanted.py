@@ -19,6 +19,7 @@ from dblog.errors import DefiniteError
 
 SUFFIXES = (".json", ".yaml", ".yml")
 FILE_BYTES_MAX = 1024 * 1024
+_TOO_DEEP = "has braces or brackets in each other too deep to be read; a connector's values are texts"
 _FIELDS = {"name", "config", "state"}
 
 
@@ -125,6 +126,8 @@ def _json(text: str) -> Any:
     except ValueError as e:
         place = f" at line {e.lineno}" if isinstance(e, json.JSONDecodeError) else ""
         raise _UnusableError(f"is not JSON{place}") from None
+    except RecursionError:
+        raise _UnusableError(_TOO_DEEP) from None
 
 
 def _yaml(text: str) -> Any:
@@ -135,6 +138,8 @@ def _yaml(text: str) -> Any:
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         raise _UnusableError("is not YAML" + (f" at line {mark.line + 1}" if mark is not None else "")) from None
+    except RecursionError:
+        raise _UnusableError(_TOO_DEEP) from None
 
 
 def _config(given: object) -> dict[str, str]:
