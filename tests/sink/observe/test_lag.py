@@ -35,6 +35,22 @@ def test_rows_that_wait_for_their_merge_hold_it_back_until_they_are_merged() -> 
     assert moment.reported(510.0, there=offsets(5), read=offsets(5), landed_s=None) == 510.0
 
 
+def test_a_topic_that_is_deleted_while_it_is_behind_holds_nothing_back() -> None:
+    moment = AppliedUpTo(began_s=0.0)
+
+    assert moment.reported(10.0, there={"t": {0: 1000}, "u": {0: 5}}, read={"t": {0: 900}, "u": {0: 4}}, landed_s=None) == 0.0
+    assert moment.reported(20.0, there={"u": {0: 5}}, read={"u": {0: 4}}, landed_s=None) == 0.0
+    assert moment.reported(30.0, there={"u": {0: 6}}, read={"u": {0: 5}}, landed_s=None) == 20.0
+
+
+def test_a_topic_that_is_made_again_while_it_is_behind_counts_from_then_on() -> None:
+    moment = AppliedUpTo(began_s=0.0)
+
+    assert moment.reported(10.0, there={"t": {0: 1000}}, read={"t": {0: 900}}, landed_s=None) == 0.0
+    assert moment.reported(20.0, there={"t": {0: 50}}, read={"t": {0: 40}}, landed_s=None) == 10.0
+    assert moment.reported(30.0, there={"t": {0: 60}}, read={"t": {0: 50}}, landed_s=None) == 20.0
+
+
 def test_a_sink_that_is_behind_for_long_keeps_few_reports_and_stays_close_to_the_truth() -> None:
     moment, seed = AppliedUpTo(began_s=0.0), random.Random(7)
     there = read = 0

@@ -79,6 +79,24 @@ def test_secrets_of_the_configuration_are_in_no_line_of_either_layout(capsys: py
         assert not [secret for secret in ["gistry-pw", "kafka\\pw", "kafka\\\\pw", *shown[2:]] if secret in text]
 
 
+def test_a_key_in_pem_is_in_no_line_even_if_a_message_has_its_lines_in_one(capsys: pytest.CaptureFixture[str]) -> None:
+    body = ["MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj", "AgEAAoIBAQC7VJTUt9Us8cKj"]
+    key = "\n".join(["-----BEGIN PRIVATE KEY-----", *body, "-----END PRIVATE KEY-----"])
+    settings = job_options.parse(
+        {**REQUIRED, "kafka.ssl.keystore.key": key, "spark.hadoop.fs.s3a.encryption.key": "sse-c-key", "spark.io.encryption.keySizeBits": "256"}
+    )
+
+    for layout in logs.FORMATS:
+        logs.configure(layout=layout, secrets=settings.secrets)
+        logging.getLogger("x").info("refused: %s", key)
+        logging.getLogger("x").info("refused: %s, and sse-c-key", " ".join(key.split("\n")), extra={logs.FACTS: {"bits": "256"}})
+
+        text = capsys.readouterr().err
+        assert "hidden" in text
+        assert not [secret for secret in [*body, "sse-c-key"] if secret in text]
+    assert "256" not in settings.secrets
+
+
 def test_a_line_break_in_a_message_begins_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(layout="json")
 

@@ -276,8 +276,12 @@ OPTIONS: tuple[Option, ...] = (
 """Every option of the sink."""
 
 _PASSED_ON = ("kafka.", "spark.")
-_SECRET_NAME = re.compile(r"password|secret|jaas|token(?!.*\.url)|credential|access\.key|account\.key", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"password|secret|jaas|token(?!.*\.url)|credential|access\.key|account\.key|(keystore|private|encryption)\.key$", re.IGNORECASE
+)
 _QUOTED_SECRET = re.compile(r"""(?:password|secret|clientSecret|token)\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
+_PEM = "-----BEGIN "
+_PEM_LINE = re.compile(r"[A-Za-z0-9+/=]{16,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,11 +346,13 @@ class Settings:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Values that no log may show: by the names of their options, and what a JAAS configuration or ``user:password`` holds inside."""
+        """Values that no log may show: by the names of their options, and what a JAAS configuration, ``user:password`` or a PEM text holds inside."""
         auth: str | None = self.values["registry.auth"]
         found = {} if auth is None else {"registry.password": auth, "password": auth.partition(":")[2]}
         found |= {key: value for key, value in {**self.kafka, **self.spark}.items() if _SECRET_NAME.search(key)}
         inside = {quoted for value in found.values() for quoted in _QUOTED_SECRET.findall(value)}
+        # A message may show a part of a key, or its lines in one.
+        inside |= {line for value in found.values() if _PEM in value for line in _PEM_LINE.findall(value)}
         return frozenset({*found.values(), *inside} - {""})
 
     @property
