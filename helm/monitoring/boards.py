@@ -100,6 +100,12 @@ FLEET = Board(
             alert="DblogTaskFailed",
         ),
         Panel(
+            title="Tasks that do not run yet",
+            description="UNASSIGNED or RESTARTING: their start takes its time, hangs, or is tried again.",
+            queries=((_by(_TASK, _of("state", 'state=~"unassigned|restarting"'), how="max"), "{{connector}}/{{task}}"),),
+            alert="DblogTaskUnassigned",
+        ),
+        Panel(
             title="Connectors by state",
             description="1 for the state that a connector is in.",
             queries=(('max by (connector, state) (dblog_connector_state{connector=~"$connector"}) == 1', "{{connector}} {{state}}"),),
@@ -135,6 +141,20 @@ FLEET = Board(
             ),
             unit="d",
             alert="DblogCertificateExpires",
+        ),
+        Panel(
+            title="Connectors that are not as wanted",
+            description="Found by the program that applies connectors from files; field: the option at fault.",
+            queries=(("max by (job, connector, field) (dblog_apply_problem)", "{{connector}} {{field}}"),),
+            kind="table",
+            alert="DblogApplyProblem",
+        ),
+        Panel(
+            title="Last round in which all was as wanted",
+            description="Seconds since then.",
+            queries=(("time() - max by (job) (dblog_apply_last_good_timestamp_seconds)", "{{job}}"),),
+            unit="s",
+            alert="DblogApplyLate",
         ),
         Panel(
             title="CPU of tasks",

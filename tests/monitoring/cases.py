@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 WHO = '{connector="shop",task="0",instance="a",job="worker"}'
+OTHER = '{connector="shop",task="0",instance="b",job="other",namespace="staging"}'
+"""A task of the same name in another group."""
 SINK = '{instance="s",job="sink"}'
 SAMPLES = 340
 """Eighty-five minutes."""
@@ -50,6 +52,11 @@ def of_task(name: str, labels: str = "") -> str:
     return f"dblog_task_{name}" + WHO.replace("}", f",{labels}}}" if labels else "}")
 
 
+def of_other(series: dict[str, str]) -> dict[str, str]:
+    """The same of the other group's task."""
+    return {name.replace(WHO[:-1], OTHER[:-1]): values for name, values in series.items()}
+
+
 def of_sink(name: str, labels: str = "") -> str:
     return f"dblog_sink_{name}" + SINK.replace("}", f",{labels}}}" if labels else "}")
 
@@ -76,15 +83,23 @@ def cases() -> list[Case]:
     _tasks(made)
     _log(made)
     _records(made)
+    _paused(made)
+    _groups(made)
+    _apply(made)
     _sink(made)
     return made.found
 
 
 def _workers(made: _Cases) -> None:
     ready = 'dblog_worker_ready{instance="a",job="worker"}'
+    gone, other = {ready: then_nothing(1, 8)}, {'dblog_worker_ready{instance="b",job="other",namespace="b"}': flat(1)}
+    made.fires("DblogNoWorker", "those of one group are gone, and another group lives", gone | other, at="12m")
+    made.silent("DblogNoWorker", "they are back within three minutes", {ready: f"1x8 _x8 1x{SAMPLES}"} | other, at="5m")
+    made.fires("DblogNoWorker", "all are gone", gone, at="12m")
     made.fires("DblogNoWorker", "there is no worker", {"up": flat(1)}, at="4m")
     made.silent("DblogNoWorker", "it is away for less than three minutes", {"up": flat(1)}, at="2m45s")
     made.fires("DblogNoWorker", "the only one does not get ready", {ready: flat(0)}, at="4m")
+    made.fires("DblogNoWorker", "neither does that of another group", {ready: flat(0), **dict.fromkeys(other, flat(0))}, at="4m", times=2)
     made.silent("DblogNoWorker", "one of two is ready", {ready: flat(1), ready.replace('"a"', '"b"'): flat(0)})
 
     made.fires("DblogNoLeader", "all stand by", {name: flat(0) for name in WORKERS})
@@ -120,6 +135,11 @@ def _tasks(made: _Cases) -> None:
     made.fires("DblogTaskFailed", "it is FAILED for six minutes", {failed: flat(1)}, at="6m")
     made.silent("DblogTaskFailed", "it fails and runs again within five minutes", {failed: f"1x12 0x12 1x12 0x{SAMPLES}"})
     made.silent("DblogTaskFailed", "it runs", RUNNING)
+
+    unassigned, restarting = of_task("state", 'state="unassigned"'), of_task("state", 'state="restarting"')
+    made.fires("DblogTaskUnassigned", "its first start hangs", {unassigned: flat(1), failed: flat(0)}, at="6m")
+    made.fires("DblogTaskUnassigned", "a restart hangs", {unassigned: f"0x16 1x{SAMPLES}", restarting: f"0x8 1x8 0x{SAMPLES}"}, at="9m")
+    made.silent("DblogTaskUnassigned", "it starts within four minutes", RUNNING | {unassigned: f"1x16 0x{SAMPLES}", restarting: flat(0)})
 
     def restarts(reason: str) -> str:
         return of_task("restarts_total", f'reason="{reason}"')
@@ -166,6 +186,66 @@ def _log(made: _Cases) -> None:
     made.fires("DblogLogPurgeNear", "our file is gone", {purged: flat(1)})
     made.fires("DblogLogPurgeNear", "the log that is needed expires within a day", {kept: flat(86400), lag: flat(3600)})
     made.silent("DblogLogPurgeNear", "the log is kept for a day, and nothing is behind", {kept: flat(86400), lag: flat(1), purged: flat(0)})
+
+
+def _paused(made: _Cases) -> None:
+    """Records wait in the queue of a paused task, and get old."""
+    waits = {
+        of_task("lag_seconds"): rising(15),
+        of_task("queue_fill_ratio"): flat(1),
+        of_task("state", 'state="paused"'): flat(1),
+        of_task("state", 'state="running"'): flat(0),
+        of_task("paused"): flat(1),
+    }
+    for alert in ("DblogLagHigh", "DblogLagVeryHigh", "DblogNotCatchingUp", "DblogQueueFull"):
+        made.silent(alert, "it is paused", waits, at="60m")
+        made.fires(alert, "one of the same name in another group is paused, and it is not", of_other(waits) | _not_paused(waits), at="60m")
+    resumed = {of_task("lag_seconds"): f"0+15x160 2400-60x38 0x{SAMPLES}", of_task("paused"): step(1, 160, 0)}
+    made.silent("DblogNotCatchingUp", "it is resumed and catches up", resumed, at="47m")
+
+
+def _not_paused(series: dict[str, str]) -> dict[str, str]:
+    return {name: flat(0) if name == of_task("paused") else values for name, values in series.items()}
+
+
+def _groups(made: _Cases) -> None:
+    """Connectors of one name in two groups: what one does hides nothing of the other."""
+    hangs, lives = RUNNING | {of_task("reported_timestamp_seconds"): flat(0)}, RUNNING | {of_task("reported_timestamp_seconds"): ages(1)}
+    made.fires("DblogStalled", "its process hangs, and one of the same name in another group lives", hangs | of_other(lives), at="3m")
+    made.fires("DblogStalled", "those of two groups hang", hangs | of_other(hangs), at="3m", times=2)
+    of_one, dumping = of_task("dump_last_progress_timestamp_seconds"), {of_task("dump_running"): flat(1)}
+    made.fires(
+        "DblogDumpStuck",
+        "no chunk for eleven minutes, and a dump of the same name in another group goes on",
+        dumping | {of_one: ages(660)} | of_other(dumping | {of_one: ages(5)}),
+    )
+    failed = {of_task("state", 'state="failed"'): flat(1)}
+    made.fires("DblogTaskFailed", "those of two groups fail", failed | of_other(failed), times=2)
+    purged = {of_task("log_retention_seconds"): flat(5 * 3600), of_task("lag_seconds"): flat(0)}
+    made.fires("DblogLogRetentionShort", "that of another group lags by hours", purged | of_other(purged), times=2)
+    read, acknowledged = of_task("topic_records_total", 'topic="a"'), of_task("topic_records_acknowledged_total", 'topic="a"')
+    made.fires(
+        "DblogTopicSilent",
+        "the topic of the same name in another group gets its records",
+        {read: rising(5), acknowledged: flat(0)} | of_other({read: rising(5), acknowledged: rising(5)}),
+    )
+
+
+def _apply(made: _Cases) -> None:
+    problem = 'dblog_apply_problem{connector="shop",field="%s",instance="r",job="reconciler"}'
+    good = 'dblog_apply_last_good_timestamp_seconds{instance="r",job="reconciler"}'
+    made.fires("DblogApplyProblem", "two options of a connector are refused", {problem % "a": flat(1), problem % "b": flat(1)}, times=2)
+    made.fires("DblogApplyProblem", "a connector as a whole is", {problem % "": flat(1)}, at="11m")
+    made.silent("DblogApplyProblem", "the worker starts meanwhile", {problem % "": then_nothing(1, 12)}, at="11m")
+    made.fires("DblogApplyLate", "a round hangs", {good: flat(0)}, at="21m")
+    made.fires(
+        "DblogApplyLate",
+        "that of another group has a problem",
+        {good: flat(0), (problem % "").replace("reconciler", "r"): flat(1)},
+        at="21m",
+    )
+    made.silent("DblogApplyLate", "a round a minute ends well", {good: ages(60)}, at="60m")
+    made.silent("DblogApplyLate", "the problem is known", {good: flat(0), problem % "": flat(1)}, at="60m")
 
 
 def _records(made: _Cases) -> None:
@@ -237,12 +317,19 @@ def _records(made: _Cases) -> None:
 
 
 def _sink(made: _Cases) -> None:
-    info, running = of_sink("build_info", 'version="1"'), of_sink("running")
-    made.fires("DblogSinkDown", "it is gone", {info: then_nothing(1, 20), running: then_nothing(1, 20)})
+    info, running, ends = of_sink("build_info", 'version="1"'), of_sink("running"), of_sink("ends_by_itself")
+    gone = {info: then_nothing(1, 20), running: then_nothing(1, 20)}
+    made.fires("DblogSinkDown", "it is gone", gone | {ends: then_nothing(0, 20)})
+    made.silent("DblogSinkDown", "a job that ends by itself has ended", gone | {ends: then_nothing(1, 20)}, at="80m")
+    made.fires("DblogSinkDown", "the query of a job that ends by itself does not run", {info: flat(1), ends: flat(1), running: flat(0)})
     made.fires("DblogSinkDown", "its query does not run", {info: flat(1), running: flat(0)})
-    made.silent("DblogSinkDown", "it restarts within five minutes", {info: f"1x20 _x12 1x{SAMPLES}", running: f"1x20 _x12 1x{SAMPLES}"})
+    made.silent(
+        "DblogSinkDown",
+        "it restarts within five minutes",
+        dict.fromkeys((info, running), f"1x20 _x12 1x{SAMPLES}") | {ends: f"0x20 _x12 0x{SAMPLES}"},
+    )
     made.silent("DblogSinkDown", "there never was one", {"up": flat(1)})
-    made.silent("DblogSinkDown", "it runs", {info: flat(1), running: flat(1)})
+    made.silent("DblogSinkDown", "it runs", {info: flat(1), running: flat(1), ends: flat(0)})
 
     in_a_row = of_sink("batch_failures_in_a_row")
     made.fires("DblogSinkFailing", "a batch fails again and again", {in_a_row: rising(0.1)})
@@ -260,7 +347,8 @@ def _sink(made: _Cases) -> None:
     made.silent("DblogSinkTableParked", "it is resumed", {parked: f"1x8 0x{SAMPLES}"})
     bad = of_sink("quarantined_total", 'table="shop.a"')
     made.fires("DblogSinkQuarantine", "a bad record", {bad: step(0, 20, 1)})
-    made.silent("DblogSinkQuarantine", "bad records of long ago", {bad: flat(5)})
+    made.fires("DblogSinkQuarantine", "a table's first batch has bad records", {bad: f"_x20 7x{SAMPLES}"}, at="8m")
+    made.silent("DblogSinkQuarantine", "bad records of long ago", {bad: flat(5)}, at="80m")
     losses = of_sink("data_losses_total", 'topic="p.shop.a"')
     made.fires("DblogSinkDataLoss", "records expired", {losses: f"_x20 1x{SAMPLES}"})
     made.silent("DblogSinkDataLoss", "hours ago", {losses: flat(1)}, at="80m")
@@ -282,6 +370,14 @@ def _sink(made: _Cases) -> None:
         return of_sink("chunks_total", f'result="{result}",table="shop.a"')
 
     made.fires("DblogVerifyMismatch", "a chunk is short", {chunks("short"): step(0, 20, 1), chunks("late"): flat(0)})
+    made.fires(
+        "DblogVerifyMismatch",
+        "the first chunk of all is short",
+        {chunks("short"): f"_x20 1x{SAMPLES}", chunks("late"): f"_x20 0x{SAMPLES}"},
+    )
+    made.silent(
+        "DblogVerifyMismatch", "and its rows arrive", {chunks("short"): f"_x20 1x{SAMPLES}", chunks("late"): f"_x20 0x10 1x{SAMPLES}"}
+    )
     made.silent("DblogVerifyMismatch", "what was missing arrives", {chunks("short"): step(0, 20, 1), chunks("late"): step(0, 40, 1)})
     made.silent(
         "DblogVerifyMismatch", "nothing is proved", {chunks("unproven"): rising(1), chunks("short"): flat(0), chunks("late"): flat(0)}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from dblog.apply.program import Numbers as Applied
 from dblog.observe.declared import OF_TASK, WORKER_METRICS, Kind
 from dblog_sink.observe.metrics import Metrics
 from monitoring.boards import concrete, generator, metrics_in, queries, shipped
 from monitoring.rules import rules
+from prometheus_client import CollectorRegistry
 from stack.prometheus import program
 from support.servers import required
 
@@ -16,11 +18,13 @@ ENDINGS = {Kind.HISTOGRAM: ("_bucket", "_sum", "_count")}
 
 
 def declared() -> set[str]:
-    """Every series that worker or sink may export."""
+    """Every series that worker, sink or the program that applies connectors may export."""
     found = {f"dblog_{metric.name}" for metric in WORKER_METRICS}
     for metric in OF_TASK.values():
         found |= {f"dblog_task_{metric.name}{ending}" for ending in ENDINGS.get(metric.kind, ("",))}
-    for family in Metrics(version="1").registry.collect():
+    applied = CollectorRegistry()
+    applied.register(Applied())
+    for family in [*Metrics(version="1").registry.collect(), *applied.collect()]:
         endings = {"counter": ("_total",), "histogram": ENDINGS[Kind.HISTOGRAM]}.get(family.type, ("",))
         found |= {family.name + ending for ending in endings}
     return found

@@ -21,6 +21,8 @@ FACTOR = 20.0
 
 NOTHING_WITHOUT_TROUBLE = {
     "fleet: Days to the end of certificates": "nothing here speaks TLS",
+    "fleet: Connectors that are not as wanted": "no program applies connectors from files here",
+    "fleet: Last round in which all was as wanted": "no program applies connectors from files here",
     "connector: Errors of Kafka clients": "there was none",
     "connector: Errors": "there was none",
     "connector: Log retention": "this MariaDB keeps its log for ever",

@@ -83,7 +83,12 @@ def test_a_key_in_pem_is_in_no_line_even_if_a_message_has_its_lines_in_one(capsy
     body = ["MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj", "AgEAAoIBAQC7VJTUt9Us8cKj"]
     key = "\n".join(["-----BEGIN PRIVATE KEY-----", *body, "-----END PRIVATE KEY-----"])
     settings = job_options.parse(
-        {**REQUIRED, "kafka.ssl.keystore.key": key, "spark.hadoop.fs.s3a.encryption.key": "sse-c-key", "spark.io.encryption.keySizeBits": "256"}
+        {
+            **REQUIRED,
+            "kafka.ssl.keystore.key": key,
+            "spark.hadoop.fs.s3a.encryption.key": "sse-c-key",
+            "spark.io.encryption.keySizeBits": "256",
+        }
     )
 
     for layout in logs.FORMATS:

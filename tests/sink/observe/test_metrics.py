@@ -7,11 +7,16 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from dblog_sink.config import job_options
 from dblog_sink.errors import DefiniteError
+from dblog_sink.job.start import progress_of
 from dblog_sink.observe.metrics import Metrics
 from dblog_sink.observe.progress import Progress
 from dblog_sink.tables.modes.work import Applied
 from prometheus_client.parser import text_string_to_metric_families
+from stack.process import free_port
+
+REQUIRED = {"kafka.bootstrap.servers": "b:9092", "registry.url": "http://r", "target.path": "/lake", "topics": "a.b.c"}
 
 
 def metrics_of_a_run(tmp_path: Path) -> Metrics:
@@ -73,6 +78,7 @@ def test_every_line_becomes_a_number_and_is_served(tmp_path: Path) -> None:
     expected = {
         ("build_info", "1"): 1,
         ("running", ""): 1,
+        ("ends_by_itself", ""): 0,
         ("snapshot_number", ""): 4,
         ("snapshot_timestamp_seconds", ""): 1_700_000_007,
         ("snapshot_duration_seconds_sum", ""): 2.5,
@@ -132,6 +138,26 @@ def test_the_lag_goes_on_rising_when_no_report_comes() -> None:
         lags.append(metrics.registry.get_sample_value("dblog_sink_lag_seconds"))
 
     assert lags == [0.0, 60.0, 2.0, 602.0]
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_a_job_that_ends_by_itself_says_so_that_its_end_is_no_alarm(once: bool) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    progress_of(job_options.parse({**REQUIRED, "metrics.listen": address, "trigger.once": str(once)}))
+
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        assert numbers(answer.read().decode())["ends_by_itself", ""] == once
+
+
+def test_a_table_s_first_chunk_brings_the_results_that_it_has_not() -> None:
+    metrics = Metrics(version="1")
+    Progress(None, listener=metrics.take).emit("chunk", table="a", topic="a", result="short", missing=3)
+
+    found = {
+        result: metrics.registry.get_sample_value("dblog_sink_chunks_total", {"table": "a", "result": result})
+        for result in ("short", "late")
+    }
+    assert found == {"short": 1, "late": 0}
 
 
 def test_landed_rows_are_not_counted_as_written_before_they_are(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def progress_of(settings: Settings) -> Progress:
         return Progress(file, log_facts=log_facts)
     from dblog_sink.observe.metrics import Metrics  # noqa: PLC0415  the one file that needs prometheus-client
 
-    metrics = Metrics(version=__version__)
+    metrics = Metrics(version=__version__, once=settings["trigger.once"])
     log.info("metrics are at port %d under /metrics", metrics.serve(settings["metrics.listen"]))
     return Progress(file, listener=metrics.take, log_facts=log_facts)
 

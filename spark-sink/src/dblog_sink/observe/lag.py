@@ -46,7 +46,10 @@ def _covers(read: Offsets, there: Offsets) -> bool:
 def _gone(before: Offsets, now: Offsets) -> set[tuple[str, int]]:
     """Partitions that are not there any more, or that are others of the same name: Kafka's offsets only rise."""
     return {
-        (topic, partition) for topic, ends in before.items() for partition, end in ends.items() if now.get(topic, {}).get(partition, -1) < end
+        (topic, partition)
+        for topic, ends in before.items()
+        for partition, end in ends.items()
+        if now.get(topic, {}).get(partition, -1) < end
     }
 
 

@@ -28,7 +28,7 @@ _WRITTEN = (("upsert", "upserts"), ("delete", "deletes"))
 class Metrics:
     """The numbers of one job. ``take`` may be called from several threads."""
 
-    def __init__(self, *, version: str, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, *, version: str, once: bool = False, now_s: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry()
         self._now_s = now_s
         self._applied_up_to_s = now_s()
@@ -46,6 +46,7 @@ class Metrics:
 
         gauge("build_info", "The sink's version.", "version").labels(version).set(1)
         self._running = gauge("running", "1 while the query runs, 0 between an end and the next start.")
+        gauge("ends_by_itself", "1 where the job ends once it has read all (trigger.once), 0 where it runs until it is stopped.").set(once)
         self._chunks = counter("chunks", "Dumped chunks whose markers were compared with what arrived, by the outcome.", "table", "result")
         self._chunk_rows = counter("chunk_rows_missing", "Rows that a chunk marker counts and that did not arrive.", "table")
         self._restarts = counter("restarts", "Restarts of the query after failures that may pass.")
@@ -134,8 +135,10 @@ class Metrics:
                 if facts["files"] is not None:
                     self._files.labels(facts["table"]).set(facts["files"])
             case "chunks":
+                self._meet(facts["table"])
                 self._chunks.labels(facts["table"], "complete").inc(facts["complete"])
             case "chunk":
+                self._meet(facts["table"])
                 self._chunks.labels(facts["table"], facts["result"]).inc()
                 if facts["result"] == "short":
                     self._chunk_rows.labels(facts["table"]).inc(facts["missing"])
