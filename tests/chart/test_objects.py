@@ -1,7 +1,10 @@
 """What the chart makes: every object is valid for the oldest and the newest Kubernetes, and each promise of the chart is looked at in the objects."""
 
 import json
+import os
 import re
+import subprocess
+import time
 from urllib.parse import urlsplit
 
 import kubernetes_validate
@@ -316,6 +319,21 @@ def test_the_deployment_of_connectors_calls_a_command_that_there_is(everything, 
     mounts = {mount["mountPath"] for mount in found["volumeMounts"]}
     assert {"/etc/dblog/connectors/values", "/etc/dblog/connectors/more-connectors"} <= mounts
     assert "grep . /tmp/problems" in found["readinessProbe"]["exec"]["command"][-1]
+
+
+def test_a_round_that_hangs_is_seen_by_the_age_of_the_file_of_problems(everything, tmp_path):
+    problems = tmp_path / "problems"
+    found = container(everything, "Deployment", "-connectors")
+    file = found["args"][found["args"].index("--problems-file") + 1]
+    (*shell, script) = found["livenessProbe"]["exec"]["command"]
+
+    def alive(minutes):
+        problems.write_text("shop: is refused\n")
+        written_s = time.time() - 60 * minutes
+        os.utime(problems, (written_s, written_s))
+        return subprocess.run([*shell, script.replace(file, str(problems))], check=False).returncode == 0
+
+    assert [alive(minutes) for minutes in (0, 14, 16)] == [True, True, False]
 
 
 def test_drift_is_mended_within_two_minutes_and_failed_tasks_are_restarted_where_it_helps(everything):

@@ -1,7 +1,9 @@
 """``dblog connectors apply`` against real workers: files become connectors, drift is mended, and what is wrong is named and changes nothing."""
 
 import json
+import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -9,6 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
+from dblog.apply.interface import Interface
+from dblog.apply.restarts import Policy, Restarts
+from dblog.apply.round import Task, run_round
 from stack import GuardedProcess
 from stack.process import free_port
 from support.worker import Worker, connector_config, until
@@ -245,6 +250,36 @@ def test_a_wrong_login_a_folder_and_a_worker_that_are_not_there_are_named(group,
     assert (status, "does not exist" in lines[-1]["reason"]) == (2, True)
     status, lines = apply(group, wanted, url=f"http://127.0.0.1:{free_port()}")
     assert (status, "no worker answers" in lines[-1]["reason"]) == (1, True)
+
+
+def test_problems_of_a_former_life_are_not_taken_for_this_ones(group, wanted, tmp_path):
+    _, _, login = group
+    problems = tmp_path / "problems"
+    problems.write_text("")  # all was as wanted
+    os.utime(problems, (0, 0))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        arguments = command("apply", wanted, "--url", url, "--login", login, "--every", 1, "--problems-file", problems)
+        with GuardedProcess("connectors apply", arguments, log=tmp_path / "log", ready=lambda: problems.stat().st_mtime > 0):
+            silent.accept()[0].close()  # the round has begun
+
+            assert problems.read_text().startswith("all: ")
+
+
+def test_a_round_shows_that_it_advances_behind_each_connector(group, wanted):
+    leader, _, _ = group
+    for name in ("first", "second"):
+        want(wanted, f"advancing-{name}")
+    made = []
+
+    def advanced():
+        made.append({name for name in leader.client.get("/connectors").json() if name.startswith("advancing-")})
+
+    with Interface(leader.url, login=("ann", PASSWORD)) as interface:
+        report = run_round(Task(path=wanted, owner="advance"), interface, Restarts(Policy()), advanced=advanced)
+
+    assert report.problems == []
+    assert made == [{"advancing-first"}, {"advancing-first", "advancing-second"}]
 
 
 class _Other(BaseHTTPRequestHandler):

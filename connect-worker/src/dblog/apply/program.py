@@ -1,7 +1,8 @@
 """``dblog connectors apply``: rounds, once or again and again, and what others see of them: log lines, a file of problems, metrics, an exit status.
 
-The file has one line for each problem and none when all is as wanted; it is there from the first round on. A probe that prints it shows in an event of
-Kubernetes which connector and which field is at fault.
+The file has one line for each problem and none when all is as wanted. It is there from the start, with a line until the first round is done, and its
+time is that of the newest progress: after each round, and in a round after each connector. A probe that prints it shows in an event of Kubernetes which
+connector and which field is at fault; one that looks at its time finds a round that hangs.
 """
 
 from __future__ import annotations
@@ -102,6 +103,8 @@ def run(settings: Settings) -> int:
         registry = CollectorRegistry()
         registry.register(numbers)
         start_http_server(settings.metrics_port, registry=registry)
+    if settings.problems_file is not None:  # one of a former life would be taken for this one's
+        _write(settings.problems_file, [Problem("all", "the first round is not done yet")])
     known: frozenset[Problem] = frozenset()
     while True:
         status = 0
@@ -125,7 +128,7 @@ def _round(settings: Settings, restarts: Restarts) -> Report:
     # The login is read for each round: one that was changed needs no restart.
     login = read_login(settings.login, os.environ)
     with Interface(settings.url, login=login, authorities=settings.authorities) as interface:
-        return run_round(settings.task, interface, restarts)
+        return run_round(settings.task, interface, restarts, advanced=lambda: _touch(settings.problems_file))
 
 
 def _unforeseen(error: Exception) -> str:
@@ -145,6 +148,11 @@ def _log_changes(known: frozenset[Problem], report: Report) -> frozenset[Problem
     if known and not now:
         _log.info("all connectors are as wanted", wanted=report.wanted)
     return now
+
+
+def _touch(file: Path | None) -> None:
+    if file is not None:
+        file.touch()
 
 
 def _write(file: Path, problems: list[Problem]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,11 @@ class Report:
     """Whether the worker has answered."""
 
 
-def run_round(task: Task, interface: Interface, restarts: Restarts) -> Report:
-    """Do what is due now. DefiniteError for what concerns all connectors and no retry helps (no such folder, no login)."""
+def run_round(task: Task, interface: Interface, restarts: Restarts, *, advanced: Callable[[], None] = lambda: None) -> Report:
+    """Do what is due now; ``advanced`` is called behind each connector, which may take minutes.
+
+    DefiniteError for what concerns all connectors and no retry helps (no such folder, no login).
+    """
     report = Report()
     files = read_wanted(task.path)
     report.wanted = len(files.wanted)
@@ -73,11 +76,13 @@ def run_round(task: Task, interface: Interface, restarts: Restarts) -> Report:
             _carry_out(action, interface, report, dry_run=task.dry_run)
         except (TransientError, RefusedError) as e:
             report.problems.append(Problem(action.name, str(e)))
+        advanced()
     if not task.dry_run:
         verdict = restarts.decide({name: _failures(_status(statuses, name)) for name in ours}, now_s=time.monotonic())
         report.problems += [Problem(name, text) for name, text in {**verdict.waiting, **verdict.stuck}.items()]
         for name in verdict.restart:
             _restart(name, interface, restarts, report)
+            advanced()
     return report
 
 
