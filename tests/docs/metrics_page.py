@@ -41,6 +41,7 @@ report. The readonly listener (`dblog.rest.readonly.listener`) shows metrics wit
 |---|---|
 | has a task failed? | `dblog_task_state{state="failed"} == 1` |
 | does a task stand still? | `dblog_task_stalled_seconds > 60`: the server's log has more, the server is silent, or records wait for Kafka, and nothing moves |
+| does a start hang? | `dblog_task_starting_seconds > 600`, unless the history of schemas is long |
 | does a process hang? | `time() - dblog_task_reported_timestamp_seconds > 60` |
 | how late are changes? | `dblog_task_lag_seconds`, and by stage `dblog_task_event_latency_seconds` |
 | will the log be purged too early? | `dblog_task_log_retention_seconds < dblog_task_lag_seconds + 6 * 3600`, or `dblog_task_log_purge_margin_files == 0` while it is behind. What a provider of managed servers adds to the server's own rules shows in the second alone |

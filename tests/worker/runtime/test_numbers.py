@@ -98,6 +98,41 @@ def test_a_restart_loop_is_a_stall_however_often_its_counts_begin_again(counted,
     assert found == 150
 
 
+def test_a_start_that_takes_long_is_shown_and_is_no_stall_once_it_goes_well(counted, now):
+    stalled(counted, now, IDLE)
+    counted.failed(TransientError("away"), retriable=True)
+    assert stalled(counted, now, {}, starting=True) == 10
+
+    counted.start_begins()
+    assert stalled(counted, now, *[{}] * 30, starting=True) == 10
+    assert counted.numbers({}, paused=False, waits_for_kafka=False, starting=True)["starting_seconds"] == 300
+    counted.start_ended(ok=True)
+    counted.run_begins()
+
+    assert stalled(counted, now, {**IDLE, "log_silent": 1.0}) == 20
+    assert counted.numbers(IDLE, paused=False, waits_for_kafka=False, starting=False)["starting_seconds"] == 0
+
+
+def test_starts_that_take_long_and_fail_are_a_stall(counted, now):
+    stalled(counted, now, IDLE)
+    for _ in range(3):
+        counted.start_begins()
+        now.at_s += 30
+        counted.start_ended(ok=False)
+        found = stalled(counted, now, {}, starting=True)
+
+    assert found == 120
+
+
+def test_a_pause_during_a_start_is_not_made_up_for(counted, now):
+    counted.start_begins()
+    stalled(counted, now, *[{}] * 5, starting=True, paused=True)
+    counted.start_ended(ok=True)
+    counted.run_begins()
+
+    assert stalled(counted, now, BEHIND) == 10
+
+
 def test_errors_and_tries_are_counted_by_class(counted):
     counted.failed(TransientError("away"), retriable=True)
     counted.failed(ValueError("row value"), retriable=False)

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
+from dblog.clock import SystemClock
 from dblog.core.ledger import Ledger
 from dblog.errors import DefiniteError, TransientError
 from dblog.model import Batch, Segment
+from dblog.readers.tally import Tally
 from dblog.runtime.sender import GATHER_BYTES_MAX, Sender
 
 
@@ -172,3 +174,21 @@ def test_a_producer_that_has_ended_takes_nothing_and_nothing_counts_as_dealt_wit
         send(sender, ledger, 2)
 
     assert ledger.take_steps() == []
+
+
+def test_acknowledgements_are_shown_by_the_topics_that_were_read_first_whatever_order_they_come_in(
+    sender: Sender, brokers: Brokers
+) -> None:
+    tally, ledger = Tally(SystemClock(), tables_max=2), Ledger()
+    for topic in ("a", "b", "c", "b"):
+        batch = Batch([Segment(topic=topic, keys=[b"k"], values=[b"v"])], None, 1, 2)
+        tally.batch(batch.segments, None)
+        sender.send_all([(batch, ledger.enter(ledger.batches_total, 1))])
+    brokers.acknowledge(3)
+    sender.serve(0)
+    brokers.acknowledge(2, 4, 1)
+    sender.serve(0)
+
+    read = {name.partition("|")[2]: count for name, count in tally.numbers().items() if name.startswith("topic_records_total|")}
+    assert sender.acknowledged_of(read.keys()) == read == {"a": 1, "b": 2, "other": 1}
+    assert sender.acknowledged_of([]) == {}

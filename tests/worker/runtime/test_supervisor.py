@@ -60,6 +60,7 @@ class CountingTask:
 
     def start(self, offset: OffsetMap | None) -> None:
         self.world.starts.append(offset)
+        assert self.world.may_start.wait(TIMEOUT_S)
         if self.world.start_errors:
             raise self.world.start_errors.pop(0)
         if offset is not None:
@@ -88,7 +89,7 @@ class CountingTask:
         self.stopped += 1
 
     def metrics(self) -> dict[str, float]:
-        return {"next": float(self.next)}
+        return {"next": float(self.next), **self.world.numbers}
 
     def waits_for(self) -> str | None:
         return self.world.waits
@@ -106,6 +107,9 @@ class World:
         self.large_at: int | None = None
         self.waits: str | None = None
         self.source_ts_us: int | None = None
+        self.numbers: dict[str, float] = {}
+        self.may_start = threading.Event()
+        self.may_start.set()
         self.starts: list[OffsetMap | None] = []
         self.start_errors: list[Exception] = []
         self.poll_errors: dict[int, Exception] = {}
@@ -162,8 +166,17 @@ class World:
             message = self.reported.get(timeout=max(0.01, deadline_s - time.monotonic()))
             if message["type"] == "metrics":
                 values = message["values"]
-                if (values["records_sent_total"], values["records_outstanding"]) == (records, outstanding):
+                if (values.get("records_sent_total"), values.get("records_outstanding")) == (records, outstanding):
                     return
+
+    def wait_number(self, name: str, holds: Callable[[float], bool]) -> dict[str, float]:
+        """The next numbers with this one, of which that is true."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:
+            message = self.reported.get(timeout=max(0.01, deadline_s - time.monotonic()))
+            assert message["type"] != "state" or message["state"] != "FAILED", message
+            if message["type"] == "metrics" and name in message["values"] and holds(message["values"][name]):
+                return dict(message["values"])
 
     def wait_lag(self, *, above_ms: float) -> float:
         """The next lag above that."""
@@ -358,6 +371,30 @@ def test_what_is_waited_for_is_reported_beside_the_state_and_never_abandoned(wor
     world.waits = None
     assert world.wait_state("RUNNING")["trace"] is None
     assert len(world.tasks) == 4
+
+
+def test_a_start_that_hangs_reports_numbers_meanwhile(world: World) -> None:
+    world.may_start.clear()
+    world.start()
+
+    first = world.wait_number("starting_seconds", lambda seconds: seconds > 0.5)
+    world.wait_number("starting_seconds", lambda seconds: seconds > first["starting_seconds"])
+    assert first["stalled_seconds"] < 1
+    world.may_start.set()
+
+    assert world.wait_number("records_sent_total", lambda count: count == 20)["starting_seconds"] == 0
+
+
+@pytest.mark.parametrize("named", ["this", "another", None])
+def test_what_is_acknowledged_is_counted_for_the_topics_that_what_is_read_is_counted_for(world: World, named: str | None) -> None:
+    if named is not None:
+        world.numbers = {f"topic_records_total|{world.topic if named == 'this' else named}": 20.0}
+    world.start()
+
+    numbers = world.wait_number("records_acknowledged_total", lambda count: count == 20)
+
+    shown = {name.partition("|")[2]: count for name, count in numbers.items() if name.startswith("topic_records_acknowledged_total|")}
+    assert shown == ({} if named is None else {world.topic if named == "this" else "other": 20.0})
 
 
 def test_lag_is_the_age_of_the_oldest_change_that_kafka_has_not_acknowledged(own_folder: Path) -> None:

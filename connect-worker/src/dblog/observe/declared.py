@@ -105,6 +105,10 @@ TASK_METRICS: tuple[Metric, ...] = (
     *_group(
         "State of a task",
         _metric("started_timestamp_seconds", "When the task's process began."),
+        _metric(
+            "starting_seconds",
+            "How long the start has taken that is under way: connections, checks, the history of schemas. 0 while none is.",
+        ),
         _metric("paused", "1 while the task is paused."),
         _metric("errors_total", "Errors by class, and whether another try may help.", "class", "retriable"),
         _metric("process_cpu_seconds_total", "CPU time of the task's process."),
@@ -120,7 +124,8 @@ TASK_METRICS: tuple[Metric, ...] = (
         _metric(
             "stalled_seconds",
             "How long nothing has moved though something should: the server's log has more, the server is not heard, or records wait for Kafka. "
-            "Anything that moves sets it to 0: bytes of the log, also inside one huge transaction, rows of a dump, acknowledgements. 0 while paused.",
+            "Anything that moves sets it to 0: bytes of the log, also inside one huge transaction, rows of a dump, acknowledgements. 0 while paused. "
+            "A start that goes well does not count.",
         ),
         _metric("connected", "1 while the log connection is open."),
         _metric("log_silent", "1 while a connected server has missed its heartbeats."),

@@ -47,8 +47,20 @@ class ProcessNumbers:
         self._errors_at_s: float | None = None
         self._moved_at_s = now_s
         self._counted: tuple[float, ...] | None = None
+        self._start_began_s: float | None = None
 
     # ---- what happens
+
+    def start_begins(self) -> None:
+        """A start is under way until ``start_ended``."""
+        self._start_began_s = time.monotonic()
+
+    def start_ended(self, *, ok: bool) -> None:
+        """One that went well was no stall, however long it took; one that failed was, for nothing has come of it."""
+        now_s = time.monotonic()
+        began_s, self._start_began_s = self._start_began_s, None
+        if ok and began_s is not None:
+            self._moved_at_s = min(now_s, self._moved_at_s + now_s - began_s)
 
     def run_begins(self) -> None:
         """Counts of the run begin at zero: that is no progress."""
@@ -111,6 +123,7 @@ class ProcessNumbers:
             "records_acknowledged_total": float(self._acknowledged),
         }
         self._sample(own, now_s, paused=paused, starting=starting)
+        own["starting_seconds"] = 0.0 if self._start_began_s is None else now_s - self._start_began_s
         own["stalled_seconds"] = self._stalled_s(own, now_s, should=starting or waits_for_kafka or _should_move(own), paused=paused)
         if "lag_ms" in own:
             own["lag_seconds"] = own["lag_ms"] / 1000
@@ -122,7 +135,8 @@ class ProcessNumbers:
         self._counted = counted
         if moved or paused or not should:
             self._moved_at_s = now_s
-        return now_s - self._moved_at_s
+        until_s = now_s if self._start_began_s is None else self._start_began_s
+        return max(0.0, until_s - self._moved_at_s)
 
     def _sample(self, numbers: Mapping[str, float], now_s: float, *, paused: bool, starting: bool) -> None:
         if "lag_ms" in numbers:

@@ -8,7 +8,8 @@ noticed. The producer's own queue is the second bound after the task's queue: wh
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 
 import structlog
 from confluent_kafka import KafkaError
@@ -18,7 +19,7 @@ from dblog.errors import DblogError, DefiniteError, TransientError
 from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer
 from dblog.kafka.retriable import RETRIABLE
 from dblog.model import Batch, Headers, Segment
-from dblog.observe.numbers import KAFKA_ERRORS, Counts
+from dblog.observe.numbers import KAFKA_ERRORS, OTHER
 from dblog.runtime.stop import SENT_BY, Stop
 
 log = structlog.get_logger(__name__)
@@ -52,9 +53,7 @@ class Sender:
         on_error: Callable[[KafkaError], None],
         stop: Stop | None = None,
         tolerate: bool = False,
-        topics_max: int = 0,
     ) -> None:
-        """``topics_max``: how many topics' acknowledgements are counted apart."""
         self._producer = producer
         self._stop = stop or Stop()
         self._context_headers = context_headers
@@ -64,7 +63,7 @@ class Sender:
         self._topics: set[str] = set()
         self._entries: dict[int, Entry] = {}
         self._records_of: dict[int, list[tuple[str, int]]] = {}
-        self.acknowledged_of = Counts(topics_max)
+        self._acknowledged_of: Counter[str] = Counter()
         self._batches_total = 0
         self._pushed_to = 0
         self._gathered_bytes = 0
@@ -87,6 +86,14 @@ class Sender:
     def busy(self) -> bool:
         """Whether so much waits that what comes next had better gather in the task's queue."""
         return self._gathered_bytes >= GATHER_BYTES_MAX
+
+    def acknowledged_of(self, topics: Collection[str]) -> dict[str, int]:
+        """Records that Kafka has, by topic, those of other topics together; nothing where no topic is given."""
+        counts: Counter[str] = Counter()
+        if topics:
+            for topic, count in self._acknowledged_of.items():
+                counts[topic if topic in topics else OTHER] += count
+        return dict(counts)
 
     def send_all(self, batches: Sequence[tuple[Batch, Entry]]) -> None:
         """Hand over what one poll gave, and push it out unless something is under way."""
@@ -186,7 +193,7 @@ class Sender:
         if entry.outstanding == 0:
             del self._entries[tag]
             for topic, count in self._records_of.pop(tag):
-                self.acknowledged_of.add(topic, count)
+                self._acknowledged_of[topic] += count
 
     def _refused(self, error: KafkaError, topic: str, value: bytes | None) -> None:
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:

@@ -15,11 +15,13 @@ would otherwise begin again at a later position of the log, and a row that it ha
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import random
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -41,8 +43,7 @@ from dblog.kafka.failures import explained
 from dblog.kafka.producer import offset_producer, record_producer
 from dblog.kafka.topics import TopicCreator
 from dblog.model import Batch, Headers, OffsetMap
-from dblog.observe.declared import TABLES_MAX
-from dblog.observe.numbers import KAFKA_ERRORS, named
+from dblog.observe.numbers import KAFKA_ERRORS, named, parted
 from dblog.ports import OffsetFold
 from dblog.runtime.control import Control
 from dblog.runtime.numbers import ProcessNumbers
@@ -239,7 +240,8 @@ class Supervisor:
         stored = offset
         try:
             run = self._open(order, worker, task)
-            task.start(offset)
+            with self._reporting_start():
+                task.start(offset)
             stored = self._store_start(run, offset)
             self._has_run = True
             self._sending_since = time.monotonic(), stored
@@ -253,6 +255,27 @@ class Supervisor:
             task.stop()
             if run is not None:
                 run.sender.close()
+
+    @contextlib.contextmanager
+    def _reporting_start(self) -> Iterator[None]:
+        """Report numbers while the task starts, which may take minutes, and may hang."""
+        ended = threading.Event()
+
+        def report() -> None:
+            while not ended.wait(METRICS_INTERVAL_S):
+                self._send_metrics(None)
+
+        reporter = threading.Thread(target=report, name="start", daemon=True)
+        ok = False
+        self._numbers.start_begins()
+        reporter.start()
+        try:
+            yield
+            ok = True
+        finally:
+            ended.set()
+            reporter.join()
+            self._numbers.start_ended(ok=ok)
 
     def _send_until_stopped(self, order: StartOrder, run: _Run, stored: OffsetMap) -> OffsetMap:
         """Poll, send and commit until it has to stop; raises what ends this run earlier, once what is acknowledged of it is stored."""
@@ -319,7 +342,6 @@ class Supervisor:
             on_error=self._on_kafka_error,
             stop=self._stop,
             tolerate=order.config.get("errors.tolerance", "none").strip().lower() == "all",
-            topics_max=worker.settings.integer(TABLES_MAX),
         )
         offsets = offset_producer(
             f"{client_id}-offsets", {**worker.client_settings("producer"), "linger.ms": 0}, error_cb=self._on_kafka_error
@@ -459,8 +481,11 @@ class Supervisor:
                 "records_outstanding": float(run.sender.outstanding),
                 "send_failures_total": float(run.sender.failures_total),
                 named("events_skipped_total", "refused"): float(run.sender.failures_total),
-                **run.sender.acknowledged_of.numbers("topic_records_acknowledged_total"),
             }
+            # Which topics have numbers of their own is decided where they are read: two lists of the first hundred would differ.
+            read_of = {parted(flat, 1)[1][0] for flat in of_run if flat.startswith("topic_records_total|")}
+            for topic, count in run.sender.acknowledged_of(read_of).items():
+                of_run[named("topic_records_acknowledged_total", topic)] = float(count)
         values = self._numbers.numbers(
             of_run,
             paused=self._paused,
