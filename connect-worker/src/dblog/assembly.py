@@ -19,6 +19,7 @@ from dblog.cluster.validation import DatabaseCheck, ReachableCheck, Validator
 from dblog.config.options import Settings
 from dblog.config.overrides import override_policy
 from dblog.config.plugins import find_connector
+from dblog.config.providers import resolve
 from dblog.config.worker import WorkerConfig
 from dblog.config.worker_file import WorkerFile
 from dblog.kafka.admin import TopicWanted, admin_client, ensure_topics, wait_for_brokers
@@ -133,7 +134,11 @@ def assemble(
         override_policy=override_policy(settings),
         allowed_hosts=settings.items_of("dblog.connector.allowed.hosts"),
     )
-    certificates = Certificates(lambda: {"": settings.originals, **herder.status_view.configurations()}, SystemClock())
+    certificates = Certificates(
+        lambda: {"": settings.originals, **herder.status_view.configurations()},
+        SystemClock(),
+        resolve=lambda properties: resolve(properties, file.providers).values,
+    )
     services = Services(
         worker=worker,
         herder=herder,

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
 from cryptography.x509.oid import NameOID
 from dblog.cluster.certificates import BUNDLE_MIN, LOOKED_AGAIN_S, Certificates
+from dblog.config.providers import FileProvider, resolve
 
 NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -59,7 +60,7 @@ def test_the_first_end_of_each_file_is_found_by_whoever_names_it(tmp_path, clock
         "shop": {"database.ssl.keystore": str(tmp_path / "store.p12"), "database.ssl.keystore.password": "pw"},
     }
 
-    assert ends(Certificates(lambda: properties, clock).all()) == {
+    assert ends(Certificates(lambda: properties, clock, resolve=dict).all()) == {
         ("kafka", "", "ca.pem"): 9,
         ("listener", "", "client.pem"): 5,
         ("registry", "", "ca.pem"): 9,
@@ -77,14 +78,45 @@ def test_a_file_that_cannot_be_read_and_a_bundle_of_authorities_are_left_out(tmp
     names = {"a": "missing.pem", "b": "bundle.pem", "c": "text", "d": "locked.p12"}
     properties = {connector: {"database.ssl.truststore": str(tmp_path / name)} for connector, name in names.items()}
 
-    assert Certificates(lambda: properties, clock).all() == []
+    assert Certificates(lambda: properties, clock, resolve=dict).all() == []
+
+
+def test_placeholders_are_resolved_and_nothing_that_they_stand_for_is_shown(tmp_path, clock):
+    store = pkcs12.serialize_key_and_certificates(b"me", KEY, certificate(3), None, BestAvailableEncryption(b"pw"))
+    (tmp_path / "store.p12").write_bytes(store)
+    (tmp_path / "secret.properties").write_text(f"password=pw\nstore={tmp_path}/store.p12\n")
+    providers = {"file": FileProvider((tmp_path,))}
+    of = f"${{file:{tmp_path}/secret.properties:"
+    properties = {
+        "": {"ssl.keystore.location": f"{of}store}}", "ssl.keystore.password": f"{of}password}}"},
+        "a": {"database.ssl.keystore": f"{tmp_path}/store.p12", "database.ssl.keystore.password": f"{of}password}}"},
+        "b": {"database.ssl.keystore": f"{of}store}}", "database.ssl.keystore.password": "pw"},
+        "c": {"database.ssl.keystore": f"{of}nothing}}", "database.ssl.keystore.password": "pw"},
+    }
+
+    found = Certificates(lambda: properties, clock, resolve=lambda asked: resolve(asked, providers).values).all()
+
+    assert ends(found) == {("database", "a", "store.p12"): 3, ("database", "b", "database.ssl.keystore"): 3}
+
+
+def test_what_two_keys_or_two_folders_have_by_one_name_is_one_number_the_first_end(tmp_path, clock):
+    for folder, days in (("a", 90), ("b", 4)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "ca.crt").write_bytes(pem(days))
+    converters = {f"{each}.converter.schema.registry.ssl.truststore.location": f"{tmp_path}/a/ca.crt" for each in ("key", "value")}
+    clients = {"ssl.ca.location": f"{tmp_path}/a/ca.crt", "consumer.ssl.ca.location": f"{tmp_path}/b/ca.crt"}
+
+    found = Certificates(lambda: {"": {**converters, **clients}}, clock, resolve=dict).all()
+
+    assert ends(found) == {("registry", "", "ca.crt"): 90, ("kafka", "", "ca.crt"): 4}
+    assert len(found) == 2
 
 
 def test_a_renewed_certificate_is_seen_after_a_while_and_a_connector_that_is_gone_is_forgotten(tmp_path, clock):
     file = tmp_path / "ca.pem"
     file.write_bytes(pem(1))
     properties = {"": {"ssl.ca.location": str(file)}}
-    certificates = Certificates(lambda: properties, clock)
+    certificates = Certificates(lambda: properties, clock, resolve=dict)
     before = ends(certificates.all())
     file.write_bytes(pem(90))
     held = ends(certificates.all())

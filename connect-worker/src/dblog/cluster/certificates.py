@@ -46,17 +46,27 @@ class Certificate:
 
 
 class Certificates:
-    """Those of one worker. ``configurations`` gives the properties of each connector that runs here, and the worker's under the empty name."""
+    """Those of one worker. ``configurations`` gives the properties of each connector that runs here, and the worker's under the empty name.
 
-    def __init__(self, configurations: Callable[[], Mapping[str, Mapping[str, str]]], clock: Clock) -> None:
+    ``resolve`` replaces the placeholders of a connector's; the worker's are resolved.
+    """
+
+    def __init__(
+        self,
+        configurations: Callable[[], Mapping[str, Mapping[str, str]]],
+        clock: Clock,
+        *,
+        resolve: Callable[[Mapping[str, str]], Mapping[str, str]],
+    ) -> None:
         self._configurations = configurations
+        self._resolve = resolve
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str], tuple[Certificate | None, float]] = {}
         """By connector and key."""
 
     def all(self) -> list[Certificate]:
-        """As of the last ten minutes."""
+        """As of the last ten minutes, one for each use, connector and name: what several keys name, or several folders have, ends with the first of them."""
         with self._lock:
             now_s = self._clock.monotonic_s()
             found = {}
@@ -66,22 +76,30 @@ class Certificates:
                         continue
                     known = self._known.get((connector, key))
                     if known is None or now_s - known[1] > LOOKED_AGAIN_S:
-                        known = _certificate(connector, key, properties), now_s
+                        known = self._certificate(connector, key, properties), now_s
                     found[connector, key] = known
             self._known = found
-            return [certificate for certificate, _ in found.values() if certificate is not None]
+            first: dict[tuple[str, str, str], Certificate] = {}
+            for certificate, _ in found.values():
+                if certificate is not None:
+                    who = certificate.use, certificate.connector, certificate.name
+                    first[who] = min(certificate, first.get(who, certificate), key=lambda each: each.ends_s)
+            return list(first.values())
 
-
-def _certificate(connector: str, key: str, properties: Mapping[str, str]) -> Certificate | None:
-    is_text = key.endswith(_TEXTS)
-    try:
-        data = properties[key].encode() if is_text else READS.read(properties[key])
-        ends = [certificate.not_valid_after_utc.timestamp() for certificate in _certificates_in(data, _password(key, properties))]
-    except (OSError, ValueError):
-        return None
-    if not ends or len(ends) >= BUNDLE_MIN:
-        return None
-    return Certificate(_use(key), connector, key if is_text else PurePath(properties[key]).name, min(ends))
+    def _certificate(self, connector: str, key: str, written: Mapping[str, str]) -> Certificate | None:
+        wanted = {name: written[name] for name in (key, _password_key(key)) if written.get(name)}
+        properties = self._resolve(wanted) if connector else wanted
+        is_text = key.endswith(_TEXTS)
+        try:
+            data = properties[key].encode() if is_text else READS.read(properties[key])
+            ends = [certificate.not_valid_after_utc.timestamp() for certificate in _certificates_in(data, _password(key, properties))]
+        except (OSError, ValueError):
+            return None
+        if not ends or len(ends) >= BUNDLE_MIN:
+            return None
+        # What a provider gave is in no metric, not even a file's name.
+        is_shown = not is_text and properties[key] == written[key]
+        return Certificate(_use(key), connector, PurePath(written[key]).name if is_shown else key, min(ends))
 
 
 def _certificates_in(data: bytes, password: bytes | None) -> Iterator[x509.Certificate]:
@@ -96,9 +114,12 @@ def _certificates_in(data: bytes, password: bytes | None) -> Iterator[x509.Certi
 
 
 def _password(key: str, properties: Mapping[str, str]) -> bytes | None:
-    store = key.removesuffix(".location")
-    text = properties.get(store + ".password")
+    text = properties.get(_password_key(key))
     return text.encode() if text else None
+
+
+def _password_key(key: str) -> str:
+    return key.removesuffix(".location") + ".password"
 
 
 def _use(key: str) -> str:

@@ -69,7 +69,8 @@ WORKER_METRICS: tuple[Metric, ...] = (
         _metric("connector_tasks_configured", "Tasks that a connector should have.", "connector"),
         _metric(
             "certificate_expiry_timestamp_seconds",
-            "When the first certificate of a file ends. connector is empty for the worker's own; name is the file's.",
+            "When the first certificate of a file ends. connector is empty for the worker's own; name is the file's, or the key's. "
+            "Of several that have them all in common, the first to end.",
             "use",
             "connector",
             "name",
