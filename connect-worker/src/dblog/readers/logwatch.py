@@ -23,6 +23,10 @@ log = structlog.get_logger(__name__)
 SHARE_MAX = 0.05
 """Of the time that the server may spend with the answers."""
 
+FRESH_INTERVALS = 3.0
+ANSWER_S = 10.0
+"""An answer holds for so many intervals at least, and until the next one can be there: what comes and goes would silence the alerts about it."""
+
 ESTIMATES_AGAIN_S = 600.0
 """Tables change while they are dumped, and statistics are made anew."""
 
@@ -54,6 +58,7 @@ class Watch:
         self._abort = Abort()
         self._connection: LogWatch | None = None
         self._state: tuple[LogState, int] | None = None
+        self._fresh_s = 0.0
         self._estimated: tuple[frozenset[TableId], float] = frozenset(), 0.0
         self.estimates: Mapping[TableId, int] = {}
         """Rows of the dump's tables by the server's statistics."""
@@ -63,16 +68,14 @@ class Watch:
     @property
     def state(self) -> tuple[LogState, int] | None:
         """The last answer and its time in microseconds; None where none is fresh."""
-        return self._state
+        state = self._state
+        return state if state is not None and self._clock.now_us() - state[1] <= self._fresh_s * 1_000_000 else None
 
     def run(self) -> None:
         """Ask until the task stops."""
         try:
             while not self._stopped.is_set():
-                began_s = self._clock.monotonic_s()
-                self._look()
-                took_s = self._clock.monotonic_s() - began_s
-                self._stopped.wait(max(self._interval_s, took_s / SHARE_MAX))
+                self._stopped.wait(self._look())
         finally:
             self._close()
 
@@ -80,19 +83,26 @@ class Watch:
         """Cut a question that is under way."""
         self._abort.call()
 
-    def _look(self) -> None:
+    def _look(self) -> float:
+        """Ask everything once: in how many seconds to ask again."""
+        began_s = self._clock.monotonic_s()
+        pause_s = self._interval_s
         try:
             connection = self._connection
             if connection is None:
                 connection = self._connection = self._server.open_watch(self._abort)
-            state = connection.look(self._read(), self._stored)
-            self._state = state, self._clock.now_us()
             self._estimate(connection)
+            state = connection.look(self._read(), self._stored)
+            took_s = self._clock.monotonic_s() - began_s
+            pause_s = max(self._interval_s, took_s / SHARE_MAX)
+            self._fresh_s = max(FRESH_INTERVALS * self._interval_s, pause_s + took_s + ANSWER_S)
+            self._state = state, self._clock.now_us()
             self._reported = False
         except DblogError as e:
             self._failed(str(e))
         except Exception as e:  # noqa: BLE001 - numbers for metrics must not end a task
             self._failed(f"{type(e).__name__}: {e}")
+        return pause_s
 
     def _failed(self, reason: str) -> None:
         self._state = None

@@ -17,8 +17,6 @@ from dblog.readers.stream import LogStream
 
 RATE_OVER_S = 60.0
 CAPTURED_AGAIN_S = 60.0
-FRESH_INTERVALS = 3.0
-"""An answer about the server's log that is older than so many intervals is none."""
 
 
 class RunningNumbers:
@@ -32,7 +30,6 @@ class RunningNumbers:
         interleaver: Interleaver,
         schemas: Schemas,
         watch: Watch,
-        watch_interval_s: float,
         queue_limits: tuple[int, int],
         recovery: dict[str, float],
         tables_max: int,
@@ -44,7 +41,6 @@ class RunningNumbers:
         self._interleaver = interleaver
         self._schemas = schemas
         self._watch = watch
-        self._fresh_us = FRESH_INTERVALS * watch_interval_s * 1_000_000
         self._queue_limits = queue_limits
         self._recovery = recovery
         self._tables_max = tables_max
@@ -63,7 +59,7 @@ class RunningNumbers:
         return {
             **self._of_queue(),
             **self._of_log(now_s),
-            **self._of_server(now_us),
+            **self._of_server(),
             **self._interleaver.window_numbers(),
             **self._interleaver.tally.numbers(),
             **self._of_dump(now_s, now_us),
@@ -131,10 +127,10 @@ class RunningNumbers:
             self._captured = now_s, self._schemas.captured_total
         return self._captured[1]
 
-    def _of_server(self, now_us: int) -> dict[str, float]:
+    def _of_server(self) -> dict[str, float]:
         out = {"server_questions_failed_total": float(self._watch.failures)}
         answer = self._watch.state
-        if answer is None or now_us - answer[1] > self._fresh_us:
+        if answer is None:
             return out
         state, at_us = answer
         out |= {

@@ -171,7 +171,6 @@ class Running:
             interleaver=self.interleaver,
             schemas=self.schemas,
             watch=self._watch,
-            watch_interval_s=options.watch_interval_s,
             queue_limits=(options.queue_records_max, options.queue_bytes_max),
             recovery=dict(beginning.recovery),
             tables_max=tables_max,
