@@ -1,0 +1,61 @@
+"""What `dblog health` asks, and whom."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from dblog.health import ask
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Says who answers."""
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        body = json.dumps({"message": self.server.says}).encode()
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def listen():
+    """Starts a server that answers every GET with this status and sentence."""
+    servers = []
+
+    def started(status, says):
+        server = HTTPServer(("127.0.0.1", 0), Answers)
+        server.status, server.says, server.asked = status, says, []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return server
+
+    yield started
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_worker_is_asked_without_the_proxy_of_the_environment(listen, monkeypatch):
+    worker, proxy = listen(200, "Worker is healthy."), listen(503, "no such host")
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.server_port}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+
+    assert ask(f"http://127.0.0.1:{worker.server_port}", limit_s=10) == (True, "Worker is healthy.")
+    assert (worker.asked, proxy.asked) == (["/health"], [])
+
+
+def test_what_is_wrong_is_said_as_the_worker_says_it_or_as_nobody_does(listen):
+    sick = listen(500, "Worker cannot reach Kafka.")
+
+    assert ask(f"http://127.0.0.1:{sick.server_port}/", limit_s=10) == (False, "Worker cannot reach Kafka.")
+    assert ask("file:///etc/passwd", limit_s=10)[0] is False
+    healthy, reason = ask("http://127.0.0.1:1", limit_s=10)
+    assert (healthy, reason.startswith("no worker answers at http://127.0.0.1:1")) == (False, True)
