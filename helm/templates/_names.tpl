@@ -116,6 +116,10 @@ imagePullSecrets:
 {{- define "dblog.group" -}}
 {{- default (printf "%s.%s" .Release.Namespace .Release.Name) .Values.worker.groupId -}}
 {{- end -}}
+{{/* Whether there is a Deployment of connectors: also without any, where what was removed is to be deleted. */}}
+{{- define "dblog.reconciles" -}}
+{{- if or .Values.connectors .Values.connectorConfigMaps .Values.reconciler.prune -}}true{{- end -}}
+{{- end -}}
 {{- define "dblog.owner" -}}
 {{- default (printf "%s/%s" .Release.Namespace .Release.Name) .Values.reconciler.owner -}}
 {{- end -}}

@@ -321,6 +321,16 @@ def test_the_deployment_of_connectors_calls_a_command_that_there_is(everything, 
     assert "grep . /tmp/problems" in found["readinessProbe"]["exec"]["command"][-1]
 
 
+def test_with_prune_the_last_connector_that_is_removed_is_deleted_too(minimal):
+    found = rendered(reconciler={"prune": True})
+
+    assert "--prune" in container(found, "Deployment", "-connectors")["args"]
+    files = one(found, "ConfigMap", "-connectors")
+    assert not files["data"]
+    kubernetes_validate.validate(files, NEWEST, strict=True)
+    assert not [item for item in minimal if item["metadata"]["name"].endswith("-connectors")]
+
+
 def test_a_round_that_hangs_is_seen_by_the_age_of_the_file_of_problems(everything, tmp_path):
     problems = tmp_path / "problems"
     found = container(everything, "Deployment", "-connectors")

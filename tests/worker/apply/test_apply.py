@@ -64,8 +64,10 @@ def command(*arguments):
 
 
 def apply(group, folder, *arguments, url=None):
-    """One round: exit status, and the log's lines."""
+    """One round: exit status, and the log's lines. Without another one the test is the owner, so that no test sees what others left."""
     leader, _, login = group
+    if "--owner" not in arguments:
+        arguments += ("--owner", folder.parent.name)
     done = subprocess.run(
         command("apply", folder, "--url", url or leader.url, "--login", login, *arguments),
         capture_output=True,
@@ -125,7 +127,7 @@ def test_what_others_made_is_left_alone_and_named(group, wanted):
     assert status == 1
     assert "made by others" in lines[-1]["reason"]
     assert leader.client.get("/connectors/theirs/config").json()["database.user"] == "them"
-    leader.client.patch("/connectors/theirs/config", json={"dblog.owner": "apply"})
+    leader.client.patch("/connectors/theirs/config", json={"dblog.owner": wanted.parent.name})
     assert apply(group, wanted)[0] == 0
     assert leader.client.get("/connectors/theirs/config").json()["database.user"] == "u"
 
@@ -133,12 +135,14 @@ def test_what_others_made_is_left_alone_and_named(group, wanted):
 def test_only_own_connectors_are_deleted_and_only_when_asked(group, wanted):
     leader, _, _ = group
     leader.create("not-ours")
-    want(wanted, "ours")
+    want(wanted, "ours", topic_prefix="ours")
     want(wanted, "kept")
     apply(group, wanted, "--owner", "pruner")
     (wanted / "ours.json").unlink()
 
-    assert changes(apply(group, wanted, "--owner", "pruner")[1]) == []
+    status, (line,) = apply(group, wanted, "--owner", "pruner")
+    assert (status, line["event"], line["connector"]) == (0, "connector is left over", "ours")
+    assert "no file wants it any more" in line["reason"]
     (wanted / "kept.json").write_text("{")  # nobody knows which connector it wants
     status, lines = apply(group, wanted, "--owner", "pruner", "--prune")
     assert (status, changes(lines)) == (1, [])
@@ -148,6 +152,22 @@ def test_only_own_connectors_are_deleted_and_only_when_asked(group, wanted):
     names = leader.client.get("/connectors").json()
     assert {"not-ours", "kept"} <= set(names)
     assert "ours" not in names
+
+
+def test_a_connector_that_got_another_name_is_a_problem_while_both_write_to_its_topics(group, wanted):
+    leader, _, _ = group
+    want(wanted, "old-name", topic_prefix="renamed")
+    apply(group, wanted, "--owner", "renamer")
+    (wanted / "old-name.json").rename(wanted / "new-name.json")
+
+    status, lines = apply(group, wanted, "--owner", "renamer")
+
+    (problem,) = [line for line in lines if line["event"] == "connector is not as wanted"]
+    assert (status, problem["connector"], problem["field"]) == (1, "old-name", "topic.prefix")
+    assert "new-name has the same" in problem["reason"]
+    leader.client.put("/connectors/old-name/stop")
+    leader.wait_for("old-name", "STOPPED")
+    assert apply(group, wanted, "--owner", "renamer")[0] == 0
 
 
 def test_a_configuration_that_fails_its_check_is_not_applied_and_its_field_is_named(group, wanted, tmp_path):

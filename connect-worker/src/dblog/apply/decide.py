@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from dblog.apply.wanted import Wanted, WantedState
 
 OWNER = "dblog.owner"
+_PREFIX = "topic.prefix"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ class Leave:
 
     name: str
     reason: str
+    doubles: str = ""
+    """The wanted connector that has its topic.prefix, as after a change of name: both write to the same topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,9 @@ def decide(wanted: Mapping[str, Wanted], present: Mapping[str, Present], *, owne
             actions.append(Refuse(name, _not_ours(there.config.get(OWNER), owner)))
         else:
             actions += _changes(one, there, owner)
+    prefixes = {
+        one.config[_PREFIX]: name for name, one in sorted(wanted.items()) if _PREFIX in one.config and one.state is not WantedState.STOPPED
+    }
     for name, there in sorted(present.items()):
         if name in wanted or there.config.get(OWNER) != owner:
             continue
@@ -94,7 +100,8 @@ def decide(wanted: Mapping[str, Wanted], present: Mapping[str, Present], *, owne
             actions.append(Delete(name))
         else:
             why = "a file could not be read, which may be its own" if prune else "deleting was not asked for (--prune)"
-            actions.append(Leave(name, f"no file wants it any more; it stays, since {why}"))
+            doubles = "" if there.state == "STOPPED" else prefixes.get(there.config.get(_PREFIX, ""), "")
+            actions.append(Leave(name, f"no file wants it any more; it stays, since {why}", doubles))
     return actions
 
 

@@ -105,7 +105,7 @@ def run(settings: Settings) -> int:
         start_http_server(settings.metrics_port, registry=registry)
     if settings.problems_file is not None:  # one of a former life would be taken for this one's
         _write(settings.problems_file, [Problem("all", "the first round is not done yet")])
-    known: frozenset[Problem] = frozenset()
+    known = Report()
     while True:
         status = 0
         try:
@@ -115,7 +115,8 @@ def run(settings: Settings) -> int:
         except Exception as e:  # noqa: BLE001  a mistake in one round ends no other, and every connector is still looked after
             report, status = Report(problems=[Problem("all", _unforeseen(e))]), 2
         numbers.take(report)
-        known = _log_changes(known, report)
+        _log_changes(known, report)
+        known = report
         if settings.problems_file is not None:
             _write(settings.problems_file, report.problems)
         if settings.every_s is None:
@@ -139,15 +140,18 @@ def _unforeseen(error: Exception) -> str:
     )
 
 
-def _log_changes(known: frozenset[Problem], report: Report) -> frozenset[Problem]:
-    """A line for each problem that is new, and one when the last has gone: a problem that stays fills no log."""
-    now = frozenset(report.problems)
+def _log_changes(known: Report, report: Report) -> None:
+    """A line for each problem or leftover that is new, and one when the last problem has gone: what stays fills no log."""
+    if not report.reached:
+        report.left = known.left  # nothing is known of them
     for problem in report.problems:
-        if problem not in known:
+        if problem not in known.problems:
             _log.error("connector is not as wanted", connector=problem.connector, field=problem.key, reason=problem.text)
-    if known and not now:
+    for name, reason in report.left.items():
+        if name not in known.left:
+            _log.warning("connector is left over", connector=name, reason=reason)
+    if known.problems and not report.problems:
         _log.info("all connectors are as wanted", wanted=report.wanted)
-    return now
 
 
 def _touch(file: Path | None) -> None:

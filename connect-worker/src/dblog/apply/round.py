@@ -44,8 +44,8 @@ class Report:
     owned: int = 0
     done: list[tuple[str, str]] = field(default_factory=list)
     """Kind of action, and connector."""
-    left: list[str] = field(default_factory=list)
-    """Owned, wanted by no file, and not deleted."""
+    left: dict[str, str] = field(default_factory=dict)
+    """Owned, wanted by no file, and not deleted; with the reason."""
     problems: list[Problem] = field(default_factory=list)
     reached: bool = False
     """Whether the worker has answered."""
@@ -93,8 +93,11 @@ def _carry_out(action: Action, interface: Interface, report: Report, *, dry_run:
         case Refuse(name, reason):
             report.problems.append(Problem(name, reason))
             return
-        case Leave(name):
-            report.left.append(name)
+        case Leave(name, reason, doubles):
+            report.left[name] = reason
+            if doubles:
+                text = f"{reason}; {doubles} has the same, so every change may be written twice: delete one of the two, or stop it"
+                report.problems.append(Problem(name, text, "topic.prefix"))
             return
         case Create(name, config) | Update(name, config) if wrong := interface.validate(config):
             report.problems += [Problem(name, text, key) for key, texts in wrong.items() for text in texts]
