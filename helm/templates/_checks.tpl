@@ -59,6 +59,8 @@
 {{- fail "worker.tls.existingSecret is required by worker.tls.enabled: the Secret with the certificate of the REST interface" -}}
 {{- end -}}
 {{- include "dblog.checks.connectors" . -}}
+{{- include "dblog.checks.secrets" (dict "context" . "path" "worker.config" "config" $worker.config "providers" "own|file|dir|env" "remedy" "name its Secret in connectorSecrets and write ${dir:/etc/dblog/secrets/SECRET:KEY}") -}}
+{{- include "dblog.checks.secrets" (dict "context" . "path" "sink.config" "config" $sink.config "providers" "file|env" "remedy" "name its Secret in sink.secrets and write ${file:/etc/dblog/secrets/SECRET/KEY}") -}}
 {{- if eq $worker.service.type "LoadBalancer" -}}
 {{- if and (not $worker.login.enabled) (not $worker.service.allowWithoutLogin) -}}
 {{- fail "worker.service.type=LoadBalancer opens the REST interface, and worker.login.enabled=false asks nobody for a login; enable the login, or set worker.service.allowWithoutLogin=true" -}}
@@ -91,19 +93,25 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Secrets of connectors are placeholders. */}}
-{{- define "dblog.checks.connectors" -}}
-{{- $secret := "(?i)(passw|passphrase|pwd$|secret|jaas|token$|credential|(api|access|private|shared|account)[._-]?key$|key\\.pem|keystore\\.key$|user\\.info)" -}}
-{{- $plain := "(?i)(credentials\\.source|token\\.endpoint|passw.*\\.(handling|mode)$)" -}}
-{{- range $name, $connector := .Values.connectors -}}
-{{- range $key, $value := $connector.config -}}
+{{/* Secrets of a configuration, which ends in a ConfigMap, are placeholders. Argument: dict of context, path, config, providers (as a pattern), remedy. */}}
+{{- define "dblog.checks.secrets" -}}
+{{- $secret := "(?i)(passw|passphrase|pwd$|secret|jaas|token$|credential|(api|access|private|shared|account)[._-]?key$|key\\.pem|keystore\\.key$|user\\.info|registry\\.auth$)" -}}
+{{- /* Keys of which the pattern knows too much: where a secret comes from, and what is done with secrets. */ -}}
+{{- $plain := "(?i)(credentials?\\.(source|provider)|token\\.(endpoint|provider)|passw.*\\.(handling|mode)$|\\.config\\.secrets$|^spark\\.kubernetes\\..*secret)" -}}
+{{- range $key, $value := .config -}}
 {{- $text := toString $value -}}
 {{- $named := and (regexMatch $secret $key) (not (regexMatch $plain $key)) -}}
 {{- $in := regexMatch "://[^/@\\s]*:[^/@\\s$][^/@\\s]*@" $text -}}
-{{- if and (or (and $named $text (not (regexMatch "\\$\\{(file|dir):[^}]+\\}" $text))) $in) (not $.Values.allowInlineSecrets) -}}
-{{- fail (printf "connectors.%s.config has a secret in %q; name its Secret in connectorSecrets and write ${dir:/etc/dblog/secrets/SECRET:KEY}, or set allowInlineSecrets=true" $name $key) -}}
+{{- if and (or (and $named $text (not (regexMatch (printf "\\$\\{(%s):[^}]+\\}" $.providers) $text))) $in) (not $.context.Values.allowInlineSecrets) -}}
+{{- fail (printf "%s has a secret in %q; %s, or set allowInlineSecrets=true" $.path $key $.remedy) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{- define "dblog.checks.connectors" -}}
+{{- range $name, $connector := .Values.connectors -}}
+{{- $path := printf "connectors.%s.config" $name -}}
+{{- include "dblog.checks.secrets" (dict "context" $ "path" $path "config" $connector.config "providers" "file|dir" "remedy" "name its Secret in connectorSecrets and write ${dir:/etc/dblog/secrets/SECRET:KEY}") -}}
 {{- if hasKey $connector.config "dblog.owner" -}}
 {{- fail (printf "connectors.%s.config has dblog.owner, which the chart sets; use reconciler.owner" $name) -}}
 {{- end -}}

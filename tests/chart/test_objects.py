@@ -317,8 +317,16 @@ def test_the_deployment_of_connectors_calls_a_command_that_there_is(everything, 
     assert parsed["url"] == "https://rel-dblog-worker.space.svc:8083"
     assert not [item for item in minimal if item["metadata"]["name"].endswith("-connectors")]
     mounts = {mount["mountPath"] for mount in found["volumeMounts"]}
-    assert {"/etc/dblog/connectors/values", "/etc/dblog/connectors/more-connectors"} <= mounts
+    assert {"/etc/dblog/connectors/values", "/etc/dblog/connectors/configmaps/more-connectors"} <= mounts
     assert "grep . /tmp/problems" in found["readinessProbe"]["exec"]["command"][-1]
+
+
+def test_a_config_map_may_have_any_name():
+    found = rendered(connectors={"a": {"config": {"connector.class": CONNECTOR_CLASS}}}, connectorConfigMaps=["values", "configmaps"])
+
+    paths = [mount["mountPath"] for mount in container(found, "Deployment", "-connectors")["volumeMounts"]]
+    assert len(paths) == len(set(paths))
+    assert {f"/etc/dblog/connectors/{path}" for path in ("values", "configmaps/values", "configmaps/configmaps")} <= set(paths)
 
 
 def test_with_prune_the_last_connector_that_is_removed_is_deleted_too(minimal):

@@ -49,6 +49,9 @@ MISSPELT = [
     ("ingress.enabled=yes", "/ingress/enabled"),
     ("monitoring.podMonitor.sampleLimit=-1", "/monitoring/podMonitor/sampleLimit"),
     ("global.imageregistry=x", "imageregistry"),
+    ("connectorConfigMaps={a,a}", "/connectorConfigMaps"),
+    ("connectorSecrets={a,a}", "/connectorSecrets"),
+    ("sink.secrets={a,a}", "/sink/secrets"),
 ]
 
 
@@ -105,6 +108,10 @@ SINK = {"enabled": True, "topics": "a", "tablesPath": "s3a://b/t", "checkpointPa
             'connectors.shop.config has a secret in "database.password"',
         ),
         ({"connectors": {"shop": {"config": {"url": "https://a:b@c"}}}}, 'has a secret in "url"'),
+        ({"worker": {"config": {"producer.sasl.password": "sesame"}}}, 'worker.config has a secret in "producer.sasl.password"'),
+        ({"worker": {"config": {"key.converter.basic.auth.user.info": "a:sesame"}}}, "worker.config has a secret in"),
+        ({"sink": {**SINK, "config": {"spark.hadoop.fs.s3a.secret.key": "sesame"}}}, 'sink.config has a secret in "spark.hadoop.fs.s3a'),
+        ({"sink": {**SINK, "config": {"registry.auth": "a:sesame"}}}, "write ${file:/etc/dblog/secrets/SECRET/KEY}"),
         ({"connectors": {"shop": {"config": {"dblog.owner": "me"}}}}, "use reconciler.owner"),
         ({"ingress": {"enabled": True, "host": "h", "tlsSecret": "t"}, "worker": {"login": {"enabled": False}}}, "asks nobody for a login"),
         (
@@ -207,6 +214,25 @@ def test_a_placeholder_and_inline_secrets_that_are_allowed_are_taken():
     assert template(values=given).returncode == 0
     config["database.password"] = "sesame"
     assert template(values={**given, "allowInlineSecrets": True}).returncode == 0
+
+
+def test_what_only_has_the_name_of_a_secret_is_taken():
+    worker = {
+        "config": {
+            "dblog.rest.config.secrets": "nobody",
+            "key.converter.basic.auth.credentials.source": "USER_INFO",
+            "producer.sasl.oauthbearer.token.endpoint.url": "https://id.example/t",
+            "producer.sasl.password": "${dir:/etc/dblog/secrets/a:b}",
+        }
+    }
+    sink = {
+        "spark.hadoop.fs.s3a.aws.credentials.provider": "org.example.Provider",
+        "spark.kubernetes.executor.secretKeyRef.KEY": "name:key",
+        "registry.auth": "${file:/etc/dblog/secrets/a/user}:${file:/etc/dblog/secrets/a/password}",
+    }
+    done = template(values={"kafka": {"bootstrapServers": "b:1"}, "worker": worker, "sink": {**SINK, "config": sink}})
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_chart_names_its_images_and_changes():
