@@ -37,9 +37,11 @@ RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --wheel-di
     rm -rf /opt/dblog/lib/python3*/site-packages/pyspark/examples /opt/dblog/lib/python3*/site-packages/pyspark/data && \
     /build/inside/finish.sh /opt/dblog
 COPY --from=jars /build/jars /opt/dblog/share/dblog-sink/jars
-COPY docker/images/inside/spark-defaults.conf docker/images/inside/sink_entrypoint.py docker/images/inside/sbom.py /build/inside/
+COPY docker/images/inside/spark-defaults.conf docker/images/inside/defaults.yaml docker/images/inside/sink_entrypoint.py docker/images/inside/sbom.py \
+    /build/inside/
 RUN /opt/dblog/bin/python -c 'import sys, pathlib; from dblog_sink.job import submit; submit.archive(pathlib.Path(sys.prefix) / "share" / "dblog-sink")' && \
     mkdir -p /opt/dblog/share/spark-conf && cp /build/inside/spark-defaults.conf /opt/dblog/share/spark-conf/ && \
+    cp /build/inside/defaults.yaml /opt/dblog/share/dblog-sink/ && \
     install -m 755 /build/inside/sink_entrypoint.py /opt/dblog/bin/sink-entrypoint && \
     /opt/dblog/bin/python /build/inside/sbom.py --name dblog-sink --of dblog-sink --out /opt/dblog/share/sbom
 

@@ -13,6 +13,8 @@
 {{- $_ := set $lines "target.path" $sink.tablesPath -}}
 {{- $_ := set $lines "checkpoint.path" $sink.checkpointPath -}}
 {{- $_ := set $lines "metrics.listen" (toString $sink.metricsPort) -}}
+{{- $_ := set $lines "log.format" $sink.logFormat -}}
+{{- $_ := set $lines "log.level" $sink.logLevel -}}
 {{- if eq $sink.kind "Job" -}}{{- $_ := set $lines "trigger.once" "true" -}}{{- end -}}
 {{- $kafka := .Values.kafka -}}
 {{- $_ := set $lines "kafka.security.protocol" $kafka.securityProtocol -}}

@@ -541,6 +541,8 @@ def test_the_boards_are_found_by_grafanas_sidecar(everything):
 
 
 def test_the_log_is_json_and_its_level_a_value(minimal):
+    sink = yaml.safe_load(one(objects("sink-volume"), "ConfigMap", "rel-dblog-sink")["data"]["sink.yaml"])
+    assert (sink["log.format"], sink["log.level"]) == ("json", "INFO")
     assert (properties_of(minimal)["dblog.log.format"], properties_of(minimal)["dblog.log.level"]) == ("json", "INFO")
 
 

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from dblog_sink.config import job_options
 
 FILE = Path(__file__).parents[2] / "docker" / "images" / "inside" / "sink_entrypoint.py"
 SPEC = importlib.util.spec_from_file_location("sink_entrypoint", FILE)
@@ -30,6 +31,19 @@ POD = {
 @pytest.mark.parametrize("arguments", [["submit", "--config", "/etc/dblog/sink.yaml"], ["jars"], ["--help"]])
 def test_arguments_go_to_the_sinks_command(arguments):
     assert entrypoint.command(arguments, {}, HOME) == ["dblog-sink", *arguments]
+
+
+def test_a_containers_log_is_json_unless_the_job_says_another(tmp_path):
+    defaults = FILE.with_name("defaults.yaml")
+    (tmp_path / "sink.yaml").write_text("log.format: plain\n")
+
+    name, verb, *arguments = entrypoint.command(["submit", "--config", str(tmp_path / "sink.yaml")], {}, HOME, defaults=defaults)
+
+    files = [Path(argument) for argument in arguments if argument != "--config"]
+    assert (name, verb) == ("dblog-sink", "submit")
+    assert [job_options.read_file(file)["log.format"] for file in files] == ["json", "plain"]  # a later file wins
+    assert set(job_options.read_file(defaults)) <= {option.name for option in job_options.OPTIONS}
+    assert f"cp /build/inside/defaults.yaml {entrypoint.DEFAULTS.parent}/" in (FILE.parents[1] / "sink.Dockerfile").read_text()
 
 
 def test_another_program_gets_its_own_arguments():

@@ -23,6 +23,8 @@ from pathlib import Path
 
 HEALTH_URL = "DBLOG_SINK_HEALTH_URL"
 """Where the job's numbers are (`metrics.listen`); without it health means that the driver's process is there."""
+DEFAULTS = Path("/opt/dblog/share/dblog-sink/defaults.yaml")
+"""What a container wants of the job before the job's own configuration, which wins over it."""
 ACCOUNT = "dblog"
 LIBRARIES = Path("/usr/lib")
 _JAVA_OPTION = "SPARK_JAVA_OPT_"
@@ -38,7 +40,7 @@ _EXECUTOR = (
 """Options of the executor's program, and the variables of its pod (Spark's KubernetesExecutorBackend and BasicExecutorFeatureStep)."""
 
 
-def command(arguments: Sequence[str], environment: Mapping[str, str], spark_home: Path) -> list[str]:
+def command(arguments: Sequence[str], environment: Mapping[str, str], spark_home: Path, *, defaults: Path = DEFAULTS) -> list[str]:
     """The command line to become."""
     if arguments[:1] == ["executor"]:
         return _executor(environment, spark_home)
@@ -52,6 +54,8 @@ def command(arguments: Sequence[str], environment: Mapping[str, str], spark_home
         return [str(spark_home / "bin" / "spark-submit"), *bound, "--deploy-mode", "client", *arguments[1:]]
     if arguments[:1] == ["exec"] and len(arguments) > 1:
         return list(arguments[1:])
+    if arguments[:1] == ["submit"] and defaults.is_file():
+        return ["dblog-sink", "submit", "--config", str(defaults), *arguments[1:]]
     return ["dblog-sink", *arguments]
 
 
