@@ -84,7 +84,19 @@
 {{- end -}}
 {{- end -}}
 {{- $lines = merge (dict) $worker.config $lines -}}
+{{- with get $lines "dblog.rest.allowed.hosts" -}}{{- $_ := set $lines "dblog.rest.allowed.hosts" (printf "%s,%s" . (include "dblog.own.hosts" $)) -}}{{- end -}}
 {{- range $key := keys $lines | sortAlpha }}
 {{ $key }}={{ include "dblog.property" (get $lines $key) }}
 {{- end }}
+{{- end -}}
+
+{{/* Names under which the release's own pods reach the worker: its Services, in each length that a search list completes, the pod, and the machine itself. */}}
+{{- define "dblog.own.hosts" -}}
+{{- $hosts := list -}}
+{{- range $name := list (include "dblog.worker" .) (include "dblog.readonly" .) | uniq -}}
+{{- range $suffix := list "" (printf ".%s" $.Release.Namespace) (printf ".%s.svc" $.Release.Namespace) (printf ".%s.svc.%s" $.Release.Namespace $.Values.clusterDomain) -}}
+{{- $hosts = append $hosts (printf "%s%s" $name $suffix) -}}
+{{- end -}}
+{{- end -}}
+{{- join "," (concat $hosts (list "${env:DBLOG_ADVERTISED_HOST}" "localhost" "127.0.0.1")) -}}
 {{- end -}}

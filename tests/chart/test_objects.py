@@ -41,6 +41,7 @@ OF_OPERATORS = {"PodMonitor", "PrometheusRule", "HTTPRoute", "SparkApplication"}
 MASKED = re.compile(r'("(?:users\.properties|password)": )"[^"]*"')
 each = pytest.mark.parametrize("name", NAMES)
 WHOLE = objects  # by name
+A_SINK = {"enabled": True, "topics": "a", "tablesPath": "s3a://b/t", "checkpointPath": "s3a://b/c", "s3": {"enabled": True}}
 
 
 @pytest.fixture(scope="module")
@@ -458,8 +459,7 @@ def test_services_are_of_the_cluster_and_each_pod_has_a_name(minimal):
 
 def test_a_load_balancer_has_the_rest_interface_alone_and_the_sink_still_finds_schemas():
     tls = {"enabled": True, "existingSecret": "rest-tls"}
-    sink = {"enabled": True, "topics": "a", "tablesPath": "s3a://b/t", "checkpointPath": "s3a://b/c", "s3": {"enabled": True}}
-    found = rendered(worker={"service": {"type": "LoadBalancer"}, "tls": tls}, sink=sink)
+    found = rendered(worker={"service": {"type": "LoadBalancer"}, "tls": tls}, sink=A_SINK)
     services = {item["metadata"]["name"]: item["spec"] for item in found if item["kind"] == "Service"}
 
     outside = services["rel-dblog-worker"]
@@ -488,6 +488,21 @@ def test_an_ingress_speaks_tls_and_a_route_leads_to_the_rest_interface(everythin
     assert one(everything, "Ingress")["spec"]["tls"] == [{"hosts": ["connect.example"], "secretName": "connect-tls"}]
     assert one(everything, "HTTPRoute")["spec"]["rules"][0]["backendRefs"] == [{"name": "rel-dblog-worker", "port": 8083}]
     assert not [item for item in minimal if item["kind"] in ("Ingress", "HTTPRoute")]
+
+
+def test_hosts_that_are_allowed_leave_the_release_its_own_names(everything, minimal):
+    file = properties_of(everything)
+    variables = {item["name"]: item.get("value", "") for item in worker(everything)["containers"][0]["env"]}
+    pod = variables["DBLOG_ADVERTISED_HOST"].replace("$(DBLOG_POD_NAME)", "rel-dblog-worker-0")
+    hosts = set(file["dblog.rest.allowed.hosts"].replace("${env:DBLOG_ADVERTISED_HOST}", pod).split(","))
+
+    asked = [container(everything, kind, suffix)["args"] for kind, suffix in (("Deployment", "-connectors"), ("Pod", "-test"))]
+    called = {urlsplit(arguments[arguments.index("--url") + 1]).hostname for arguments in asked}
+    assert {"connect.example", pod} | called <= hosts
+    read = rendered(worker={"config": {"dblog.rest.allowed.hosts": "connect.example"}}, sink=A_SINK)
+    registry = yaml.safe_load(one(read, "ConfigMap", "rel-dblog-sink")["data"]["sink.yaml"])["registry.url"]
+    assert urlsplit(registry).hostname in properties_of(read)["dblog.rest.allowed.hosts"].split(",")
+    assert "dblog.rest.allowed.hosts" not in properties_of(minimal)  # empty: any
 
 
 def test_the_rest_interface_asks_for_a_login_and_speaks_tls_by_value(minimal, everything):
