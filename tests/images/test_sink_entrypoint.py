@@ -148,6 +148,17 @@ def test_the_job_is_healthy_while_its_own_number_says_that_the_query_runs(number
     assert entrypoint.healthy({entrypoint.HEALTH_URL: url}) is healthy
 
 
+def test_health_asks_no_proxy(numbers, monkeypatch):
+    kind, url = numbers
+    kind.text = "dblog_sink_running 1.0\n"
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+    assert entrypoint.healthy({entrypoint.HEALTH_URL: url}) is True
+
+
 def test_a_job_whose_numbers_cannot_be_read_is_not_healthy():
     assert entrypoint.healthy({entrypoint.HEALTH_URL: "http://127.0.0.1:1/metrics"}) is False
 

@@ -111,7 +111,8 @@ def healthy(environment: Mapping[str, str], processes: Path = Path("/proc")) -> 
     """Whether the query runs, by the job's own number; where it serves none, whether Spark's driver is there."""
     if url := environment.get(HEALTH_URL):
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  the operator's own address
+            direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the address is this container's: no proxy reaches it
+            with direct.open(url, timeout=5) as answer:
                 return any(line.startswith(b"dblog_sink_running ") and float(line.split()[1]) == 1 for line in answer)
         except (OSError, ValueError):
             return False
