@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 from demo.pipeline import Worker
@@ -24,6 +26,7 @@ def test_a_frozen_database_a_failed_task_and_a_stopped_worker_are_reported(kafka
             "DblogStalled",
             "DblogLagHigh",
             "DblogTaskFailed",
+            "DblogTaskUnassigned",
             "DblogEventsSkipped",
             "DblogKafkaErrors",
             "DblogQueueFull",
@@ -33,7 +36,12 @@ def test_a_frozen_database_a_failed_task_and_a_stopped_worker_are_reported(kafka
 
         with frozen(source):
             wait_for(prometheus, "DblogStalled", "DblogLagHigh", timeout_s=240)
-        wait_until(lambda: not {"DblogStalled", "DblogLagHigh"} & set(prometheus.firing()), timeout_s=120, what="the alerts to end")
+            pid = worker.task_pid()
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)  # its new process cannot start: the database answers nothing
+            wait_for(prometheus, "DblogTaskUnassigned", timeout_s=120)
+        ended = {"DblogStalled", "DblogLagHigh", "DblogTaskUnassigned"}
+        wait_until(lambda: not ended & set(prometheus.firing()), timeout_s=120, what="the alerts to end")
 
         worker.rest.create(
             "broken",
