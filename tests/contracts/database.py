@@ -474,6 +474,22 @@ class DatabaseContract:
         numbers = connector.task.metrics()
         assert (numbers["log_behind_files"], numbers["log_purged"], numbers["log_silent"], numbers["connected"]) == (0, 0, 0, 1)
 
+    def test_a_file_that_ends_and_goes_while_nothing_is_written_leaves_no_bytes_behind(
+        self, given: Given, follow: Any, table: TableId
+    ) -> None:
+        connector = follow(**WATCHED, **NO_DATA).start()
+        connector.until(lambda: connector.task.metrics().get("log_behind_bytes") == 0)
+
+        given.purge()
+        purged_s = time.time()
+
+        def at_the_end() -> bool:
+            numbers = connector.task.metrics()
+            found = [numbers.get(name) for name in ("log_behind_bytes", "log_behind_files", "log_purged")]
+            return numbers.get("server_log_asked_timestamp_seconds", 0.0) > purged_s and found == [0, 0, 0]
+
+        connector.until(at_the_end)
+
     # ---- Progress
 
     def test_a_progress_comes_back_from_its_offset(self, opened: Opened) -> None:

@@ -25,6 +25,7 @@ from dblog.core.watermark import WatermarkPosition
 from dblog.dialects.mysql.binlog import events
 from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogEvent, LogOffset, RowsParked
 from dblog.dialects.mysql.binlog.offset import POSITION_BITS, LogProgress, schema_position, sequence_of
+from dblog.dialects.mysql.binlog.position import file_index
 from dblog.dialects.mysql.catalog.information_schema import read_table
 from dblog.dialects.mysql.task.connections import Connections
 from dblog.dialects.mysql.task.dialect import rereads
@@ -222,8 +223,11 @@ class BinlogReader:
             elif position.in_transaction:
                 same = at.gtids is not None or (position.file, position.pos) == (at.file, at.pos)
                 behind = same and position.event + position.packed_event <= at.skip_events
+            elif at.gtids is None:
+                behind = position.file == at.file and position.pos <= at.pos
             else:
-                behind = at.gtids is not None or (position.file == at.file and position.pos <= at.pos)
+                # A new connection begins somewhere in front. A file that ends behind us is read all the same: on an idle server nothing else shows that.
+                behind = at.skip_events > 0 or not _is_later(position, at)
             if behind:
                 return False
             self._resumes = False
@@ -365,6 +369,14 @@ class BinlogReader:
                 "with rows that no dump could see"
             )
             yield OnlyByDump(tables=None, reason=reason)
+
+
+def _is_later(position: LogOffset, at: LogProgress) -> bool:
+    """Whether it is behind another position of the same log; False where the names of files do not compare."""
+    name, _, _ = position.file.rpartition(".")
+    if name != at.file.rpartition(".")[0]:
+        return False
+    return (file_index(position.file), position.pos) > (file_index(at.file), at.pos)
 
 
 def _source_of(event: LogEvent) -> RowContext:
