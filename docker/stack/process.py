@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -142,15 +143,23 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float, what: str, pa
         time.sleep(pause_s)
 
 
+_given: deque[int] = deque(maxlen=300)
+"""Ports that this process was given last: whoever asked may not listen yet."""
+
+
 def free_port() -> int:
     """A TCP port that is free on the loopback interface now.
 
     Taken below the range from which the kernel gives ports to outgoing connections (32768 to 60999 by default), so that a
-    server which is stopped and started again finds its port still free.
+    server which is stopped and started again finds its port still free. Processes that look at the same time look at different ports.
     """
-    for _ in range(200):
-        port = 20000 + int.from_bytes(os.urandom(2), "big") % 12000
+    own = os.getpid() % 16
+    for _ in range(400):
+        port = 20000 + int.from_bytes(os.urandom(2), "big") % 750 * 16 + own
+        if port in _given:
+            continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
+            _given.append(port)
             return port
     raise StackError("no free TCP port between 20000 and 32000 on the loopback interface")

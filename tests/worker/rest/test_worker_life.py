@@ -83,7 +83,7 @@ def test_what_a_task_waits_for_is_in_its_status_and_once_in_the_log(own_worker):
     assert log.count("no broker answers at b:9092") == 1
     lines = [line for line in log.splitlines() if "refused (after" in line]
     assert len(lines) == 1
-    assert "kafka client client=task a-0 reason=b:9092/bootstrap: Connect to b failed: refused" in lines[0]
+    assert "kafka client client=task a-0 connector=a task=0 reason=b:9092/bootstrap: Connect to b failed: refused" in lines[0]
 
     own_worker.client.put("/connectors/a/pause")
     assert "trace" not in own_worker.wait_for("a", "PAUSED", "PAUSED")["tasks"][0]
