@@ -5,10 +5,12 @@ Keys are values of rows, too. Where they belong (topics, and the offsets of a du
 
 import json
 import uuid
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from stack import Kafka, MariaDb
-from support.servers import execute, new_database
+from support.servers import execute, new_database, started
 from support.worker import Worker, until
 
 ROW = "canary-row-sings"
@@ -16,6 +18,13 @@ KEY = "canary-key-sings"
 SECRETS = ("canary-salt-sings", "canary-registry-sings", "canary-wrong-sings", "canary-own-sings")
 ROWS = 400
 LOGS = {"dblog.log.format": "json", "dblog.log.level": "TRACE"}
+
+
+@pytest.fixture
+def mariadb(own_folder: Path) -> Iterator[MariaDb]:
+    """A server of its own: every log connection of it is killed."""
+    with started(MariaDb(own_folder / "mariadb", durable=False)) as server:
+        yield server
 
 
 @pytest.fixture
