@@ -38,7 +38,7 @@ help:
 	@echo '  make test [TESTS=tests/worker]     lint and all tests, on real servers, three files at a time (PROCESSES=3)'
 	@echo '  make lint                          style, types and import contracts'
 	@echo '  make format                        repair what lint can repair'
-	@echo '  make audit                         unsafe code, licences; make audit-secrets: secrets in files; make audit-dependencies: known vulnerabilities'
+	@echo '  make audit                         unsafe code, licences; make audit-secrets: secrets in files; make audit-dependencies: known vulnerabilities; make audit-baseline: what only looks like a secret'
 	@echo
 	@echo 'Longer trials, not part of the tests'
 	@echo '  make test-long                     trials that the tests have a shorter version of: other modes, the other server'
