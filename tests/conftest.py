@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
+from dblog.observe.hidden import HIDDEN_IN_LOG
+from dblog.observe.logs import TABLE
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from stack import BRIEF_JVM, Kafka, MariaDb, MySql
@@ -37,6 +40,18 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 def pytest_xdist_make_scheduler(config, log):
     """Files of tests in the order of ``support.file_order``."""
     return LongFilesFirst(config, log) if config.option.dist == "loadfile" else None
+
+
+@pytest.fixture(autouse=True)
+def log_of_its_own() -> Iterator[None]:
+    """What a test's command sets for the process's log, its format, levels and hidden words, ends with the test."""
+    configuration, levels = structlog.get_config(), TABLE.own()
+    yield
+    if structlog.get_config() != configuration:
+        structlog.configure(**configuration)
+    if TABLE.own() != levels:
+        TABLE.take(levels)
+    HIDDEN_IN_LOG.take({})
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,12 @@
 """The worker's own properties: which of their placeholders are resolved, by what, and what of it is never shown."""
 
 import pytest
-import structlog
 from dblog.cli import start_worker
 from dblog.config.properties import parse_properties
 from dblog.config.providers import resolve
 from dblog.config.worker_file import resolve_worker_file
 from dblog.errors import ConfigError
-from dblog.observe.hidden import HIDDEN_IN_LOG, Hidden
-from dblog.observe.logs import TABLE
+from dblog.observe.hidden import Hidden
 from structlog.testing import capture_logs
 
 EXAMPLE = """
@@ -53,11 +51,7 @@ def start(tmp_path, capsys):
         assert start_worker(file, task_command=["/nowhere"], check_database=None) == 1
         return capsys.readouterr()
 
-    configuration, levels = structlog.get_config(), TABLE.own()
-    yield start_with
-    structlog.configure(**configuration)
-    TABLE.take(levels)
-    HIDDEN_IN_LOG.take({})
+    return start_with
 
 
 def test_placeholders_of_the_workers_own_keys_are_resolved_by_the_providers_that_it_names(written, tmp_path):
