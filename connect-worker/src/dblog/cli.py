@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from dblog.config.worker_file import WorkerFile
     from dblog.rest.doors import Doors
 
+_SWITCH_S = 0.000_5
+"""How long a thread of the herder's process keeps the interpreter that others wait for: a tenth of Python's own choice."""
+
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="dblog: change data capture from MySQL and MariaDB to Kafka.")
 
 ddl_app = typer.Typer(no_args_is_help=True, help="What DDL statements do.")
@@ -393,6 +396,8 @@ def _serve(
         typer.echo(HIDDEN_IN_LOG.out_of(f"dblog cannot start: {e}"), err=True)
         return 1
     take_server_log()
+    # The loop gives up the interpreter at each call of the system, and a thread that checks a configuration keeps it for this long each time.
+    sys.setswitchinterval(_SWITCH_S)
     log = structlog.get_logger("dblog.cli")
     fatal: list[BaseException] = []
     ended = threading.Event()

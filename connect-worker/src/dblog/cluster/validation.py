@@ -22,7 +22,7 @@ from dblog.config.clients import check_connector_clients
 from dblog.config.connector import check_connector
 from dblog.config.hosts import check_hosts
 from dblog.config.infos import config_infos
-from dblog.config.options import Properties, Settings
+from dblog.config.options import Checked, Properties, Settings
 from dblog.config.overrides import OverridePolicy
 from dblog.config.plugins import CONNECTORS, Plugin, find_connector
 from dblog.config.providers import Provider, Resolution, resolve
@@ -83,6 +83,8 @@ class Validator:
         self._check_reachable = check_reachable
         self._override_policy = override_policy or OverridePolicy()
         self._allowed_hosts = allowed_hosts
+        # Checks that only compute run one at a time: together they are no faster, and each more keeps the interpreter from whoever answers requests.
+        self._computing = threading.Lock()
 
     def validate(self, properties: Properties) -> Validation:
         """Every message for a configuration; 400 for one without a known class."""
@@ -92,6 +94,25 @@ class Validator:
     def _validated(self, properties: Properties) -> Validation:
         plugin = connector_of(properties)
         resolution = resolve(properties, self._providers)
+        with self._computing:
+            checked, errors, unknown = self._checked_here(plugin, properties, resolution)
+            hide_own = hide = hider(resolution, properties, plugin)
+            doubts = describe_unknown(unknown) | without_effect(plugin.options, properties)
+            warnings = [hide_own(f"{shown_name(name)}: {text}") for name, text in doubts.items()]
+        if not errors:
+            # What others answer may quote what the worker logs in with; what is reported above quotes the request alone.
+            hide = hider(resolution, properties, plugin, of_worker=self._hidden)
+            errors, found = self._asked_outside(plugin, Settings(checked.values, resolution.values))
+            warnings += map(hide, found)
+        with self._computing:
+            errors = {name: [_shortened(hide(text), hide(properties.get(name) or "")) for text in texts] for name, texts in errors.items()}
+            infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, properties, errors, unknown=unknown)
+        return Validation(infos, errors, tuple(warnings))
+
+    def _checked_here(
+        self, plugin: Plugin, properties: Properties, resolution: Resolution
+    ) -> tuple[Checked, dict[str, list[str]], dict[str, str | None]]:
+        """What is known without asking anybody: values, messages, and names that are no keys."""
         # Nulls are kept for the checks to complain about.
         resolved: dict[str, str | None] = {name: resolution.values.get(name) for name in properties}
         checked = check_connector(plugin.options, resolved, shown=resolution.placeholders)
@@ -104,22 +125,12 @@ class Validator:
         ):
             for name, texts in refused.items():
                 errors.setdefault(name, []).extend(texts)
-        hide_own = hide = hider(resolution, properties, plugin)
         unknown = unknown_keys(plugin.options, properties)
         for name, meant in unknown.items():
             # Its value may be missing because its name is misspelt.
             if meant in errors and meant not in properties:
                 errors[meant] = [f"{text} (there is {shown_name(name)}, which is no key; is {meant} meant?)" for text in errors[meant]]
-        doubts = describe_unknown(unknown) | without_effect(plugin.options, properties)
-        warnings = [hide_own(f"{shown_name(name)}: {text}") for name, text in doubts.items()]
-        if not errors:
-            # What others answer may quote what the worker logs in with; what is reported above quotes the request alone.
-            hide = hider(resolution, properties, plugin, of_worker=self._hidden)
-            errors, found = self._asked_outside(plugin, Settings(checked.values, resolution.values))
-            warnings += map(hide, found)
-        errors = {name: [_shortened(hide(text), hide(properties.get(name) or "")) for text in texts] for name, texts in errors.items()}
-        infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, properties, errors, unknown=unknown)
-        return Validation(infos, errors, tuple(warnings))
+        return checked, errors, unknown
 
     def require_valid(self, properties: Properties) -> tuple[str, ...]:
         """Refuse (400) a configuration with errors, with Connect's text; the warnings of one without."""
