@@ -79,6 +79,7 @@
 {{- $_ := set $lines "spark.blockManager.port" "7079" -}}
 {{- $_ := set $lines "spark.executor.instances" (toString $sink.executor.instances) -}}
 {{- $_ := set $lines "spark.executor.cores" (toString $sink.executor.cores) -}}
+{{- with $sink.executor.cpuRequest -}}{{- $_ := set $lines "spark.kubernetes.executor.request.cores" . -}}{{- end -}}
 {{- $_ := set $lines "spark.executor.memory" (printf "%vm" (int64 $sink.executor.memoryMiB)) -}}
 {{- if $sink.persistence.enabled -}}
 {{- $_ := set $lines "spark.kubernetes.executor.volumes.persistentVolumeClaim.lake.options.claimName" (include "dblog.sink.claim" .) -}}

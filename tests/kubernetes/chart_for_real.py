@@ -378,7 +378,7 @@ def test_a_connector_that_left_the_values_is_deleted_when_that_is_asked_for(stor
 def test_executors_are_pods_of_their_own(story: Story):
     changes = {
         "master": "k8s://https://kubernetes.default.svc",
-        "executor": {"instances": 2, "memoryMiB": 768},
+        "executor": {"instances": 2, "memoryMiB": 768, "cpuRequest": "200m"},
     }
     story.release.upgrade({"sink": changes})
     wait_until(lambda: len(story.executors()) == 2, timeout_s=240, what="two executors that run", pause_s=1)
