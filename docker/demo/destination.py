@@ -96,17 +96,7 @@ class DeltaLake:
 
     def compare(self, connect: Connect, table: str) -> TableResult:
         """Read the Delta table with delta-rs."""
-        described = source.describe(connect, DATABASE, table)
-        names = self._lake.column_names(DATABASE, table)
-        return compare_table(
-            table,
-            columns=described.columns,
-            key=described.key,
-            source_rows=source.read_rows(connect, DATABASE, table, described.columns),
-            lake_names=names,
-            lake_rows=self._lake.read_rows(DATABASE, table, names) if names else (),
-            ignored=frozenset(name for name in names if name.startswith(SINK_COLUMNS_PREFIX)),
-        )
+        return compare_with_lake(connect, self._lake, DATABASE, table)
 
     def sample(self, numbers: Numbers) -> None:
         """Rows in all tables, and how much newer the source's newest order is than the lake's: orders are placed all the time."""
@@ -119,3 +109,18 @@ class DeltaLake:
             # Before the first live order has arrived there are only those of years ago.
             numbers.lag_s = max(0.0, lag.total_seconds()) if lag < OPEN_MAX else None
         self._sampled_at_s = time.monotonic()
+
+
+def compare_with_lake(connect: Connect, lake: Lake, database: str, table: str) -> TableResult:
+    """Compare one table of the source with its Delta table; one that is not there yet has no rows."""
+    described = source.describe(connect, database, table)
+    names = lake.column_names(database, table)
+    return compare_table(
+        table,
+        columns=described.columns,
+        key=described.key,
+        source_rows=source.read_rows(connect, database, table, described.columns),
+        lake_names=names,
+        lake_rows=lake.read_rows(database, table, names) if names else (),
+        ignored=frozenset(name for name in names if name.startswith(SINK_COLUMNS_PREFIX)),
+    )

@@ -16,9 +16,8 @@ from pathlib import Path
 import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
-from demo import source as source_rows
-from demo.compare import TableResult, compare_table
-from demo.destination import SINK_COLUMNS_PREFIX
+from demo.compare import TableResult
+from demo.destination import compare_with_lake
 from demo.lake import Lake
 from demo.rest import NO_TLS
 from demo.topics import Topics
@@ -45,6 +44,9 @@ POD_USER = 10001
 DRIFT_S = 120
 """A connector that differs from the values is put right within this time."""
 
+ROTATION_S = 240
+"""The kubelet takes a minute or two to write a Secret's files anew."""
+
 
 def connector(source: MariaDb, kafka: KafkaOfTwoNetworks, **changes: str) -> dict[str, str]:
     return {
@@ -60,6 +62,15 @@ def connector(source: MariaDb, kafka: KafkaOfTwoNetworks, **changes: str) -> dic
         "schema.history.internal.kafka.bootstrap.servers": kafka.node_bootstrap,
         "schema.history.internal.kafka.topic": "shop.schema-history",
         **{key.replace("_", "."): value for key, value in changes.items()},
+    }
+
+
+def login_secret(password: str) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": LOGIN, "namespace": NAMESPACE},
+        "stringData": {"password": password},
     }
 
 
@@ -92,20 +103,7 @@ class Story:
             lambda: self.lake.count_rows(DATABASE, TABLE, where) == changed, timeout_s=120, what="the last update in Delta", pause_s=1
         )
 
-        def connect():
-            return connected(self.source)
-
-        described = source_rows.describe(connect, DATABASE, TABLE)
-        names = self.lake.column_names(DATABASE, TABLE)
-        return compare_table(
-            TABLE,
-            columns=described.columns,
-            key=described.key,
-            source_rows=source_rows.read_rows(connect, DATABASE, TABLE, described.columns),
-            lake_names=names,
-            lake_rows=self.lake.read_rows(DATABASE, TABLE, names),
-            ignored=frozenset(name for name in names if name.startswith(SINK_COLUMNS_PREFIX)),
-        )
+        return compare_with_lake(lambda: connected(self.source), self.lake, DATABASE, TABLE)
 
     def records(self) -> int:
         """How many records the table's topic has."""
@@ -198,12 +196,7 @@ def story(parts: Programs, folder: Path, servers_folder: Path, say: Callable[[st
         label = {"pod-security.kubernetes.io/enforce": "restricted"}
         node.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": label}},
-            {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": {"name": LOGIN, "namespace": NAMESPACE},
-                "stringData": {"password": "sesame"},
-            },
+            login_secret("sesame"),
         )
         tables = node.volume("tables", owner=POD_USER) / "tables"
         values = {
@@ -358,6 +351,32 @@ def test_a_changed_value_reaches_the_connector_by_an_upgrade(story: Story):
         )
 
     assert workers == {pod["metadata"]["uid"] for pod in story.release.pods("worker")}, "a connector's change replaces no worker"
+
+
+def test_a_new_password_in_its_secret_is_used_when_the_connector_is_restarted(story: Story):
+    workers = {pod["metadata"]["uid"] for pod in story.release.pods("worker")}
+
+    with story.under_writes("password changed"):
+        began_s = time.monotonic()
+        story.node.apply(login_secret("open-sesame"))
+        execute(story.source, f"ALTER USER '{USER}'@'%' IDENTIFIED BY 'open-sesame'", f"KILL USER '{USER}'")
+        file = f"/etc/dblog/secrets/{LOGIN}/password"
+        leader = story.release.leader()
+        wait_until(
+            lambda: story.release.kubectl("exec", leader, "--", "cat", file) == "open-sesame",
+            timeout_s=ROTATION_S,
+            what="the new password in the worker's pod",
+            pause_s=1,
+        )
+        read_s = time.monotonic() - began_s
+        records = story.records()
+        assert story.admin("POST", "/connectors/shop/restart?includeTasks=true").is_success
+        wait_until(lambda: story.records() > records, timeout_s=60, what="the next row in the topic", pause_s=0.5)
+        story.say(
+            f"password changed, every connection cut: the pod has the new one after {read_s:.0f} s, next row after {time.monotonic() - began_s:.0f} s"
+        )
+
+    assert workers == {pod["metadata"]["uid"] for pod in story.release.pods("worker")}, "a new password replaces no worker"
 
 
 def test_a_connector_that_left_the_values_is_deleted_when_that_is_asked_for(story: Story):

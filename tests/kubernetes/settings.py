@@ -121,8 +121,6 @@ def control_plane(folder: Path, programs: Programs) -> dict[str, list[str]]:
             "--authorization-mode=Node,RBAC",
             "--allow-privileged=true",
             "--enable-admission-plugins=NodeRestriction",
-            # The packaged etcd cannot say how far a watch is, which a watch without a version (Spark's of its executors) asks of the server's cache.
-            "--feature-gates=WatchFromStorageWithoutResourceVersion=true",
             "--profiling=false",
             f"--kubelet-client-certificate={folder}/kubelet-client.crt",
             f"--kubelet-client-key={folder}/kubelet-client.key",
