@@ -1,6 +1,6 @@
 """A task program without a source: it obeys the control channel and does what its configuration asks for.
 
-``dummy.echo``: file that gets the start message. ``dummy.behaviour``: run (default), fail, exit, shout (prints its password and exits), deaf (never stops), silent (never reports
+``dummy.echo``: file that gets the start message. ``dummy.behaviour``: run (default), fail, fault (as a bug of ours ends a task), exit, shout (prints its password and exits), deaf (never stops), silent (never reports
 RUNNING), waiting (reports what it waits for, and writes librdkafka's lines), lines (sends what ``dummy.lines`` has, as it is), endless (sends a line without
 end).
 """
@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from dblog.runtime.deadline import Deadline
+from dblog.runtime.policy import failed_trace
 
 
 def main() -> int:
@@ -35,6 +36,12 @@ def main() -> int:
     behaviour = config.get("dummy.behaviour", "run")
     if behaviour == "fail":
         send({"type": "state", "state": "FAILED", "trace": f"no luck with {config.get('database.password')}"})
+        return 1
+    if behaviour == "fault":
+        try:
+            int("no number")
+        except ValueError as e:
+            send({"type": "state", "state": "FAILED", "trace": failed_trace(e, start["connector"])})
         return 1
     if behaviour == "lines":
         control.sendall(config["dummy.lines"].encode() + b"\n")

@@ -135,6 +135,31 @@ def test_what_an_operator_is_answered_has_no_password_either(worker):
     assert SECRET not in answer.text
 
 
+def test_the_places_in_the_code_where_a_task_failed_are_for_operators(worker):
+    assert worker.create("a9", dummy_behaviour="fault").status_code == 201
+    whole = worker.wait_for("a9", "RUNNING", "FAILED")["tasks"][0]["trace"]
+    paths = {
+        "/connectors/a9/status": lambda answer: answer["tasks"][0]["trace"],
+        "/connectors/a9/tasks/0/status": lambda answer: answer["trace"],
+        "/connectors?expand=status": lambda answer: answer["a9"]["status"]["tasks"][0]["trace"],
+    }
+    shown = {
+        user: {path: trace(ask(worker, user, "GET", path).json()) for path, trace in paths.items()}
+        for user in ("root", "oli", "ann", "tom")
+    }
+    worker.gone("a9")
+
+    assert 'dummy_task.py", line' in whole
+    assert "ValueError: invalid literal" in whole
+    for user in ("root", "oli"):
+        assert set(shown[user].values()) == {whole}
+    for user in ("ann", "tom"):
+        (trace,) = set(shown[user].values())
+        assert [line.partition(":")[0] for line in trace.splitlines()] == [
+            "Unexpected ValueError", "ValueError", "Once the cause is gone",
+        ]  # fmt: skip
+
+
 def test_a_hidden_value_cannot_become_a_password(worker):
     shown = ask(worker, "ann", "GET", "/connectors/a/config").json()
     answer = ask(worker, "root", "PUT", "/connectors/a/config", shown)
