@@ -131,7 +131,7 @@ def test_what_a_database_reports_of_the_request_does_not_show_which_of_its_words
     validator = Validator(providers={}, hidden=WORKER_SECRETS, check_database=check)
     asked = connector_config(name="a") | {"database.user": "sunshine7"}
 
-    assert validator.validate(asked).warnings == ("no database matches sunshine7",)
+    assert validator.validate(asked).warnings[0] == "no database matches sunshine7"
     (text,) = validator.validate(asked | {"database.hostname": "fails"}).errors["database.hostname"]
     assert text.endswith("the user sunshine7 is unknown")
 
@@ -167,3 +167,31 @@ def test_a_statement_that_is_asked_about_does_not_show_which_of_its_words_is_a_s
     assert hide("the table sunshine7 is unknown; the brokers refuse sings-by-provider") == (
         "the table sunshine7 is unknown; the brokers refuse ${file:/s:k}"
     )
+
+
+def test_secrets_that_are_written_out_are_one_warning_with_their_keys_and_the_remedy(tmp_path):
+    (tmp_path / "x.properties").write_text("a=from-a-file\n")
+    files = {"file": FileProvider((tmp_path,))}
+    registry = {"value.converter": "io.confluent.connect.avro.AvroConverter", "value.converter.schema.registry.url": "http://me:my-own@r:1"}
+    asked = connector_config(name="a") | registry
+
+    (none_there,) = Validator(providers={}, check_database=None).validate(asked).warnings
+    (there,) = Validator(providers=files, check_database=None).validate(asked).warnings
+    behind = {"database.password": f"${{file:{tmp_path}/x.properties:a}}", "value.converter.schema.registry.url": "http://r:1"}
+
+    assert none_there == (
+        "database.password, value.converter.schema.registry.url: written out, so it is stored as it is in the worker's topic of configurations; "
+        "name a provider in config.providers of the worker's file, and write its placeholder, such as ${file:/path:key}, instead"
+    )
+    assert there.endswith("; write a placeholder of a config provider instead (file)")
+    assert "sesame-open" not in there + none_there
+    assert "my-own" not in there + none_there
+    assert Validator(providers=files, check_database=None).validate(asked | behind).warnings == ()
+
+
+def test_many_secrets_that_are_written_out_are_still_one_warning():
+    asked = connector_config(name="a") | {f"my.secret.{number}": "x-y-z" for number in range(30)}
+
+    (warning,) = (text for text in Validator(providers={}, check_database=None).validate(asked).warnings if "written out" in text)
+
+    assert warning.startswith("database.password, my.secret.0, my.secret.1, my.secret.2, my.secret.3 and 26 more: written out")

@@ -4,6 +4,7 @@ import time
 
 import pytest
 from dblog.config.connector import MYSQL_OPTIONS
+from dblog.config.inline_secrets import inline_secret_keys
 from dblog.config.secret_values import is_secret, secrets_of, shown_name, shown_value
 
 
@@ -135,3 +136,28 @@ def test_a_converters_password_is_secret_also_where_its_key_is_misspelt():
     }
 
     assert {"somebody:word", "wordy"} == set(secrets_of(MYSQL_OPTIONS, given))
+
+
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required username='u' password='{}';"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "inline"),
+    [
+        ("database.password", "sesame", True),
+        ("database.password", "${file:/x.properties:p}", False),
+        ("database.password", "", False),
+        ("database.user", "sesame", False),
+        ("my.own.token", "sesame", True),
+        ("my.own.token", "Bearer ${env:TOKEN}", False),
+        ("my.own.token", "none", False),
+        ("value.converter.schema.registry.url", "http://me:sesame@r", True),
+        ("value.converter.schema.registry.url", "http://me:${env:TOKEN}@r", False),
+        ("producer.override.sasl.jaas.config", _PLAIN.format("sesame"), True),
+        ("producer.override.sasl.jaas.config", _PLAIN.format("${env:TOKEN}"), False),
+        ("producer.override.sasl.jaas.config", "${env:JAAS}", False),
+        ("producer.override.sasl.jaas.config", _PLAIN.format("sesame").replace("'u'", "'${env:USER}'"), True),
+    ],
+)
+def test_a_secret_is_written_out_unless_a_placeholder_stands_for_it(name, text, inline):
+    assert inline_secret_keys(MYSQL_OPTIONS, {name: text, "x": None}) == ([name] if inline else [])

@@ -725,4 +725,5 @@ def test_what_is_accepted_and_probably_not_meant_is_logged_and_in_a_header(worke
     lines = [line for line in worker.log.read_text().splitlines() if "connector accepted with a doubt" in line and name in line]
     assert any(key in line for line in lines)
     assert any(shared in line for line in lines)
+    assert sum("database.password: written out, so it is stored as it is" in line for line in lines) == 3  # once a request
     assert "Warning" not in worker.client.get(f"/connectors/{name}").headers

@@ -18,6 +18,7 @@ import structlog
 
 from dblog.abort import Abort
 from dblog.cluster.requests import RequestError, bad_request
+from dblog.config import inline_secrets
 from dblog.config.clients import check_connector_clients
 from dblog.config.connector import check_connector
 from dblog.config.hosts import check_hosts
@@ -104,6 +105,8 @@ class Validator:
             hide = hider(resolution, properties, plugin, of_worker=self._hidden)
             errors, found = self._asked_outside(plugin, Settings(checked.values, resolution.values))
             warnings += map(hide, found)
+            if keys := inline_secrets.inline_secret_keys(plugin.options, properties):
+                warnings.append(inline_secrets.described(keys, self._providers))
         with self._computing:
             errors = {name: [_shortened(hide(text), hide(properties.get(name) or "")) for text in texts] for name, texts in errors.items()}
             infos = config_infos(str(properties["connector.class"]).strip(), plugin.options, properties, errors, unknown=unknown)

@@ -23,7 +23,7 @@ _CONVERTERS = ("key.converter.", "value.converter.")
 _CONVERTER_PASSWORDS = sorted(option.name for option in CONVERTER_OPTIONS if option.kind is Kind.PASSWORD)
 _ALIKE = 0.8
 """difflib's ratio from which a key counts as a misspelt password's, as for all unknown keys."""
-_NO_SECRETS = frozenset({"true", "false", "none", "null"})
+NO_SECRETS = frozenset({"true", "false", "none", "null"})
 
 _LOGIN = re.compile(r"(?<=://)(?:[^\s/?#\"'<>]+(?=@)|[^\s/?#@:\"'<>]{1,256}:(?!\d*(?:[/?#,]|\Z))[^\s\"'<>]{1,256}?(?=@))")
 """What stands before the host of a URL. A password may have a slash in it by mistake, so the second form asks that no port's number stands there."""
@@ -48,7 +48,7 @@ def shown_value(name: str, text: str) -> str:
     """A key's value without what is secret in it."""
     pieces: list[str] = []
     end = 0
-    for start, behind in sorted(_secret_spans(name, text)):
+    for start, behind in sorted(secret_spans(name, text)):
         if start >= end:
             pieces += [text[end:start], HIDDEN]
             end = behind
@@ -74,9 +74,9 @@ def secrets_of(options: Iterable[Option], properties: Mapping[str, str | None]) 
             yield salt[2]
         if text is None:
             continue
-        if name in keys and text.strip().lower() not in _NO_SECRETS:
+        if name in keys and text.strip().lower() not in NO_SECRETS:
             yield text
-        for start, end in _secret_spans(name, text):
+        for start, end in secret_spans(name, text):
             secret = text[start:end]
             yield secret
             _, colon, password = secret.partition(":")
@@ -94,7 +94,8 @@ def _resembles(name: str, passwords: list[str]) -> bool:
     return bool(get_close_matches(name.lower().strip(), passwords, n=1, cutoff=_ALIKE))
 
 
-def _secret_spans(name: str, text: str) -> Iterator[tuple[int, int]]:
+def secret_spans(name: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where in a value something secret stands, whatever its key is."""
     yield from (match.span() for match in _LOGIN.finditer(text))
     yield from (match.span(1) for match in _PRIVATE_KEY.finditer(text))
     if "jaas" in name or "LoginModule" in text:

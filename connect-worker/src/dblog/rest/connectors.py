@@ -225,7 +225,7 @@ async def require_valid(request: HttpRequest, found: Services, config: Propertie
     def work() -> tuple[str, ...]:
         warnings = found.validator.require_valid(config)
         shared = shared_server_id(config["name"] or "", config, configs.connector_configs(), is_stopped=configs.is_stopped)
-        return warnings if shared is None else (*warnings, shared)
+        return warnings if shared is None else (shared, *warnings)
 
     return await check(request, work)
 
