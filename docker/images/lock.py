@@ -17,6 +17,7 @@ from images.build import FOLDER
 
 LOCKS = FOLDER / "locks"
 _UV = "uv==0.13.9"  # resolves for all platforms at once and writes the hashes of every wheel
+_EXTRA = "tracing"  # six megabytes: an option that is switched on in a chart cannot install it
 _PROJECTS = {
     "worker": ROOT / "connect-worker" / "pyproject.toml",
     "sink": ROOT / "spark-sink" / "pyproject.toml",
@@ -32,6 +33,7 @@ def lock() -> None:
         run([str(tools / "bin" / "pip"), "install", "--quiet", _UV], what=f"Installing {_UV}")
         for name, project in _PROJECTS.items():
             line = [str(tools / "bin" / "uv"), "pip", "compile", "--quiet", "--universal", "--python-version=3.11", "--generate-hashes"]
+            line += [f"--extra={_EXTRA}"] if project.suffix == ".toml" else []
             line += ["--no-annotate", "--no-header", f"--constraint={ROOT / 'tests' / 'constraints.txt'}", str(project)]
             run([*line, f"--output-file={LOCKS / f'{name}.txt'}"], what=f"Resolving {project}")
     hashes = ((jar.name, hashlib.sha256(jar.read_bytes()).hexdigest()) for jar in spark_jars())

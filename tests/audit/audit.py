@@ -22,7 +22,7 @@ ALLOWED = re.compile(
     re.IGNORECASE,
 )
 """Licences that ask for no more than to be named, and MPL, whose files are not changed here."""
-_SHIPPED = {"dblog": ("oidc",), "dblog-sink": ()}
+_SHIPPED = {"dblog": ("oidc", "tracing"), "dblog-sink": ("tracing",)}
 
 
 def shipped_packages() -> list[str]:

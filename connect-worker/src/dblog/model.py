@@ -131,7 +131,8 @@ class Batch:
     """A unit of the queue, the sender and the ledger: segments, and how far the source has come once all of them are acknowledged.
 
     ``step`` is opaque to the runtime: it hands the steps of the acknowledged prefix, in order, to the task's ``OffsetFold``. # I1
-    ``bytes_total`` is the sum of key and value lengths, ``source_ts_us`` the source time of the newest record, for lag.
+    ``bytes_total`` is the sum of key and value lengths, ``source_ts_us`` the source time of the newest record, for lag, ``queued_at_ns`` when its
+    reader had finished it (0: it was never queued).
     """
 
     segments: list[Segment]
@@ -139,3 +140,4 @@ class Batch:
     records_total: int
     bytes_total: int
     source_ts_us: int | None = None
+    queued_at_ns: int = 0

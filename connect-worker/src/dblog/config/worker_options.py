@@ -15,6 +15,7 @@ from dblog.config.login import BASIC_AUTH_ALIAS, BASIC_AUTH_EXTENSION, LOGIN_CON
 from dblog.config.options import Importance, Kind, Option, Value, at_least, only, split_list
 from dblog.config.overrides import ALLOWLIST, POLICY, POLICY_CHOICES
 from dblog.config.roles import ROLES_FILE
+from dblog.config.tracing import TRACING, installed
 
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
@@ -395,6 +396,15 @@ WORKER_OPTIONS: tuple[Option, ...] = (
         default="",
         importance=Importance.LOW,
         check=_log_levels,
+    ),
+    Option(
+        name=TRACING,
+        doc="Whether tasks report OpenTelemetry traces, and give each record the header traceparent, by which the sink goes on with the same trace. Needs the "
+        "extra dblog[tracing]. OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of OpenTelemetry say where the traces go, and how many.",
+        kind=Kind.BOOLEAN,
+        default="false",
+        importance=Importance.LOW,
+        check=installed,
     ),
     Option(
         name="dblog.metrics.names",

@@ -8,6 +8,7 @@ offset producer) stays with confluent-kafka. Source of the interface: librdkafka
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, intptr_t
 from libc.stdlib cimport free, malloc
 
@@ -95,12 +96,14 @@ cdef class BatchProducer:
     ``headers`` are what most records carry. librdkafka wants headers of its own for each record, and making and freeing them takes longer than all
     else it does for a small record. These are made once and lent: librdkafka only reads a record's headers until it reports the record, every accepted
     record is reported exactly once, and there they are taken back (rd_kafka_message_detach_headers) before it frees the record. So no record may
-    go another way: ``close`` purges and waits for the reports before it ends the library's handle.
+    go another way: ``close`` purges and waits for the reports before it ends the library's handle. ``lend`` gives the records of one tag others instead,
+    in the same way.
     """
 
     cdef void* rk
     cdef void* queue
     cdef dict topics
+    cdef dict lent
     cdef RecordHeaders headers
 
     def __cinit__(self, dict settings not None, headers=()):
@@ -108,6 +111,7 @@ cdef class BatchProducer:
         cdef void* conf = api.conf_new()
         cdef bytes name, value
         self.topics = {}
+        self.lent = {}
         self.headers = RecordHeaders(headers)
         for key, given in settings.items():
             name, value = key.encode(), given.encode()
@@ -136,8 +140,10 @@ cdef class BatchProducer:
             tries += 1
             self.serve(CLOSE_WAIT_MS)
         self.rk = NULL
-        if api.outq_len(rk):
-            return  # a record that was never reported holds lent headers: better a handle that stays than memory that is freed twice
+        if api.outq_len(rk):  # a record that was never reported holds lent headers: better a handle that stays than memory that is freed twice
+            Py_INCREF(self.headers)
+            Py_INCREF(self.lent)
+            return
         for topic in self.topics.values():
             api.topic_destroy(<void*><intptr_t>topic)
         self.topics.clear()
@@ -164,8 +170,12 @@ cdef class BatchProducer:
         cdef int code = 0
         cdef void* handle
         cdef void* lent = self.headers.handle if with_headers else NULL
+        cdef void* of_most = NULL
+        cdef void* of_others = NULL
         if self.rk == NULL:
             raise ValueError("the producer is closed")
+        if self.lent and self._lent_to(tag, &of_most, &of_others):
+            lent = of_most if with_headers else of_others
         if not 0 <= start <= stop <= len(keys) or stop > len(values):
             raise IndexError("records outside the lists")
         handle = self._topic(topic)
@@ -184,6 +194,14 @@ cdef class BatchProducer:
                         break
             at += count
         return at, code
+
+    def lend(self, intptr_t tag, RecordHeaders of_most not None, RecordHeaders of_others not None):
+        """From now on records of this tag carry these: ``of_most`` those with headers, ``of_others`` those without; until ``take_back``."""
+        self.lent[tag] = (of_most, of_others)
+
+    def take_back(self, intptr_t tag):
+        """Every record of this tag has been reported: its headers may go."""
+        self.lent.pop(tag, None)
 
     def produce_one(self, str topic not None, int32_t partition, object key, object value, list headers not None, intptr_t tag):
         """Hand over one record with headers of its own; gives the error code."""
@@ -213,6 +231,8 @@ cdef class BatchProducer:
         cdef const rk_message* messages[HEARD]
         cdef size_t count, index
         cdef void* headers
+        cdef void* of_most = NULL
+        cdef void* of_others = NULL
         cdef intptr_t tag = 0, run = 0
         cdef void* event
         cdef int kind
@@ -236,8 +256,12 @@ cdef class BatchProducer:
                                 if run:
                                     acknowledged[tag] = acknowledged.get(tag, 0) + run
                                 tag, run = <intptr_t>messages[index].opaque, 0
+                                of_most = of_others = NULL
+                                if self.lent:
+                                    self._lent_to(tag, &of_most, &of_others)
                             if api.detach_headers(messages[index], &headers) == 0 and headers != self.headers.handle:
-                                api.headers_destroy(headers)
+                                if headers != of_most and headers != of_others:
+                                    api.headers_destroy(headers)
                             if messages[index].err == 0:
                                 run += 1
                             else:
@@ -256,6 +280,14 @@ cdef class BatchProducer:
         if self.rk != NULL:
             with nogil:
                 api.flush(self.rk, timeout_ms)
+
+    cdef bint _lent_to(self, intptr_t tag, void** of_most, void** of_others) except -1:
+        cdef object pair = self.lent.get(tag)
+        if pair is None:
+            return False
+        of_most[0] = (<RecordHeaders>pair[0]).handle
+        of_others[0] = (<RecordHeaders>pair[1]).handle
+        return True
 
     cdef void* _topic(self, str name) except NULL:
         cdef void* handle

@@ -197,6 +197,7 @@ TASK_METRICS: tuple[Metric, ...] = (
         _metric("kafka_away", "1 while the brokers do not answer."),
         _metric("kafka_errors_total", "Errors of the Kafka clients, by their name.", "error"),
         _metric("registry_requests_total", "Requests of the task's converters to the schema registry: ok, failed.", "result"),
+        _metric("trace_spans_total", "Spans of traces that the collector has taken (exported) or has not (lost).", "result"),
     ),
     Metric(
         name="event_latency_seconds",

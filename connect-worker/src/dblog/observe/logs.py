@@ -43,6 +43,8 @@ _KNOWN_LOGGERS = (
     "dblog.kafka.group",
     "dblog.kafka.log",
     "dblog.kafka.registry",
+    "dblog.observe",
+    "dblog.observe.traces",
     "dblog.readers",
     "dblog.rest",
     "dblog.rest.connectors",

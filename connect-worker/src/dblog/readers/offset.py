@@ -36,6 +36,10 @@ class SourceOffset:
         """D7's numbers of the committed position."""
         return self._progress.sequence
 
+    def __str__(self) -> str:
+        """The committed position, for people."""
+        return str(self._progress)
+
     def advance(self, step: object) -> None:
         """Take one batch's step."""
         assert isinstance(step, Step), "the interleaver makes the steps"

@@ -56,6 +56,7 @@ class BlockingQueue:
 
     def put(self, batch: Batch) -> None:
         """Append, waiting while the queue is full; QueueClosedError when the task stops meanwhile."""
+        batch.queued_at_ns = time.time_ns()
         with self._changed:
             if not self._has_room(batch):
                 began_s = time.monotonic()

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError
 
 from dblog.core.ledger import Entry
 from dblog.errors import DblogError, DefiniteError, TransientError
-from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer
+from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer, RecordHeaders
 from dblog.kafka.retriable import RETRIABLE
 from dblog.model import Batch, Headers, Segment
 from dblog.observe.numbers import KAFKA_ERRORS, OTHER
@@ -61,6 +61,8 @@ class Sender:
         self._on_error = on_error
         self._tolerate = tolerate
         self._topics: set[str] = set()
+        self._step_headers: Headers = []
+        self._lent: tuple[RecordHeaders, RecordHeaders] | None = None
         self._entries: dict[int, Entry] = {}
         self._records_of: dict[int, list[tuple[str, int]]] = {}
         self._acknowledged_of: Counter[str] = Counter()
@@ -95,8 +97,11 @@ class Sender:
                 counts[topic if topic in topics else OTHER] += count
         return dict(counts)
 
-    def send_all(self, batches: Sequence[tuple[Batch, Entry]]) -> None:
-        """Hand over what one poll gave, and push it out unless something is under way."""
+    def send_all(self, batches: Sequence[tuple[Batch, Entry]], headers: Headers | None = None) -> None:
+        """Hand over what one poll gave, and push it out unless something is under way. ``headers``: what each of these records carries besides."""
+        if headers is not None:
+            self._step_headers = headers
+            self._lent = RecordHeaders([*self._context_headers, *headers]), RecordHeaders(headers)
         for batch, entry in batches:
             self.send(batch, entry)
         self._push()
@@ -108,6 +113,8 @@ class Sender:
         if batch.records_total:
             self._entries[tag] = entry
             self._records_of[tag] = [(segment.topic, len(segment.values)) for segment in batch.segments]
+            if self._lent is not None:
+                self._producer.lend(tag, *self._lent)
         for segment in batch.segments:
             if segment.topic not in self._topics:
                 self._ensure_topic(segment.topic)
@@ -156,7 +163,8 @@ class Sender:
         start = 0
         for index, extra in sorted(segment.headers.items()):  # few, and mostly none
             self._send_records(segment, start, index, tag)
-            self._send_record(segment, index, [*extra, *(self._context_headers if segment.context_headers else ())], tag)
+            context = self._context_headers if segment.context_headers else ()
+            self._send_record(segment, index, [*extra, *context, *self._step_headers], tag)
             start = index + 1
         self._send_records(segment, start, len(segment.keys), tag)
 
@@ -192,6 +200,8 @@ class Sender:
         entry.acknowledge(records)
         if entry.outstanding == 0:
             del self._entries[tag]
+            if self._lent is not None:
+                self._producer.take_back(tag)
             for topic, count in self._records_of.pop(tag):
                 self._acknowledged_of[topic] += count
 

@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
@@ -35,6 +35,7 @@ from dblog.config.named_files import files_in_memory
 from dblog.config.overrides import override_policy
 from dblog.config.plugins import find_connector
 from dblog.config.topic_creation import topic_rules
+from dblog.config.tracing import is_traced
 from dblog.config.worker import WorkerConfig, read_worker_config
 from dblog.core.ledger import Ledger
 from dblog.core.retries import Retries, RetryPolicy, gave_up
@@ -50,6 +51,10 @@ from dblog.runtime.numbers import ProcessNumbers
 from dblog.runtime.offsets import OffsetWriter
 from dblog.runtime.policy import failed_trace, trace_of
 from dblog.runtime.sender import Sender
+
+if TYPE_CHECKING:
+    from dblog.observe.traces import Traces
+    from dblog.runtime.step_traces import StepTraces
 
 log = structlog.get_logger(__name__)
 
@@ -81,6 +86,10 @@ AWAY_REPORTED_S = 3.0
 """A broker that is chosen again is away for a moment; that is not worth a status."""
 
 DUMP_FLUSH_INTERVAL_S = 1.0
+
+SPANS_WAIT_S = 0.5
+"""At the end of the process; a stop leaves it a second (runtime/stop.py)."""
+
 TRACE_CHARS_MAX = 1_000_000
 """Of what is reported to the herder, which takes secrets out of it before it keeps the first 60 000."""
 
@@ -137,11 +146,12 @@ TaskFactory = Callable[[StartOrder], SourceTask]
 
 @dataclass(slots=True)
 class _Run:
-    """One run of a task between a start and an error or stop."""
+    """One run of a task between a start and an error or stop; ``traces`` None: it is not traced."""
 
     task: SourceTask
     sender: Sender
     writer: OffsetWriter
+    traces: StepTraces | None = None
     ledger: Ledger = field(default_factory=Ledger)
     dump_moved: bool = False
     moved: bool = False
@@ -164,6 +174,7 @@ class Supervisor:
         """Since when the current run sends, and the offset that it began with."""
         self._has_run = False
         self._reported: tuple[str, str | None] | None = None
+        self._traces: Traces | None = None
 
     def run(self) -> int:
         """Exit status 0 after an orderly stop, 1 after FAILED."""
@@ -194,6 +205,9 @@ class Supervisor:
             log.error("task failed", reason=trace_of(e))
             self._state("FAILED", failed_trace(e, order.connector))
             return 1
+        finally:
+            if self._traces is not None:
+                self._traces.close(SPANS_WAIT_S)
         self._state("STOPPED")
         return 0
 
@@ -255,6 +269,8 @@ class Supervisor:
             task.stop()
             if run is not None:
                 run.sender.close()
+                if run.traces is not None:
+                    run.traces.close()
 
     @contextlib.contextmanager
     def _reporting_start(self) -> Iterator[None]:
@@ -296,8 +312,9 @@ class Supervisor:
                     polled = run.task.poll(timeout_s=timeout_s, records_max=records_max, bytes_max=POLL_BYTES_MAX)
                     if polled:
                         self._numbers.polled(polled, time.monotonic() - began_s)
+                    headers = run.traces.polled(polled) if run.traces is not None and polled else None
                     run.sender.send_all(
-                        [(batch, run.ledger.enter(batch.step, batch.records_total, batch.source_ts_us)) for batch in polled]
+                        [(batch, run.ledger.enter(batch.step, batch.records_total, batch.source_ts_us)) for batch in polled], headers
                     )
                     if not polled:
                         run.sender.serve(POLL_TIMEOUT_S if run.sender.waits else 0)
@@ -354,7 +371,21 @@ class Supervisor:
             timeout_s=_milliseconds(order.worker, "offset.flush.timeout.ms", 5_000) / 1000,
             stop=self._stop,
         )
-        return _Run(task, sender, writer)
+        return _Run(task, sender, writer, self._step_traces(order, worker))
+
+    def _step_traces(self, order: StartOrder, worker: WorkerConfig) -> StepTraces | None:
+        """Of one run; None where nobody asks for traces. The packages are an extra, so they are imported here."""
+        if not is_traced(order.config, worker.settings):
+            return None
+        from dblog.observe.traces import Traces  # noqa: PLC0415
+        from dblog.runtime.step_traces import StepTraces  # noqa: PLC0415
+
+        if self._traces is None:
+            self._traces = Traces(service="dblog-worker", instance=f"{order.connector}/{order.task}")
+        attributes: dict[str, str | int] = {"dblog.connector": order.connector, "dblog.task": order.task}
+        if (plugin := find_connector(order.config.get("connector.class"))) is not None:
+            attributes["db.system"] = attributes["db.system.name"] = plugin.flavor
+        return StepTraces(self._traces.tracer, attributes)
 
     def _acknowledged(self, run: _Run) -> None:
         entries = run.ledger.take_acknowledged()
@@ -366,6 +397,8 @@ class Supervisor:
         for entry in entries:
             run.task.fold.advance(entry.step)
             run.dump_moved = run.dump_moved or getattr(entry.step, "dump", None) is not None
+        if run.traces is not None:
+            run.traces.acknowledged(len(entries), run.task.fold)
         run.moved = True
 
     def _store_start(self, run: _Run, offset: OffsetMap | None) -> OffsetMap:
@@ -470,6 +503,8 @@ class Supervisor:
     def _send_metrics(self, run: _Run | None) -> None:
         """Report the numbers of the run, or those of the process alone while there is none."""
         of_run: dict[str, float] = {"paused": float(self._paused), "kafka_away": float(self._brokers_away is not None)}
+        if self._traces is not None:
+            of_run |= self._traces.numbers()
         if run is not None:
             of_run |= run.task.metrics()
             oldest_us = run.ledger.oldest_source_ts_us

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from dblog.config.connector_options.forms import OURS, int_option, long_option, option
+from dblog.config.connector_options.forms import OURS, bool_option, int_option, long_option, option
 from dblog.config.options import Importance, Value, not_negative, positive, positive_long, topic_name
+from dblog.config.tracing import TRACING, installed
 
 
 def _retry_timeout(value: Value, _all: Mapping[str, Value]) -> str | None:
@@ -99,6 +100,14 @@ OUR_OPTIONS = (
         group=OURS,
         label="Log watch interval",
         check=not_negative,
+    ),
+    bool_option(
+        name=TRACING,
+        doc="Whether the task reports OpenTelemetry traces, and gives each record the header traceparent; absent: as the worker's key of that name.",
+        group=OURS,
+        label="Traces",
+        importance=Importance.LOW,
+        check=installed,
     ),
     option(
         name="dblog.owner",
