@@ -137,6 +137,11 @@ class Wire:
         """The version text of the handshake."""
         return str(self._connection.server_version)
 
+    @property
+    def id(self) -> int:
+        """The server's number of the connection, as its handshake has it."""
+        return int(self._connection.thread_id())
+
     def query(
         self, statement: str, arguments: Sequence[Any] = (), *, doing: str = "a query", bytes_max: int = ANSWER_BYTES_MAX
     ) -> list[tuple[Any, ...]]:
@@ -184,6 +189,10 @@ class Wire:
                 "database.port"
             )
             raise DefiniteError(message) from e
+
+    def limit_answers(self, limit_s: float) -> None:
+        """From now on no statement waits longer for its next byte."""
+        self._connection._read_timeout = limit_s  # noqa: SLF001
 
     def close(self) -> None:
         """Say goodbye; harmless when the connection is gone already."""
@@ -371,7 +380,7 @@ LOST = frozenset({1053, 1077, 1079, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 13
 """Shutdown, aborted or killed connections, network errors, inactivity."""
 
 BUSY = frozenset(
-    {1021, 1028, 1037, 1038, 1040, 1041, 1047, 1114, 1135, 1180, 1203, 1205, 1206, 1213, 1226, 1461, 1614, 3024, 3100, 3101, 3572}
+    {1021, 1028, 1037, 1038, 1040, 1041, 1047, 1114, 1135, 1180, 1203, 1205, 1206, 1213, 1226, 1461, 1614, 1969, 3024, 3100, 3101, 3572}
 )
 """Too many connections or statements, lock wait, deadlock, disk full, out of memory, statement time; a cluster's node that is not ready."""
 

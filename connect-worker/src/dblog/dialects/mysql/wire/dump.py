@@ -20,7 +20,16 @@ from typing import Any
 
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.wire import json_kinds, protocol
-from dblog.dialects.mysql.wire.connect import ConnectSettings, PrivilegeError, ReadOnlyError, Wire, check_identity, meaning, open_wire
+from dblog.dialects.mysql.wire.connect import (
+    WAIT_TIMEOUT_S,
+    ConnectSettings,
+    PrivilegeError,
+    ReadOnlyError,
+    Wire,
+    check_identity,
+    meaning,
+    open_wire,
+)
 from dblog.dialects.mysql.wire.guarded import no_server
 from dblog.dialects.mysql.wire.protocol import ResultColumn
 from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError
@@ -35,6 +44,13 @@ Doubtful = Callable[[bytes, bytes], list[tuple[int, int]]]
 
 ROW_BYTES_MAX = (1 << 30) + (1 << 16)
 """A server's max_allowed_packet is 1 GiB at most, so the log could not have a longer row."""
+
+SILENCE_S = 60
+"""A worker that is silent for longer within a snapshot, or takes no more of a chunk's rows, loses it: what it has read keeps an ALTER of the table waiting, and
+all writers behind that."""
+
+_KILL_LIMIT_S = 10.0
+"""For the statement that ends another."""
 
 _RECV_BYTES = 256 * 1024
 _STATEMENTS_MAX = 16
@@ -58,6 +74,8 @@ class DumpConnection:
         self._walk = walk
         self.doubtful = doubtful
         self._statements: OrderedDict[str, int] = OrderedDict()
+        self.snapshot_id = snapshot.id
+        """The snapshot's connection, as the server numbers it."""
         self.columns: tuple[ResultColumn, ...] = ()
         """Column definitions of the last result set: their types are those of the table in the snapshot."""
 
@@ -68,6 +86,7 @@ class DumpConnection:
         try:
             check_identity(snapshot, server)
             snapshot.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", doing="preparing the dump")
+            snapshot.query(f"SET SESSION net_write_timeout = {SILENCE_S}", doing="preparing the dump")
             watermark_session = open_wire(settings, again=True)
         except BaseException:
             snapshot.close()
@@ -99,7 +118,8 @@ class DumpConnection:
             raise TransientError(message) from e
 
     def begin_snapshot(self) -> None:
-        """Start a consistent snapshot, taken now and not at the first read."""
+        """Start a consistent snapshot, taken now and not at the first read. It ends by itself once we are silent for ``SILENCE_S``."""
+        self._snapshot.query(f"SET SESSION wait_timeout = {SILENCE_S}", doing="starting a snapshot")
         self._snapshot.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", doing="starting a snapshot")
 
     def read_watermark(self, name: str) -> str | None:
@@ -108,8 +128,9 @@ class DumpConnection:
         return str(rows[0][0]) if rows else None
 
     def end_snapshot(self) -> None:
-        """End the snapshot; nothing was changed in it."""
+        """End the snapshot; nothing was changed in it. Between snapshots the connection may be silent for as long as it likes."""
         self._snapshot.query("ROLLBACK", doing="ending a snapshot")
+        self._snapshot.query(f"SET SESSION wait_timeout = {WAIT_TIMEOUT_S}", doing="ending a snapshot")
 
     def select(
         self, statement: str, parameters: Sequence[Any] = (), *, bytes_max: int = 0, key: Sequence[int] = (), table: TableId | None = None
@@ -136,6 +157,7 @@ class DumpConnection:
             raise PrivilegeError(message) from e
         except TimeoutError as e:
             self._snapshot.close()
+            self._end_statement()
             message = (
                 f"a chunk from {self._snapshot.settings.address} took longer than {self._snapshot.settings.statement_timeout_s:g} s"
                 " (database.query.timeout.ms)"
@@ -160,6 +182,12 @@ class DumpConnection:
             wire.abort()
         for wire in (self._snapshot, self._watermark_session):
             wire.close()
+
+    def _end_statement(self) -> None:
+        """End at the server what nobody waits for any more: it would not look for us before its first row, and hold the table until then."""
+        with contextlib.suppress(DblogError):
+            self._watermark_session.limit_answers(_KILL_LIMIT_S)
+            self._watermark_session.query(f"KILL {self.snapshot_id}", doing="ending a chunk")
 
     # -- the prepared statement protocol ----------------------------------------------------------------------------------------------
 
