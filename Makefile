@@ -117,11 +117,11 @@ lint: setup
 	echo 'import contracts'; $(BIN)/lint-imports --no-logo --config .importlinter || status=1; \
 	exit $$status
 
-# A minute: what is unsafe in code, licences. Beside the lint, whose ruff has most of bandit's rules.
+# A minute, and among the tests too: what is unsafe in code, licences. Beside the lint, whose ruff has most of bandit's rules.
 audit: setup
 	@$(BIN)/python tests/audit/audit.py code licences
 
-# Minutes: every file is searched for what looks like a secret and is not in .secrets.baseline.
+# Minutes: every file is searched for what looks like a secret and is not in .secrets.baseline. The tests do it for all but their own.
 audit-secrets: setup
 	@$(BIN)/python tests/audit/audit.py secrets
 

@@ -1,7 +1,30 @@
 """The audits themselves: what they take for a finding."""
 
+import subprocess
+
 import pytest
-from audit.audit import is_allowed, judged, licences, shipped_packages
+from audit import audit
+from audit.audit import code, is_allowed, judged, licences, secrets, shipped_packages
+
+
+def test_nothing_that_is_shipped_is_unsafe_by_bandits_rules():
+    assert list(code()) == []
+
+
+def test_no_file_beside_the_tests_has_what_looks_like_a_secret():  # the tests' files are searched by `make audit-secrets`
+    assert list(secrets(without="tests")) == []
+
+
+def test_what_looks_like_a_secret_is_found_and_not_shown(tmp_path, monkeypatch):
+    for command in (["init", "-q"], ["add", "."]):
+        (tmp_path / "made.py").write_text('token = "AKIA' + "Q7R2" * 4 + '"\n')
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    monkeypatch.setattr(audit, "ROOT", tmp_path)
+
+    found = list(secrets())
+
+    assert [line.partition(": ")[0] for line in found] == ["made.py:1"]
+    assert "AKIA" not in found[0]
 
 
 def test_every_package_that_is_shipped_has_a_licence_that_asks_for_no_more_than_its_name():
