@@ -21,10 +21,11 @@ from demo.lake import Lake
 from demo.rest import NO_TLS
 from images.build import IMAGES, OWN_BASE
 from stack.process import free_port, wait_until
-from support.containers import container, ended, engine
+from support.containers import container, ended, engine, mounted_by_docker
 from support.servers import execute, new_database
 
 ROOT = Path(__file__).parents[2]
+COMPOSE = ROOT / "docker" / "compose.yaml"
 WORKER, SINK = IMAGES
 FORBIDDEN = re.compile(
     r"(^|/)(run/secrets/.+|root/\.(m2|cache|ssh)/.+|\.netrc|pip\.conf|settings\.xml|id_[a-z0-9]+|\.git/.+|usr/local/share/ca-certificates/.+|build/.+"
@@ -132,7 +133,8 @@ def test_a_command_answers_without_a_network(client, number, arguments, status, 
 
 
 def test_spark_starts_and_writes_delta_without_a_network_under_a_number_without_a_name(client):
-    with container(client, SINK.tag, ["exec", "python", "-c", SPARK], network_mode="none") as running:
+    mounted = mounted_by_docker(yaml.safe_load(COMPOSE.read_text())["services"]["sink"]["tmpfs"])
+    with container(client, SINK.tag, ["exec", "python", "-c", SPARK], network_mode="none", tmpfs=mounted) as running:
         status, printed = ended(running, limit_s=300)
 
     assert status == 0, printed
@@ -246,7 +248,7 @@ def test_rows_go_from_the_database_to_delta_through_both_images_which_end_when_a
 
 
 def test_the_demo_of_the_compose_file_runs_with_its_services_one_by_one(client, kafka, mariadb, tmp_path):
-    services = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())["services"]
+    services = yaml.safe_load(COMPOSE.read_text())["services"]
     port, numbers = free_port(), free_port()
     shutil.copytree(ROOT / "docker" / "compose", tmp_path / "compose")
     here = {
@@ -265,7 +267,7 @@ def test_the_demo_of_the_compose_file_runs_with_its_services_one_by_one(client, 
     (tmp_path / "lake").chmod(0o777)
 
     def started(name: str, **environment: str):
-        """The service as the file has it, but on this machine's network."""
+        """The service as the file has it and Docker mounts it, but on this machine's network."""
         service = services[name]
         assert service["read_only"]
         assert "ports" not in service or all(each.startswith("127.0.0.1:") for each in service["ports"])
@@ -280,6 +282,7 @@ def test_the_demo_of_the_compose_file_runs_with_its_services_one_by_one(client, 
             entrypoint=service.get("entrypoint"),
             network_mode="host",
             volumes=mounts,
+            tmpfs=mounted_by_docker(service["tmpfs"]),
             environment={**service.get("environment", {}), **environment},
             user=None,
         )

@@ -12,6 +12,7 @@ from dblog.config.properties import read_properties
 from dblog.config.worker import read_worker_config
 from dblog.rest.access import need
 from dblog.rest.identity import Identity
+from support.containers import mounted_by_docker
 from support.worker import Worker, until
 
 FOLDER = Path(__file__).parents[2] / "docker"
@@ -74,6 +75,15 @@ def test_our_services_are_as_closed_as_in_kubernetes(services):
         assert services[name]["read_only"]
         assert services[name]["cap_drop"] == ["ALL"]
         assert services[name]["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_spark_may_load_the_libraries_that_it_unpacks_where_docker_mounts_the_sinks_folder(services):
+    (options,) = mounted_by_docker(services["sink"]["tmpfs"]).values()
+
+    assert "noexec" not in options.split(",")
+    assert {"nosuid", "nodev"} <= set(options.split(","))
+    for name in ("worker-1", "worker-2", "demo"):  # which load nothing from there
+        assert mounted_by_docker(services[name]["tmpfs"]) == {"/tmp": "noexec,nosuid,nodev,mode=1777"}  # noqa: S108
 
 
 def test_the_demos_container_may_make_connectors():

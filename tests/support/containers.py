@@ -25,6 +25,8 @@ HARDENED = {
 }
 """As Kubernetes' restricted profile runs a pod, under a number that the image does not know."""
 
+_OF_DOCKER = {"noexec": "exec", "nosuid": "suid", "nodev": "dev"}
+"""Options with which Docker mounts every tmpfs, and what lifts each. Podman allows programs there by itself."""
 _DOCKER = Path("/var/run/docker.sock")
 _PROCESSES = 16384
 """More than the containers of a test have, less than the limit of any machine."""
@@ -75,6 +77,16 @@ def _settings() -> str:
     )
     lines += ["[containers]", f'default_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]']
     return "\n".join(lines) + "\n"
+
+
+def mounted_by_docker(services_tmpfs: list[str]) -> dict[str, str]:
+    """The `tmpfs` of a service of a compose file, folder by folder, with the options that Docker mounts them with: whatever engine runs it, it is as closed."""
+    found = {}
+    for each in services_tmpfs:
+        folder, _, text = each.partition(":")
+        options = [option for option in text.split(",") if option]
+        found[folder] = ",".join([*(closed for closed, lifted in _OF_DOCKER.items() if lifted not in options), *options])
+    return found
 
 
 @contextlib.contextmanager
