@@ -58,8 +58,11 @@ JMX = """\
 Connect's metrics have the names that Strimzi's rules for the JMX exporter give them
 (`kafka_connect_<group>_<metric>`). Debezium's attributes have those of Debezium's examples:
 `debezium_metrics_<Attribute>` with the labels `plugin`, `name` (topic.prefix), `task` and `context`.
+
 Rates, means and greatest values are over the last half to whole minute, those of
-`MilliSecondsBehindSource` over five minutes.
+`MilliSecondsBehindSource` over five minutes, those of `offset_commit_*` over one and a half to three
+flush intervals, if that is longer. A flush that finds nothing to store counts as a commit that went
+well, as it does in Connect.
 
 Of the worker there are `kafka_connect_worker_*` (counts of connectors, tasks and starts),
 `kafka_connect_worker_rebalance_*`, `kafka_connect_coordinator_assigned_*` and

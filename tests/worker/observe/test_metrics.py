@@ -208,6 +208,13 @@ def test_recent_values_are_forgotten_after_a_minute():
     assert (recent.mean(200.0), recent.rate(200.0)) == (0, 0)
 
 
+def test_a_longer_time_keeps_values_longer():
+    recent = Recent(0.0, 90.0)
+    recent.add(8.0, 10.0)
+
+    assert (recent.greatest(179.0), recent.greatest(181.0)) == (8, 0)
+
+
 def test_a_rate_is_by_second():
     recent = Recent(0.0)
     for second in range(20):

@@ -4,6 +4,7 @@ import pytest
 from dblog.core.ledger import Entry
 from dblog.errors import TransientError
 from dblog.model import Batch, Segment
+from dblog.observe.jmx import CONNECT
 from dblog.runtime import numbers as runtime_numbers
 from dblog.runtime.numbers import ProcessNumbers
 
@@ -157,6 +158,46 @@ def test_progress_that_is_not_stored_grows_old_until_it_is(counted, now):
     counted.committed(0.1, ok=True)
 
     assert (before, waits, failed, uncommitted()) == (0, 40, 40, 0)
+
+
+def shares_of_commits(counted, now, over_s):
+    """How many commits went well and how many did not, as Connect's metrics have it, once a second."""
+    found = set()
+    for _ in range(over_s):
+        now.at_s += 1
+        values = counted.numbers(IDLE, paused=False, waits_for_kafka=False, starting=False)
+        shares = {each.name: each.of(values, now.at_s) for each in CONNECT if each.name.endswith("_percentage")}
+        found.add((shares["offset_commit_success_percentage"], shares["offset_commit_failure_percentage"]))
+    return found
+
+
+def test_no_commit_has_failed_before_the_first_one(counted, now):
+    assert shares_of_commits(counted, now, 59) == {(0, 0)}
+
+
+def test_flushes_of_an_idle_connector_go_well(counted, now):
+    counted.committed(0.1, ok=True)
+
+    assert shares_of_commits(counted, now, 600) == {(1, 0)}
+    assert counted.numbers(IDLE, paused=False, waits_for_kafka=False, starting=False)["offset_commits_total|ok"] == 1
+
+
+def test_flushes_that_fail_are_not_made_up_for_while_progress_waits(counted, now):
+    counted.run_begins()
+    for _ in range(8):
+        counted.acknowledged([Entry(None, 1)])
+        counted.committed(5.0, ok=False)
+        found = shares_of_commits(counted, now, 60)
+
+    assert found == {(0, 1)}
+
+
+def test_a_start_that_takes_long_has_no_commits(counted, now):
+    now.at_s += 300
+    counted.numbers({}, paused=False, waits_for_kafka=False, starting=True)
+    counted.run_begins()
+
+    assert shares_of_commits(counted, now, 59) == {(0, 0)}
 
 
 def test_latencies_are_those_of_the_batch_s_change(counted, now):

@@ -56,10 +56,6 @@ def _ms_since(name: str) -> Value:
     return lambda numbers, now_s: max(0.0, (now_s - numbers[name]) * 1000) if name in numbers else -1.0
 
 
-def _complement(name: str) -> Value:
-    return lambda numbers, _now_s: None if name not in numbers else 1.0 - numbers[name]
-
-
 def _constant(value: float, *, when: str = "") -> Value:
     return lambda numbers, _now_s: None if when and when not in numbers else value
 
@@ -156,7 +152,7 @@ CONNECT: tuple[Attribute, ...] = (
         ("offset_commit_max_time_ms", _number("jmx:commit_max_ms")),
         ("offset_commit_avg_time_ms", _number("jmx:commit_avg_ms")),
         ("offset_commit_success_percentage", _number("jmx:commit_good")),
-        ("offset_commit_failure_percentage", _complement("jmx:commit_good")),
+        ("offset_commit_failure_percentage", _number("jmx:commit_bad")),
     ),
     *_connect(
         "source_task",

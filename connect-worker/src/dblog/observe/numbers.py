@@ -82,13 +82,14 @@ class Counts:
 
 
 class Recent:
-    """Mean, greatest and number of what was added during the last half to whole minute."""
+    """Mean, greatest and number of what was added during the last half to whole minute, or once to twice another time."""
 
     HALF_S = 30.0
 
-    __slots__ = ("_began_s", "_now", "_was")
+    __slots__ = ("_began_s", "_half_s", "_now", "_was")
 
-    def __init__(self, now_s: float) -> None:
+    def __init__(self, now_s: float, half_s: float = HALF_S) -> None:
+        self._half_s = half_s
         self._began_s = now_s
         self._was = [0.0, 0.0, 0.0]
         self._now = [0.0, 0.0, 0.0]
@@ -116,15 +117,15 @@ class Recent:
     def rate(self, now_s: float) -> float:
         """The sum, by second."""
         self._turn(now_s)
-        over_s = self.HALF_S + now_s - self._began_s if self._was[0] else now_s - self._began_s
+        over_s = self._half_s + now_s - self._began_s if self._was[0] else now_s - self._began_s
         return (self._was[1] + self._now[1]) / max(over_s, 1.0)
 
     def _turn(self, now_s: float) -> None:
-        if now_s - self._began_s >= self.HALF_S:
-            fresh = now_s - self._began_s < 2 * self.HALF_S
+        if now_s - self._began_s >= self._half_s:
+            fresh = now_s - self._began_s < 2 * self._half_s
             self._was = self._now if fresh else [0.0, 0.0, 0.0]
             self._now = [0.0, 0.0, 0.0]
-            self._began_s = now_s if not fresh else self._began_s + self.HALF_S
+            self._began_s = now_s if not fresh else self._began_s + self._half_s
 
 
 REGISTRY_REQUESTS = Counts(4)

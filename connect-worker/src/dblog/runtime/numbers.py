@@ -19,6 +19,9 @@ from dblog.observe.numbers import KAFKA_ERRORS, REGISTRY_REQUESTS, Counts, Histo
 LAGS_KEPT = 300
 """Samples of the lag, one a second: five minutes."""
 
+COMMITS_SEEN = 1.5
+"""Flush intervals that the means over commits have in view at least: an interval without any would be the exception of a late thread."""
+
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MOVES = ("log_bytes_total", "dump_rows_total", "dump_chunks_total", "records_polled_total", "records_acknowledged_total")
 """What rises when something moves."""
@@ -42,7 +45,9 @@ class ProcessNumbers:
         self._queued, self._arrived = Histogram(), Histogram()
         self._polls, self._sizes, self._writes = Recent(now_s), Recent(now_s), Recent(now_s)
         self._active, self._running, self._paused = Recent(now_s), Recent(now_s), Recent(now_s)
-        self._commit_times, self._commit_good = Recent(now_s), Recent(now_s)
+        over_s = max(Recent.HALF_S, COMMITS_SEEN * flush_interval_s)
+        self._commit_times, self._commit_good, self._commit_bad = (Recent(now_s, over_s) for _ in range(3))
+        self._flushed_at_s = now_s
         self._lags_ms: deque[float] = deque(maxlen=LAGS_KEPT)
         self._errors_at_s: float | None = None
         self._moved_at_s = now_s
@@ -65,6 +70,7 @@ class ProcessNumbers:
     def run_begins(self) -> None:
         """Counts of the run begin at zero: that is no progress."""
         self._counted = None
+        self._flushed_at_s = time.monotonic()
 
     def failed(self, error: BaseException, *, retriable: bool) -> None:
         """A run has ended with an error."""
@@ -103,14 +109,19 @@ class ProcessNumbers:
         now_s = time.monotonic()
         self._commits.add("ok" if ok else "failed")
         self._commit_took.observe(took_s)
-        self._commit_times.add(took_s * 1000, now_s)
-        self._commit_good.add(float(ok), now_s)
+        self._flushed(took_s, now_s, ok=ok)
         if ok:
             self._committed_at_s = time.time()
 
     def nothing_to_commit(self) -> None:
         """What is acknowledged is stored."""
         self._uncommitted_since_s = None
+
+    def _flushed(self, took_s: float, now_s: float, *, ok: bool) -> None:
+        self._flushed_at_s = now_s
+        self._commit_times.add(took_s * 1000, now_s)
+        self._commit_good.add(float(ok), now_s)
+        self._commit_bad.add(float(not ok), now_s)
 
     # ---- what is reported
 
@@ -123,6 +134,8 @@ class ProcessNumbers:
             "records_acknowledged_total": float(self._acknowledged),
         }
         self._sample(own, now_s, paused=paused, starting=starting)
+        if not starting and self._uncommitted_since_s is None and now_s - self._flushed_at_s >= self._flush_interval_s:
+            self._flushed(0.0, now_s, ok=True)  # nothing was there to store: for Connect that is a commit that went well
         own["starting_seconds"] = 0.0 if self._start_began_s is None else now_s - self._start_began_s
         own["stalled_seconds"] = self._stalled_s(own, now_s, should=starting or waits_for_kafka or _should_move(own), paused=paused)
         if "lag_ms" in own:
@@ -180,7 +193,7 @@ class ProcessNumbers:
         return out
 
     def _for_jmx(self, now_s: float) -> dict[str, float]:
-        """What only Connect's and Debezium's metrics have: over half a minute to a minute, and the lag over five."""
+        """What only Connect's and Debezium's metrics have: over half a minute to a minute, commits over some flush intervals, and the lag over five minutes."""
         lags = sorted(self._lags_ms)
         out = {
             "jmx:poll_batch_max_ms": self._polls.greatest(now_s),
@@ -196,6 +209,7 @@ class ProcessNumbers:
             "jmx:commit_max_ms": self._commit_times.greatest(now_s),
             "jmx:commit_avg_ms": self._commit_times.mean(now_s),
             "jmx:commit_good": self._commit_good.mean(now_s),
+            "jmx:commit_bad": self._commit_bad.mean(now_s),
             "jmx:errors": float(sum(self._errors.values())),
         }
         if lags:
