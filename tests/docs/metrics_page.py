@@ -70,11 +70,16 @@ Of the worker there are `kafka_connect_worker_*` (counts of connectors, tasks an
 """
 
 DIFFERENCES = """\
-They mean what their names say, with these differences. `NumberOfEventsFiltered` counts events of
-the log, each of any number of rows. `ChangesRecovered` counts tables, for the history has a record
-for each. `NumberOfLargeTransactions`, `HoldingGlobalLock` and `SnapshotPaused` are 0: there is no
-buffer of transactions, no lock and no pause. `RowsScanned` and `TableChunksCompletedCounts` have
-the label `table`.
+They mean what their names say, with these differences:
+
+| metric | difference |
+|---|---|
+| `MilliSecondsSinceLastEvent` (streaming) | time since the server was heard on the log connection, heartbeats included, as Debezium has it for binlogs. It shows a dead connection, not that nobody writes; `dblog_task_log_last_record_timestamp_seconds` does that |
+| `TotalNumberOfEventsSeen` (streaming) | row changes of captured tables, and what `NumberOfEventsFiltered` counts. Debezium counts each event of the log |
+| `NumberOfEventsFiltered` | events of the log, each of any number of rows |
+| `ChangesRecovered` | counts tables, for the history has a record for each |
+| `NumberOfLargeTransactions`, `HoldingGlobalLock`, `SnapshotPaused` | 0: there is no buffer of transactions, no lock and no pause |
+| `RowsScanned`, `TableChunksCompletedCounts` | have the label `table` |
 """
 
 

@@ -137,7 +137,8 @@ def test_debezium_s_attributes_follow_from_the_task_s_numbers():
         named("events_total", "create"): 5.0,
         named("events_total", "update"): 2.0,
         named("events_filtered_total", "table"): 3.0,
-        "log_last_record_timestamp_seconds": 998.5,
+        "log_last_record_timestamp_seconds": 400.0,
+        "log_last_heard_timestamp_seconds": 998.5,
         "dump_tables_total": 4.0,
         "dump_tables_done": 1.0,
         "dump_tables_failed": 0.0,
@@ -162,6 +163,14 @@ def test_debezium_s_attributes_follow_from_the_task_s_numbers():
     assert (attribute("SnapshotSkipped", "snapshot"), attribute("SnapshotAborted", "snapshot")) == (0, 0)
     assert attribute("RowsScanned", "snapshot", table="shop.orders") == 70
     assert attribute("MilliSecondsSinceLastAppliedChange", "schema-history") == -1
+
+
+def test_a_quiet_database_is_not_one_that_is_silent():
+    def since_ms(values):
+        return value_of(one(values), "debezium_metrics_MilliSecondsSinceLastEvent", context="streaming")
+
+    assert since_ms({"connected": 1.0, "log_last_record_timestamp_seconds": 10.0, "log_last_heard_timestamp_seconds": 999.0}) == 1000
+    assert since_ms({"starting_seconds": 3.0}) == 0
 
 
 def test_the_option_picks_the_names_and_their_case():

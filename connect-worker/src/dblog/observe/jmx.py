@@ -51,9 +51,9 @@ def _negated(name: str) -> Value:
     return lambda numbers, _now_s: None if name not in numbers else float(not numbers[name])
 
 
-def _ms_since(name: str) -> Value:
-    """-1 where there was none, as Debezium has it."""
-    return lambda numbers, now_s: max(0.0, (now_s - numbers[name]) * 1000) if name in numbers else -1.0
+def _ms_since(name: str, *, before: float = -1.0) -> Value:
+    """``before``: where there was none; -1 is what Debezium has for most of them."""
+    return lambda numbers, now_s: max(0.0, (now_s - numbers[name]) * 1000) if name in numbers else before
 
 
 def _constant(value: float, *, when: str = "") -> Value:
@@ -85,7 +85,8 @@ DEBEZIUM: tuple[Attribute, ...] = (
         ("MilliSecondsBehindSourceP50", _number("jmx:lag_p50_ms")),
         ("MilliSecondsBehindSourceP95", _number("jmx:lag_p95_ms")),
         ("MilliSecondsBehindSourceP99", _number("jmx:lag_p99_ms")),
-        ("MilliSecondsSinceLastEvent", _ms_since("log_last_record_timestamp_seconds")),
+        # Of binlogs Debezium means every event, heartbeats too: a quiet database is none that is gone.
+        ("MilliSecondsSinceLastEvent", _ms_since("log_last_heard_timestamp_seconds", before=0.0)),
         ("TotalNumberOfEventsSeen", _sum(*_SEEN, *_FILTERED)),
         ("TotalNumberOfCreateEventsSeen", _number("events_total|create")),
         ("TotalNumberOfUpdateEventsSeen", _number("events_total|update")),
