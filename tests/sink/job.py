@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from dblog_sink.job.commands import Command
 from dblog_sink.job.runner import Runner
 from dblog_sink.job.start import fenced
 from dblog_sink.observe.progress import Progress
+from dblog_sink.observe.traces import Traces
 from dblog_sink.state.files import LocalFolder
 from dblog_sink.state.lease import Lease
 from pyspark.sql import Row, SparkSession
@@ -53,6 +54,7 @@ class Job:
         self.status: int | None = None
         self._contents: dict[Path, tuple[tuple[int, int], list[Row]]] = {}
         self.listener: Callable[[str, Mapping[str, Any]], None] = lambda _kind, _facts: None
+        self.traces: Traces | None = None
 
     def table(self, name: str, *columns: tuple[str, Any]) -> TableSchema:
         return TableSchema(
@@ -63,9 +65,9 @@ class Job:
         for future in self.admin.create_topics([NewTopic(table.topic, 1, 1) for table in tables]).values():
             future.result(LIMIT_S)
 
-    def send(self, *records: Record) -> None:
+    def send(self, *records: Record, headers: Sequence[tuple[str, bytes]] = ()) -> None:
         for record in records:
-            self._producer.produce(record.topic, key=record.key, value=record.value, partition=0)
+            self._producer.produce(record.topic, key=record.key, value=record.value, partition=0, headers=list(headers))
         self._producer.flush(LIMIT_S)
 
     @contextmanager
@@ -75,7 +77,8 @@ class Job:
         lease = Lease(LocalFolder(Path(settings.state_path)), name="t", where="t")
         fence = fenced(self.spark, settings, lease)
         try:
-            runner = Runner(self.spark, settings, Progress(self.progress, listener=self.listener), stopping, lease, fence)
+            progress = Progress(self.progress, listener=self.listener)
+            runner = Runner(self.spark, settings, progress, stopping, lease, fence, traces=self.traces)
 
             def run() -> None:
                 self.status = runner.run()

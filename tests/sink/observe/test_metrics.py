@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from dblog_sink.config import job_options
 from dblog_sink.errors import DefiniteError
-from dblog_sink.job.start import progress_of
+from dblog_sink.job.start import observers_of
 from dblog_sink.observe.metrics import Metrics
 from dblog_sink.observe.progress import Progress
 from dblog_sink.tables.modes.work import Applied
@@ -143,7 +143,7 @@ def test_the_lag_goes_on_rising_when_no_report_comes() -> None:
 @pytest.mark.parametrize("once", [False, True])
 def test_a_job_that_ends_by_itself_says_so_that_its_end_is_no_alarm(once: bool) -> None:
     address = f"127.0.0.1:{free_port()}"
-    progress_of(job_options.parse({**REQUIRED, "metrics.listen": address, "trigger.once": str(once)}))
+    observers_of(job_options.parse({**REQUIRED, "metrics.listen": address, "trigger.once": str(once)}))
 
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         assert numbers(answer.read().decode())["ends_by_itself", ""] == once

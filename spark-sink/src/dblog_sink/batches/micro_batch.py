@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -32,12 +33,15 @@ from dblog_sink.batches.table_notes import must_be_written, notes_of
 from dblog_sink.delta.merge import Txn
 from dblog_sink.delta.session import fit
 from dblog_sink.errors import DefiniteError, TransientError
-from dblog_sink.kafka import source
+from dblog_sink.kafka import source, trace_headers
 from dblog_sink.reconcile.arrivals import Arrivals
 from dblog_sink.schema.wire_format import with_schema_ids
 from dblog_sink.state.notes import EXPIRED, ColumnsRenamed, CountedFromStart, HighWaterMark, HistoryChecked, KnownLate, Note
 from dblog_sink.tables.modes.work import Applied
 from dblog_sink.tables.profile import TopicStats, profile
+
+if TYPE_CHECKING:
+    from dblog_sink.observe.traces import Traces
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +57,7 @@ TopicIds = Callable[[Collection[str]], dict[str, str]]
 class BatchWriter:
     """The foreachBatch function. ``running`` is held while a batch is written: whoever holds it stops the query between batches, after setting ``stopped``.
 
-    ``query_id_of``: of the batch's DataFrame, the id of its query, which belongs to the checkpoint.
+    ``query_id_of``: of the batch's DataFrame, the id of its query, which belongs to the checkpoint. ``traces``: None where nobody asks for them.
     """
 
     def __init__(
@@ -65,7 +69,9 @@ class BatchWriter:
         arrivals: Arrivals,
         query_id_of: Callable[[DataFrame], str],
         topic_ids: TopicIds,
+        traces: Traces | None = None,
     ) -> None:
+        self._traces = traces
         self._settings = parts.settings
         self._applier = parts.applier
         self._landing = parts.landing
@@ -147,12 +153,13 @@ class BatchWriter:
     # -- one batch --------------------------------------------------------------------------------------------------------------------------
 
     def _write(self, frame: DataFrame, batch_id: int) -> None:
-        started_s, phases = time.monotonic(), Phases()
+        started_s, began_ns, phases = time.monotonic(), time.time_ns(), Phases()
         query_id = self._query_id_of(frame)
         sequence = self._sequence(query_id, batch_id)
         size = source.batch_size(frame)
         fit(frame.sparkSession, size.records_max)
-        raw = with_schema_ids(_gathered(frame, size)).persist(StorageLevel.MEMORY_AND_DISK)
+        read = self._read(_gathered(frame, size)).persist(StorageLevel.MEMORY_AND_DISK)
+        raw = read if self._traces is None else read.drop(trace_headers.TRACEPARENT)
         try:
             fresh, profiled, resent = self._without_resent(raw, self._wanted(raw))
             fit(frame.sparkSession, max((stats.records for stats in profiled), default=0))
@@ -163,13 +170,14 @@ class BatchWriter:
                 stats for stats in profiled if self._settings.table(stats.topic) is not None or not self._only_schema_changes(stats, fresh)
             ]
             txn = Txn(f"{self._settings['name']}/{query_id}", batch_id)
+            self._trace(read, profiled, sequence, began_ns)
             phases.ended("read")
             applied = self._sorted_out(fresh, profiled, sequence, query_id, txn)
             phases.ended("write")
             self._arrivals.count(fresh, profiled, markers, sequence, txn)
             phases.ended("count")
         finally:
-            raw.unpersist()
+            read.unpersist()
         self._record([*profiled, *markers], applied)
         if schedule.group(sequence) > self._expired_group:
             self._landing.expire(self._book.first_kept_group(sequence + 1))
@@ -179,6 +187,19 @@ class BatchWriter:
         if records or resent:
             seconds = time.monotonic() - started_s
             self._progress.batch(batch_id, applied, seconds=seconds, records=records, resent=resent, phases=phases.seconds)
+
+    def _read(self, frame: DataFrame) -> DataFrame:
+        """The records, with the column that traces are found by where there are any."""
+        if self._traces is None:
+            return with_schema_ids(frame)
+        return with_schema_ids(frame.withColumn(trace_headers.TRACEPARENT, trace_headers.traceparent()), trace_headers.TRACEPARENT)
+
+    def _trace(self, read: DataFrame, profiled: Sequence[TopicStats], sequence: int, began_ns: int) -> None:
+        """Report the steps of the worker that these records were captured in: one more job on what is cached, and only where traces are wanted."""
+        if self._traces is None:
+            return
+        found = trace_headers.steps(read.where(F.col("topic").isin([stats.topic for stats in profiled])))
+        self._traces.batch_read(sequence, {self._settings.table_name(topic): steps for topic, steps in found.items()}, began_ns=began_ns)
 
     def _sequence(self, query_id: str, batch_id: int) -> int:
         """The batch sequence; the epoch of a checkpoint that is met for the first time is recorded before it is used."""

@@ -266,6 +266,13 @@ OPTIONS: tuple[Option, ...] = (
         doc="host:port, or a port, where Prometheus finds the job's numbers under /metrics; default: none. Needs the package prometheus-client.",
     ),
     Option(
+        name="tracing.enabled",
+        read=truth,
+        default="false",
+        doc="Whether batches and merges report OpenTelemetry traces, which go on with the worker's by the header traceparent of the records. Needs the extra "
+        "dblog-sink[tracing] where the driver runs; its variables OTEL_EXPORTER_OTLP_ENDPOINT and others say where the traces go.",
+    ),
+    Option(
         name="log.format",
         read=one_of("plain", "json"),
         default="plain",

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -31,6 +32,9 @@ from dblog_sink.state.crash_points import Reached, nothing
 from dblog_sink.tables.apply import Applier
 from dblog_sink.tables.quarantine import Quarantine
 from dblog_sink.tables.schema_changes import TopicSoFar
+
+if TYPE_CHECKING:
+    from dblog_sink.observe.traces import Traces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,7 @@ def built(
     reached: Reached = nothing,
     merge_only: bool = False,
     now_s: Callable[[], float] = time.time,
+    traces: Traces | None = None,
 ) -> Pipeline:
     """The parts of one job. What they ask Kafka comes as functions; ``reached`` is called at each crash point; ``now_s``: the clock by which snapshots age."""
     state_session = another(session)
@@ -117,7 +122,15 @@ def built(
         by_snapshots = MergeBySnapshots(parts, publisher)
         strategy = by_snapshots if settings.snapshots else LastSnapshotThenBatches(by_snapshots, by_batches, control.state)
     scheduler = MergeScheduler(parts, strategy, cancel=session.sparkContext.cancelAllJobs)
-    writer = BatchWriter(parts, by_batches=by_batches, scheduler=scheduler, arrivals=arrivals, query_id_of=query_id_of, topic_ids=topic_ids)
+    writer = BatchWriter(
+        parts,
+        by_batches=by_batches,
+        scheduler=scheduler,
+        arrivals=arrivals,
+        query_id_of=query_id_of,
+        topic_ids=topic_ids,
+        traces=traces,
+    )
     return Pipeline(
         parts=parts,
         writer=writer,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +34,9 @@ from dblog_sink.observe.progress import Progress
 from dblog_sink.reconcile.chunk_ledger import ReadTo
 from dblog_sink.snapshots.manifest import Manifest
 from dblog_sink.state.lease import Lease
+
+if TYPE_CHECKING:
+    from dblog_sink.observe.traces import Traces
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +69,7 @@ class Runner:
         fence: Fence | None = None,
         *,
         merge_only: bool = False,
+        traces: Traces | None = None,
     ) -> None:
         self._session = session
         self._settings = settings
@@ -89,6 +93,7 @@ class Runner:
             offsets=self._checkpoint.of,
             so_far=partial(source.so_far, settings),
             merge_only=merge_only,
+            traces=traces,
         )
         self._parts, self._arrivals = pipeline.parts, pipeline.arrivals
         self._writer, self._scheduler = pipeline.writer, pipeline.scheduler

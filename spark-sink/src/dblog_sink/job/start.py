@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -22,18 +24,24 @@ from dblog_sink.job.messages import one_line
 from dblog_sink.job.runner import Runner
 from dblog_sink.job.shutdown import stop_on_signal
 from dblog_sink.kafka import brokers, checkpoint_binding
-from dblog_sink.observe.progress import Progress
+from dblog_sink.observe.progress import Listener, Progress
 from dblog_sink.state import files
 from dblog_sink.state.control_table import path_of, read_state
 from dblog_sink.state.lease import Lease
 
+if TYPE_CHECKING:
+    from dblog_sink.observe.traces import Traces
+
 log = logging.getLogger(__name__)
+
+_SPANS_WAIT_S = 2.0
+"""At the end of the job, for a collector that does not answer."""
 
 
 def run(settings: Settings) -> int:
     """Run the job to its end. 0: asked to stop, or trigger.once is done; 1: a failure that needs a person, logged in one sentence."""
     try:
-        progress = progress_of(settings)
+        progress, traces = observers_of(settings)
     except DefiniteError as e:
         log.error("the sink does not start: %s", e)
         return 1
@@ -50,7 +58,7 @@ def run(settings: Settings) -> int:
         if cluster_id is None:
             return 0
         checkpoint_binding.check(files.folder(session, settings.checkpoint_path), settings, cluster_id)
-        return Runner(session, settings, progress, stopping, lease, fence, merge_only=merge_only).run()
+        return Runner(session, settings, progress, stopping, lease, fence, merge_only=merge_only, traces=traces).run()
     except DefiniteError as e:
         progress.emit("failed", reason=str(e))
         log.error("the sink does not start: %s", e)
@@ -63,6 +71,8 @@ def run(settings: Settings) -> int:
         with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
             forget_hook()
             session.stop()
+        if traces is not None:
+            traces.close(_SPANS_WAIT_S)
 
 
 def fenced(session: SparkSession, settings: Settings, lease: Lease) -> Fence:
@@ -82,17 +92,45 @@ def fenced(session: SparkSession, settings: Settings, lease: Lease) -> Fence:
     return fence
 
 
-def progress_of(settings: Settings) -> Progress:
-    """Where progress lines go: the file, and metrics where they are served."""
+def observers_of(settings: Settings) -> tuple[Progress, Traces | None]:
+    """Where progress lines go: the file, metrics where they are served, and traces where they are wanted."""
     file = None if settings["progress.file"] is None else Path(settings["progress.file"])
-    log_facts = settings["log.format"] == "json"
-    if settings["metrics.listen"] is None:
-        return Progress(file, log_facts=log_facts)
-    from dblog_sink.observe.metrics import Metrics  # noqa: PLC0415  the one file that needs prometheus-client
+    listeners: list[Listener] = []
+    if settings["metrics.listen"] is not None:
+        from dblog_sink.observe.metrics import Metrics  # noqa: PLC0415  the one file that needs prometheus-client
 
-    metrics = Metrics(version=__version__, once=settings["trigger.once"])
-    log.info("metrics are at port %d under /metrics", metrics.serve(settings["metrics.listen"]))
-    return Progress(file, listener=metrics.take, log_facts=log_facts)
+        metrics = Metrics(version=__version__, once=settings["trigger.once"])
+        log.info("metrics are at port %d under /metrics", metrics.serve(settings["metrics.listen"]))
+        listeners.append(metrics.take)
+    traces = _traces_of(settings, *listeners)
+    if traces is not None:
+        listeners.append(traces.take)
+
+    def listener(kind: str, facts: Mapping[str, Any]) -> None:
+        for take in listeners:
+            take(kind, facts)
+
+    return Progress(file, listener=listener, log_facts=settings["log.format"] == "json"), traces
+
+
+def _traces_of(settings: Settings, *listeners: Listener) -> Traces | None:
+    """None where nobody asks for them. ``listeners`` get how many spans went out."""
+    if not settings["tracing.enabled"]:
+        return None
+    try:
+        from dblog_sink.observe.traces import Traces  # noqa: PLC0415  the one file that needs OpenTelemetry
+    except ModuleNotFoundError as e:
+        msg = (
+            f"tracing.enabled needs OpenTelemetry's packages where the driver runs ({e}); install them with: pip install 'dblog-sink[tracing]', "
+            "or leave the option out"
+        )
+        raise DefiniteError(msg) from e
+
+    def counted(kind: str, facts: Mapping[str, Any]) -> None:
+        for take in listeners:
+            take(kind, facts)
+
+    return Traces(name=settings["name"], counted=counted)
 
 
 def lacks_upsert(session: SparkSession) -> bool:

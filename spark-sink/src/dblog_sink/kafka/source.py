@@ -65,6 +65,7 @@ def stream(session: SparkSession, settings: Settings) -> DataFrame:
         options["subscribePattern"] = settings["topics.pattern"]
     options["startingOffsets"] = settings["topics.start"]
     options["maxOffsetsPerTrigger"] = str(settings["batch.records.max"])
+    options["includeHeaders"] = str(settings["tracing.enabled"]).lower()
     return session.readStream.format("kafka").options(**options).load()
 
 

@@ -95,6 +95,8 @@ class Metrics:
         )
         self._losses = counter("data_losses", "Times that Kafka had lost records of the topic before they were read.", "topic")
 
+        self._spans = counter("trace_spans", "Spans of traces that the collector has taken (exported) or has not (lost).", "result")
+
     def serve(self, listen: str) -> int:
         """Answer scrapes at ``host:port`` in a thread of its own; the port, which may have been 0. DefiniteError when the address is taken."""
         host, _, port = listen.rpartition(":")
@@ -166,6 +168,8 @@ class Metrics:
                 self._registry_requests.labels(facts["result"]).inc()
             case "conflict":
                 self._conflicts.labels(facts["table"]).inc()
+            case "spans":
+                self._spans.labels(facts["result"]).inc(facts["spans"])
             case "restarting":
                 self._restarts.inc()
             case "failed":

@@ -29,6 +29,10 @@ _ERRORS = frozenset({"failed", "data_loss", "parked"})
 _WARNINGS = frozenset({"restarting", "incomplete"})
 
 
+Listener = Callable[[str, Mapping[str, Any]], None]
+"""Gets a line's kind and its facts."""
+
+
 class Progress:
     """Writes progress lines; safe to call from several threads."""
 
@@ -36,7 +40,7 @@ class Progress:
         self,
         file: Path | None,
         *,
-        listener: Callable[[str, Mapping[str, Any]], None] = lambda _kind, _facts: None,
+        listener: Listener = lambda _kind, _facts: None,
         log_facts: bool = False,
         now_s: Callable[[], float] = time.time,
     ) -> None:
