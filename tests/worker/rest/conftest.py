@@ -14,7 +14,7 @@ _numbers = count(1)
 @pytest.fixture(scope="session")
 def worker(kafka: Kafka, servers_folder: Path) -> Iterator[Worker]:
     """The run's worker."""
-    settings = {"access.control.allow.origin": "http://page.example", "task.shutdown.graceful.timeout.ms": "2000"}
+    settings = {"access.control.allow.origin": "http://page.example,https://*.corp.example", "task.shutdown.graceful.timeout.ms": "2000"}
     with running_worker(kafka, servers_folder, "rest", settings) as started:
         yield started
 

@@ -613,10 +613,24 @@ def test_health(worker):
     assert (answer.status_code, answer.json()) == (200, {"status": "healthy", "message": text})
 
 
-def test_a_browser_page_of_the_allowed_origin_may_call(worker):
-    answer = worker.client.get("/connectors", headers={"origin": "http://page.example"})
+@pytest.mark.parametrize("origin", ["http://page.example", "https://console.corp.example"])
+def test_a_browser_page_of_an_allowed_origin_may_call(worker, origin):
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "Accept,Content-Type,Origin,X-Requested-With"}
+    preflight = worker.client.options("/connectors", headers={"origin": origin, **asked})
+    answer = worker.client.get("/connectors", headers={"origin": origin})
+    change = worker.client.post("/connectors/nobody/restart", headers={"origin": origin})
 
-    assert answer.headers["access-control-allow-origin"] == "http://page.example"
+    assert (preflight.status_code, preflight.headers.get("access-control-allow-origin")) == (200, origin)
+    assert "X-Requested-With" in preflight.headers["access-control-allow-headers"]
+    assert answer.headers["access-control-allow-origin"] == origin
+    assert (change.status_code, change.headers["access-control-allow-origin"]) == (404, origin)
+
+
+def test_a_browser_page_of_another_origin_is_not_named_in_the_answer(worker):
+    for origin in ("https://corp.example.evil", "http://console.corp.example"):
+        answer = worker.client.get("/connectors", headers={"origin": origin})
+        assert "access-control-allow-origin" not in answer.headers
+        assert worker.client.post("/connectors/nobody/restart", headers={"origin": origin}).status_code == 403
 
 
 def test_metrics_have_connects_and_debeziums_names(worker, name):

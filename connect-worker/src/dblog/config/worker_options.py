@@ -13,6 +13,7 @@ from dblog.config.framework import CONVERTER_CLASSES, HEADER_CONVERTER_CLASSES, 
 from dblog.config.listeners import SCHEMES, parse_listener
 from dblog.config.login import BASIC_AUTH_ALIAS, BASIC_AUTH_EXTENSION, LOGIN_CONFIG, USERS_FILE
 from dblog.config.options import Importance, Kind, Option, Value, at_least, only, split_list
+from dblog.config.origins import check_origins
 from dblog.config.overrides import ALLOWLIST, POLICY, POLICY_CHOICES
 from dblog.config.roles import ROLES_FILE
 from dblog.config.tracing import TRACING, installed
@@ -264,7 +265,11 @@ WORKER_OPTIONS: tuple[Option, ...] = (
         check=_readonly_listener,
     ),
     Option(
-        name="access.control.allow.origin", doc="Origins that browsers may call from; empty: none.", default="", importance=Importance.LOW
+        name="access.control.allow.origin",
+        doc="Origins that browsers may call from, with * for anything (https://*.corp.example) or as regular expressions; empty: none.",
+        default="",
+        importance=Importance.LOW,
+        check=check_origins,
     ),
     Option(name="access.control.allow.methods", doc="Methods that browsers may call.", default="", importance=Importance.LOW),
     Option(

@@ -12,7 +12,6 @@ import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -20,11 +19,14 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dblog.cluster.requests import RequestError
+from dblog.config.options import split_list
+from dblog.config.origins import AllowedOrigins
 from dblog.errors import DblogError
 from dblog.rest import admin, connectors, ddl, offsets, plugins, probes, tasks, topics
 from dblog.rest.access import Access
 from dblog.rest.api import Services, error
 from dblog.rest.audit import Audit
+from dblog.rest.cors import Cors
 from dblog.rest.guard import Answers, Bodies, Origins, Types
 from dblog.rest.identity import PRINCIPAL, READER, Identity
 from dblog.rest.limits import Limits, Writes
@@ -77,7 +79,7 @@ def build_app(
             routes = reading_routes(routes, registry_routes)
         case Part.OWN:
             routes = [*registry_routes]
-    origins = [item.strip() for item in settings.text("access.control.allow.origin").split(",") if item.strip()]
+    origins = AllowedOrigins.of(settings.text("access.control.allow.origin"))
     hosts = _hosts(services, part)
     middleware = [Middleware(Answers), Middleware(_Paths), Middleware(Origins, hosts=hosts, origins=origins)]
     if part is Part.READING:
@@ -92,9 +94,7 @@ def build_app(
         ]
     middleware += [Middleware(Types), Middleware(Bodies)]
     if origins:
-        methods = [item.strip() for item in settings.text("access.control.allow.methods").split(",") if item.strip()]
-        cors = Middleware(CORSMiddleware, allow_origins=origins, allow_methods=methods or ["GET", "POST", "HEAD"])
-        middleware.insert(0, cors)
+        middleware.insert(0, Middleware(Cors, origins=origins, methods=split_list(settings.text("access.control.allow.methods"))))
     middleware[:0] = [Middleware(_Headers), Middleware(waiting.around)]
     app = Starlette(
         routes=[*routes, _Options(routes)],

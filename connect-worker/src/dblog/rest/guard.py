@@ -16,6 +16,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dblog.cluster.requests import RequestError
+from dblog.config.origins import AllowedOrigins
 from dblog.rest.api import CONNECT_PATHS, PROBE_PATHS, error
 from dblog.rest.bodies import BODY_BYTES_MAX
 
@@ -136,10 +137,10 @@ class Answers:
 class Origins:
     """Refuses hosts that are not the worker's (421), and what a page of another origin asks to change (403)."""
 
-    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], origins: Sequence[str]) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], origins: AllowedOrigins) -> None:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
-        self._origins = frozenset(origins)
+        self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (refused := self._refused(scope, Headers(scope=scope))) is not None:
@@ -152,13 +153,13 @@ class Origins:
         probe = scope["path"] in PROBE_PATHS  # probes go by the address of the pod
         if self._hosts and not probe and host not in self._hosts and host_name(host) not in self._hosts:
             return HTTPStatus.MISDIRECTED_REQUEST, "This worker does not go by the name of the Host header; see dblog.rest.allowed.hosts"
-        if scope["method"] in _READING or "*" in self._origins:
+        if scope["method"] in _READING or self._origins.every:
             return None
         origin = headers.get("origin")
         if origin is None:
             foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
         else:
-            foreign = origin not in self._origins and urlsplit(origin).netloc.lower() != host
+            foreign = not self._origins.allows(origin) and urlsplit(origin).netloc.lower() != host
         if foreign:
             return HTTPStatus.FORBIDDEN, "A page of another origin may not change anything here; see access.control.allow.origin"
         return None
