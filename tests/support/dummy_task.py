@@ -58,7 +58,7 @@ def main() -> int:
         return 3
     if behaviour != "silent":
         send({"type": "topic", "topic": f"{config['topic.prefix']}.shop.orders"})
-        send({"type": "metrics", "values": {"records_sent_total": 42, "lag_ms": 7, "dump_running": 1}})
+        send({"type": "metrics", "values": {"records_sent_total": 45, "records_acknowledged_total": 42, "lag_ms": 7, "dump_running": 1}})
         send({"type": "state", "state": "PAUSED" if start["target"] == "PAUSED" else "RUNNING", "trace": None})
     if behaviour == "waiting":
         send({"type": "state", "state": "RUNNING", "trace": f"no broker answers at b:9092 for {config.get('database.password')}"})

@@ -95,7 +95,14 @@ def test_counters_have_the_type_of_counters_and_their_old_names():
 
     assert (families["dblog_task_records_sent"].type, families["dblog_task_queue_records"].type) == ("counter", "gauge")
     assert value_of(families, "dblog_task_records_sent_total") == 5
-    assert value_of(families, "kafka_connect_source_task_source_record_write_total") == 5
+
+
+def test_a_record_is_written_for_connect_once_kafka_has_it():
+    families = one({"records_sent_total": 5.0, "records_acknowledged_total": 2.0, "records_outstanding": 3.0})
+
+    assert families["kafka_connect_source_task_source_record_write"].type == "counter"
+    assert value_of(families, "kafka_connect_source_task_source_record_write_total") == 2
+    assert value_of(families, "kafka_connect_source_task_source_record_active_count") == 3
 
 
 def test_a_histogram_comes_out_as_one():

@@ -159,7 +159,7 @@ CONNECT: tuple[Attribute, ...] = (
         "source_task",
         ("source_record_poll_total", _number("records_polled_total")),
         ("source_record_poll_rate", _number("jmx:poll_rate")),
-        ("source_record_write_total", _number("records_sent_total")),
+        ("source_record_write_total", _number("records_acknowledged_total")),
         ("source_record_write_rate", _number("jmx:write_rate")),
         ("source_record_active_count", _number("records_outstanding")),
         ("source_record_active_count_max", _number("jmx:active_max")),
