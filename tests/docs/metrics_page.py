@@ -65,8 +65,9 @@ flush intervals, if that is longer. A flush that finds nothing to store counts a
 well, as it does in Connect.
 
 Of the worker there are `kafka_connect_worker_*` (counts of connectors, tasks and starts),
-`kafka_connect_worker_rebalance_*`, `kafka_connect_coordinator_assigned_*` and
-`kafka_connect_connector_status`; of a task also `kafka_connect_connector_task_status`.
+`kafka_connect_worker_rebalance_*`, `kafka_connect_coordinator_assigned_*`, and of each connector
+`kafka_connect_connector_status` and `kafka_connect_connector_connector_class`, `_type` and `_version`,
+which dashboards join; of a task also `kafka_connect_connector_task_status`.
 """
 
 DIFFERENCES = """\
@@ -79,6 +80,7 @@ They mean what their names say, with these differences:
 | `NumberOfEventsFiltered` | events of the log, each of any number of rows |
 | `ChangesRecovered` | counts tables, for the history has a record for each |
 | `NumberOfLargeTransactions`, `HoldingGlobalLock`, `SnapshotPaused` | 0: there is no buffer of transactions, no lock and no pause |
+| `NumberOfNotWellFormedTransactions` | 0: a log with such a transaction is damaged for dblog, which stops or counts `NumberOfErroneousEvents` |
 | `RowsScanned`, `TableChunksCompletedCounts` | have the label `table` |
 """
 

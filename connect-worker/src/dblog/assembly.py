@@ -18,7 +18,7 @@ from dblog.cluster.statusview import Snapshot
 from dblog.cluster.validation import DatabaseCheck, ReachableCheck, Validator
 from dblog.config.options import Settings
 from dblog.config.overrides import override_policy
-from dblog.config.plugins import find_connector
+from dblog.config.plugins import Plugin, find_connector
 from dblog.config.providers import resolve
 from dblog.config.worker import WorkerConfig
 from dblog.config.worker_file import WorkerFile
@@ -29,7 +29,7 @@ from dblog.kafka.log import CompactedLog, LogRecord
 from dblog.kafka.othergroups import OtherGroups
 from dblog.kafka.registry_store import RegistryStore
 from dblog.observe.logs import TABLE
-from dblog.observe.metrics import TaskNumbers, WorkerNumbers, metrics_text, naming_of
+from dblog.observe.metrics import PluginNames, TaskNumbers, WorkerNumbers, metrics_text, naming_of
 from dblog.rest.api import Checks, Services
 from dblog.rest.app import Part, build_app
 from dblog.rest.identity import Identity
@@ -225,11 +225,16 @@ def worker_numbers(
             leader=role.leader,
             generation=role.generation,
             configured=shown.configured,
+            plugins={name: _plugin_names(plugin) for name, plugin in shown.plugins.items() if plugin is not None},
             certificates=tuple((c.use, c.connector, c.name, c.ends_s) for c in certificates.all()),
             registry_requests=dict(registry.requests) if registry is not None else {},
         )
 
     return now
+
+
+def _plugin_names(plugin: Plugin) -> PluginNames:
+    return PluginNames(class_name=plugin.class_name, type=plugin.type, version=plugin.version or "unknown")
 
 
 def _task_numbers(shown: Snapshot, task: TaskId) -> TaskNumbers:

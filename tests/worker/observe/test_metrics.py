@@ -3,11 +3,12 @@
 import asyncio
 import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import httpx
 from dblog.observe.declared import HERDER_TASK_METRICS, OF_TASK, TASK_METRICS, WORKER_METRICS, Kind
-from dblog.observe.metrics import STALE_S, Naming, TaskNumbers, WorkerNumbers, metrics_text
+from dblog.observe.metrics import STALE_S, Naming, PluginNames, TaskNumbers, WorkerNumbers, metrics_text
 from dblog.observe.numbers import OTHER, Counts, Histogram, Recent, named, share_below
 from dblog.rest import admin
 from prometheus_client.parser import text_string_to_metric_families
@@ -31,6 +32,20 @@ def test_tasks_are_counted_by_connector_and_state():
     assert 'kafka_connect_worker_connector_running_task_count{connector="c0"} 2.0' in text
     assert 'kafka_connect_worker_connector_failed_task_count{connector="c1"} 1.0' in text
     assert 'kafka_connect_worker_connector_paused_task_count{connector="c1"} 0.0' in text
+
+
+def test_the_series_that_dashboards_join_are_there_for_each_connector():
+    """Strimzi's panel of connectors multiplies them, and is empty where one lacks."""
+    mysql = PluginNames(class_name="io.debezium.connector.mysql.MySqlConnector", type="source", version="1.2")
+    text = metrics_text(lambda: replace(numbers(2, "running"), plugins={"c0": mysql}))().decode()
+    families = {family.name: family.samples for family in text_string_to_metric_families(text)}
+
+    labels = ("status", "connector_class", "connector_type", "connector_version")
+    found = {
+        label: {s.labels["connector"]: (s.labels[label], s.value) for s in families[f"kafka_connect_connector_{label}"]} for label in labels
+    }
+    assert [found[label]["c0"] for label in labels] == [("running", 1), (mysql.class_name, 1), ("source", 1), ("1.2", 1)]
+    assert [found[label]["c1"] for label in labels] == [("running", 1), ("unknown", 1), ("unknown", 1), ("unknown", 1)]
 
 
 def test_the_time_grows_with_the_number_of_connectors_and_not_with_its_square():
@@ -164,6 +179,7 @@ def test_debezium_s_attributes_follow_from_the_task_s_numbers():
     assert attribute("TotalNumberOfEventsSeen") == 10
     assert attribute("TotalNumberOfCreateEventsSeen") == 5
     assert attribute("NumberOfEventsFiltered") == 3
+    assert (attribute("NumberOfLargeTransactions"), attribute("NumberOfNotWellFormedTransactions")) == (0, 0)
     assert attribute("MilliSecondsSinceLastEvent") == 1500
     assert attribute("RemainingTableCount", "snapshot") == 3
     assert (attribute("SnapshotRunning", "snapshot"), attribute("SnapshotCompleted", "snapshot")) == (1, 0)

@@ -647,6 +647,9 @@ def test_metrics_have_connects_and_debeziums_names(worker, name):
     assert f'kafka_connect_connector_task_status{{connector="{name}",status="running",task="0"}} 1.0' in metrics
     assert 'debezium_metrics_MilliSecondsBehindSource{context="streaming",name="shop",plugin="mysql",task="0"} 7.0' in metrics
     assert "kafka_connect_worker_connector_count" in metrics
+    (plugin,) = (each for each in worker.client.get("/connector-plugins").json() if each["class"].endswith(".MySqlConnector"))
+    for part in ("class", "type", "version"):
+        assert f'kafka_connect_connector_connector_{part}{{connector="{name}",connector_{part}="{plugin[part]}"}} 1.0' in metrics
 
 
 def test_loggers_can_be_read_and_set(worker):

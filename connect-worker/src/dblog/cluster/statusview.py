@@ -12,6 +12,7 @@ from dblog.cluster.localtasks import LocalTasks
 from dblog.cluster.records import State, Status, TaskId
 from dblog.cluster.role import Role
 from dblog.cluster.stores import ConfigStore, StatusStore
+from dblog.config.plugins import Plugin, find_connector
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Snapshot:
     failures: dict[TaskId, int]
     configured: dict[str, int]
     """All connectors of the group, and how many tasks each should have."""
+    plugins: dict[str, Plugin | None]
+    """What each of them is, None where its class is none of this worker's."""
 
 
 class StatusView:
@@ -69,6 +72,7 @@ class StatusView:
     def snapshot(self) -> Snapshot:
         """What runs here."""
         tasks = self._tasks.all()
+        views = self._configs.views()
         restarts: dict[TaskId, dict[str, int]] = {task.id: {} for task in tasks}
         for (task_id, reason), count in list(self._tasks.restarts.items()):
             if task_id in restarts:
@@ -82,7 +86,8 @@ class StatusView:
             reported_s={task.id: task.reported_s for task in tasks},
             restarts=restarts,
             failures={task.id: self._tasks.failures[task.id] for task in tasks},
-            configured={name: len(view.tasks) for name, view in self._configs.views().items()},
+            configured={name: len(view.tasks) for name, view in views.items()},
+            plugins={name: find_connector(view.config.get("connector.class")) for name, view in views.items()},
         )
 
     def configurations(self) -> dict[str, Mapping[str, str]]:

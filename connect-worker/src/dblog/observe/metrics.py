@@ -39,6 +39,15 @@ class TaskNumbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PluginNames:
+    """What a connector is; ``unknown`` is Connect's word where its class is none that this worker has."""
+
+    class_name: str = "unknown"
+    type: str = "unknown"
+    version: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerNumbers:
     """One worker at one moment."""
 
@@ -60,6 +69,8 @@ class WorkerNumbers:
     generation: int = 0
     configured: Mapping[str, int] = field(default_factory=dict)
     """Connectors of the config topic, and how many tasks each should have."""
+    plugins: Mapping[str, PluginNames] = field(default_factory=dict)
+    """What each of them is."""
     certificates: tuple[tuple[str, str, str, float], ...] = ()
     """use, connector, name, and when it ends."""
     registry_requests: Mapping[str, int] = field(default_factory=dict)
@@ -198,6 +209,10 @@ def _connect_worker(now: WorkerNumbers, families: _Families) -> None:
         for each in _CONNECT_TASK_STATES:
             add(f"worker_connector_{each}_task_count", f"Its {each} tasks.", tasks_in[connector, each], connector=connector)
         add("connector_status", "1 for the state a connector is in.", 1, connector=connector, status=state)
+        is_a = now.plugins.get(connector, PluginNames())
+        add("connector_connector_class", "1; the class of a connector.", 1, connector=connector, connector_class=is_a.class_name)
+        add("connector_connector_type", "1; the type of a connector.", 1, connector=connector, connector_type=is_a.type)
+        add("connector_connector_version", "1; the version of its class.", 1, connector=connector, connector_version=is_a.version)
 
 
 # ---- a task
