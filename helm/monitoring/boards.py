@@ -1,7 +1,8 @@
 # ruff: noqa: INP001  programs, no package
 """What is on the four boards: each panel a question, its queries, and the alert that watches it.
 
-``$connector`` and ``$job`` are variables of the boards, ``$__rate_interval`` is Grafana's. Names of metrics are those that worker and sink declare.
+``$namespace``, ``$job`` and ``$connector`` are variables of the boards, ``$__rate_interval`` is Grafana's. Names of metrics are those that worker and sink
+declare. As in the alerts, what is of two groups is never added up: connectors of two groups may have one name.
 """
 
 from __future__ import annotations
@@ -23,17 +24,30 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """One board. ``variable``: its name and the query of its values."""
+    """One board. ``variables``: their names and the queries of their values; a later one is chosen among what the ones before leave."""
 
     name: str
     title: str
     description: str
-    variable: tuple[str, str]
+    variables: tuple[tuple[str, str], ...]
     panels: tuple[Panel, ...]
 
 
+_GROUP = 'namespace=~"$namespace",job=~"$job"'
+_IN_GROUP = f"{{{_GROUP}}}"
+_CONNECTOR = f'{_GROUP},connector=~"$connector"'
+
+
+def _groups_of(metric: str) -> tuple[tuple[str, str], ...]:
+    """Which groups of workers, or sinks, are looked at: those of one release of several that share a Prometheus."""
+    return (("namespace", f"label_values({metric}, namespace)"), ("job", f'label_values({metric}{{namespace=~"$namespace"}}, job)'))
+
+
+_OF_WORKERS = (*_groups_of("dblog_build_info"), ("connector", f"label_values(dblog_task_state{_IN_GROUP}, connector)"))
+
+
 def _of(name: str, labels: str = "") -> str:
-    return f'dblog_task_{name}{{connector=~"$connector"{"," if labels else ""}{labels}}}'
+    return f"dblog_task_{name}{{{_CONNECTOR}{',' if labels else ''}{labels}}}"
 
 
 def _rate(name: str, labels: str = "") -> str:
@@ -44,13 +58,17 @@ def _by(labels: str, expression: str, *, how: str = "sum") -> str:
     return f"{how} by ({labels}) ({expression})"
 
 
-_TASK = "connector, task"
+_TASK = "namespace, job, connector, task"
 
 
 def _task(title: str, description: str, name: str, *, unit: str = "short", how: str = "max", alert: str | None = None) -> Panel:
     """A gauge of each task."""
     return Panel(
-        title=title, description=description, queries=((_by(_TASK, _of(name), how=how), "{{connector}}/{{task}}"),), unit=unit, alert=alert
+        title=title,
+        description=description,
+        queries=((_by(_TASK, _of(name), how=how), "{{job}} {{connector}}/{{task}}"),),
+        unit=unit,
+        alert=alert,
     )
 
 
@@ -60,7 +78,7 @@ def _rates(title: str, description: str, name: str, *labels: str, unit: str = "s
     return Panel(
         title=title,
         description=description,
-        queries=((_by(", ".join(("connector", *labels)), _rate(name)), shown),),
+        queries=((_by(", ".join(("namespace", "job", "connector", *labels)), _rate(name)), f"{{{{job}}}} {shown}"),),
         unit=unit,
         alert=alert,
     )
@@ -70,26 +88,26 @@ FLEET = Board(
     name="fleet",
     title="dblog / Fleet",
     description="All workers and connectors: what runs, what does not, and who is late.",
-    variable=("connector", "label_values(dblog_task_state, connector)"),
+    variables=_OF_WORKERS,
     panels=(
         Panel(
             title="Workers that are ready",
             description="Workers that take requests. One of each group runs the connectors, the others stand by.",
-            queries=(("sum by (job) (dblog_worker_ready)", "{{job}}"),),
+            queries=((f"sum by (namespace, job) (dblog_worker_ready{_IN_GROUP})", "{{job}}"),),
             kind="stat",
             alert="DblogNoWorker",
         ),
         Panel(
             title="Workers that lead",
             description="One for each group.",
-            queries=(("sum by (job) (dblog_worker_leads)", "{{job}}"),),
+            queries=((f"sum by (namespace, job) (dblog_worker_leads{_IN_GROUP})", "{{job}}"),),
             kind="stat",
             alert="DblogNoLeader",
         ),
         Panel(
             title="Connectors",
             description="In the config topic, whatever their state.",
-            queries=(("max by (job) (dblog_worker_connectors_configured)", "{{job}}"),),
+            queries=((f"max by (namespace, job) (dblog_worker_connectors_configured{_IN_GROUP})", "{{job}}"),),
             kind="stat",
         ),
         Panel(
@@ -102,20 +120,32 @@ FLEET = Board(
         Panel(
             title="Tasks that do not run yet",
             description="UNASSIGNED or RESTARTING: their start takes its time, hangs, or is tried again.",
-            queries=((_by(_TASK, _of("state", 'state=~"unassigned|restarting"'), how="max"), "{{connector}}/{{task}}"),),
+            queries=((_by(_TASK, _of("state", 'state=~"unassigned|restarting"'), how="max"), "{{job}} {{connector}}/{{task}}"),),
             alert="DblogTaskUnassigned",
+        ),
+        _task(
+            "Starts under way",
+            "How long a start has taken by now: connections, checks, the history of schemas.",
+            "starting_seconds",
+            unit="s",
+            alert="DblogTaskStarting",
         ),
         Panel(
             title="Connectors by state",
             description="1 for the state that a connector is in.",
-            queries=(('max by (connector, state) (dblog_connector_state{connector=~"$connector"}) == 1', "{{connector}} {{state}}"),),
+            queries=(
+                (
+                    f"max by (namespace, job, connector, state) (dblog_connector_state{{{_CONNECTOR}}}) == 1",
+                    "{{job}} {{connector}} {{state}}",
+                ),
+            ),
             kind="table",
             alert="DblogConnectorFailed",
         ),
         Panel(
             title="Versions",
             description="More than one during an upgrade only.",
-            queries=(("count by (job, version) (dblog_build_info)", "{{job}} {{version}}"),),
+            queries=((f"count by (namespace, job, version) (dblog_build_info{_IN_GROUP})", "{{job}} {{version}}"),),
             kind="table",
         ),
         _task("Lag", "Age of the oldest change that Kafka does not have yet.", "lag_seconds", unit="s", alert="DblogLagHigh"),
@@ -124,20 +154,25 @@ FLEET = Board(
         Panel(
             title="Restarts in the last hour",
             description="killed: the process died; error: tried again; requested and config: on purpose.",
-            queries=((f"sum by (connector, reason) (increase({_of('restarts_total')}[1h]))", "{{connector}} {{reason}}"),),
+            queries=(
+                (f"sum by (namespace, job, connector, reason) (increase({_of('restarts_total')}[1h]))", "{{job}} {{connector}} {{reason}}"),
+            ),
             alert="DblogTaskRestarts",
         ),
         Panel(
             title="Changes of the lead",
             description="In ten minutes. A group at rest has none.",
-            queries=(("sum by (job) (increase(dblog_worker_leaderships_total[10m]))", "{{job}}"),),
+            queries=((f"sum by (namespace, job) (increase(dblog_worker_leaderships_total{_IN_GROUP}[10m]))", "{{job}}"),),
             alert="DblogLeaderChanges",
         ),
         Panel(
             title="Days to the end of certificates",
             description="The nearest end of the certificates in each file.",
             queries=(
-                ("(min by (use, connector, name) (dblog_certificate_expiry_timestamp_seconds) - time()) / 86400", "{{use}} {{name}}"),
+                (
+                    f"(min by (namespace, job, use, connector, name) (dblog_certificate_expiry_timestamp_seconds{_IN_GROUP}) - time()) / 86400",
+                    "{{job}} {{use}} {{name}}",
+                ),
             ),
             unit="d",
             alert="DblogCertificateExpires",
@@ -145,27 +180,32 @@ FLEET = Board(
         Panel(
             title="Connectors that are not as wanted",
             description="Found by the program that applies connectors from files; field: the option at fault.",
-            queries=(("max by (job, connector, field) (dblog_apply_problem)", "{{connector}} {{field}}"),),
+            queries=((f"max by (namespace, job, connector, field) (dblog_apply_problem{_IN_GROUP})", "{{job}} {{connector}} {{field}}"),),
             kind="table",
             alert="DblogApplyProblem",
         ),
         Panel(
             title="Last round in which all was as wanted",
             description="Seconds since then.",
-            queries=(("time() - max by (job) (dblog_apply_last_good_timestamp_seconds)", "{{job}}"),),
+            queries=((f"time() - max by (namespace, job) (dblog_apply_last_good_timestamp_seconds{_IN_GROUP})", "{{job}}"),),
             unit="s",
             alert="DblogApplyLate",
         ),
         Panel(
             title="CPU of tasks",
             description="A task is a process; more than one core is rare.",
-            queries=((_by(_TASK, _rate("process_cpu_seconds_total")), "{{connector}}/{{task}}"),),
+            queries=((_by(_TASK, _rate("process_cpu_seconds_total")), "{{job}} {{connector}}/{{task}}"),),
         ),
         _task("Memory of tasks", "Resident memory of each task's process.", "process_resident_memory_bytes", unit="bytes"),
         Panel(
             title="Requests to the worker's registry",
             description="By outcome; server_error is the worker's fault.",
-            queries=(("sum by (job, result) (rate(dblog_registry_requests_total[$__rate_interval]))", "{{job}} {{result}}"),),
+            queries=(
+                (
+                    f"sum by (namespace, job, result) (rate(dblog_registry_requests_total{_IN_GROUP}[$__rate_interval]))",
+                    "{{job}} {{result}}",
+                ),
+            ),
             unit="reqps",
             alert="DblogRegistryErrors",
         ),
@@ -176,7 +216,7 @@ CONNECTOR = Board(
     name="connector",
     title="dblog / Connector",
     description="One connector from its database's log to Kafka's acknowledgement: where the time goes.",
-    variable=("connector", "label_values(dblog_task_state, connector)"),
+    variables=_OF_WORKERS,
     panels=(
         _task("Lag", "Age of the oldest change that Kafka does not have yet.", "lag_seconds", unit="s", alert="DblogLagVeryHigh"),
         _task(
@@ -186,7 +226,7 @@ CONNECTOR = Board(
         Panel(
             title="Last heard of the database",
             description="Seconds since its last sign of life on the log connection.",
-            queries=((f"time() - {_by(_TASK, _of('log_last_heard_timestamp_seconds'), how='max')}", "{{connector}}/{{task}}"),),
+            queries=((f"time() - {_by(_TASK, _of('log_last_heard_timestamp_seconds'), how='max')}", "{{job}} {{connector}}/{{task}}"),),
             unit="s",
             alert="DblogStalled",
         ),
@@ -198,7 +238,12 @@ CONNECTOR = Board(
         Panel(
             title="Skipped in the last hour",
             description="Changes that were left out although no filter asks for it. Anything but parked is lost.",
-            queries=((f"sum by (connector, reason) (increase({_of('events_skipped_total')}[1h]))", "{{connector}} {{reason}}"),),
+            queries=(
+                (
+                    f"sum by (namespace, job, connector, reason) (increase({_of('events_skipped_total')}[1h]))",
+                    "{{job}} {{connector}} {{reason}}",
+                ),
+            ),
             alert="DblogEventsSkipped",
         ),
         _task("Parked tables", "Tables whose columns are not known.", "tables_parked", alert="DblogTableParked"),
@@ -206,14 +251,14 @@ CONNECTOR = Board(
         Panel(
             title="Queue",
             description="How full it is, 0 to 1. Full: the brokers are the slower part. Empty: the database is.",
-            queries=((_by(_TASK, _of("queue_fill_ratio"), how="max"), "{{connector}}/{{task}}"),),
+            queries=((_by(_TASK, _of("queue_fill_ratio"), how="max"), "{{job}} {{connector}}/{{task}}"),),
             unit="percentunit",
             alert="DblogQueueFull",
         ),
         Panel(
             title="Readers wait for room",
             description="Share of the time in which the queue was full.",
-            queries=((_by(_TASK, _rate("queue_full_seconds_total")), "{{connector}}/{{task}}"),),
+            queries=((_by(_TASK, _rate("queue_full_seconds_total")), "{{job}} {{connector}}/{{task}}"),),
             unit="percentunit",
             alert="DblogQueueFull",
         ),
@@ -222,8 +267,8 @@ CONNECTOR = Board(
             description="When they are read, taken out of the queue, and acknowledged: the difference is what a stage takes.",
             queries=(
                 (
-                    f"histogram_quantile(0.95, sum by (connector, stage, le) ({_rate('event_latency_seconds_bucket')}))",
-                    "{{connector}} {{stage}}",
+                    f"histogram_quantile(0.95, sum by (namespace, job, connector, stage, le) ({_rate('event_latency_seconds_bucket')}))",
+                    "{{job}} {{connector}} {{stage}}",
                 ),
             ),
             unit="s",
@@ -273,14 +318,15 @@ DUMP = Board(
     name="dump",
     title="dblog / Dump",
     description="How far dumps are, when they end, and what their windows do beside the log.",
-    variable=("connector", "label_values(dblog_task_state, connector)"),
+    variables=_OF_WORKERS,
     panels=(
         _task("Running", "1 while tables of a dump are left.", "dump_running", alert="DblogDumpStuck"),
         Panel(
             title="Tables",
             description="All of the dump, those that are done, and those that could not be read.",
             queries=tuple(
-                (_by(_TASK, _of(f"dump_tables_{name}"), how="max"), f"{{{{connector}}}} {name}") for name in ("total", "done", "failed")
+                (_by(_TASK, _of(f"dump_tables_{name}"), how="max"), f"{{{{job}}}} {{{{connector}}}} {name}")
+                for name in ("total", "done", "failed")
             ),
             alert="DblogDumpTablesFailed",
         ),
@@ -291,19 +337,19 @@ DUMP = Board(
         Panel(
             title="Last progress",
             description="Seconds since a chunk was finished.",
-            queries=((f"time() - {_by(_TASK, _of('dump_last_progress_timestamp_seconds'), how='max')}", "{{connector}}/{{task}}"),),
+            queries=((f"time() - {_by(_TASK, _of('dump_last_progress_timestamp_seconds'), how='max')}", "{{job}} {{connector}}/{{task}}"),),
             unit="s",
             alert="DblogDumpStuck",
         ),
         Panel(
             title="Tables being read",
             description="Rows so far, of each table that is being read.",
-            queries=((_by("connector, table", _of("dump_table_rows"), how="max"), "{{table}}"),),
+            queries=((_by("namespace, job, connector, table", _of("dump_table_rows"), how="max"), "{{job}} {{table}}"),),
         ),
         Panel(
             title="Time to each table's end",
             description="At the speed that each has had.",
-            queries=((_by("connector, table", _of("dump_table_eta_seconds"), how="max"), "{{table}}"),),
+            queries=((_by("namespace, job, connector, table", _of("dump_table_eta_seconds"), how="max"), "{{job}} {{table}}"),),
             unit="s",
         ),
         _rates("Chunks", "Chunks finished, each second.", "dump_chunks_total", unit="cps", alert="DblogDumpStuck"),
@@ -320,7 +366,7 @@ DUMP = Board(
 
 
 def _sink(name: str, labels: str = "") -> str:
-    return f'dblog_sink_{name}{{job=~"$job"{"," if labels else ""}{labels}}}'
+    return f"dblog_sink_{name}{{{_GROUP}{',' if labels else ''}{labels}}}"
 
 
 def _sink_rate(labels: str, name: str) -> str:
@@ -335,60 +381,60 @@ SINK = Board(
     name="sink",
     title="dblog / Sink",
     description="From Kafka to the Delta tables: how late they are, what each batch does, and what waits for a person.",
-    variable=("job", "label_values(dblog_sink_build_info, job)"),
+    variables=_groups_of("dblog_sink_build_info"),
     panels=(
         Panel(
             title="Running",
             description="1 while the query runs.",
-            queries=((f"max by (job) ({_sink('running')})", "{{job}}"),),
+            queries=((f"max by (namespace, job) ({_sink('running')})", "{{job}}"),),
             kind="stat",
             alert="DblogSinkDown",
         ),
         Panel(
             title="Lag",
             description="How long ago the tables had everything that Kafka had then.",
-            queries=((f"max by (job) ({_sink('lag_seconds')})", "{{job}}"),),
+            queries=((f"max by (namespace, job) ({_sink('lag_seconds')})", "{{job}}"),),
             unit="s",
             alert="DblogSinkLag",
         ),
         Panel(
             title="Age of the newest change by table",
             description="By the source's clock. It rises for a table that nobody writes to.",
-            queries=((f"time() - max by (table) ({_sink('visible_timestamp_seconds')})", "{{table}}"),),
+            queries=((f"time() - max by (namespace, job, table) ({_sink('visible_timestamp_seconds')})", "{{job}} {{table}}"),),
             unit="s",
         ),
         Panel(
             title="From source to Delta by table",
             description="From a change's commit on the source to its commit in Delta, at the last write.",
-            queries=((f"max by (table) ({_sink('source_lag_seconds')})", "{{table}}"),),
+            queries=((f"max by (namespace, job, table) ({_sink('source_lag_seconds')})", "{{job}} {{table}}"),),
             unit="s",
         ),
         Panel(
             title="Records that wait",
             description="In Kafka, and in the landing table.",
             queries=(
-                (f"max by (job) ({_sink('records_behind')})", "{{job}} in Kafka"),
-                (f"max by (job) ({_sink('rows_waiting')})", "{{job}} landed"),
+                (f"max by (namespace, job) ({_sink('records_behind')})", "{{job}} in Kafka"),
+                (f"max by (namespace, job) ({_sink('rows_waiting')})", "{{job}} landed"),
             ),
             alert="DblogSinkLag",
         ),
         Panel(
             title="Batches",
             description="Batches by outcome. A failed one is tried again.",
-            queries=((_sink_rate("job, result", "batches_total"), "{{job}} {{result}}"),),
+            queries=((_sink_rate("namespace, job, result", "batches_total"), "{{job}} {{result}}"),),
             unit="cps",
             alert="DblogSinkFailing",
         ),
         Panel(
             title="Failures in a row",
             description="Batches that failed since one ended well.",
-            queries=((f"max by (job) ({_sink('batch_failures_in_a_row')})", "{{job}}"),),
+            queries=((f"max by (namespace, job) ({_sink('batch_failures_in_a_row')})", "{{job}}"),),
             alert="DblogSinkFailing",
         ),
         Panel(
             title="Duration of batches (p95)",
             description="From the first look at the records to the last commit.",
-            queries=((_sink_p95("job", "batch_duration_seconds"), "{{job}}"),),
+            queries=((_sink_p95("namespace, job", "batch_duration_seconds"), "{{job}}"),),
             unit="s",
             alert="DblogSinkLag",
         ),
@@ -397,10 +443,10 @@ SINK = Board(
             description="Mean of: read (and sort by topic), write, count (of chunks), record (in the control table).",
             queries=(
                 (
-                    _sink_rate("job, phase", "batch_phase_duration_seconds_sum")
+                    _sink_rate("namespace, job, phase", "batch_phase_duration_seconds_sum")
                     + " / "
-                    + _sink_rate("job, phase", "batch_phase_duration_seconds_count"),
-                    "{{phase}}",
+                    + _sink_rate("namespace, job, phase", "batch_phase_duration_seconds_count"),
+                    "{{job}} {{phase}}",
                 ),
             ),
             unit="s",
@@ -408,90 +454,90 @@ SINK = Board(
         Panel(
             title="Duration of a table's write (p95)",
             description="From a table's records to its last commit.",
-            queries=((_sink_p95("table", "write_duration_seconds"), "{{table}}"),),
+            queries=((_sink_p95("namespace, job, table", "write_duration_seconds"), "{{job}} {{table}}"),),
             unit="s",
         ),
         Panel(
             title="Records taken in",
             description="Kafka records, each second.",
-            queries=((_sink_rate("table", "records_total"), "{{table}}"),),
+            queries=((_sink_rate("namespace, job, table", "records_total"), "{{job}} {{table}}"),),
             unit="cps",
         ),
         Panel(
             title="Rows written",
             description="Upserts and deletes in the tables, each second.",
-            queries=((_sink_rate("table, op", "rows_total"), "{{table}} {{op}}"),),
+            queries=((_sink_rate("namespace, job, table, op", "rows_total"), "{{job}} {{table}} {{op}}"),),
             unit="cps",
         ),
         Panel(
             title="Ways of writing",
             description="append, merge or rewrite: a table that is always merged is the dear one.",
-            queries=((_sink_rate("table, path", "writes_total"), "{{table}} {{path}}"),),
+            queries=((_sink_rate("namespace, job, table, path", "writes_total"), "{{job}} {{table}} {{path}}"),),
             unit="cps",
         ),
         Panel(
             title="Rows by table",
             description="Rows in the Delta tables.",
-            queries=((f"max by (table) ({_sink('table_rows')})", "{{table}}"),),
+            queries=((f"max by (namespace, job, table) ({_sink('table_rows')})", "{{job}} {{table}}"),),
         ),
         Panel(
             title="Parked tables",
             description="1 while a table waits for a person.",
-            queries=((f"max by (table) ({_sink('table_parked')})", "{{table}}"),),
+            queries=((f"max by (namespace, job, table) ({_sink('table_parked')})", "{{job}} {{table}}"),),
             alert="DblogSinkTableParked",
         ),
         Panel(
             title="Quarantine in the last hour",
             description="Records that could not be applied.",
-            queries=((f"sum by (table) (increase({_sink('quarantined_total')}[1h]))", "{{table}}"),),
+            queries=((f"sum by (namespace, job, table) (increase({_sink('quarantined_total')}[1h]))", "{{job}} {{table}}"),),
             alert="DblogSinkQuarantine",
         ),
         Panel(
             title="Errors in the last hour",
             description="What failed: Kafka, the registry, a commit's conflict, the storage, something a person must mend.",
-            queries=((f"sum by (class) (increase({_sink('errors_total')}[1h]))", "{{class}}"),),
+            queries=((f"sum by (namespace, job, class) (increase({_sink('errors_total')}[1h]))", "{{job}} {{class}}"),),
             alert="DblogSinkKafkaErrors",
         ),
         Panel(
             title="Restarts in the last hour",
             description="Restarts of the query after failures that may pass.",
-            queries=((f"sum by (job) (increase({_sink('restarts_total')}[1h]))", "{{job}}"),),
+            queries=((f"sum by (namespace, job) (increase({_sink('restarts_total')}[1h]))", "{{job}}"),),
             alert="DblogSinkRestarts",
         ),
         Panel(
             title="Registry",
             description="Requests by outcome; schemas are asked for once.",
-            queries=((_sink_rate("result", "registry_requests_total"), "{{result}}"),),
+            queries=((_sink_rate("namespace, job, result", "registry_requests_total"), "{{job}} {{result}}"),),
             unit="reqps",
             alert="DblogSinkRegistryErrors",
         ),
         Panel(
             title="Chunks compared with their markers",
             description="complete; short: rows are missing; late: they came after all; unproven: nothing can be said.",
-            queries=((f"sum by (table, result) ({_sink('chunks_total')})", "{{table}} {{result}}"),),
+            queries=((f"sum by (namespace, job, table, result) ({_sink('chunks_total')})", "{{job}} {{table}} {{result}}"),),
             alert="DblogVerifyMismatch",
         ),
         Panel(
             title="Commit conflicts in the last hour",
             description="Another writer committed in between.",
-            queries=((f"sum by (table) (increase({_sink('commit_conflicts_total')}[1h]))", "{{table}}"),),
+            queries=((f"sum by (namespace, job, table) (increase({_sink('commit_conflicts_total')}[1h]))", "{{job}} {{table}}"),),
             alert="DblogSinkFailing",
         ),
         Panel(
             title="Duplicates left out",
             description="Records that an earlier checkpoint had applied.",
-            queries=((f"sum by (job) ({_sink('duplicates_dropped_total')})", "{{job}}"),),
+            queries=((f"sum by (namespace, job) ({_sink('duplicates_dropped_total')})", "{{job}}"),),
         ),
         Panel(
             title="Records lost in Kafka",
             description="They expired before they were read.",
-            queries=((f"sum by (topic) ({_sink('data_losses_total')})", "{{topic}}"),),
+            queries=((f"sum by (namespace, job, topic) ({_sink('data_losses_total')})", "{{job}} {{topic}}"),),
             alert="DblogSinkDataLoss",
         ),
         Panel(
             title="Consistent snapshots",
             description="The newest one's number.",
-            queries=((f"max by (job) ({_sink('snapshot_number')})", "{{job}}"),),
+            queries=((f"max by (namespace, job) ({_sink('snapshot_number')})", "{{job}}"),),
             alert="DblogSinkSnapshotBlocked",
         ),
     ),

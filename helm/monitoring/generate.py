@@ -74,7 +74,6 @@ def dashboard(board: Board) -> dict[str, Any]:
 
 
 def _variables(board: Board) -> list[dict[str, Any]]:
-    name, query = board.variable
     everything = {"selected": True, "text": "All", "value": "$__all"}
     runbooks = "helm/monitoring/RUNBOOKS.md"
     return [
@@ -88,22 +87,25 @@ def _variables(board: Board) -> list[dict[str, Any]]:
             "regex": "",
             "current": {},
         },
-        {
-            "name": name,
-            "label": name.capitalize(),
-            "type": "query",
-            "datasource": _DATASOURCE,
-            "definition": query,
-            "query": {"query": query, "refId": "values"},
-            "refresh": 2,
-            "sort": 1,
-            "multi": True,
-            "includeAll": True,
-            "allValue": ".*",
-            "current": everything,
-            "hide": 0,
-            "regex": "",
-        },
+        *(
+            {
+                "name": name,
+                "label": name.capitalize(),
+                "type": "query",
+                "datasource": _DATASOURCE,
+                "definition": query,
+                "query": {"query": query, "refId": "values"},
+                "refresh": 2,
+                "sort": 1,
+                "multi": True,
+                "includeAll": True,
+                "allValue": ".*",
+                "current": everything,
+                "hide": 0,
+                "regex": "",
+            }
+            for name, query in board.variables
+        ),
         {
             "name": "runbooks",
             "label": "Runbooks",

@@ -43,7 +43,7 @@ def queries() -> Iterator[tuple[str, str]]:
 
 def concrete(expression: str, *, interval: str = "30s") -> str:
     """As Grafana sends it, with everything selected."""
-    return expression.replace("$__rate_interval", interval).replace("$connector", ".*").replace("$job", ".*")
+    return expression.replace("$__rate_interval", interval).replace("$connector", ".*").replace("$job", ".*").replace("$namespace", ".*")
 
 
 def metrics_in(expression: str) -> set[str]:

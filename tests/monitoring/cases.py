@@ -141,6 +141,11 @@ def _tasks(made: _Cases) -> None:
     made.fires("DblogTaskUnassigned", "a restart hangs", {unassigned: f"0x16 1x{SAMPLES}", restarting: f"0x8 1x8 0x{SAMPLES}"}, at="9m")
     made.silent("DblogTaskUnassigned", "it starts within four minutes", RUNNING | {unassigned: f"1x16 0x{SAMPLES}", restarting: flat(0)})
 
+    starting = of_task("starting_seconds")
+    made.fires("DblogTaskStarting", "it ran before, and a start takes eleven minutes", RUNNING | {starting: rising(15)}, at="11m")
+    made.silent("DblogTaskStarting", "a start takes nine minutes", {starting: f"0+15x36 0x{SAMPLES}"}, at="12m")
+    made.silent("DblogTaskStarting", "starts of five minutes follow each other", {starting: "0+15x20 " * 15}, at="60m")
+
     def restarts(reason: str) -> str:
         return of_task("restarts_total", f'reason="{reason}"')
 
@@ -219,6 +224,8 @@ def _groups(made: _Cases) -> None:
         "no chunk for eleven minutes, and a dump of the same name in another group goes on",
         dumping | {of_one: ages(660)} | of_other(dumping | {of_one: ages(5)}),
     )
+    starts, runs = {of_task("starting_seconds"): rising(15)}, {of_task("starting_seconds"): flat(0)}
+    made.fires("DblogTaskStarting", "one of the same name in another group has started", starts | of_other(runs), at="11m")
     failed = {of_task("state", 'state="failed"'): flat(1)}
     made.fires("DblogTaskFailed", "those of two groups fail", failed | of_other(failed), times=2)
     purged = {of_task("log_retention_seconds"): flat(5 * 3600), of_task("lag_seconds"): flat(0)}

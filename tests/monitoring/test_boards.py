@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -88,8 +89,16 @@ def test_a_board_is_grafanas_model_and_every_panel_is_described(name: str) -> No
             address, _, anchor = link["url"].partition("#")
             assert address == "${runbooks}"
             assert anchor in anchors
+    for panel in board["panels"]:
+        for target in panel["targets"]:
+            selectors = re.findall(r"dblog_\w+(\{[^}]*\})?", target["expr"])
+            assert all('namespace=~"$namespace",job=~"$job"' in selector for selector in selectors), target["expr"]
     used = {
-        part for panel in board["panels"] for target in panel["targets"] for part in ("connector", "job") if f"${part}" in target["expr"]
+        part
+        for panel in board["panels"]
+        for target in panel["targets"]
+        for part in ("connector", "job", "namespace")
+        if f"${part}" in target["expr"]
     }
     assert used <= set(variables)
 
@@ -98,3 +107,22 @@ def test_every_alert_is_linked_from_a_panel_or_needs_none() -> None:
     linked = {link["url"].partition("#")[2] for board in shipped().values() for panel in board["panels"] for link in panel.get("links", [])}
 
     assert {alert.lower() for alert in rules()} - linked == set()
+
+
+def test_what_is_of_two_groups_is_neither_added_up_nor_named_alike() -> None:
+    sums = [(panel, expression) for panel, expression in queries() if " by (" in expression and panel != "fleet: Tasks by state"]
+
+    assert [panel for panel, expression in sums if not re.search(r" by \(namespace, job[,)]", expression)] == []
+    for board in shipped().values():
+        for panel in board["panels"]:
+            for target in panel["targets"]:
+                assert "{{job}}" in target["legendFormat"] or panel["title"] == "Tasks by state", panel["title"]
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_the_groups_to_look_at_are_chosen_before_the_connectors_among_them(name: str) -> None:
+    chosen = [one for one in shipped()[name]["templating"]["list"] if one["type"] == "query"]
+
+    assert [one["name"] for one in chosen] == ["namespace", "job"] + (["connector"] if name != "sink" else [])
+    for at, one in enumerate(chosen):
+        assert all(f'{before["name"]}=~"${before["name"]}"' in one["definition"] for before in chosen[:at])
