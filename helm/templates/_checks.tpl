@@ -85,6 +85,10 @@
 {{- end -}}
 {{- if $sink.enabled -}}{{- include "dblog.checks.sink" . -}}{{- end -}}
 {{- $monitoring := .Values.monitoring -}}
+{{- $tracing := .Values.tracing -}}
+{{- if and $tracing.enabled (not (regexMatch "^https?://[^/@\\s]+" $tracing.endpoint)) -}}
+{{- fail "tracing.endpoint is required by tracing.enabled: the collector's address for OTLP over HTTP, such as http://collector.monitoring:4318" -}}
+{{- end -}}
 {{- if and $monitoring.prometheusRule.enabled (not (.Files.Get "monitoring/alerts.yaml")) -}}
 {{- fail "monitoring.prometheusRule.enabled: this package of the chart has no monitoring/alerts.yaml; install a released one" -}}
 {{- end -}}

@@ -30,6 +30,20 @@ dnsConfig:
 {{- end }}
 {{- end -}}
 
+{{/* Where traces go, as variables of a container; they come in front of the user's own, which win. */}}
+{{- define "dblog.tracing.env" -}}
+{{- with .Values.tracing -}}
+{{- if .enabled }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ .endpoint | quote }}
+- name: OTEL_TRACES_SAMPLER
+  value: "parentbased_traceidratio"
+- name: OTEL_TRACES_SAMPLER_ARG
+  value: {{ .sampleRatio | toString | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* envFrom of a container. Argument: the values of a component. */}}
 {{- define "dblog.envFrom" -}}
 {{- if or .extraEnvVarsCM .extraEnvVarsSecret }}

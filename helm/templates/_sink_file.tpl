@@ -15,6 +15,7 @@
 {{- $_ := set $lines "metrics.listen" (toString $sink.metricsPort) -}}
 {{- $_ := set $lines "log.format" $sink.logFormat -}}
 {{- $_ := set $lines "log.level" $sink.logLevel -}}
+{{- if .Values.tracing.enabled -}}{{- $_ := set $lines "tracing.enabled" "true" -}}{{- end -}}
 {{- if eq $sink.kind "Job" -}}{{- $_ := set $lines "trigger.once" "true" -}}{{- end -}}
 {{- $kafka := .Values.kafka -}}
 {{- $_ := set $lines "kafka.security.protocol" $kafka.securityProtocol -}}

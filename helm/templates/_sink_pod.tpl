@@ -55,6 +55,9 @@ spec:
         - name: SSL_CERT_FILE
           value: /etc/dblog/own/registry/ca.crt
         {{- end }}
+        {{- with include "dblog.tracing.env" $ | trim }}
+        {{- . | nindent 8 }}
+        {{- end }}
         {{- with $sink.extraEnvVars }}
         {{- toYaml . | nindent 8 }}
         {{- end }}

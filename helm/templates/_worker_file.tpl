@@ -33,6 +33,7 @@
 {{- $_ := set $lines "task.shutdown.graceful.timeout.ms" (mul $worker.taskShutdownSeconds 1000) -}}
 {{- $_ := set $lines "dblog.log.format" $worker.logFormat -}}
 {{- $_ := set $lines "dblog.log.level" $worker.logLevel -}}
+{{- if .Values.tracing.enabled -}}{{- $_ := set $lines "dblog.tracing.enabled" "true" -}}{{- end -}}
 {{- $_ := set $lines "config.providers" "own,dir,file,env" -}}
 {{- $_ := set $lines "dblog.config.providers.own" "own" -}}
 {{- $_ := set $lines "config.providers.own.class" "org.apache.kafka.common.config.provider.DirectoryConfigProvider" -}}

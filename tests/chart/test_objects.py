@@ -564,6 +564,25 @@ def test_the_log_is_json_and_its_level_a_value(minimal):
 # ---- the sink
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "SparkApplication"])
+def test_traces_of_worker_and_sink_go_to_one_collector(kind):
+    tracing = {"enabled": True, "endpoint": "http://collector:4318", "sampleRatio": 0.25}
+    found = rendered(tracing=tracing, sink={**A_SINK, "kind": kind})
+
+    driver = one(found, kind, "-sink")["spec"]["driver"] if kind == "SparkApplication" else container(found, kind, "-sink")
+    for env in (container(found, "StatefulSet", "-worker")["env"], driver["env"]):
+        variables = {variable["name"]: variable.get("value") for variable in env}
+        assert variables["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4318"
+        assert (variables["OTEL_TRACES_SAMPLER"], variables["OTEL_TRACES_SAMPLER_ARG"]) == ("parentbased_traceidratio", "0.25")
+    assert properties_of(found)["dblog.tracing.enabled"] == "true"
+    assert yaml.safe_load(one(found, "ConfigMap", "-sink")["data"]["sink.yaml"])["tracing.enabled"] == "true"
+
+
+def test_without_traces_nothing_of_them_is_set(minimal):
+    assert "dblog.tracing.enabled" not in properties_of(minimal)
+    assert not [name for variable in container(minimal, "StatefulSet", "-worker")["env"] if (name := variable["name"]).startswith("OTEL_")]
+
+
 def test_a_sink_is_one_driver_that_ends_before_the_next_begins():
     deployment = one(objects("sink-volume"), "Deployment", "-sink")
 

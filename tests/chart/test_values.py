@@ -47,6 +47,7 @@ MISSPELT = [
     ("sink.master=yarn", "/sink/master"),
     ("sink.s3.endpont=x", "endpont"),
     ("ingress.enabled=yes", "/ingress/enabled"),
+    ("tracing.sampleRatio=2", "/tracing/sampleRatio"),
     ("monitoring.podMonitor.sampleLimit=-1", "/monitoring/podMonitor/sampleLimit"),
     ("global.imageregistry=x", "imageregistry"),
     ("connectorConfigMaps={a,a}", "/connectorConfigMaps"),
@@ -77,6 +78,8 @@ SINK = {"enabled": True, "topics": "a", "tablesPath": "s3a://b/t", "checkpointPa
     ("values", "sentence"),
     [
         ({"kafka": {}}, "kafka.bootstrapServers is required"),
+        ({"tracing": {"enabled": True}}, "tracing.endpoint is required by tracing.enabled"),
+        ({"tracing": {"enabled": True, "endpoint": "collector:4318"}}, "tracing.endpoint is required by tracing.enabled"),
         ({"kafka": {"bootstrapServers": "b:1", "securityProtocol": "SASL_SSL"}}, "name its Secret in kafka.sasl.existingSecret"),
         ({"kafka": {"bootstrapServers": "b:1", "sasl": {"existingSecret": "s"}}}, "kafka.securityProtocol=PLAINTEXT uses none"),
         ({"kafka": {"bootstrapServers": "b:1", "tls": {"existingSecret": "s"}}}, "kafka.tls has certificates"),
