@@ -1,6 +1,7 @@
 """Basic authentication as Kafka Connect configures it: who is let in, and that no mistake lets in everybody."""
 
 import base64
+import os
 
 import pytest
 from dblog.config.jaas import JaasError, parse_entries, parse_modules
@@ -107,6 +108,25 @@ def test_users_come_from_the_file_that_the_login_configuration_names(tmp_path): 
         assert logins is not None
         assert logins.refusal(header("ann", "s3cret")) is None
         assert logins.refusal(header("bob", "with blank and: colon").replace("Basic", "bASIC")) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_ours", "warned"),
+    [(0o440, True, False), (0o640, True, False), (0o444, True, True), (0o440, False, True), (0o400, False, False)],
+)
+def test_a_file_of_users_that_another_account_lends_by_a_group_of_ours_is_as_it_should_be(tmp_path, monkeypatch, mode, is_ours, warned):
+    users = tmp_path / "users"
+    users.write_text("a=b")
+    users.chmod(mode)
+    found = users.stat()
+    monkeypatch.setattr(os, "geteuid", lambda: found.st_uid + 1)
+    monkeypatch.setattr(os, "getegid", lambda: found.st_gid + 1)
+    monkeypatch.setattr(os, "getgroups", lambda: [found.st_gid] if is_ours else [])
+
+    with capture_logs() as lines:
+        Logins.of_file(str(users), "dblog.rest.users.file")
+
+    assert bool(lines) is warned
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o400, False), (0o700, False), (0o640, True), (0o644, True), (0o604, True)])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import shlex
 import stat
 from collections.abc import Mapping
@@ -170,15 +171,21 @@ def _passwords(file: str, option: str) -> dict[str, str]:
 
 
 def _warn_of_readers(file: str) -> None:
-    """No refusal: Kubernetes mounts its secrets so, in a container that has no other accounts."""
-    mode = stat.S_IMODE(Path(file).stat().st_mode)
-    if mode & (stat.S_IRGRP | stat.S_IROTH):
+    """No refusal: Kubernetes may mount its secrets so, in a container that has no other accounts."""
+    found = Path(file).stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & stat.S_IROTH or (mode & stat.S_IRGRP and not _is_lent(found)):
         _log.warning(
             "other accounts of this machine may read the passwords of the rest interface",
             file=file,
             mode=f"{mode:04o}",
             remedy=f"chmod 600 {shlex.quote(file)}",
         )
+
+
+def _is_lent(found: os.stat_result) -> bool:
+    """Whether the file is another account's, and its group, which is one of ours, is how we come to read it: so a Pod has its secrets."""
+    return found.st_uid != os.geteuid() and found.st_gid in (os.getegid(), *os.getgroups())
 
 
 def _of_system_property(options: str) -> str:
