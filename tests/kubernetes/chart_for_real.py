@@ -363,7 +363,7 @@ def test_a_new_password_in_its_secret_is_used_when_the_connector_is_restarted(st
         file = f"/etc/dblog/secrets/{LOGIN}/password"
         leader = story.release.leader()
         wait_until(
-            lambda: story.release.kubectl("exec", leader, "--", "cat", file) == "open-sesame",
+            lambda: story.node.kubectl("exec", f"--namespace={NAMESPACE}", leader, "--", "cat", file) == "open-sesame",
             timeout_s=ROTATION_S,
             what="the new password in the worker's pod",
             pause_s=1,
@@ -413,7 +413,11 @@ def test_an_uninstall_leaves_the_tables_claim_and_kafkas_topics_and_nothing_else
     topics = story.topics()
     tables = story.lake.count_rows(DATABASE, TABLE)
 
+    began_s = time.monotonic()
     story.release.uninstall()
+    # The pods end behind it, each in its own time.
+    wait_until(lambda: not any(kind == "Pod" for kind, _ in story.release.objects()), timeout_s=120, what="the pods to end", pause_s=1)
+    story.say(f"uninstall until the last pod is gone: {time.monotonic() - began_s:.0f} s")
 
     left = story.release.objects() - {("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt"), ("Secret", LOGIN)}
     assert left == {("PersistentVolumeClaim", "dblog-sink-lake")}
