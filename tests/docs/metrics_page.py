@@ -81,6 +81,9 @@ They mean what their names say, with these differences:
 | `ChangesRecovered` | counts tables, for the history has a record for each |
 | `NumberOfLargeTransactions`, `HoldingGlobalLock`, `SnapshotPaused` | 0: there is no buffer of transactions, no lock and no pause |
 | `NumberOfNotWellFormedTransactions` | 0: a log with such a transaction is damaged for dblog, which stops or counts `NumberOfErroneousEvents` |
+| `NumberOfUnchangedEventsSkipped` | 0 without `skip.messages.without.change`, where Debezium has -1 |
+| `SnapshotCompleted`, `SnapshotSkipped` | stay 1 and 0 after a restart behind a finished dump, which the offset remembers; Debezium's are 0 and 1 then. Without any dump they are 0 and 1, and all counts of a snapshot 0 |
+| `SnapshotAborted` | 1 from the first table that could not be read, while the others go on; `SnapshotCompleted` stays 0 then |
 | `RowsScanned`, `TableChunksCompletedCounts` | have the label `table` |
 """
 

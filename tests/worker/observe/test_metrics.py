@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import httpx
 from dblog.observe.declared import HERDER_TASK_METRICS, OF_TASK, TASK_METRICS, WORKER_METRICS, Kind
+from dblog.observe.jmx import DEBEZIUM
 from dblog.observe.metrics import STALE_S, Naming, PluginNames, TaskNumbers, WorkerNumbers, metrics_text
 from dblog.observe.numbers import OTHER, Counts, Histogram, Recent, named, share_below
 from dblog.rest import admin
@@ -194,6 +195,41 @@ def test_a_quiet_database_is_not_one_that_is_silent():
 
     assert since_ms({"connected": 1.0, "log_last_record_timestamp_seconds": 10.0, "log_last_heard_timestamp_seconds": 999.0}) == 1000
     assert since_ms({"starting_seconds": 3.0}) == 0
+
+
+def snapshot(values):
+    """What Debezium's context has of how a snapshot stands: running, completed, aborted, skipped."""
+    families = one({"connected": 1.0, **values})
+    return [
+        value_of(families, f"debezium_metrics_Snapshot{state}", context="snapshot")
+        for state in ("Running", "Completed", "Aborted", "Skipped")
+    ]
+
+
+def test_a_task_without_a_dump_reports_a_snapshot_that_was_skipped_with_zeros():
+    families = one({"connected": 1.0})
+    found = {
+        each.name: value_of(families, f"debezium_metrics_{each.name}", context="snapshot")
+        for each in DEBEZIUM
+        if each.group == "snapshot" and not each.name.endswith(("Capacity", "InBytes"))
+    }
+
+    assert found.pop("SnapshotSkipped") == 1
+    assert found.pop("MilliSecondsSinceLastEvent") == -1
+    assert len(found) > 10
+    assert set(found.values()) == {0}
+
+
+def test_a_task_that_does_not_run_yet_knows_of_no_snapshot():
+    assert "debezium_metrics_SnapshotRunning" not in one({"starting_seconds": 3.0})
+
+
+def test_a_dump_with_tables_that_failed_is_not_completed():
+    dump = {"dump_tables_total": 3.0, "dump_tables_done": 2.0}
+
+    assert snapshot({**dump, "dump_running": 0.0, "dump_tables_failed": 0.0}) == [0, 1, 0, 0]
+    assert snapshot({**dump, "dump_running": 0.0, "dump_tables_failed": 1.0}) == [0, 0, 1, 0]
+    assert snapshot({**dump, "dump_running": 1.0, "dump_tables_failed": 0.0}) == [1, 0, 0, 0]
 
 
 def test_the_option_picks_the_names_and_their_case():

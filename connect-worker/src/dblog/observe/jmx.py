@@ -47,8 +47,21 @@ def _less(name: str, less: str) -> Value:
     return value
 
 
-def _negated(name: str) -> Value:
-    return lambda numbers, _now_s: None if name not in numbers else float(not numbers[name])
+def _of_dump(value: Value) -> Value:
+    """Debezium's attributes of a snapshot are there without one, too: 0 for a task that runs and has none."""
+
+    def or_zero(numbers: Numbers, now_s: float) -> float | None:
+        found = value(numbers, now_s)
+        return 0.0 if found is None and "connected" in numbers else found
+
+    return or_zero
+
+
+def _all_dumped(numbers: Numbers, _now_s: float) -> float | None:
+    """Completed and aborted exclude each other in Debezium: a dump with tables that failed is the latter."""
+    if "dump_running" not in numbers:
+        return None
+    return float(not numbers["dump_running"] and not numbers.get("dump_tables_failed"))
 
 
 def _ms_since(name: str, *, before: float = -1.0) -> Value:
@@ -106,20 +119,20 @@ DEBEZIUM: tuple[Attribute, ...] = (
     ),
     *_debezium(
         "snapshot",
-        ("TotalTableCount", _number("dump_tables_total")),
-        ("RemainingTableCount", _less("dump_tables_total", "dump_tables_done")),
-        ("SnapshotRunning", _number("dump_running")),
-        ("SnapshotCompleted", _negated("dump_running")),
-        ("SnapshotAborted", lambda n, _s: None if "dump_tables_failed" not in n else float(n["dump_tables_failed"] > 0)),
+        ("TotalTableCount", _of_dump(_number("dump_tables_total"))),
+        ("RemainingTableCount", _of_dump(_less("dump_tables_total", "dump_tables_done"))),
+        ("SnapshotRunning", _of_dump(_number("dump_running"))),
+        ("SnapshotCompleted", _of_dump(_all_dumped)),
+        ("SnapshotAborted", _of_dump(lambda n, _s: None if "dump_tables_failed" not in n else float(n["dump_tables_failed"] > 0))),
         ("SnapshotSkipped", lambda n, _s: None if "connected" not in n else float("dump_tables_total" not in n)),
-        ("SnapshotPaused", _constant(0.0, when="dump_running")),
-        ("SnapshotDurationInSeconds", _number("dump_duration_seconds")),
-        ("SnapshotPausedDurationInSeconds", _constant(0.0, when="dump_running")),
+        ("SnapshotPaused", _constant(0.0, when="connected")),
+        ("SnapshotDurationInSeconds", _of_dump(_number("dump_duration_seconds"))),
+        ("SnapshotPausedDurationInSeconds", _constant(0.0, when="connected")),
         ("HoldingGlobalLock", _constant(0.0, when="connected")),
-        ("TotalNumberOfEventsSeen", _number("dump_rows_total")),
+        ("TotalNumberOfEventsSeen", _of_dump(_number("dump_rows_total"))),
         ("MilliSecondsSinceLastEvent", _ms_since("dump_last_progress_timestamp_seconds")),
-        ("NumberOfErroneousEvents", _constant(0.0, when="dump_running")),
-        ("NumberOfEventsFiltered", _constant(0.0, when="dump_running")),
+        ("NumberOfErroneousEvents", _constant(0.0, when="connected")),
+        ("NumberOfEventsFiltered", _constant(0.0, when="connected")),
         *_QUEUE,
     ),
     *_debezium(
