@@ -208,10 +208,22 @@ LEFT_OUT: Mapping[str, str] = {
 """Debezium's attributes that are not reported, and why."""
 
 CONNECT_LEFT_OUT: Mapping[str, str] = {
-    "transaction-size-min, -max, -avg": "without exactly-once there are no producer transactions",
+    "transaction-size-min, transaction-size-max, transaction-size-avg": "without exactly-once there are no producer transactions",
+    "rebalance-avg-time-ms, rebalance-max-time-ms, time-since-last-rebalance-ms": "one worker runs all connectors, so a rebalance that "
+    "leaves the lead where it is stops nothing. `dblog_worker_rebalances_total` and `dblog_worker_leaderships_total` count",
+    "connect-protocol": "a text; there is one protocol",
+    "task-class, task-version, connector-class, connector-type, connector-version (of a task)": "texts; "
+    "`kafka_connect_connector_connector_class`, `_type` and `_version` have them by connector",
+    "key-converter-class, key-converter-version, value-converter-class, value-converter-version, header-converter-class, "
+    "header-converter-version": "texts; the connector's configuration names the converters, `GET /connector-plugins?connectorsOnly=false` "
+    "their versions",
     "connector-transform-metrics, connector-predicate-metrics": "there are no transforms",
     "sink-task-metrics": "there are no sink connectors",
     "kafka_producer_*, kafka_consumer_*, kafka_admin_client_*": "metrics of Java clients; "
     "`dblog_task_bytes_sent_total` and `dblog_task_kafka_errors_total` are near",
+    "kafka_connect_metrics_*": "the Java client with which a worker is in its group: connections, requests, bytes. "
+    "`dblog_worker_leads` and `dblog_worker_rebalances_total` show the group",
+    "kafka_connect_start_time_seconds, and version and commit-id of app-info": "`dblog_worker_started_timestamp_seconds` and `dblog_build_info`",
+    "jvm_*, jmx_*": "there is no JVM; `process_*` is of the worker, `dblog_task_process_cpu_seconds_total` and `dblog_task_process_resident_memory_bytes` of a task",
 }
 """Connect's that are not reported, and why."""
