@@ -224,6 +224,7 @@ CONNECT_LEFT_OUT: Mapping[str, str] = {
     "kafka_connect_metrics_*": "the Java client with which a worker is in its group: connections, requests, bytes. "
     "`dblog_worker_leads` and `dblog_worker_rebalances_total` show the group",
     "kafka_connect_start_time_seconds, and version and commit-id of app-info": "`dblog_worker_started_timestamp_seconds` and `dblog_build_info`",
-    "jvm_*, jmx_*": "there is no JVM; `process_*` is of the worker, `dblog_task_process_cpu_seconds_total` and `dblog_task_process_resident_memory_bytes` of a task",
+    "jvm_*, jmx_*": "there is no JVM; `process_*` is of the worker, "
+    "`dblog_task_process_cpu_seconds_total` and `dblog_task_process_resident_memory_bytes` of a task",
 }
 """Connect's that are not reported, and why."""
