@@ -14,7 +14,11 @@ _numbers = count(1)
 @pytest.fixture(scope="session")
 def worker(kafka: Kafka, servers_folder: Path) -> Iterator[Worker]:
     """The run's worker."""
-    settings = {"access.control.allow.origin": "http://page.example,https://*.corp.example", "task.shutdown.graceful.timeout.ms": "2000"}
+    settings = {
+        "access.control.allow.origin": "http://page.example,https://*.corp.example",
+        "response.http.headers.config": '"add Cache-Control: no-cache, no-store", setDate Expires: 0, set Content-Type: text/html, set X-Content-Type-Options: a',
+        "task.shutdown.graceful.timeout.ms": "2000",
+    }
     with running_worker(kafka, servers_folder, "rest", settings) as started:
         yield started
 

@@ -1,6 +1,8 @@
 """`/connectors` as Kafka Connect's clients know it (Kafka's documentation, Kafka Connect, REST API)."""
 
 import json
+import time
+from email.utils import parsedate_to_datetime
 
 import httpx
 import pytest
@@ -631,6 +633,17 @@ def test_a_browser_page_of_another_origin_is_not_named_in_the_answer(worker):
         answer = worker.client.get("/connectors", headers={"origin": origin})
         assert "access-control-allow-origin" not in answer.headers
         assert worker.client.post("/connectors/nobody/restart", headers={"origin": origin}).status_code == 403
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/", 200), ("GET", "/connectors/nobody", 404), ("PATCH", "/health", 405)])
+def test_every_answer_has_the_headers_of_the_workers_file_beside_its_own(worker, method, path, status):
+    answer = worker.client.request(method, path)
+
+    assert answer.status_code == status
+    assert answer.headers["cache-control"] == "no-cache, no-store"
+    assert abs(parsedate_to_datetime(answer.headers["expires"]).timestamp() - time.time()) < 60
+    assert answer.headers.get_list("content-type") == ["application/json"]
+    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
 
 
 def test_metrics_have_connects_and_debeziums_names(worker, name):

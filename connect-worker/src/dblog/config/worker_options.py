@@ -15,6 +15,7 @@ from dblog.config.login import BASIC_AUTH_ALIAS, BASIC_AUTH_EXTENSION, LOGIN_CON
 from dblog.config.options import Importance, Kind, Option, Value, at_least, only, split_list
 from dblog.config.origins import check_origins
 from dblog.config.overrides import ALLOWLIST, POLICY, POLICY_CHOICES
+from dblog.config.response_headers import check_response_headers
 from dblog.config.roles import ROLES_FILE
 from dblog.config.tracing import TRACING, installed
 
@@ -291,10 +292,11 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="response.http.headers.config",
-        doc="Headers of every answer.",
+        doc="Headers of every answer: rules such as set X-Frame-Options: DENY, with set, add, setDate or addDate (milliseconds from now), and commas between "
+        "them; a rule with a comma stands in double quotes.",
         default="",
         importance=Importance.LOW,
-        refused=only(because="this worker does not add headers yet; do it in a proxy"),
+        check=check_response_headers,
     ),
     Option(name="config.providers", doc="Names of the config providers.", kind=Kind.LIST, default="", importance=Importance.LOW),
     Option(

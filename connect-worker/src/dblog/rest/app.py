@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Sequence
 from enum import Enum
 from http import HTTPStatus
@@ -21,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dblog.cluster.requests import RequestError
 from dblog.config.options import split_list
 from dblog.config.origins import AllowedOrigins
+from dblog.config.response_headers import ResponseHeaders
 from dblog.errors import DblogError
 from dblog.rest import admin, connectors, ddl, offsets, plugins, probes, tasks, topics
 from dblog.rest.access import Access
@@ -95,7 +97,8 @@ def build_app(
     middleware += [Middleware(Types), Middleware(Bodies)]
     if origins:
         middleware.insert(0, Middleware(Cors, origins=origins, methods=split_list(settings.text("access.control.allow.methods"))))
-    middleware[:0] = [Middleware(_Headers), Middleware(waiting.around)]
+    configured = ResponseHeaders.of(settings.text("response.http.headers.config"))
+    middleware[:0] = [Middleware(_Headers, configured=configured), Middleware(waiting.around)]
     app = Starlette(
         routes=[*routes, _Options(routes)],
         middleware=middleware,
@@ -166,15 +169,18 @@ class _Anybody:
 
 
 class _Headers:
-    """Answers are what they are declared as, whatever a browser finds in them."""
+    """Answers are what they are declared as, whatever a browser finds in them; and they have the headers of the worker's file, beside their own."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, configured: ResponseHeaders) -> None:
         self._app = app
+        self._configured = configured
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def headed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], (b"x-content-type-options", b"nosniff")]}
+                own = [*message["headers"], (b"x-content-type-options", b"nosniff")]
+                names = {name.lower() for name, _ in own}
+                message = {**message, "headers": own + [each for each in self._configured.at(time.time()) if each[0] not in names]}
             await send(message)
 
         await self._app(scope, receive, headed)
