@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from sink.harness import Record, change, tombstone
 from stack import GuardedProcess, Kafka, spark_jars
 from support.envelopes import TableSchema
+from support.otlp_collector import Collector, collector
 from support.registry_server import RegistryServer
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,7 @@ def produce(kafka: Kafka, records: list[Record]) -> None:
     producer.flush()
 
 
-def submitted(kafka: Kafka, registry: RegistryServer, prefix: str, folder: Path) -> GuardedProcess:
+def submitted(kafka: Kafka, registry: RegistryServer, prefix: str, folder: Path, traces: Collector) -> GuardedProcess:
     config = folder / "sink.yaml"
     config.write_text(
         json.dumps(
@@ -49,6 +50,7 @@ def submitted(kafka: Kafka, registry: RegistryServer, prefix: str, folder: Path)
                 "registry.url": registry.url,
                 "target.path": str(folder / "lake"),
                 "progress.file": str(folder / "progress.jsonl"),
+                "tracing.enabled": True,
             }
         )
     )
@@ -63,6 +65,7 @@ def submitted(kafka: Kafka, registry: RegistryServer, prefix: str, folder: Path)
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYTHONPATH": "",
         "SPARK_LOCAL_DIRS": str(folder / "spark"),
+        "OTEL_EXPORTER_OTLP_ENDPOINT": traces.url,
     }
     return GuardedProcess("sink", command, log=folder / "sink.log", env=environment, cwd=folder)
 
@@ -102,7 +105,7 @@ def test_the_command_follows_topics_through_a_kill_and_stops_when_asked(kafka: K
     late = TableSchema(topic=f"{prefix}.shop.late", columns=columns, registry=registry)
     produce(kafka, [change(first, "r", {"id": key, "v": "dump"}, at=10, sequenced=True) for key in range(100)])
 
-    with submitted(kafka, registry, prefix, own_folder) as sink:
+    with collector() as traces, submitted(kafka, registry, prefix, own_folder, traces) as sink:
         wait(lambda: len(rows(own_folder, first)) == 100, "first rows", sink)
 
         # A new topic of the pattern, and changes of the old one; the kill comes somewhere in the middle of them.
@@ -129,6 +132,10 @@ def test_the_command_follows_topics_through_a_kill_and_stops_when_asked(kafka: K
             time.sleep(0.1)
         assert not sink.running, "SIGTERM did not end the job"
 
+    assert {(span.service, span.attributes["db.collection.name"]) for span in traces.spans} == {
+        ("dblog-sink", "shop.first"),
+        ("dblog-sink", "shop.late"),
+    }
     logged = [json.loads(line) for line in (own_folder / "sink.log").read_text().splitlines() if line.startswith('{"timestamp"')]
     assert {"started", "batch", "table", "idle", "stopped"} <= {line["event"] for line in logged}
     assert {line["table"] for line in logged if line["event"] == "table"} == {"shop.first", "shop.late"}

@@ -6,7 +6,7 @@ import time
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer
+from dblog.kafka._librdkafka import QUEUE_FULL, BatchProducer, RecordHeaders
 from dblog.kafka.producer import record_producer
 from support.worker import until
 from worker.kafka.test_log import make
@@ -166,6 +166,43 @@ def test_a_record_that_is_too_large_is_refused_at_its_position(kafka, topic, pro
 
     assert (at, code) == (1, KafkaError.MSG_SIZE_TOO_LARGE)
     assert all_acknowledged(producer, 1) == ({1: 1}, [])
+
+
+def test_headers_that_are_lent_to_a_tag_are_on_its_records_alone_and_come_back(kafka, topic):
+    producer = record_producer("test", {"bootstrap.servers": kafka.bootstrap}, [("context", b"1")])
+    for tag in range(1, 301):
+        keys = [b"%d" % tag] * 3
+        if tag % 3:
+            step = [("step", b"%d" % tag)]
+            producer.lend(tag, RecordHeaders([("context", b"1"), *step]), RecordHeaders(step))
+        assert producer.produce(topic, 0, keys, keys, 0, 2, tag % 2 == 0, tag) == (2, 0)
+        assert producer.produce(topic, 1, keys, keys, 2, 3, tag % 2 == 1, tag) == (3, 0)
+        assert producer.produce_one(topic, 2, b"own", b"own", [("own", b"2")], tag) == 0
+        if tag % 50 == 0:
+            counts, failed = all_acknowledged(producer, 4 * 50)
+            assert failed == []
+            for acknowledged in counts:
+                producer.take_back(acknowledged)
+    producer.close()
+
+    found = read(kafka, topic, 3, 1200)
+    for partition, odd in ((0, False), (1, True)):
+        for message in found[partition]:
+            tag = int(message.key())
+            context = [("context", b"1")] if (tag % 2 == 1) == odd else []
+            assert (message.headers() or []) == context + ([("step", b"%d" % tag)] if tag % 3 else [])
+    assert {tuple(message.headers()) for message in found[2]} == {(("own", b"2"),)}
+
+
+def test_a_producer_that_is_dropped_with_lent_headers_under_way_ends_in_order():
+    producer = record_producer("test", {"bootstrap.servers": "127.0.0.1:1"}, [("context", b"1")])
+    for tag in range(1, 50):
+        producer.lend(tag, RecordHeaders([("step", b"1")]), RecordHeaders([]))
+        producer.produce("nowhere", -1, [b"k"] * 100, [b"v"] * 100, 0, 100, tag % 2 == 0, tag)
+
+    producer.close()
+
+    assert len(producer) == 0
 
 
 def test_a_setting_that_does_not_exist_is_named():
