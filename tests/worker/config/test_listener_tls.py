@@ -126,6 +126,47 @@ def test_versions_may_be_fewer(authority):
     assert shaken(context_of(keystore(authority)), former)[1].version() == "TLSv1.2"
 
 
+def suites(authority, listed, **more):
+    """A server's context with that list of suites, and its warnings of suites."""
+    own = {"listeners.https.ssl.cipher.suites": listed} | {f"listeners.https.{name.replace('_', '.')}": text for name, text in more.items()}
+    with capture_logs() as lines:
+        context = context_of(keystore(authority) | own)
+    return context, [line for line in lines if "suites" in line]
+
+
+@pytest.mark.parametrize("listed", ["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"])
+def test_a_suite_of_tls_1_2_is_the_only_one_there_by_javas_name_and_by_openssls(authority, listed):
+    context, _ = suites(authority, listed)
+    former = client(authority)
+    former.maximum_version = ssl.TLSVersion.TLSv1_2
+
+    assert shaken(context, former)[1].cipher()[0] == "ECDHE-ECDSA-AES128-GCM-SHA256"
+    former.set_ciphers("ECDHE-ECDSA-AES256-GCM-SHA384")
+    with pytest.raises(ssl.SSLError):
+        shaken(context, former)
+
+
+def test_a_list_of_suites_of_tls_1_3_alone_keeps_to_tls_1_3(authority):
+    context, _ = suites(authority, "TLS_AES_256_GCM_SHA384")
+    former = client(authority)
+    former.maximum_version = ssl.TLSVersion.TLSv1_2
+
+    assert shaken(context, client(authority))[1].version() == "TLSv1.3"
+    with pytest.raises(ssl.SSLError):
+        shaken(context, former)
+
+
+def test_suites_that_are_spoken_beside_the_list_are_named_once(authority):
+    context, lines = suites(authority, "TLS_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384")
+    with capture_logs() as later:
+        context.refresh()
+
+    assert [line["suites"] for line in lines] == ["TLS_AES_128_GCM_SHA256, TLS_CHACHA20_POLY1305_SHA256"]
+    assert later == []
+    assert suites(authority, "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", ssl_enabled_protocols="TLSv1.2")[1] == []
+    assert suites(authority, "TLS_AES_256_GCM_SHA384,TLS_AES_128_GCM_SHA256,TLS_CHACHA20_POLY1305_SHA256")[1] == []
+
+
 CLIENTS = {"purpose": ExtendedKeyUsageOID.CLIENT_AUTH}
 
 
@@ -177,6 +218,11 @@ def test_a_client_without_a_certificate_comes_in_unless_one_is_required(authorit
         ({"ssl.client.atuh": "required"}, "ssl.client.atuh", "is no key of a listener"),
         ({"ssl.enabled.protocols": "TLSv1.1,TLSv1.3"}, "ssl.enabled.protocols", "older ones are not safe"),
         ({"ssl.cipher.suites": "NONE_SUCH"}, "ssl.cipher.suites", "names no cipher suite"),
+        (
+            {"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384", "ssl.enabled.protocols": "TLSv1.2"},
+            "ssl.cipher.suites",
+            "of TLS 1.3 alone, which listeners.https.ssl.enabled.protocols leaves out",
+        ),
         ({"ssl.certificate.location": "HALF"}, "ssl.key.location", "is missing"),
     ],
 )

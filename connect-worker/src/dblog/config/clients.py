@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from dblog.config.cipher_suites import CipherSuites
 from dblog.config.jaas import JaasError, parse_modules
 from dblog.config.named_files import NamedFile
 from dblog.config.overrides import OverridePolicy
@@ -129,6 +130,13 @@ def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[s
                 refused[name] = [str(e)]
         elif name == "ssl.endpoint.identification.algorithm":
             out[name] = text.strip() or "none"
+        elif name == "ssl.cipher.suites" and (suites := CipherSuites.of(text)):
+            if suites.of_tls_1_2:
+                out[name] = suites.openssl_list
+            elif not of_worker or java.get("security.protocol", "").strip().upper().endswith(
+                "SSL"
+            ):  # else it is for the worker's listeners
+                refused[name] = [_OF_TLS_1_3_ALONE]
         elif name == "ssl.truststore.location":
             if java.get("ssl.truststore.type", "JKS").strip().upper() != "PEM":
                 kind = "not PEM" if "ssl.truststore.type" in java else "JKS, its default"
@@ -216,6 +224,10 @@ _CREDENTIAL = re.compile(r"sasl\.(username|password|oauthbearer\..+)|ssl\.(key|c
 
 _REFUSED = (
     "this setting of a Kafka client may not be given: the Java clients do not have it, and this worker does not hand it on to librdkafka"
+)
+_OF_TLS_1_3_ALONE = (
+    "lists suites of TLS 1.3 alone, and librdkafka's clients cannot be kept from TLS 1.2: list suites of that too, or remove the key (with a broker that "
+    "has TLS 1.3 it is spoken)"
 )
 _WORKERS = "this setting makes the client ask an address for its token; give it in the worker's configuration, a connector may not"
 

@@ -19,6 +19,7 @@ from typing import Any, Self
 import structlog
 from cryptography import x509
 
+from dblog.config.cipher_suites import OF_TLS_1_3, CipherSuites
 from dblog.config.followed import Followed
 from dblog.config.listeners import MAIN_PREFIX
 from dblog.config.named_files import NamedFile
@@ -115,11 +116,7 @@ class ListenerTls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version, context.maximum_version = self._versions()
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_RENEGOTIATION
-        if suites := split_list(self.texts.get("ssl.cipher.suites", "")):
-            try:
-                context.set_ciphers(":".join(suites))
-            except ssl.SSLError as e:
-                raise self._wrong("ssl.cipher.suites", "names no cipher suite that is known here; write OpenSSL's names") from e
+        self._keep_to_suites(context)
         named_by, pem, password = self._identity()
         try:
             load_identity(context, pem, password)
@@ -128,6 +125,27 @@ class ListenerTls:
         if self.asks_for_certificates:
             self._trust(context)
         return context, _described(named_by, pem)
+
+    @property
+    def suites_beside_the_list(self) -> frozenset[str]:
+        """What is spoken although ssl.cipher.suites leaves it out."""
+        suites = self._suites()
+        return OF_TLS_1_3 - suites.of_tls_1_3 if suites and self._versions()[1] is ssl.TLSVersion.TLSv1_3 else frozenset()
+
+    def _suites(self) -> CipherSuites:
+        return CipherSuites.of(self.texts.get("ssl.cipher.suites", ""))
+
+    def _keep_to_suites(self, context: ssl.SSLContext) -> None:
+        suites = self._suites()
+        if suites.of_tls_1_2:
+            try:
+                context.set_ciphers(suites.openssl_list)
+            except ssl.SSLError as e:
+                raise self._wrong("ssl.cipher.suites", "names no cipher suite that is known here; write Java's names or OpenSSL's") from e
+        elif suites.of_tls_1_3 and context.maximum_version is not ssl.TLSVersion.TLSv1_3:
+            raise self._wrong("ssl.cipher.suites", f"lists suites of TLS 1.3 alone, which {self.prefix}ssl.enabled.protocols leaves out")
+        elif suites.of_tls_1_3:
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
 
     def _identity(self) -> tuple[NamedFile, bytes, str | None]:
         key_password = self.texts.get("ssl.key.password")
@@ -209,6 +227,12 @@ class ServerContext(ssl.SSLContext):
             "the certificate of the listeners", lambda: tls.files().values(), tls.context, changed=lambda found: _warn(found[1])
         )
         _warn(made.certificate)
+        if beside := tls.suites_beside_the_list:
+            _log.warning(
+                "suites of TLS 1.3 are spoken beside those that are listed, for they cannot be chosen one by one",
+                suites=", ".join(sorted(beside)),
+                remedy=f"list them too, or keep to TLS 1.2 with {tls.prefix}ssl.enabled.protocols",
+            )
         return made
 
     def __init__(self, tls: ListenerTls) -> None:
