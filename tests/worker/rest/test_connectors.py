@@ -685,6 +685,24 @@ def test_loggers_can_be_read_and_set(worker):
     client.put("/admin/loggers/dblog.rest", json={"level": "INFO"})  # other tests read these lines
 
 
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("io.debezium", "dblog.readers, dblog.dialects"),
+        ("io.debezium.connector.mysql", "dblog.readers, dblog.dialects"),
+        ("org.apache.kafka.connect.runtime.WorkerSourceTask", "dblog.cluster, dblog.runtime, dblog.rest"),
+        ("org.apache.kafka.clients", "dblog.kafka"),
+    ],
+)
+def test_a_logger_of_a_jvms_is_answered_with_those_that_tell_the_same_here(worker, name, ours):
+    known = worker.client.get("/admin/loggers").json()
+
+    message = f"Logger {name} not found. What Kafka Connect and Debezium log there has the loggers {ours}. GET /admin/loggers lists them."
+    assert_error(worker.client.put(f"/admin/loggers/{name}", json={"level": "DEBUG"}), 404, message)
+    assert set(ours.split(", ")) <= set(known)
+    assert worker.client.get("/admin/loggers").json() == known
+
+
 def test_the_topics_in_use_of_a_deleted_connector_are_forgotten(worker, name):  # number 17
     worker.create(name)
     until(lambda: worker.client.get(f"/connectors/{name}/topics").json()[name]["topics"], what=lambda: "a topic in use")

@@ -79,12 +79,28 @@ async def set_logger(request: HttpRequest) -> Response:
         raise not_found(f"invalid log level '{level}'.")
     name, wanted = segment(request, "logger"), str(level).upper()
     if TABLE.get(name) is None:
-        raise not_found(f"Logger {name} not found. GET /admin/loggers lists them.")
+        raise not_found(f"Logger {name} not found. {_of_java(name)}GET /admin/loggers lists them.")
     if request.query_params.get("scope", "worker").lower() == "cluster":
         await ready(request)
         await ask(request, SetClusterLevel(name, wanted))
         return empty(HTTPStatus.NO_CONTENT)
     return Answer(services(request).herder.set_level(name, wanted))
+
+
+_IN_JAVA = {
+    "io.debezium": "dblog.readers, dblog.dialects",
+    "com.github.shyiko.mysql.binlog": "dblog.dialects",
+    "org.apache.kafka.connect": "dblog.cluster, dblog.runtime, dblog.rest",
+    "org.apache.kafka": "dblog.kafka",
+}
+"""Which loggers tell what those of Kafka Connect and Debezium do. They do not take over their levels: ``org.apache.kafka=ERROR``, which quiets a JVM's
+clients, would hide what this worker has to say itself.
+"""
+
+
+def _of_java(name: str) -> str:
+    ours = next((ours for prefix, ours in _IN_JAVA.items() if f"{name}.".startswith(f"{prefix}.")), None)
+    return f"What Kafka Connect and Debezium log there has the loggers {ours}. " if ours else ""
 
 
 ROUTES = [
