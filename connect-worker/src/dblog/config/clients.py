@@ -133,10 +133,8 @@ def to_librdkafka(java: Mapping[str, str], *, of_worker: bool = False) -> dict[s
         elif name == "ssl.cipher.suites" and (suites := CipherSuites.of(text)):
             if suites.of_tls_1_2:
                 out[name] = suites.openssl_list
-            elif not of_worker or java.get("security.protocol", "").strip().upper().endswith(
-                "SSL"
-            ):  # else it is for the worker's listeners
-                refused[name] = [_OF_TLS_1_3_ALONE]
+            elif not of_worker or java.get("security.protocol", "").strip().upper() in ("SSL", "SASL_SSL"):
+                refused[name] = [_OF_TLS_1_3_ALONE]  # else the list is meant for the worker's listeners
         elif name == "ssl.truststore.location":
             if java.get("ssl.truststore.type", "JKS").strip().upper() != "PEM":
                 kind = "not PEM" if "ssl.truststore.type" in java else "JKS, its default"
