@@ -11,6 +11,7 @@ import shutil
 import tarfile
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -19,7 +20,7 @@ import yaml
 from deltalake.exceptions import TableNotFoundError
 from demo.lake import Lake
 from demo.rest import NO_TLS
-from images.build import IMAGES, OWN_BASE
+from images.build import IMAGES, OWN_BASE, build
 from stack.process import free_port, wait_until
 from support.containers import container, ended, engine, mounted_by_docker
 from support.servers import execute, new_database
@@ -41,6 +42,7 @@ from dblog_sink.delta.session import spark_session
 session = spark_session("alone", {})
 session.range(3).write.format("delta").save("/tmp/written")
 print("rows:", session.read.format("delta").load("/tmp/written").count(), "user:", session.sparkContext.sparkUser())
+print("page:", session.sparkContext.uiWebUrl)
 """
 
 
@@ -92,6 +94,20 @@ def files_of(client, tag: str, folder: Path) -> Iterator[tuple[str, bytes | None
     saved.unlink()
 
 
+def test_an_image_that_is_built_again_from_nothing_has_the_same_layers(client, image, monkeypatch):
+    first = client.images.get(image.tag)
+    created = datetime.fromisoformat(first.labels["org.opencontainers.image.created"])
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(int(created.timestamp())))
+    monkeypatch.setenv("BASE_IMAGE", first.labels["org.opencontainers.image.base.name"])
+    try:
+        build([image.name], fresh=True, tail="-again")
+        again = client.images.get(f"{image.tag}-again").attrs["RootFS"]["Layers"]
+    finally:
+        client.images.remove(f"{image.tag}-again")
+
+    assert again == first.attrs["RootFS"]["Layers"]
+
+
 def test_an_image_trusts_whom_its_base_trusts(client, image):
     bundle = "/etc/ssl/certs/ca-certificates.crt"
     base = client.images.get(image.tag).labels["org.opencontainers.image.base.name"]
@@ -132,6 +148,41 @@ def test_a_command_answers_without_a_network(client, number, arguments, status, 
     assert said in found[1]
 
 
+def test_a_workers_file_is_checked_without_a_network(client, kafka, tmp_path):
+    said = {}
+    for name, properties in {"good": {}, "bad": {"offset.flush.interval.ms": "soon"}}.items():
+        (tmp_path / name).mkdir()
+        mounted = worker_settings(kafka, tmp_path / name, free_port(), "check", **properties)
+        with container(
+            client, WORKER.tag, ["worker", "--check", "/etc/dblog/worker.properties"], network_mode="none", volumes=mounted
+        ) as running:
+            said[name] = ended(running, limit_s=60)
+
+    assert said["good"][0] == 0, said["good"]
+    assert "can be used" in said["good"][1]
+    assert said["bad"][0] == 1, said["bad"]
+    assert "offset.flush.interval.ms" in said["bad"][1]
+
+
+def test_the_doctor_of_the_image_looks_at_a_database(client, kafka, mariadb, tmp_path):
+    database = new_database(mariadb, "doctor")
+    execute(mariadb, "CREATE TABLE t (id INT PRIMARY KEY)", database=database)
+    said = {}
+    for name, more in {"good": {}, "bad": {"database.password": "wrong"}}.items():
+        made = connector(kafka, mariadb, database)
+        made["config"].update(more)
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "shop.json").write_text(json.dumps(made))
+        mounted = {str(tmp_path / name): {"bind": "/etc/dblog", "mode": "ro"}}
+        with container(client, WORKER.tag, ["doctor", "/etc/dblog/shop.json"], network_mode="host", volumes=mounted) as running:
+            said[name] = ended(running, limit_s=60)
+
+    assert said["good"][0] == 0, said["good"]
+    assert "the connector can run" in said["good"][1]
+    assert said["bad"][0] == 1, said["bad"]
+    assert "correct database.user and database.password" in said["bad"][1]
+
+
 def test_spark_starts_and_writes_delta_without_a_network_under_a_number_without_a_name(client):
     mounted = mounted_by_docker(yaml.safe_load(COMPOSE.read_text())["services"]["sink"]["tmpfs"])
     with container(client, SINK.tag, ["exec", "python", "-c", SPARK], network_mode="none", tmpfs=mounted) as running:
@@ -139,6 +190,7 @@ def test_spark_starts_and_writes_delta_without_a_network_under_a_number_without_
 
     assert status == 0, printed
     assert re.search("rows: 3 user: (dblog|54321)", printed), printed  # some engines give a number its own name
+    assert "page: None" in printed  # whoever reaches Spark's page can stop what runs
 
 
 def test_an_orphan_is_reaped_by_the_first_process(client, kafka, tmp_path):
@@ -245,6 +297,9 @@ def test_rows_go_from_the_database_to_delta_through_both_images_which_end_when_a
         lines = [json.loads(line) for line in worker.logs(stderr=False).decode().splitlines()]
         assert lines
         assert all(line["event"] for line in lines)
+        # The job's own lines: those of Spark's JVM before it has its settings are as Spark writes them.
+        lines = [json.loads(line) for line in sink.logs().decode().splitlines() if line.startswith("{")]
+        assert any(line["logger"].startswith("dblog_sink") and line["event"].startswith("stopped") for line in lines)
 
 
 def test_the_demo_of_the_compose_file_runs_with_its_services_one_by_one(client, kafka, mariadb, tmp_path):
