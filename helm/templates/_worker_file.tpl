@@ -33,6 +33,9 @@
 {{- $_ := set $lines "task.shutdown.graceful.timeout.ms" (mul $worker.taskShutdownSeconds 1000) -}}
 {{- $_ := set $lines "dblog.log.format" $worker.logFormat -}}
 {{- $_ := set $lines "dblog.log.level" $worker.logLevel -}}
+{{- $levels := list -}}
+{{- range $logger, $level := $worker.logLevels -}}{{- $levels = append $levels (printf "%s=%s" $logger $level) -}}{{- end -}}
+{{- with $levels -}}{{- $_ := set $lines "dblog.log.levels" (join "," .) -}}{{- end -}}
 {{- if .Values.tracing.enabled -}}{{- $_ := set $lines "dblog.tracing.enabled" "true" -}}{{- end -}}
 {{- $_ := set $lines "config.providers" "own,dir,file,env" -}}
 {{- $_ := set $lines "dblog.config.providers.own" "own" -}}

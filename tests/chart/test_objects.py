@@ -559,6 +559,14 @@ def test_the_log_is_json_and_its_level_a_value(minimal):
     sink = yaml.safe_load(one(objects("sink-volume"), "ConfigMap", "rel-dblog-sink")["data"]["sink.yaml"])
     assert (sink["log.format"], sink["log.level"]) == ("json", "INFO")
     assert (properties_of(minimal)["dblog.log.format"], properties_of(minimal)["dblog.log.level"]) == ("json", "INFO")
+    assert "dblog.log.levels" not in properties_of(minimal)
+
+
+def test_a_single_logger_has_a_level_of_its_own_by_a_value():
+    found = properties_of(rendered(worker={"logLevels": {"dblog.readers": "DEBUG", "dblog.kafka.registry": "WARN"}}))
+
+    assert found["dblog.log.levels"] == "dblog.kafka.registry=WARN,dblog.readers=DEBUG"
+    read_worker_config({key: re.sub(r"\$\{[^}]*\}", "x", value) for key, value in found.items()})
 
 
 # ---- the sink
