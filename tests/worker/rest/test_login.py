@@ -93,6 +93,16 @@ def test_with_a_login_all_is_as_ever_and_health_asks_for_none(locked):
     assert worker.client.post("/subjects/s/versions", json={"schema": '"int"'}).status_code == 200
 
 
+def test_the_listener_of_admin_asks_for_the_login_too(kafka, servers_folder):
+    (servers_folder / "admins").write_text("ann=s3cret\n")
+    admin = f"http://127.0.0.1:{free_port()}"
+    settings = {"dblog.rest.users.file": f"{servers_folder}/admins", "admin.listeners": admin}
+    with running_worker(kafka, servers_folder, "admins", settings):
+        answers = [httpx.put(f"{admin}/admin/loggers/root", json={"level": "INFO"}, auth=auth) for auth in (None, ("ann", "s3cret"))]
+
+    assert [answer.status_code for answer in answers] == [401, 200]
+
+
 def test_a_task_has_a_token_for_the_registry_and_for_nothing_else(locked, servers_folder):  # number 8
     worker, _ = locked
     token = json.loads((servers_folder / "locked-echo").read_text().splitlines()[0])["worker"]["dblog.rest.own.token"]
