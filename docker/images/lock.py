@@ -17,7 +17,7 @@ from images.build import FOLDER
 
 LOCKS = FOLDER / "locks"
 _UV = "uv==0.13.9"  # resolves for all platforms at once and writes the hashes of every wheel
-_EXTRA = "tracing"  # six megabytes: an option that is switched on in a chart cannot install it
+_EXTRA = "tracing"  # a dozen megabytes: an option that is switched on in a chart cannot install it
 _PROJECTS = {
     "worker": ROOT / "connect-worker" / "pyproject.toml",
     "sink": ROOT / "spark-sink" / "pyproject.toml",

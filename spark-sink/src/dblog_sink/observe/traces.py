@@ -137,6 +137,11 @@ class Traces:
                 sequence, one = waiting[at]
                 waiting[at] = (sequence, Steps(one.newest[:room], one.total))
                 room -= len(waiting[at][1].newest)
+            # A table may be parked for months: batches that have no room left are counted together.
+            crowded_out = next(at for at, (_, one) in enumerate(waiting) if one.newest)
+            if crowded_out > 1:
+                total = sum(one.total for _, one in waiting[:crowded_out])
+                waiting[:crowded_out] = [(waiting[crowded_out - 1][0], Steps((), total))]
 
     def _merged(self, table: str, sequence: int) -> Steps:
         """Of the batches up to one, the newest step first."""
