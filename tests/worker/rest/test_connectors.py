@@ -628,6 +628,15 @@ def test_a_browser_page_of_an_allowed_origin_may_call(worker, origin):
     assert (change.status_code, change.headers["access-control-allow-origin"]) == (404, origin)
 
 
+def test_a_browser_page_of_an_allowed_origin_cannot_send_a_login(worker):
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+    preflight = worker.client.options("/connectors", headers={"origin": "http://page.example", **asked})
+
+    assert preflight.status_code == 400
+    assert "authorization" not in preflight.headers["access-control-allow-headers"].lower()
+    assert "access-control-allow-credentials" not in preflight.headers
+
+
 def test_a_browser_page_of_another_origin_is_not_named_in_the_answer(worker):
     for origin in ("https://corp.example.evil", "http://console.corp.example"):
         answer = worker.client.get("/connectors", headers={"origin": origin})

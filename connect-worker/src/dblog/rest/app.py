@@ -97,8 +97,7 @@ def build_app(
     middleware += [Middleware(Types), Middleware(Bodies)]
     if origins:
         middleware.insert(0, Middleware(Cors, origins=origins, methods=split_list(settings.text("access.control.allow.methods"))))
-    configured = ResponseHeaders.of(settings.text("response.http.headers.config"))
-    middleware[:0] = [Middleware(_Headers, configured=configured), Middleware(waiting.around)]
+    middleware.insert(0, Middleware(waiting.around))
     app = Starlette(
         routes=[*routes, _Options(routes)],
         middleware=middleware,
@@ -111,6 +110,9 @@ def build_app(
         },
     )
     app.router.redirect_slashes = False
+    # Around the rest: Starlette answers faults outside of its own list of middleware.
+    configured = ResponseHeaders.of(settings.text("response.http.headers.config"))
+    app.middleware_stack = _Headers(app.build_middleware_stack(), configured=configured)
     app.state.services = services
     return app
 
