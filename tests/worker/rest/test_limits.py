@@ -253,6 +253,16 @@ def test_a_name_that_is_not_the_workers_is_refused_when_names_are_listed(kafka, 
                 assert answer.status_code == 200, f"the listener that only reads, as {host}"
 
 
+def test_an_address_that_changes_too_much_waits_and_may_read_meanwhile(kafka, servers_folder):
+    with running_worker(kafka, servers_folder, "writes", {"dblog.rest.writes.per.minute": "3"}) as worker:
+        answers = [worker.client.put("/connectors/nothing/pause") for _ in range(5)]
+
+        assert [answer.status_code for answer in answers] == [404] * 3 + [429] * 2
+        assert_error(answers[-1], 429, "dblog.rest.writes.per.minute")
+        assert 0 < int(answers[-1].headers["retry-after"]) <= 60
+        assert worker.client.get("/connectors").status_code == 200
+
+
 # Checks of configurations.
 
 
