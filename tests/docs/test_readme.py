@@ -1,5 +1,6 @@
 """The README's first connector by hand, pasted as it stands: every line of its blocks, in one shell, in a clone without servers."""
 
+import contextlib
 import json
 import re
 import socket
@@ -61,6 +62,19 @@ def test_the_first_rows_are_in_delta_in_time_when_the_blocks_of_the_readme_are_p
     rows = [json.loads(line) for line in printed.splitlines() if line.startswith('{"id"')]
     assert sorted((row["id"], row["name"]) for row in rows) == [(1, "Ada"), (2, "Grace")], printed
     assert not (clone / "build" / "servers.json").exists()
+    assert processes_of(clone) == {}
+    assert [path.name for path in clone.rglob("*") if path.name in ("ibdata1", "server.properties", "binlog.index")] == []
+
+
+def processes_of(folder: Path) -> dict[str, str]:
+    """What still runs in the folder, or with a file of it: number and command."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if (process / "cwd").readlink().is_relative_to(folder) or f"{folder}/" in command:
+                found[process.name] = command
+    return found
 
 
 def test_a_port_that_is_taken_ends_the_wait_with_the_reason(clone: Path):
