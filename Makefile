@@ -190,7 +190,7 @@ images-lock: setup
 images-test: setup
 	@$(PYTHON) -m images install
 	@$(PYTHON) -m images build
-	@$(BIN)/python -m pytest -rA -n 0 tests/images/containers.py
+	@$(BIN)/python -m pytest -rA -n 0 tests/images/containers.py tests/images/servers.py
 
 # What others install: wheels, source archives, and the sink's code for spark-submit, in build/dist.
 dist: setup

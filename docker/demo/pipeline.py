@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,12 +75,21 @@ class Worker(Server):
 
 def task_pids(worker_pid: int | None) -> list[int]:
     """The task processes of a worker that run now."""
+    if not Path("/proc/self").exists():
+        return task_pids_by_ps(worker_pid)
     found: list[int] = []
     for child in _children(worker_pid):
         with contextlib.suppress(OSError):
             if b"task" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
                 found.append(child)
     return found
+
+
+def task_pids_by_ps(worker_pid: int | None) -> list[int]:
+    """The same, on a system without proc(5)."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=False).stdout
+    processes = [line.split() for line in listed.splitlines()]
+    return [int(pid) for pid, parent, *arguments in processes if parent == str(worker_pid) and "task" in arguments]
 
 
 def _children(pid: int | None) -> list[int]:

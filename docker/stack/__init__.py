@@ -1,4 +1,4 @@
-"""Servers for the demo, the tests and the benchmarks, without a container engine and without root.
+"""Servers for the demo, the tests and the benchmarks, without root; by a container engine only where there is no other way.
 
 A server here is a context manager: entering it installs what is missing (once per machine, see `cache`), starts the
 real program on a free loopback port and waits until it answers; leaving it stops the program. Whatever ends the

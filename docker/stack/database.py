@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stack.errors import StackError
+from stack.containers import Container, container
+from stack.errors import StackError, Unavailable
 from stack.process import free_port
 from stack.server import Server
 
@@ -29,10 +30,13 @@ _GREETING_PROTOCOL = 10
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A server program on this machine: the command that starts it, and the folder its messages and plugins are under."""
+    """A server program: the command that starts it, and the folder its messages and plugins are under."""
 
     command: list[str]
-    basedir: Path
+    basedir: Path | None
+    """None: the program knows."""
+    container: Container | None = None
+    """The one that the command runs in, if it does."""
 
 
 class Database(Server):
@@ -84,6 +88,9 @@ class Database(Server):
     def prepare(self) -> list[str]:
         self.scratch.mkdir(exist_ok=True)
         program = self.program()
+        if program.container:
+            program.container.remove()
+            self.afterwards = program.container.removal
         self._write_files(program)
         if not self.data.is_dir():
             partial = self.folder / "data.partial"
@@ -100,6 +107,11 @@ class Database(Server):
     @abstractmethod
     def program(self) -> Program:
         """The server program, installed if need be. Raises Unavailable."""
+
+    def contained(self, name: str, *, missing: Unavailable | None = None) -> Program:
+        """The program `name` of this flavor's image, in a container. Raises Unavailable, with what was `missing` for a program of this machine."""
+        found = container(self.flavor, self.folder, self.port, missing=missing)
+        return Program(found.command(name), None, found)
 
     @abstractmethod
     def initialise(self, program: Program, data: Path) -> None:
@@ -125,7 +137,7 @@ class Database(Server):
             "basedir": program.basedir,
             "datadir": self.data,
             "tmpdir": self.scratch,
-            "bind_address": HOST,
+            "bind_address": program.container.address if program.container else HOST,
             "port": self.port,
             # Relative to the data folder: a path to a Unix socket is at most 107 bytes long, and the folder's may be longer.
             "socket": "server.sock",
@@ -151,14 +163,16 @@ class Database(Server):
         }
         lines = "".join(f"{name}={value}\n" for name, value in options.items() if value is not None)
         self.defaults.write_text(f"[mysqld]\n{lines}")
+        # Behind a published port, connections come from an address of the engine's.
+        account = f"'{self.user}'@'{'%' if program.container and not program.container.host_network else HOST}'"
         administrator = self.folder / "administrator.sql"
         administrator.touch(mode=0o600)
         # Runs at every start, and stays out of the binary log: the connector under test must not see it.
         administrator.write_text(
             "SET SESSION sql_log_bin=0;\n"
-            f"CREATE USER IF NOT EXISTS '{self.user}'@'{HOST}' IDENTIFIED BY '{self.password}';\n"
-            f"ALTER USER '{self.user}'@'{HOST}' IDENTIFIED BY '{self.password}';\n"
-            f"GRANT ALL ON *.* TO '{self.user}'@'{HOST}' WITH GRANT OPTION;\n"
+            f"CREATE USER IF NOT EXISTS {account} IDENTIFIED BY '{self.password}';\n"
+            f"ALTER USER {account} IDENTIFIED BY '{self.password}';\n"
+            f"GRANT ALL ON *.* TO {account} WITH GRANT OPTION;\n"
         )
 
     def answers(self) -> bool:

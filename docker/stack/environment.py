@@ -20,8 +20,8 @@ from pathlib import Path
 
 from stack.commands import run
 from stack.errors import StackError, Unavailable
+from stack.kafka import Kafka
 from stack.mariadb import MariaDb
-from stack.maven import jars
 from stack.mysql import MySql
 from stack.prometheus import program
 from stack.spark import s3a_jars, spark_jars
@@ -186,7 +186,9 @@ def _install_with_apt(*packages: str, why: str) -> None:
     """Install build tools where that is possible without asking; they start no service."""
     command = f"apt-get install --yes --no-install-recommends {' '.join(packages)}"
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise Unavailable(f"{why}. Install {' and '.join(packages)} (as root: {command}), then run make again")
+        raise Unavailable(
+            f"{why}. Install {' and '.join(packages)} (as root: {command}; macOS: xcode-select --install), then run make again"
+        )
     env = {"DEBIAN_FRONTEND": "noninteractive"}
     wait = "-oDPkg::Lock::Timeout=300"
     run(["apt-get", "update", "--quiet", wait], what="apt-get update", env=env)
@@ -230,7 +232,7 @@ def put_s3a_jars(folder: Path = PYTHON.parents[1] / "share" / "dblog-sink" / "ja
 
 
 _DOWNLOADS: dict[str, Callable[[], object]] = {
-    "Kafka": lambda: jars("kafka"),
+    "Kafka": Kafka(BUILD).program,
     "MariaDB": MariaDb(BUILD).program,
     "MySQL": MySql(BUILD).program,
     "Prometheus": lambda: program("prometheus"),

@@ -1,12 +1,15 @@
 """Runs one program and makes sure that it ends: when asked, when the parent dies in whatever way, when the guard itself dies.
 
-Used as a script of its own (`python -I -S guard.py PARENT GRACE_S LOG -- PROGRAM ...`), because only a separate process
+Used as a script of its own (`python -I -S guard.py PARENT GRACE_S LOG AFTERWARDS -- PROGRAM ...`), because only a separate process
 can act after a SIGKILL of the parent. Why these means:
 
 - The guard is the leader of a new session: Ctrl-C at the terminal reaches the parent only, which stops things in its order.
-- It waits on the parent's pidfd. PR_SET_PDEATHSIG alone would fire when the *thread* that started it ends.
-- The program gets PR_SET_PDEATHSIG, because the guard can be killed too.
+- It waits on the parent's pidfd; a system without them is asked five times a second whose child the guard is. PR_SET_PDEATHSIG alone
+  would fire when the *thread* that started it ends.
+- Where there is such a thing (Linux), the program gets PR_SET_PDEATHSIG, because the guard can be killed too.
 - The guard is a subreaper (prctl(2)): what the program leaves behind becomes its child, and is killed at the end.
+
+AFTERWARDS is a command line as JSON, or []: it is run when the program has ended in whatever way, and removes what no kill reaches.
 
 SIGTERM to the guard asks the program to end (SIGTERM, after GRACE_S seconds SIGKILL). The death of the parent kills at once:
 nobody is left who could use an orderly end. The first line on standard output is the program's process id, or `error: ...`.
@@ -15,6 +18,7 @@ The guard's exit status is the program's, 128 + the number of the signal that en
 
 import contextlib
 import ctypes
+import json
 import os
 import select
 import signal
@@ -25,12 +29,15 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_AFTERWARDS_S = 60.0
+_LOOK_S = 0.2
+_LINUX = sys.platform == "linux"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(parent: int, grace_s: float, log_path: str, argv: list[str]) -> int:
+def main(parent: int, grace_s: float, log_path: str, afterwards: list[str], argv: list[str]) -> int:
     """Run `argv` to its end under guard; the exit status to give."""
-    parent_fd = os.pidfd_open(parent)
+    parent_fd = _pidfd(parent)
     if os.getppid() != parent:  # it died before the pidfd was open, and its number may belong to someone else
         return 1
     wake_read, wake_write = os.pipe()
@@ -38,12 +45,14 @@ def main(parent: int, grace_s: float, log_path: str, argv: list[str]) -> int:
     signal.set_wakeup_fd(wake_write)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if _LINUX:
+        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     guard = os.getpid()
 
     def die_with_the_guard() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if _LINUX:
+            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != guard:
             os._exit(1)
 
@@ -56,23 +65,34 @@ def main(parent: int, grace_s: float, log_path: str, argv: list[str]) -> int:
     print(child.pid, flush=True)
     sys.stdout.close()
 
-    child_fd = os.pidfd_open(child.pid)
+    child_fd = _pidfd(child.pid)
+    waited_on = [each for each in (parent_fd, child_fd, wake_read) if each is not None]
     kill_at: float | None = None
     while True:
         limit = None if kill_at is None else max(0.0, kill_at - time.monotonic())
-        ready, _, _ = select.select([parent_fd, child_fd, wake_read], [], [], limit)
-        if child_fd in ready:
+        if parent_fd is None:
+            limit = _LOOK_S if limit is None else min(limit, _LOOK_S)
+        ready, _, _ = select.select(waited_on, [], [], limit)
+        if child_fd in ready or child.poll() is not None:
             break
-        if parent_fd in ready or not ready:
+        if parent_fd in ready or os.getppid() != parent or (kill_at is not None and time.monotonic() >= kill_at):
             child.kill()
             break
-        os.read(wake_read, 64)
-        if kill_at is None:
-            child.terminate()
-            kill_at = time.monotonic() + grace_s
+        if wake_read in ready:
+            os.read(wake_read, 64)
+            if kill_at is None:
+                child.terminate()
+                kill_at = time.monotonic() + grace_s
     status = child.wait()
+    if afterwards:
+        with Path(log_path).open("ab") as log, contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(afterwards, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=_AFTERWARDS_S, check=False)
     _kill_what_is_left()
     return 128 - status if status < 0 else status
+
+
+def _pidfd(pid: int) -> int | None:
+    return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
 
 
 def _kill_what_is_left() -> None:
@@ -87,4 +107,4 @@ def _kill_what_is_left() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[5:]))
+    sys.exit(main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4]), sys.argv[6:]))

@@ -1,4 +1,4 @@
-"""A Kafka broker: one KRaft node that is its own controller."""
+"""A Kafka broker: one KRaft node that is its own controller; by jars of Maven, or those of an image where there is no Java or Maven."""
 
 import base64
 import uuid
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stack.commands import run
+from stack.containers import LOOPBACK, Container, container, wanted
+from stack.errors import Unavailable
 from stack.maven import jars, java
 from stack.process import free_port
 from stack.server import Server
@@ -38,16 +40,32 @@ class Kafka(Server):
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    def program(self) -> tuple[list[str], str, Container | None]:
+        """The Java to run, the class path, and the container that it runs in, if it does. Raises Unavailable."""
+        missing = None
+        if not wanted():
+            try:
+                return [java()], f"{jars('kafka')}/*", None
+            except Unavailable as reason:
+                missing = reason
+        found = container("kafka", self.folder, self.port, missing=missing)
+        return found.command("java"), "/opt/kafka/libs/*", found
+
     def prepare(self) -> list[str]:
-        class_path = f"{jars('kafka')}/*"
+        program, class_path, contained = self.program()
+        if contained:
+            contained.remove()
+            self.afterwards = contained.removal
         properties = self.folder / "server.properties"
-        properties.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
+        properties.write_text(
+            "".join(f"{name}={value}\n" for name, value in self._properties(contained.address if contained else LOOPBACK).items())
+        )
         (self.folder / "log4j2.properties").write_text(LOG4J)
         if not (self.folder / "data" / "meta.properties").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             run(
                 [
-                    java(),
+                    *(contained.command("java", once=True) if contained else program),
                     *_SMALL_JVM,
                     "-cp",
                     class_path,
@@ -62,7 +80,7 @@ class Kafka(Server):
             )
         self._earlier_log_bytes = self.log.stat().st_size if self.log.exists() else 0
         return [
-            java(),
+            *program,
             f"-Xmx{self._heap}",
             "-XX:+UseG1GC",
             "-XX:+ExitOnOutOfMemoryError",
@@ -80,11 +98,11 @@ class Kafka(Server):
             text.seek(self._earlier_log_bytes)
             return _STARTED.encode() in text.read()
 
-    def _properties(self) -> dict[str, object]:
+    def _properties(self, address: str) -> dict[str, object]:
         return {
             "process.roles": "broker,controller",
             "node.id": 1,
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "listeners": f"PLAINTEXT://{address}:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",

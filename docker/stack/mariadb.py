@@ -1,9 +1,11 @@
-"""MariaDB 10.11: the package of Debian 12; or the `mariadbd` that is on the machine."""
+"""MariaDB 10.11: the package of Debian 12; or the `mariadbd` that is on the machine; or that of an image."""
 
+import os
 import shutil
 from pathlib import Path
 
 from stack.commands import run
+from stack.containers import Container, wanted
 from stack.database import SYSTEM_FOLDERS, Database, Program
 from stack.debian import unpacked
 from stack.errors import Unavailable
@@ -26,13 +28,19 @@ class MariaDb(Database):
     flavor = "mariadb"
 
     def program(self) -> Program:
+        if wanted():
+            return self.contained("mariadbd")
         try:
             system = unpacked("mariadb-10.11", package="mariadb-server-core", suite="bookworm")
         except Unavailable as missing:
-            return _installed(missing)
+            return _installed() or self.contained("mariadbd", missing=_advice(missing))
         return Program(system.command("usr/sbin/mariadbd", flushing=self.durable), system.root / "usr")
 
     def initialise(self, program: Program, data: Path) -> None:
+        if program.container:
+            self._initialise_contained(program.container, data)
+            return
+        assert program.basedir is not None
         scripts = program.basedir / "share" / "mysql"
         if not (scripts / _SYSTEM_TABLES[0]).exists():
             scripts = program.basedir / "share" / "mariadb"
@@ -53,6 +61,13 @@ class MariaDb(Database):
             stdin=b"".join(statements),
         )
 
+    def _initialise_contained(self, container: Container, data: Path) -> None:
+        # The image's own script: the statements that it feeds to the server are in the image.
+        options = [f"--datadir={data}", "--auth-root-authentication-method=normal", "--skip-test-db"]
+        if os.geteuid() == 0:
+            options.append("--user=root")
+        run([*container.command("mariadb-install-db", once=True), "--no-defaults", *options], what="Initialising MariaDB's data folder")
+
     def default_options(self) -> dict[str, object]:
         return {
             "gtid_strict_mode": "ON",
@@ -61,10 +76,10 @@ class MariaDb(Database):
         }
 
 
-def _installed(missing: Unavailable) -> Program:
+def _installed() -> Program | None:
     found = shutil.which("mariadbd") or shutil.which("mariadbd", path=SYSTEM_FOLDERS)
-    if found is None:
-        raise Unavailable(
-            f"MariaDB cannot be had here: {missing}. Install MariaDB server 10.6 or later so that mariadbd is on the PATH"
-        ) from missing
-    return Program([found], Path(found).resolve().parent.parent)
+    return Program([found], Path(found).resolve().parent.parent) if found else None
+
+
+def _advice(missing: Unavailable) -> Unavailable:
+    return Unavailable(f"MariaDB cannot be had here: {missing}. Install MariaDB server 10.6 or later so that mariadbd is on the PATH")

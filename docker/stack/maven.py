@@ -8,13 +8,13 @@ from stack.commands import program, run
 
 POMS = Path(__file__).parent / "poms"
 _DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
-_INSTALL_JAVA = "a JDK 17 (Debian: apt-get install openjdk-17-jdk-headless)"
-_INSTALL_MAVEN = "Maven 3.8 or later (Debian: apt-get install maven)"
+INSTALL_JAVA = "a JDK 17 (Debian: apt-get install openjdk-17-jdk-headless; macOS: brew install openjdk@17)"
+_INSTALL_MAVEN = "Maven 3.8 or later (Debian: apt-get install maven; macOS: brew install maven)"
 
 
 def java() -> str:
     """The `java` to run servers with."""
-    return program("java", install=_INSTALL_JAVA)
+    return program("java", install=INSTALL_JAVA)
 
 
 def jars(name: str, *, only: tuple[str, ...] = ()) -> Path:

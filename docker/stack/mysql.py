@@ -1,9 +1,10 @@
-"""MySQL 9.7: Debian unstable's package, as the released Debian has none; or the `mysqld` that is on the machine."""
+"""MySQL 9.7: Debian unstable's package, as the released Debian has none; or the `mysqld` that is on the machine; or that of an image."""
 
 import shutil
 from pathlib import Path
 
 from stack.commands import run
+from stack.containers import wanted
 from stack.database import SYSTEM_FOLDERS, Database, Program
 from stack.debian import unpacked
 from stack.errors import Unavailable
@@ -15,16 +16,18 @@ class MySql(Database):
     flavor = "mysql"
 
     def program(self) -> Program:
+        if wanted():
+            return self.contained("mysqld")
         try:
             system = unpacked("mysql-9.7", package="mysql-server-core", suite="sid")
         except Unavailable as missing:
-            return _installed(missing)
+            return _installed() or self.contained("mysqld", missing=_advice(missing))
         return Program(system.command("usr/sbin/mysqld", flushing=self.durable), system.root / "usr")
 
     def initialise(self, program: Program, data: Path) -> None:
         # The administrator's statements wait for the first start: they need the binary log's options, this needs none.
         options = [
-            f"--basedir={program.basedir}",
+            *([f"--basedir={program.basedir}"] if program.basedir else []),
             f"--datadir={data}",
             f"--tmpdir={self.scratch}",
             "--user=" + self.owner,
@@ -32,7 +35,8 @@ class MySql(Database):
         ]
         if "lower_case_table_names" in self.options:  # the data folder keeps it
             options.append(f"--lower_case_table_names={self.options['lower_case_table_names']}")
-        run([*program.command, "--no-defaults", *options, "--initialize-insecure"], what="Initialising MySQL's data folder")
+        command = program.container.command("mysqld", once=True) if program.container else program.command
+        run([*command, "--no-defaults", *options, "--initialize-insecure"], what="Initialising MySQL's data folder")
 
     def default_options(self) -> dict[str, object]:
         return {
@@ -43,10 +47,12 @@ class MySql(Database):
         }
 
 
-def _installed(missing: Unavailable) -> Program:
+def _installed() -> Program | None:
     found = shutil.which("mysqld") or shutil.which("mysqld", path=SYSTEM_FOLDERS)
     if found is None or "MariaDB" in run([found, "--no-defaults", "--version"], what="Asking mysqld for its version"):
-        raise Unavailable(
-            f"MySQL cannot be had here: {missing}. Install MySQL server 8.4 or later so that mysqld is on the PATH"
-        ) from missing
+        return None
     return Program([found], Path(found).resolve().parent.parent)
+
+
+def _advice(missing: Unavailable) -> Unavailable:
+    return Unavailable(f"MySQL cannot be had here: {missing}. Install MySQL server 8.4 or later so that mysqld is on the PATH")

@@ -1,6 +1,7 @@
 """One program under guard: start it, wait until it is ready, stop it or kill it, and start it again."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -15,7 +16,8 @@ from typing import Self
 
 from stack.errors import StackError
 
-_GUARD = Path(__file__).with_name("guard.py")
+GUARD = Path(__file__).with_name("guard.py")
+"""The program that each program runs under."""
 _SHOWN_LOG_LINES = 30
 
 
@@ -33,6 +35,7 @@ class GuardedProcess:
         ready: Callable[[], bool] = lambda: True,
         ready_timeout_s: float = 300.0,
         grace_s: float = 30.0,
+        afterwards: Sequence[str] = (),
     ) -> None:
         """`ready` is asked after the start until it is true; `env` is added to this process's environment."""
         self.name = name
@@ -44,6 +47,8 @@ class GuardedProcess:
         """The program's own process id (not the guard's), also after its end."""
         self.ready = ready
         """Asked after each start; a test may set another condition."""
+        self.afterwards = list(afterwards)
+        """A command that the guard runs when the program has ended in whatever way."""
         self._ready_timeout_s = ready_timeout_s
         self._grace_s = grace_s
         self._guard: subprocess.Popen[str] | None = None
@@ -65,7 +70,18 @@ class GuardedProcess:
             raise StackError(f"{self.name} is running already")
         self.log.parent.mkdir(parents=True, exist_ok=True)
         guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), str(self._grace_s), str(self.log), "--", *self.argv],
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                str(GUARD),
+                str(os.getpid()),
+                str(self._grace_s),
+                str(self.log),
+                json.dumps(self.afterwards),
+                "--",
+                *self.argv,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
@@ -97,7 +113,7 @@ class GuardedProcess:
         if guard.poll() is None:
             guard.terminate()
         try:
-            return guard.wait()
+            return self._ended(guard)
         except BaseException:  # a second Ctrl-C does not wait for an orderly end
             self.kill()
             raise
@@ -109,7 +125,14 @@ class GuardedProcess:
         if self._guard.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
-        self._guard.wait()
+        self._ended(self._guard)
+
+    def _ended(self, guard: "subprocess.Popen[str]") -> int:
+        """Wait for the guard, and do what it could not do if it was killed itself."""
+        status = guard.wait()
+        if status < 0 and self.afterwards:
+            subprocess.run(self.afterwards, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        return status
 
     def wait(self, *, timeout_s: float) -> int:
         """Exit status of a program that ends by itself. Raises StackError when it does not within the limit."""

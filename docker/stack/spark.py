@@ -8,7 +8,7 @@ from pathlib import Path
 from stack.cache import cached
 from stack.commands import program, run
 from stack.errors import Unavailable
-from stack.maven import jars
+from stack.maven import INSTALL_JAVA, jars
 
 BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 """For JVMs that run for minutes only: in that time the optimising compiler does not earn what it costs. Without it the code cache would have 48 MB, which
@@ -52,7 +52,7 @@ def log_store_jar() -> Path:
     digest = hashlib.sha256(source + "".join(jar.name for jar in against).encode()).hexdigest()[:12]
 
     def fill(folder: Path) -> None:
-        javac = program("javac", install="a JDK 17 (Debian: apt-get install openjdk-17-jdk-headless)")
+        javac = program("javac", install=INSTALL_JAVA)
         classes = folder / "classes"
         run(
             [javac, "--release", "17", "-Xlint:all", "-Werror", "-d", str(classes), "-cp", ":".join(map(str, against)), str(_LOG_STORE)],

@@ -8,7 +8,7 @@ import threading
 
 import httpx
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from demo.pipeline import Connector, Worker, create_connector_user, task_pids
+from demo.pipeline import Connector, Worker, create_connector_user, task_pids, task_pids_by_ps
 from demo.rest import NO_TLS
 from stack.process import wait_until
 from support.servers import connected, execute, new_database
@@ -87,6 +87,7 @@ def test_a_group_of_two_under_writes_loses_nothing_and_no_offset_goes_back(kafka
         grown()
 
         paused = first.pid, *task_pids(first.pid)
+        assert task_pids_by_ps(first.pid) == list(paused[1:])
         for pid in reversed(paused):
             os.kill(pid, signal.SIGSTOP)
         wait_until(lambda: leads(second), timeout_s=60, what="the second worker to take over")

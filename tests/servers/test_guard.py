@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import stack
-from stack import GuardedProcess, StackError
+from stack import GuardedProcess, StackError, process
 from stack.process import wait_until
 from support.worker import alive
 
@@ -19,18 +19,37 @@ _WITH_CHILD = [
     "-c",
     "import subprocess; child = subprocess.Popen(['sleep', '1000'], start_new_session=True); print(child.pid, flush=True); child.wait()",
 ]
+_ELSEWHERE = """\
+import os, runpy, sys
+del os.pidfd_open
+sys.platform = "darwin"
+runpy.run_path(r"{guard}", run_name="__main__")
+"""
+"""The guard as on a system that has neither pidfds nor signals of a parent's death."""
 _PARENT = """\
 import os, signal, sys
 from pathlib import Path
-from stack import GuardedProcess
-process = GuardedProcess("sleeper", [sys.executable, "-c", "import signal; signal.pause()"], log=Path(sys.argv[1]))
+from stack import GuardedProcess, process as module
+module.GUARD = Path(sys.argv[2])
+line, after = [sys.executable, "-c", "import signal; signal.pause()"], ["touch", sys.argv[1] + ".ended"]
+process = GuardedProcess("sleeper", line, log=Path(sys.argv[1]), afterwards=after)
 process.start()
 print(process.pid, flush=True)
 signal.pause()
 """
 
 
-def test_stop_asks_the_program_and_gives_its_status(tmp_path: Path):
+@pytest.fixture(params=["here", "elsewhere"])
+def guard(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The guard, as on Linux and as it is where it has fewer means."""
+    if request.param == "elsewhere":
+        program = tmp_path / "guard.py"
+        program.write_text(_ELSEWHERE.format(guard=process.GUARD))
+        monkeypatch.setattr(process, "GUARD", program)
+    return process.GUARD
+
+
+def test_stop_asks_the_program_and_gives_its_status(guard: Path, tmp_path: Path):
     with GuardedProcess("long", _LONG, log=tmp_path / "log") as process:
         assert process.pid is not None
         assert alive(process.pid)
@@ -41,7 +60,7 @@ def test_stop_asks_the_program_and_gives_its_status(tmp_path: Path):
     assert not alive(process.pid)
 
 
-def test_a_program_that_ignores_the_request_is_killed_after_its_grace(tmp_path: Path):
+def test_a_program_that_ignores_the_request_is_killed_after_its_grace(guard: Path, tmp_path: Path):
     log = tmp_path / "log"
     process = GuardedProcess("stubborn", _STUBBORN, log=log, grace_s=0.2, ready=lambda: log.read_text() == "on\n")
     process.start()
@@ -49,7 +68,7 @@ def test_a_program_that_ignores_the_request_is_killed_after_its_grace(tmp_path: 
     assert process.stop() == 128 + signal.SIGKILL
 
 
-def test_a_killed_program_can_be_started_again(tmp_path: Path):
+def test_a_killed_program_can_be_started_again(guard: Path, tmp_path: Path):
     with GuardedProcess("long", _LONG, log=tmp_path / "log") as process:
         first = process.pid
 
@@ -62,9 +81,9 @@ def test_a_killed_program_can_be_started_again(tmp_path: Path):
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_parent_that_ends_takes_the_program_along(how: signal.Signals, tmp_path: Path):
+def test_a_parent_that_ends_takes_the_program_along(how: signal.Signals, guard: Path, tmp_path: Path):
     parent = subprocess.Popen(
-        [sys.executable, "-c", _PARENT, str(tmp_path / "log")],
+        [sys.executable, "-c", _PARENT, str(tmp_path / "log"), str(guard)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -78,6 +97,7 @@ def test_a_parent_that_ends_takes_the_program_along(how: signal.Signals, tmp_pat
         parent.send_signal(how)
 
     wait_until(lambda: not alive(program), timeout_s=20, what="the program to end with its parent")
+    wait_until((tmp_path / "log.ended").exists, timeout_s=20, what="the command for afterwards")
 
 
 def test_a_killed_guard_takes_the_program_along(tmp_path: Path):
@@ -89,6 +109,18 @@ def test_a_killed_guard_takes_the_program_along(tmp_path: Path):
         os.kill(guard, signal.SIGKILL)
 
         wait_until(lambda: not alive(program), timeout_s=20, what="the program to end with its guard")
+
+
+@pytest.mark.parametrize("how", ["stop", "kill", "kill of the guard"])
+def test_what_a_program_leaves_elsewhere_is_removed_before_its_end_is_reported(how: str, tmp_path: Path):
+    left = tmp_path / "left"
+    left.touch()
+    with GuardedProcess("long", _LONG, log=tmp_path / "log", afterwards=["rm", str(left)]) as guarded:
+        if how == "kill of the guard":
+            os.kill(int(Path(f"/proc/{guarded.pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+        guarded.stop() if how == "stop" else guarded.kill()
+
+        assert not left.exists()
 
 
 def test_what_the_program_left_behind_is_killed(tmp_path: Path):

@@ -45,7 +45,7 @@ def engine(folder: Path) -> Iterator[docker.DockerClient]:
         )
     folder.mkdir(parents=True, exist_ok=True)
     address = folder / "podman.sock"
-    (folder / "containers.conf").write_text(_settings())
+    (folder / "containers.conf").write_text(podman_settings())
     line = ["podman", "system", "service", "--time=0", f"unix://{address}"]
     with (
         GuardedProcess(
@@ -65,7 +65,7 @@ def _listens(address: Path) -> bool:
         return asking.connect_ex(str(address)) == 0
 
 
-def _settings() -> str:
+def podman_settings() -> str:
     """What Podman must know of this machine: no systemd, the older control groups, limits that a container may not exceed."""
     lines = ["[engine]", "compat_api_enforce_docker_hub = false"]  # an image made here has no registry
     if not Path("/run/systemd/system").exists():

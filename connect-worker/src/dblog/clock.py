@@ -33,4 +33,5 @@ class SystemClock:
 
 def lease_clock_s() -> float:
     """Seconds of the clock that leases are counted by: the same for all processes of a machine, and it runs on while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+    # macOS has only the second of these, and counts it on while the machine sleeps.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

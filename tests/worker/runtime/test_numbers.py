@@ -1,12 +1,14 @@
 """What a task's process counts: above all, whether anything moves."""
 
+import resource
+
 import pytest
 from dblog.core.ledger import Entry
 from dblog.errors import TransientError
 from dblog.model import Batch, Segment
 from dblog.observe.jmx import CONNECT
 from dblog.runtime import numbers as runtime_numbers
-from dblog.runtime.numbers import ProcessNumbers
+from dblog.runtime.numbers import ProcessNumbers, resident_bytes
 
 
 class HeldTime:
@@ -211,3 +213,9 @@ def test_latencies_are_those_of_the_batch_s_change(counted, now):
     assert found["event_latency_seconds|acknowledged|sum"] == pytest.approx(7)
     assert found["event_latency_seconds|acknowledged|+Inf"] == 1
     assert (found["records_polled_total"], found["records_acknowledged_total"]) == (1, 2)
+
+
+def test_memory_is_known_without_proc(tmp_path):
+    used = resource.getrusage(resource.RUSAGE_SELF)
+
+    assert 0 < resident_bytes(used) <= resident_bytes(used, tmp_path / "statm") * 1.1

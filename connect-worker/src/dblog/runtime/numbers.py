@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ COMMITS_SEEN = 1.5
 """Flush intervals that the means over commits have in view at least: an interval without any would be the exception of a late thread."""
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_STATM = Path("/proc/self/statm")
 _MOVES = ("log_bytes_total", "dump_rows_total", "dump_chunks_total", "records_polled_total", "records_acknowledged_total")
 """What rises when something moves."""
 
@@ -160,12 +162,11 @@ class ProcessNumbers:
 
     def _of_process(self) -> dict[str, float]:
         used = resource.getrusage(resource.RUSAGE_SELF)
-        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
         errors = {named("errors_total", name, str(again).lower()): float(n) for (name, again), n in self._errors.items()}
         return {
             "started_timestamp_seconds": self._started_at_s,
             "process_cpu_seconds_total": used.ru_utime + used.ru_stime,
-            "process_resident_memory_bytes": float(int(pages) * _PAGE_BYTES),
+            "process_resident_memory_bytes": resident_bytes(used),
             named("restarts_total", "error"): float(self._tries),
             **errors,
         }
@@ -230,3 +231,11 @@ def _should_move(numbers: Mapping[str, float]) -> bool:
     """Whether a run has something to do, or cannot know whether it has."""
     waits = numbers.get("log_behind_bytes") or numbers.get("queue_records") or numbers.get("log_silent")
     return bool(waits) or numbers.get("connected") == 0.0
+
+
+def resident_bytes(used: resource.struct_rusage, statm: Path = _STATM) -> float:
+    """Memory of this process; where there is no proc(5), the most that it ever had (getrusage(2): kilobytes on Linux, bytes on macOS)."""
+    try:
+        return float(int(statm.read_text(encoding="ascii").split()[1]) * _PAGE_BYTES)
+    except FileNotFoundError:
+        return float(used.ru_maxrss * (1 if sys.platform == "darwin" else 1024))

@@ -1,0 +1,124 @@
+"""The second way to run a server: the program of a pinned official image, in a container, where this machine has neither Debian's packages nor the server.
+
+Only the program comes from the image. The folder of the server is mounted at its own path, and configuration, administrator, data and port are what they are
+for a program of this machine: the image's own entry and its variables are not used, so any image with the program will do.
+
+Docker or Podman is asked by its command line and not by a client library: this package runs before there is a virtual environment to install one into; and
+`run` in the foreground is a process like every other server here, whose log, end and guard are the same. A container outlives the process that shows it, so
+the guard removes it afterwards (`Container.removal`).
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from stack.errors import Unavailable
+
+IMAGES = {
+    "kafka": "docker.io/apache/kafka:4.1.1",
+    "mariadb": "docker.io/library/mariadb:10.11.14",
+    "mysql": "docker.io/library/mysql:8.4.7",
+}
+"""Those of docker/compose.yaml. `DBLOG_KAFKA_IMAGE` and so on name others."""
+
+ENGINES = ("docker", "podman")
+LOOPBACK = "127.0.0.1"
+_PULL_S = 1200.0
+_INSTALL = "Docker or Podman (macOS: brew install podman, then podman machine init and podman machine start)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One server's container. Its name comes from the folder, so a start finds what a killed guard has left."""
+
+    engine: str
+    image: str
+    folder: Path
+    ports: tuple[int, ...]
+    host_network: bool
+    """Whether the container has this machine's own network, or published ports."""
+
+    @property
+    def name(self) -> str:
+        return f"dblog-{self.folder.name}-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]}"
+
+    @property
+    def address(self) -> str:
+        """Where a server in it listens: on loopback, or, behind published ports, on the interface of the container."""
+        return LOOPBACK if self.host_network else "0.0.0.0"  # noqa: S104 - of a container, published on loopback only
+
+    def command(self, program: str, *, once: bool = False) -> list[str]:
+        """The command line that runs `program` of the image in the foreground, for its arguments to follow.
+
+        `once`: it ends by itself, and nothing of it is left then. What a server leaves is removed by its guard, which waits for that: the next start
+        needs the name, and an engine that removes by itself does it some time later.
+        """
+        network = ["--network=host"] if self.host_network else [f"--publish={LOOPBACK}:{port}:{port}" for port in self.ports]
+        # Files belong to the user who starts the server, as those of its other programs do.
+        user = [f"--user={os.geteuid()}:{os.getegid()}"]
+        if os.geteuid() != 0 and Path(self.engine).name == "podman":
+            user.append("--userns=keep-id")
+        return [
+            *(self.engine, "run", "--pull=never", f"--name={self.name}"),
+            *(["--rm"] if once else []),
+            *network,
+            *user,
+            f"--volume={self.folder}:{self.folder}",
+            f"--workdir={self.folder}",
+            "--security-opt=label=disable",  # SELinux would want the folder relabelled
+            "--env=HOME=/tmp",
+            f"--entrypoint={program}",
+            self.image,
+        ]
+
+    @property
+    def removal(self) -> list[str]:
+        """The command line that kills and removes it, if it is there, with the volumes that images declare and nothing here uses."""
+        return [self.engine, "rm", "--force", "--volumes", self.name]
+
+    def remove(self) -> None:
+        """Remove what an earlier run may have left."""
+        subprocess.run(self.removal, capture_output=True, check=False)
+
+
+def wanted() -> bool:
+    """Whether servers are to run in containers wherever they can (`DBLOG_STACK=containers`); otherwise only where there is no other way."""
+    chosen = os.environ.get("DBLOG_STACK", "")
+    if chosen not in ("", "containers"):
+        raise Unavailable(f"DBLOG_STACK={chosen} is no way to start servers; it may be containers, or unset")
+    return chosen == "containers"
+
+
+def container(server: str, folder: Path, *ports: int, missing: Unavailable | None = None) -> Container:
+    """The container of one of `IMAGES`, its image downloaded. Raises Unavailable, with what was `missing` for the first way, where there is no engine."""
+    before = f"{missing}. " if missing else ""
+    engine = _engine()
+    if engine is None:
+        raise Unavailable(f"{before}Or install {_INSTALL}: servers then run in containers") from missing
+    image = os.environ.get(f"DBLOG_{server.upper()}_IMAGE") or IMAGES[server]
+    if not _answers(engine, "image", "inspect", image) and not _answers(engine, "pull", "--quiet", image, limit_s=_PULL_S):
+        other = f"DBLOG_{server.upper()}_IMAGE"
+        raise Unavailable(f"{before}{engine} cannot fetch the image {image}; name another one in {other}") from missing
+    # Docker's machine may be another one, or hide its network; ports are published by it in any case.
+    own = Path(engine).name == "podman" and sys.platform == "linux"
+    return Container(engine=engine, image=image, folder=folder, ports=ports, host_network=own)
+
+
+def _engine() -> str | None:
+    """The engine that `ENGINE` names, or the first that works on this machine."""
+    if chosen := os.environ.get("ENGINE"):
+        if Path(chosen).name not in ENGINES or not shutil.which(chosen):
+            raise Unavailable(f"ENGINE={chosen} is no program of this machine that is called {' or '.join(ENGINES)}, which run containers")
+        return chosen
+    return next((name for name in ENGINES if shutil.which(name) and _answers(name, "info")), None)
+
+
+def _answers(*line: str, limit_s: float = 60.0) -> bool:
+    try:
+        return subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False).returncode == 0
+    except subprocess.TimeoutExpired:  # an engine whose daemon or registry hangs
+        return False
