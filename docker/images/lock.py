@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stack.commands import run
 from stack.environment import PYTHON, ROOT
-from stack.spark import spark_jars
+from stack.spark import image_jars
 
 from images.build import FOLDER
 
@@ -36,5 +36,5 @@ def lock() -> None:
             line += [f"--extra={_EXTRA}"] if project.suffix == ".toml" else []
             line += ["--no-annotate", "--no-header", f"--constraint={ROOT / 'tests' / 'constraints.txt'}", str(project)]
             run([*line, f"--output-file={LOCKS / f'{name}.txt'}"], what=f"Resolving {project}")
-    hashes = ((jar.name, hashlib.sha256(jar.read_bytes()).hexdigest()) for jar in spark_jars())
+    hashes = ((jar.name, hashlib.sha256(jar.read_bytes()).hexdigest()) for jar in image_jars())
     (LOCKS / "jars.txt").write_text("".join(f"{digest}  {name}\n" for name, digest in hashes))

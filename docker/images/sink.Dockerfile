@@ -1,6 +1,6 @@
-# The sink: Spark (PySpark's own jars), the jars of Delta, Kafka and Avro, and `dblog-sink`, on a Java runtime without a compiler. Maven fetches the jars
-# in a stage that is thrown away and their hashes are compared with locks/jars.txt: nothing is downloaded at a start. Driver and executors on
-# Kubernetes run from this one image. Build secrets, all optional: `ca`, `apt`, `pip`, `maven` (see README.md).
+# The sink: Spark (PySpark's own jars), the jars of Delta, Kafka, Avro and S3, and `dblog-sink`, on a Java runtime without a compiler. Maven fetches the
+# jars in a stage that is thrown away and their hashes are compared with locks/jars.txt: nothing is downloaded at a start. The sink's log store for
+# S3 is compiled there. Driver and executors on Kubernetes run from this one image. Build secrets, all optional: `ca`, `apt`, `pip`, `maven` (see README.md).
 ARG BASE_IMAGE=docker.io/library/python:3.11.15-slim-bookworm@sha256:d29f48a31a8b408ed19272ca1e7b10ebae13b240a27e862d3d4217c528e2e0c3
 
 FROM ${BASE_IMAGE} AS jars
@@ -9,9 +9,11 @@ COPY docker/images/inside/packages.sh docker/images/inside/trust.sh /build/insid
 RUN --mount=type=secret,id=ca --mount=type=secret,id=apt /build/inside/packages.sh ca-certificates && /build/inside/trust.sh
 RUN --mount=type=secret,id=ca --mount=type=secret,id=apt /build/inside/packages.sh maven openjdk-17-jdk-headless
 COPY docker/stack /build/docker/stack
+COPY spark-sink/java /build/spark-sink/java
+COPY spark-sink/pyproject.toml /build/spark-sink/
 COPY docker/images/inside/jars.py /build/inside/
 RUN --mount=type=secret,id=maven,target=/root/.m2/settings.xml \
-    PYTHONPATH=/build/docker DBLOG_CACHE=/build/cache python3 /build/inside/jars.py /build/jars
+    PYTHONPATH=/build/docker DBLOG_CACHE=/build/cache python3 /build/inside/jars.py /build/jars /build/own
 COPY docker/images/locks/jars.txt /build/locks/jars.txt
 WORKDIR /build/jars
 # These files and no others.
@@ -36,7 +38,7 @@ RUN /build/tools/bin/pip wheel --quiet --no-build-isolation --no-deps --wheel-di
     /build/tools/bin/pip --python /opt/dblog/bin/python install --quiet --no-compile --no-index --no-deps /build/wheels/*.whl && \
     rm -rf /opt/dblog/lib/python3*/site-packages/pyspark/examples /opt/dblog/lib/python3*/site-packages/pyspark/data && \
     /build/inside/finish.sh /opt/dblog
-COPY --from=jars /build/jars /opt/dblog/share/dblog-sink/jars
+COPY --from=jars /build/jars /build/own /opt/dblog/share/dblog-sink/jars/
 COPY docker/images/inside/spark-defaults.conf docker/images/inside/defaults.yaml docker/images/inside/sink_entrypoint.py docker/images/inside/sbom.py \
     /build/inside/
 RUN /opt/dblog/bin/python -c 'import sys, pathlib; from dblog_sink.job import submit; submit.archive(pathlib.Path(sys.prefix) / "share" / "dblog-sink")' && \

@@ -19,7 +19,7 @@ from stack.object_store import ObjectStore
 from stack.process import GuardedProcess
 from stack.prometheus import Prometheus
 from stack.server import Server
-from stack.spark import BRIEF_JVM, s3a_jars, spark_jars
+from stack.spark import BRIEF_JVM, image_jars, s3a_jars, spark_jars
 
 __all__ = [
     "BRIEF_JVM",
@@ -33,6 +33,7 @@ __all__ = [
     "Server",
     "StackError",
     "Unavailable",
+    "image_jars",
     "s3a_jars",
     "spark_jars",
 ]

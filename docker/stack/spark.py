@@ -1,13 +1,12 @@
 """The jars that are added to PySpark's own, so that `spark-submit --jars` reads Kafka and Avro and writes Delta."""
 
 import hashlib
-import os
+import tomllib
 import zipfile
 from pathlib import Path
 
 from stack.cache import cached
 from stack.commands import program, run
-from stack.errors import Unavailable
 from stack.maven import INSTALL_JAVA, jars
 
 BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
@@ -31,8 +30,8 @@ _ADDED = (
 )
 
 
-_LOG_STORE = Path(__file__).parents[2] / "spark-sink" / "java" / "dblog" / "sink" / "S3ConditionalLogStore.java"
-_BUILD = Path(__file__).parents[2] / "build"
+_SINK = Path(__file__).parents[2] / "spark-sink"
+_LOG_STORE = _SINK / "java" / "dblog" / "sink" / "S3ConditionalLogStore.java"
 
 _IN_SPARK = ("commons-", "httpclient-", "httpcore-", "netty-", "slf4j-")
 """Of the jars that Amazon's bring along, those that PySpark has already, in other versions."""
@@ -40,16 +39,26 @@ _IN_SPARK = ("commons-", "httpclient-", "httpcore-", "netty-", "slf4j-")
 
 def s3a_jars() -> list[Path]:
     """The jars with which Spark's files can be in a store with S3's interface (``s3a://``), and the log store that lets several drivers write there."""
+    return [*_amazons_jars(), log_store_jar()]
+
+
+def image_jars() -> list[Path]:
+    """All that the sink's image has from Maven beside PySpark's own: what the sink needs, and what it needs for tables in S3."""
+    return sorted([*spark_jars(), *_amazons_jars()], key=lambda jar: jar.name)
+
+
+def _amazons_jars() -> list[Path]:
     found = sorted(jars("s3a").glob("*.jar"))
-    needed = [jar for jar in found if jar.name.startswith("netty-nio-client-") or not jar.name.startswith(_IN_SPARK)]
-    return [*needed, log_store_jar()]
+    return [jar for jar in found if jar.name.startswith("netty-nio-client-") or not jar.name.startswith(_IN_SPARK)]
 
 
 def log_store_jar() -> Path:
     """The sink's own log store for S3, compiled from its one file against Delta's and Hadoop's jars."""
     source = _LOG_STORE.read_bytes()
-    against = [*(jar for jar in spark_jars() if jar.name.startswith("delta-storage-")), _hadoop()]
-    digest = hashlib.sha256(source + "".join(jar.name for jar in against).encode()).hexdigest()[:12]
+    version = str(tomllib.loads((_SINK / "pyproject.toml").read_text())["project"]["version"])
+    hadoop = jars("spark", only=("hadoop-client-api",)).glob("*.jar")
+    against = [*(jar for jar in spark_jars() if jar.name.startswith("delta-storage-")), *hadoop]
+    digest = hashlib.sha256(source + "".join([version, *(jar.name for jar in against)]).encode()).hexdigest()[:12]
 
     def fill(folder: Path) -> None:
         javac = program("javac", install=INSTALL_JAVA)
@@ -58,21 +67,16 @@ def log_store_jar() -> Path:
             [javac, "--release", "17", "-Xlint:all", "-Werror", "-d", str(classes), "-cp", ":".join(map(str, against)), str(_LOG_STORE)],
             what=f"Compiling {_LOG_STORE.name}",
         )
+        content = {
+            "META-INF/MANIFEST.MF": f"Manifest-Version: 1.0\nImplementation-Version: {version}\nBundle-License: Apache-2.0\n".encode()
+        }
+        content |= {str(file.relative_to(classes)): file.read_bytes() for file in sorted(classes.rglob("*.class"))}
         with zipfile.ZipFile(folder / "dblog-s3-log-store.jar", "w", zipfile.ZIP_DEFLATED) as out:
-            for file in sorted(classes.rglob("*.class")):
+            for name, stored in content.items():
                 # With a fixed time, so that the same classes are the same jar.
-                out.writestr(zipfile.ZipInfo(str(file.relative_to(classes)), (1980, 1, 1, 0, 0, 0)), file.read_bytes())
+                out.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), stored)
 
     return cached(f"log-store-{digest}", fill) / "dblog-s3-log-store.jar"
-
-
-def _hadoop() -> Path:
-    """Hadoop's client, as PySpark brings it or a Spark in SPARK_HOME."""
-    homes = [*(_BUILD / "venv" / "lib").glob("python3*/site-packages/pyspark"), *map(Path, filter(None, [os.environ.get("SPARK_HOME")]))]
-    for home in homes:
-        for jar in (home / "jars").glob("hadoop-client-api-*.jar"):
-            return jar
-    raise Unavailable("hadoop-client-api is not in build/venv: run make setup first, or set SPARK_HOME to a Spark 4.1")
 
 
 def spark_jars() -> list[Path]:

@@ -53,10 +53,8 @@
 {{- $_ := set $lines "spark.hadoop.fs.s3a.access.key" "${file:/etc/dblog/own/s3/access-key}" -}}
 {{- $_ := set $lines "spark.hadoop.fs.s3a.secret.key" "${file:/etc/dblog/own/s3/secret-key}" -}}
 {{- end -}}
-{{- if $sink.s3.lockTable -}}
-{{- $_ := set $lines "spark.delta.logStore.s3a.impl" "io.delta.storage.S3DynamoDBLogStore" -}}
-{{- $_ := set $lines "spark.io.delta.storage.S3DynamoDBLogStore.ddb.tableName" $sink.s3.lockTable -}}
-{{- with $sink.s3.region -}}{{- $_ := set $lines "spark.io.delta.storage.S3DynamoDBLogStore.ddb.region" . -}}{{- end -}}
+{{- if eq $sink.s3.logStore "conditional" -}}
+{{- $_ := set $lines "spark.delta.logStore.s3a.impl" "dblog.sink.S3ConditionalLogStore" -}}
 {{- else -}}
 {{- $_ := set $lines "storage.single.driver" "true" -}}
 {{- end -}}

@@ -32,7 +32,7 @@ from dblog.cli import app
 from dblog.config.properties import parse_properties
 from dblog.config.unknown_keys import misspelt_worker_keys
 from dblog.config.worker import read_worker_config
-from dblog_sink.config import job_options
+from dblog_sink.config import job_options, lake_paths
 from dblog_sink.job.memory import PERCENT
 
 NAMES = [file.name.removesuffix("-values.yaml") for file in VALUES]
@@ -610,6 +610,30 @@ def test_executors_are_pods_under_the_drivers_limits_and_without_its_token(every
     assert sink["spark.kubernetes.driver.pod.name"] == "${env:DBLOG_POD_NAME}"
     assert sink["spark.hadoop.fs.s3a.secret.key"] == "${file:/etc/dblog/own/s3/secret-key}"
     assert sink["spark.kubernetes.container.image"] == "registry.example/mirror/dblog-sink:0.1.0"
+
+
+def test_a_table_in_s3_has_the_log_store_that_lets_the_store_decide_unless_a_value_says_another():
+    def file(**s3):
+        sink = {**A_SINK, "s3": {"enabled": True, **s3}}
+        return yaml.safe_load(one(rendered(sink=sink), "ConfigMap", "rel-dblog-sink")["data"]["sink.yaml"])
+
+    def refused(settings):
+        key = lake_paths.log_store_key("s3a")
+        return lake_paths.refusals(
+            {name: settings[name] for name in ("target.path", "checkpoint.path")},
+            master=settings["spark.master"],
+            log_stores={"s3a": settings[key]} if key in settings else {},
+            shared_mount=False,
+            single_driver=settings.get("storage.single.driver") == "true",
+        )
+
+    default, single = file(), file(logStore="single")
+    assert default[lake_paths.log_store_key("s3a")] == lake_paths.CONDITIONAL
+    assert "storage.single.driver" not in default
+    assert single["storage.single.driver"] == "true"
+    assert lake_paths.log_store_key("s3a") not in single
+    assert (refused(default), refused(single)) == ({}, {})
+    assert refused({**single, "storage.single.driver": "false"})
 
 
 def test_a_spark_application_is_by_one_value():

@@ -46,6 +46,8 @@ MISSPELT = [
     ("sink.kind=Daemon", "/sink/kind"),
     ("sink.master=yarn", "/sink/master"),
     ("sink.s3.endpont=x", "endpont"),
+    ("sink.s3.lockTable=x", "lockTable"),
+    ("sink.s3.logStore=dynamodb", "/sink/s3/logStore"),
     ("ingress.enabled=yes", "/ingress/enabled"),
     ("tracing.sampleRatio=2", "/tracing/sampleRatio"),
     ("monitoring.podMonitor.sampleLimit=-1", "/monitoring/podMonitor/sampleLimit"),
@@ -170,7 +172,7 @@ def test_every_value_has_a_description_and_every_level_takes_no_unknown_key():
     assert schema["additionalProperties"] is False
     closed(schema)
     leaves = {value.path for value in found}
-    assert {("worker", "image", "digest"), ("global", "imageRegistry"), ("sink", "s3", "lockTable")} <= leaves
+    assert {("worker", "image", "digest"), ("global", "imageRegistry"), ("sink", "s3", "logStore")} <= leaves
 
 
 def test_a_value_that_was_changed_by_hand_in_the_readme_is_found():

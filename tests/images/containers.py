@@ -17,10 +17,12 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
+from chart.rendered import one, rendered
 from deltalake.exceptions import TableNotFoundError
 from demo.lake import Lake
 from demo.rest import NO_TLS
 from images.build import IMAGES, OWN_BASE, build
+from stack import ObjectStore
 from stack.process import free_port, wait_until
 from support.containers import container, ended, engine, mounted_by_docker
 from support.servers import execute, new_database
@@ -39,9 +41,9 @@ START_S_MAX = 3.0
 STOP_S_MAX = {WORKER.name: 10.0, SINK.name: 45.0}
 SPARK = """
 from dblog_sink.delta.session import spark_session
-session = spark_session("alone", {})
-session.range(3).write.format("delta").save("/tmp/written")
-print("rows:", session.read.format("delta").load("/tmp/written").count(), "user:", session.sparkContext.sparkUser())
+session = spark_session("alone", {options})
+session.range(3).write.format("delta").save("{path}")
+print("rows:", session.read.format("delta").load("{path}").count(), "user:", session.sparkContext.sparkUser())
 print("page:", session.sparkContext.uiWebUrl)
 """
 
@@ -185,12 +187,32 @@ def test_the_doctor_of_the_image_looks_at_a_database(client, kafka, mariadb, tmp
 
 def test_spark_starts_and_writes_delta_without_a_network_under_a_number_without_a_name(client):
     mounted = mounted_by_docker(yaml.safe_load(COMPOSE.read_text())["services"]["sink"]["tmpfs"])
-    with container(client, SINK.tag, ["exec", "python", "-c", SPARK], network_mode="none", tmpfs=mounted) as running:
+    (folder,) = mounted
+    program = SPARK.format(options={}, path=f"{folder}/written")
+    with container(client, SINK.tag, ["exec", "python", "-c", program], network_mode="none", tmpfs=mounted) as running:
         status, printed = ended(running, limit_s=300)
 
     assert status == 0, printed
     assert re.search("rows: 3 user: (dblog|54321)", printed), printed  # some engines give a number its own name
     assert "page: None" in printed  # whoever reaches Spark's page can stop what runs
+
+
+def test_spark_keeps_delta_in_s3_as_the_chart_sets_it_with_what_the_image_has(client, tmp_path):
+    s3 = {"enabled": True, "region": "us-east-1", "pathStyleAccess": True, "existingSecret": "keys"}
+    sink = {"enabled": True, "topics": "a", "tablesPath": "s3a://lake/t", "checkpointPath": "s3a://lake/c"}
+    with ObjectStore(tmp_path / "store") as store:
+        found = one(rendered(sink={**sink, "s3": {**s3, "endpoint": store.address}}), "ConfigMap", "rel-dblog-sink")
+        settings = yaml.safe_load(found["data"]["sink.yaml"])
+        keys = {f"spark.hadoop.fs.s3a.{name}.key": "any" for name in ("access", "secret")}
+        options = {name: text for name, text in settings.items() if name.startswith(("spark.hadoop.", "spark.delta."))} | keys
+        program = SPARK.format(options=options, path="s3a://lake/written")
+        with container(client, SINK.tag, ["exec", "python", "-c", program], network_mode="host") as running:
+            status, printed = ended(running, limit_s=300)
+
+        assert status == 0, printed
+        assert "rows: 3" in printed
+        commit = httpx.get(f"{store.address}/lake/written/_delta_log/00000000000000000000.json")
+        assert '"operation":"WRITE"' in commit.text
 
 
 def test_an_orphan_is_reaped_by_the_first_process(client, kafka, tmp_path):

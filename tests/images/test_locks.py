@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from stack import spark_jars
+from stack import image_jars, s3a_jars
 
 ROOT = Path(__file__).parents[2]
 LOCKS = ROOT / "docker" / "images" / "locks"
@@ -74,4 +74,12 @@ def test_the_wheels_are_built_with_the_tools_that_the_packages_name():
 def test_the_jars_are_those_of_the_tests_byte_for_byte():
     listed = dict(reversed(line.split("  ")) for line in (LOCKS / "jars.txt").read_text().splitlines())
 
-    assert listed == {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in spark_jars()}
+    assert listed == {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in image_jars()}
+
+
+def test_the_sinks_image_has_all_that_tables_in_s3_need():
+    listed = {line.split("  ")[1] for line in (LOCKS / "jars.txt").read_text().splitlines()}
+    from_source = {jar.name for jar in s3a_jars()} - listed
+
+    assert from_source == {"dblog-s3-log-store.jar"}  # compiled in the builder's stage; everything else is locked
+    assert {"hadoop-aws-3.4.2.jar", "s3-2.29.52.jar", "sts-2.29.52.jar"} <= listed

@@ -1,12 +1,15 @@
-"""Copies the jars that Spark needs beside its own into the folder given; runs in a builder stage, with the code by which the tests get them too."""
+"""Copies the jars that the sink needs beside PySpark's own into two folders; runs in a builder stage, with the code by which the tests get them too.
+
+jars.py DOWNLOADED OWN: those of Maven, whose hashes are locked, and the log store for S3, which is compiled here from its source
+"""
 
 import shutil
 import sys
 from pathlib import Path
 
-from stack.spark import spark_jars
+from stack.spark import image_jars, log_store_jar
 
-target = Path(sys.argv[1])
-target.mkdir(parents=True)
-for jar in spark_jars():
-    shutil.copyfile(jar, target / jar.name)
+for folder, found in zip(map(Path, sys.argv[1:]), (image_jars(), [log_store_jar()]), strict=True):
+    folder.mkdir(parents=True)
+    for jar in found:
+        shutil.copyfile(jar, folder / jar.name)
