@@ -52,6 +52,13 @@
 {{- if $sink.s3.existingSecret -}}
 {{- $_ := set $lines "spark.hadoop.fs.s3a.access.key" "${file:/etc/dblog/own/s3/access-key}" -}}
 {{- $_ := set $lines "spark.hadoop.fs.s3a.secret.key" "${file:/etc/dblog/own/s3/secret-key}" -}}
+{{- else -}}
+{{- /* Hadoop's own list, and in it the token that a cloud puts into pods of an account (IRSA). */ -}}
+{{- $_ := set $lines "spark.hadoop.fs.s3a.aws.credentials.provider" (join "," (list
+      "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider" "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+      "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
+      "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider"
+      "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider")) -}}
 {{- end -}}
 {{- if eq $sink.s3.logStore "conditional" -}}
 {{- $_ := set $lines "spark.delta.logStore.s3a.impl" "dblog.sink.S3ConditionalLogStore" -}}
@@ -70,6 +77,8 @@
 {{- $_ := set $lines "spark.kubernetes.container.image.pullPolicy" $sink.image.pullPolicy -}}
 {{- with concat .Values.global.imagePullSecrets $sink.image.pullSecrets | uniq -}}{{- $_ := set $lines "spark.kubernetes.container.image.pullSecrets" (join "," .) -}}{{- end -}}
 {{- $_ := set $lines "spark.kubernetes.driver.pod.name" "${env:DBLOG_POD_NAME}" -}}
+{{- /* Executors read and write the tables, so they have the driver's identity in the cloud; its token of Kubernetes they have not (executor.yaml). */ -}}
+{{- $_ := set $lines "spark.kubernetes.authenticate.executor.serviceAccountName" (include "dblog.sink.serviceAccount" .) -}}
 {{- $_ := set $lines "spark.kubernetes.executor.podNamePrefix" (include "dblog.sink" .) -}}
 {{- $_ := set $lines "spark.kubernetes.executor.podTemplateFile" "/etc/dblog/config/executor.yaml" -}}
 {{- $_ := set $lines "spark.driver.host" "${env:DBLOG_POD_IP}" -}}

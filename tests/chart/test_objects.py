@@ -612,6 +612,22 @@ def test_executors_are_pods_under_the_drivers_limits_and_without_its_token(every
     assert sink["spark.kubernetes.container.image"] == "registry.example/mirror/dblog-sink:0.1.0"
 
 
+def test_executors_have_the_drivers_identity_in_the_cloud_and_a_client_that_finds_it():
+    annotations = {"eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/lake"}
+    sink = {**A_SINK, "master": "k8s://https://kubernetes.default.svc", "serviceAccount": {"annotations": annotations}}
+    found = rendered(sink=sink)
+
+    account = one(found, "ServiceAccount", "-sink")["metadata"]
+    data = one(found, "ConfigMap", "rel-dblog-sink")["data"]
+    settings = yaml.safe_load(data["sink.yaml"])
+    assert annotations.items() <= account["annotations"].items()
+    assert settings["spark.kubernetes.authenticate.executor.serviceAccountName"] == account["name"]
+    assert yaml.safe_load(data["executor.yaml"])["spec"]["automountServiceAccountToken"] is False
+    assert "WebIdentityTokenFile" in settings["spark.hadoop.fs.s3a.aws.credentials.provider"]
+    with_keys = yaml.safe_load(one(objects("everything"), "ConfigMap", "rel-dblog-sink")["data"]["sink.yaml"])
+    assert "spark.hadoop.fs.s3a.aws.credentials.provider" not in with_keys
+
+
 def test_a_table_in_s3_has_the_log_store_that_lets_the_store_decide_unless_a_value_says_another():
     def file(**s3):
         sink = {**A_SINK, "s3": {"enabled": True, **s3}}
