@@ -146,6 +146,11 @@
 {{- if and (hasPrefix "s3a:" $sink.tablesPath) (not $sink.s3.enabled) (not (hasKey $sink.config "spark.hadoop.fs.s3a.endpoint")) (not (hasKey $sink.config "storage.single.driver")) (not (hasKey $sink.config "spark.delta.logStore.s3a.impl")) -}}
 {{- fail "sink.tablesPath is in S3: set sink.s3.enabled=true, with sink.s3.existingSecret or the identity of the pod" -}}
 {{- end -}}
+{{- if eq $sink.kind "SparkApplication" -}}
+{{- range $name, $other := dict "dnsPolicy" (ne $sink.dnsPolicy "") "resources" (not (empty $sink.resources)) "ephemeralStorageRequest" (ne (toString $sink.ephemeralStorageRequest) "1Gi") -}}
+{{- if $other -}}{{- fail (printf "sink.%s is set, and a SparkApplication has no field for it: leave it out (memory and CPU are sink.memoryMiB, sink.cpuRequest and sink.executor), or use sink.kind=Deployment" $name) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and $sink.schedule (ne $sink.kind "Job") -}}{{- fail (printf "sink.schedule is of a Job, and sink.kind=%s" $sink.kind) -}}{{- end -}}
 {{- if and (ne (toString $sink.metricsPort) "") (le (int $sink.metricsPort) 1024) -}}{{- fail (printf "sink.metricsPort=%v needs rights that the pod has not; use one above 1024" $sink.metricsPort) -}}{{- end -}}
 {{- end -}}

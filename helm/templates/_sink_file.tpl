@@ -120,6 +120,10 @@ spec:
   {{- include "dblog.placement" (omit .Values.sink "dnsPolicy") | nindent 2 }}
   containers:
     - name: executor
+      {{- with include "dblog.sink.kafkaEnv" . | trim }}
+      env:
+        {{- . | nindent 8 }}
+      {{- end }}
       securityContext:
         {{- toYaml .Values.sink.containerSecurityContext | nindent 8 }}
       volumeMounts:

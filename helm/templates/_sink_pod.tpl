@@ -7,12 +7,8 @@ metadata:
   labels:
     {{- include "dblog.podLabels" (list $ "sink" $sink.podLabels) | nindent 4 }}
   annotations:
-    checksum/config: {{ include "dblog.sink.yaml" $ | sha256sum | quote }}
-    checksum/secrets: {{ include "dblog.secrets.checksum" $ | quote }}
+    {{- include "dblog.sink.annotations" $ | nindent 4 }}
     kubectl.kubernetes.io/default-container: "sink"
-    {{- range $key, $value := merge (dict) $sink.podAnnotations $.Values.commonAnnotations }}
-    {{ $key | quote }}: {{ $value | quote }}
-    {{- end }}
 spec:
   serviceAccountName: {{ include "dblog.sink.serviceAccount" $ | quote }}
   automountServiceAccountToken: {{ $executors }}
@@ -46,21 +42,7 @@ spec:
           valueFrom:
             fieldRef:
               fieldPath: status.podIP
-        {{- if and (include "dblog.sasl" $) (eq $.Values.kafka.sasl.mechanism "OAUTHBEARER") }}
-        # Kafka's Java clients ask only addresses on this list for tokens.
-        - name: JDK_JAVA_OPTIONS
-          value: {{ printf "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=%s" $.Values.kafka.sasl.oauth.tokenEndpointUrl | quote }}
-        {{- end }}
-        {{- if $.Values.registry.tls.existingSecret }}
-        - name: SSL_CERT_FILE
-          value: /etc/dblog/own/registry/ca.crt
-        {{- end }}
-        {{- with include "dblog.tracing.env" $ | trim }}
-        {{- . | nindent 8 }}
-        {{- end }}
-        {{- with $sink.extraEnvVars }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+        {{- include "dblog.sink.env" $ | indent 8 }}
       {{- include "dblog.envFrom" $sink | nindent 6 }}
       ports:
         - name: metrics
@@ -97,6 +79,38 @@ spec:
     {{- end }}
   volumes:
     {{- include "dblog.sink.volumes" $ | nindent 4 }}
+{{- end -}}
+
+{{/* Annotations of the driver's pod: what changes in it replaces the pod. */}}
+{{- define "dblog.sink.annotations" -}}
+checksum/config: {{ include "dblog.sink.yaml" . | sha256sum | quote }}
+checksum/secrets: {{ include "dblog.secrets.checksum" . | quote }}
+{{- range $key, $value := merge (dict) .Values.sink.podAnnotations .Values.commonAnnotations }}
+{{ $key | quote }}: {{ $value | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* Variables of the driver: of its clients, and the user's. */}}
+{{- define "dblog.sink.env" -}}
+{{- include "dblog.sink.kafkaEnv" . }}
+{{- if .Values.registry.tls.existingSecret }}
+- name: SSL_CERT_FILE
+  value: /etc/dblog/own/registry/ca.crt
+{{- end }}
+{{- with include "dblog.tracing.env" . | trim }}
+{{ . }}
+{{- end }}
+{{- with .Values.sink.extraEnvVars }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Variables of whoever talks to Kafka, so also of executors: its Java clients ask only addresses on this list for tokens. */}}
+{{- define "dblog.sink.kafkaEnv" -}}
+{{- if and (include "dblog.sasl" .) (eq .Values.kafka.sasl.mechanism "OAUTHBEARER") }}
+- name: JDK_JAVA_OPTIONS
+  value: {{ printf "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=%s" .Values.kafka.sasl.oauth.tokenEndpointUrl | quote }}
+{{- end }}
 {{- end -}}
 
 {{- define "dblog.sink.mounts" -}}

@@ -660,6 +660,73 @@ def test_a_spark_application_is_by_one_value():
     assert {"name": "lake", "persistentVolumeClaim": {"claimName": "lake"}} in found["volumes"]
 
 
+OF_THE_OPERATOR = {
+    *(
+        "cores",
+        "coreRequest",
+        "memory",
+        "memoryOverhead",
+        "serviceAccount",
+        "labels",
+        "annotations",
+        "volumeMounts",
+        "env",
+        "envFrom",
+        "ports",
+    ),
+    *("affinity", "tolerations", "nodeSelector", "priorityClassName", "hostAliases", "dnsConfig", "podSecurityContext", "securityContext"),
+    *("lifecycle", "initContainers", "sidecars", "terminationGracePeriodSeconds", "instances"),
+}
+"""Fields that a driver or an executor has in a SparkApplication (v1beta2): the operator drops others without a word."""
+OF_A_POD = {
+    "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+    "nodeSelector": {"pool": "data"},
+    "tolerations": [{"key": "data", "operator": "Exists"}],
+    "priorityClassName": "high",
+    "hostAliases": [{"ip": "10.0.0.9", "hostnames": ["db"]}],
+    "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
+}
+OF_A_DRIVER = {
+    "lifecycle": {"preStop": {"sleep": {"seconds": 3}}},
+    "initContainers": [{"name": "first", "image": "busybox:1.36"}],
+    "sidecars": [{"name": "beside", "image": "busybox:1.36"}],
+}
+
+
+def test_a_spark_applications_pods_have_what_a_deployments_have():
+    sink = {
+        **A_SINK, **OF_A_POD, **OF_A_DRIVER,
+        "kind": "SparkApplication", "cpuRequest": "750m", "executor": {"cpuRequest": "250m"}, "podAnnotations": {"note": "1"},
+        "extraEnvVars": [{"name": "TZ", "value": "UTC"}], "extraEnvVarsCM": "more", "extraEnvVarsSecret": "more-secret",
+    }  # fmt: skip
+    registry = {"url": "https://registry.example", "tls": {"existingSecret": "registry-tls"}}
+    sasl = {"mechanism": "OAUTHBEARER", "existingSecret": "kafka", "oauth": {"tokenEndpointUrl": "https://id.example/t"}}
+    given = {"registry": registry, "kafka": {"securityProtocol": "SASL_SSL", "sasl": sasl}}
+    found = one(rendered(sink=sink, **given), "SparkApplication")["spec"]
+    kinds = one(rendered(sink={**sink, "kind": "Deployment"}, **given), "Deployment", "-sink")["spec"]["template"]
+
+    driver, executor = found["driver"], found["executor"]
+    assert OF_A_POD.items() <= driver.items()
+    assert OF_A_POD.items() <= executor.items()
+    assert OF_A_DRIVER.items() <= driver.items()
+    assert (driver["coreRequest"], executor["coreRequest"]) == ("750m", "250m")
+    of_deployment = kinds["spec"]["containers"][0]
+    assert driver["env"] == [item for item in of_deployment["env"] if not item["name"].startswith("DBLOG_POD_")]
+    assert {"JDK_JAVA_OPTIONS", "SSL_CERT_FILE", "TZ"} == {item["name"] for item in driver["env"]}
+    assert [item["name"] for item in executor["env"]] == ["JDK_JAVA_OPTIONS"]
+    assert driver["envFrom"] == of_deployment["envFrom"]
+    assert set(driver["annotations"]) == set(kinds["metadata"]["annotations"]) - {"kubectl.kubernetes.io/default-container"}
+    assert set(driver) | set(executor) <= OF_THE_OPERATOR
+
+
+def test_executors_of_a_driver_ask_for_tokens_where_it_does():
+    sasl = {"mechanism": "OAUTHBEARER", "existingSecret": "kafka", "oauth": {"tokenEndpointUrl": "https://id.example/t"}}
+    found = rendered(sink={**A_SINK, "master": "k8s://https://k"}, kafka={"securityProtocol": "SASL_SSL", "sasl": sasl})
+
+    (executor,) = yaml.safe_load(one(found, "ConfigMap", "rel-dblog-sink")["data"]["executor.yaml"])["spec"]["containers"]
+    assert [(item["name"], "https://id.example/t" in item["value"]) for item in executor["env"]] == [("JDK_JAVA_OPTIONS", True)]
+
+
 def test_a_spark_applications_driver_has_the_token_that_starts_executors():
     found = objects("oauth")
 
