@@ -771,6 +771,9 @@ def test_the_notes_have_three_commands_the_monitors_advice_and_warnings():
     assert "leaves the topics in Kafka" in plain
     assert "WARNING: connections to Kafka are not encrypted" in plain
     assert "podMonitorSelector" in notes("--set", "kafka.bootstrapServers=b:1", "--set", "monitoring.podMonitor.enabled=true")
-    insecure = notes("-f", CHART / "ci" / "oauth-values.yaml")
+    assert "sparkapplication" not in plain
+    insecure = notes("-f", CHART / "ci" / "oauth-values.yaml", "-n", "space")
+    assert "spark.jobNamespaces of its chart has space" in insecure
+    assert "kubectl -n space describe sparkapplication/rel-dblog-sink" in insecure
     assert "asks for no login" in insecure
     assert "every pod of the cluster reaches" in insecure
