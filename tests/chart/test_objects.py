@@ -762,6 +762,19 @@ def test_the_test_pod_checks_the_interface_with_the_login_and_goes(minimal):
     assert command.make_context(name, list(arguments)).params["login"].as_posix() == "/etc/dblog/own/rest"
 
 
+def test_a_reconciler_that_rests_has_no_pod_and_the_notes_say_so():
+    connectors = {"a": {"config": {"connector.class": CONNECTOR_CLASS}}}
+
+    def replicas(**reconciler):
+        return one(rendered(connectors=connectors, reconciler=reconciler), "Deployment", "-connectors")["spec"]["replicas"]
+
+    assert (replicas(), replicas(paused=True)) == (1, 0)
+    given = ("--set", "kafka.bootstrapServers=b:1,reconciler.prune=true,reconciler.paused=true")
+    notes = helm("install", "rel", CHART, *given, "--dry-run=client").stdout.partition("\nNOTES:")[2]
+    assert "WARNING: nobody keeps the connectors" in notes
+    assert "Connectors are kept" not in notes
+
+
 def test_the_notes_have_three_commands_the_monitors_advice_and_warnings():
     def notes(*arguments):
         return helm("install", "rel", CHART, *arguments, "--dry-run=client").stdout.partition("\nNOTES:")[2]
