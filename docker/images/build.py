@@ -65,8 +65,8 @@ IMAGES = (
 )
 
 
-def build(names: Sequence[str] = (), *, fresh: bool = False, tail: str = "") -> None:
-    """Build the images named, or both; their tags end with ``tail``. Raises StackError when one cannot be built or is too large."""
+def build(names: Sequence[str] = (), *, fresh: bool = False) -> None:
+    """Build the images named, or both. Raises StackError when one cannot be built or is too large."""
     using = engine(os.environ.get("ENGINE"))
     chosen = [image for image in IMAGES if not names or image.name in names]
     base = base_image(using)
@@ -83,27 +83,26 @@ def build(names: Sequence[str] = (), *, fresh: bool = False, tail: str = "") -> 
     with tempfile.TemporaryDirectory() as folder:
         secrets = build_secrets(Path(folder))
         for image in chosen:
-            tag = image.tag + tail
-            print(f"images: {tag} by {using.kind} on {base}", flush=True)
+            print(f"images: {image.tag} by {using.kind} on {base}", flush=True)
             using.build(
                 file=image.file,
                 context=ROOT,
-                tag=tag,
+                tag=image.tag,
                 arguments={**arguments, "VERSION": image.version},
                 labels={"version": image.version, **{label: arguments[name] for name, label in _LABELS.items()}},
                 secrets=secrets,
                 epoch=epoch,
                 fresh=fresh,
             )
-            using.copy_out(tag, "/opt/dblog/share/sbom", OUT / image.name)
-            over_mb = (using.size(tag) - base_bytes) / 1e6
+            using.copy_out(image.tag, "/opt/dblog/share/sbom", OUT / image.name)
+            over_mb = (using.size(image.tag) - base_bytes) / 1e6
             print(
-                f"images: {tag} has {over_mb:.0f} MB over the {base_bytes / 1e6:.0f} MB of its base (limit {image.mb_over_base_max} MB)",
+                f"images: {image.tag} has {over_mb:.0f} MB over the {base_bytes / 1e6:.0f} MB of its base (limit {image.mb_over_base_max} MB)",
                 flush=True,
             )
             print(f"images: what it consists of is in {OUT / image.name}", flush=True)
             if over_mb > image.mb_over_base_max:
-                too_large.append(tag)
+                too_large.append(image.tag)
     if too_large:
         raise StackError(
             f"larger than its limit: {', '.join(too_large)}; look for what was added, or raise the limit in docker/images/build.py"

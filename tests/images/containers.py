@@ -11,7 +11,6 @@ import shutil
 import tarfile
 import time
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -21,7 +20,7 @@ from chart.rendered import one, rendered
 from deltalake.exceptions import TableNotFoundError
 from demo.lake import Lake
 from demo.rest import NO_TLS
-from images.build import IMAGES, OWN_BASE, build
+from images.build import IMAGES, OWN_BASE
 from stack import ObjectStore
 from stack.process import free_port, wait_until
 from support.containers import container, ended, engine, mounted_by_docker
@@ -94,20 +93,6 @@ def files_of(client, tag: str, folder: Path) -> Iterator[tuple[str, bytes | None
                     if member.isfile():
                         yield member.name.removeprefix("./"), tree.extractfile(member).read() if member.size < TEXT_BYTES_MAX else None
     saved.unlink()
-
-
-def test_an_image_that_is_built_again_from_nothing_has_the_same_layers(client, image, monkeypatch):
-    first = client.images.get(image.tag)
-    created = datetime.fromisoformat(first.labels["org.opencontainers.image.created"])
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(int(created.timestamp())))
-    monkeypatch.setenv("BASE_IMAGE", first.labels["org.opencontainers.image.base.name"])
-    try:
-        build([image.name], fresh=True, tail="-again")
-        again = client.images.get(f"{image.tag}-again").attrs["RootFS"]["Layers"]
-    finally:
-        client.images.remove(f"{image.tag}-again")
-
-    assert again == first.attrs["RootFS"]["Layers"]
 
 
 def test_an_image_trusts_whom_its_base_trusts(client, image):
