@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -17,7 +18,7 @@ from urllib.parse import unquote
 class RegistryServer:
     """Start with ``with RegistryServer() as registry``; ``url`` is its address."""
 
-    def __init__(self, *, auth: str | None = None, first_id: int = 1) -> None:
+    def __init__(self, *, auth: str | None = None, first_id: int = 1, tls: ssl.SSLContext | None = None) -> None:
         self.away = False
         self.requests: list[str] = []
         self._auth = None if auth is None else "Basic " + base64.b64encode(auth.encode()).decode()
@@ -28,12 +29,15 @@ class RegistryServer:
         self._next_id = first_id
         self._turn = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._scheme = "http" if tls is None else "https"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
     @property
     def url(self) -> str:
         """Where it answers."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     def register(self, schema: str) -> int:
         """The id of a schema text; the same text keeps its id."""

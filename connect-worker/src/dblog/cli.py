@@ -120,14 +120,25 @@ def print_records(
     topic: Annotated[str, typer.Argument(help="The topic: <topic.prefix>.<database>.<table>.")],
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="The oldest records, not the newest.")] = False,
     count: Annotated[int, typer.Option("-n", min=0, help="How many; 0: all.")] = 10,
-    bootstrap: Annotated[str, typer.Option(help="Addresses of brokers.")] = "localhost:9092",
+    bootstrap: Annotated[
+        str | None, typer.Option(help="Addresses of brokers; without it those of --worker, or localhost:9092.", show_default=False)
+    ] = None,
     registry: Annotated[str, typer.Option(help="The schema registry; a worker is one.")] = "http://localhost:8083",
+    worker: Annotated[Path | None, typer.Option(help="The worker's file, for the brokers' addresses, login and TLS.")] = None,
+    ca: Annotated[Path | None, typer.Option(help="Authorities of the registry's certificate, PEM; without it the machine's.")] = None,
 ) -> None:
     """Print records of a topic, key and value decoded, as JSON lines. They hold the rows' values."""
     from dblog import tail  # noqa: PLC0415
 
-    wanted = tail.Wanted(topic=topic, bootstrap=bootstrap, registry=registry, from_beginning=from_beginning, count=count)
     try:
+        wanted = tail.Wanted(
+            topic=topic,
+            brokers=tail.brokers_of(bootstrap, worker),
+            registry=registry,
+            authorities=ca,
+            from_beginning=from_beginning,
+            count=count,
+        )
         for line in tail.lines(wanted):
             typer.echo(line)
     except DefiniteError as e:
@@ -142,12 +153,13 @@ def explain_ddl(
     url: Annotated[str, typer.Option(help="REST address of a worker.")] = "http://localhost:8083",
     database: Annotated[str | None, typer.Option(help="The default database of the statement.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    ca: Annotated[Path | None, typer.Option(help="Authorities of the worker's certificate, PEM; without it the machine's.")] = None,
 ) -> None:
     """Print what a DDL statement would do to records, registry and Delta table, without running it."""
     from dblog.explained import LOGIN_VARIABLE, ExplainError, ask, lines_of, login_of  # noqa: PLC0415
 
     try:
-        answer = ask(url, connector, statement, database, login=login_of(os.environ.get(LOGIN_VARIABLE, "")))
+        answer = ask(url, connector, statement, database, login=login_of(os.environ.get(LOGIN_VARIABLE, "")), authorities=ca)
     except ExplainError as e:
         typer.echo(str(e), err=True)
         raise typer.Exit(1) from None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+
+from dblog.errors import DefiniteError
+from dblog.trust import trusting, unreached
 
 TIMEOUT_S = 120.0
 LOGIN_VARIABLE = "DBLOG_REST_LOGIN"
@@ -27,13 +31,30 @@ def login_of(text: str) -> tuple[str, str] | None:
     return (user, password) if text else None
 
 
-def ask(url: str, connector: str, statement: str, database: str | None, *, login: tuple[str, str] | None = None) -> dict[str, Any]:
-    """The worker's answer. ExplainError when there is none."""
+def ask(
+    url: str,
+    connector: str,
+    statement: str,
+    database: str | None,
+    *,
+    login: tuple[str, str] | None = None,
+    authorities: Path | None = None,
+) -> dict[str, Any]:
+    """The worker's answer. ExplainError when there is none. ``authorities``: those of the worker's certificate, else the machine's."""
     address = f"{url.rstrip('/')}/connectors/{quote(connector, safe='')}/ddl/explain"
     try:
-        response = httpx.post(address, json={"statement": statement, "database": database}, auth=login, timeout=TIMEOUT_S, trust_env=False)
+        response = httpx.post(
+            address,
+            json={"statement": statement, "database": database},
+            auth=login,
+            timeout=TIMEOUT_S,
+            verify=trusting(authorities),
+            trust_env=False,
+        )
     except (httpx.HTTPError, httpx.InvalidURL) as e:
-        raise ExplainError(f"no worker answers at {url} ({type(e).__name__}); start one, or name its address with --url") from e
+        raise ExplainError(unreached("worker", url, e, "start one, or name its address with --url")) from e
+    except DefiniteError as e:
+        raise ExplainError(str(e)) from e
     if response.status_code == HTTPStatus.UNAUTHORIZED:
         raise ExplainError(
             f"the worker at {url} wants a login, or another one; put user:password into the environment variable {LOGIN_VARIABLE}"

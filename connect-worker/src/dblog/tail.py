@@ -10,18 +10,25 @@ from __future__ import annotations
 import base64
 import io
 import json
+import ssl
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import fastavro
 import httpx
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from dblog.errors import DefiniteError
+from dblog.config.properties import read_properties
+from dblog.config.worker import read_worker_config
+from dblog.config.worker_file import resolve_worker_file
+from dblog.errors import ConfigError, DefiniteError
+from dblog.trust import distrusted, trusting
 
 TIMEOUT_S = 30.0
+DEFAULT_BOOTSTRAP = "localhost:9092"
 _FRAME_BYTES = 5
 
 
@@ -30,10 +37,29 @@ class Wanted:
     """Which records of which topic. ``count`` 0: all."""
 
     topic: str
-    bootstrap: str
+    brokers: Mapping[str, str] = field(repr=False)
+    """Librdkafka's settings of the connection; bootstrap.servers is one."""
     registry: str
+    authorities: Path | None = None
+    """Those of the registry's certificate; None: the machine's."""
     from_beginning: bool
     count: int
+
+
+def brokers_of(bootstrap: str | None, worker_file: Path | None) -> dict[str, str]:
+    """How to reach the brokers: as the worker of that file does, with its login and TLS; ``bootstrap`` goes before the file's addresses.
+
+    DefiniteError when the file cannot be used.
+    """
+    named = {"bootstrap.servers": bootstrap} if bootstrap else {}
+    if worker_file is None:
+        return {"bootstrap.servers": DEFAULT_BOOTSTRAP, **named}
+    written = read_properties(worker_file)
+    try:
+        file = resolve_worker_file(written)
+        return {**read_worker_config(file.texts, shown=file.placeholders).client_settings("consumer"), **named}
+    except ConfigError as e:
+        raise DefiniteError(f"{worker_file} is no worker's file that could be used: {e}") from e
 
 
 def lines(wanted: Wanted) -> Iterator[str]:
@@ -41,26 +67,41 @@ def lines(wanted: Wanted) -> Iterator[str]:
 
     DefiniteError has the reason there are none.
     """
-    consumer = Consumer(
-        {
-            "bootstrap.servers": wanted.bootstrap,
-            "group.id": "dblog-tail",  # the client wants one; it is neither joined nor committed to
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-            "log_level": 0,
-        }
-    )
-    schemas = _Schemas(wanted.registry)
+    schemas = _Schemas(wanted.registry, trusting(wanted.authorities))
+    consumer = _consumer(wanted)
     try:
         found = _newest(consumer, wanted) if not wanted.from_beginning else _oldest(consumer, wanted)
         for record in found:
             yield json.dumps(_shown(record, schemas), ensure_ascii=False, default=_plain)
     except KafkaException as e:
-        raise DefiniteError(f"the brokers at {wanted.bootstrap} cannot be read ({e.args[0].str()}); name them with --bootstrap") from e
+        raise _unreadable(wanted, e) from e
     finally:
         consumer.close()
         schemas.close()
+
+
+def _consumer(wanted: Wanted) -> Consumer:
+    try:
+        return Consumer(
+            {
+                **wanted.brokers,
+                "group.id": "dblog-tail",  # the client wants one; it is neither joined nor committed to
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "log_level": 0,
+            }
+        )
+    except KafkaException as e:  # a file of certificates that is not there, or is none
+        raise DefiniteError(f"the brokers cannot be asked with the settings of the worker's file ({e.args[0].str()}); correct them") from e
+
+
+def _unreadable(wanted: Wanted, error: KafkaException) -> DefiniteError:
+    addresses = wanted.brokers["bootstrap.servers"]
+    return DefiniteError(
+        f"the brokers at {addresses} cannot be read ({error.args[0].str()}); name them with --bootstrap, or with --worker a worker's file that has "
+        "their addresses, login and TLS"
+    )
 
 
 def _oldest(consumer: Consumer, wanted: Wanted) -> Iterator[Message]:
@@ -129,9 +170,9 @@ def _shown(record: Message, schemas: _Schemas) -> dict[str, Any]:
 class _Schemas:
     """The registry's schemas by id, each asked for once."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, trust: ssl.SSLContext) -> None:
         self._url = url.rstrip("/")
-        self._client = httpx.Client(timeout=TIMEOUT_S, trust_env=False)
+        self._client = httpx.Client(timeout=TIMEOUT_S, verify=trust, trust_env=False)
         self._known: dict[int, Any] = {}
 
     def close(self) -> None:
@@ -166,6 +207,8 @@ class _Schemas:
                 self._known[schema_id] = fastavro.parse_schema(json.loads(answer.json()["schema"]))
             except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError) as e:
                 address = httpx.URL(self._url).copy_with(userinfo=b"") if "@" in self._url else self._url
+                if reason := distrusted("registry", address, e):
+                    raise DefiniteError(f"schema {schema_id} cannot be had: {reason}") from e
                 raise DefiniteError(
                     f"schema {schema_id} cannot be had from the registry at {address} ({type(e).__name__}); name the one that the records were "
                     "written with: --registry"

@@ -7,7 +7,6 @@ from an address with TLS to one without.
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -17,6 +16,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from dblog.errors import DblogError, DefiniteError, TransientError
+from dblog.trust import trusting, unreached
 
 TIMEOUT_S = 100.0
 """More than the worker takes for its own limit of a request, in which it checks a configuration."""
@@ -65,13 +65,7 @@ class Interface:
 
     def __init__(self, url: str, *, login: tuple[str, str] | None, authorities: Path | None = None) -> None:
         self._url = self._base = url.rstrip("/")
-        try:
-            verify = ssl.create_default_context(cafile=None if authorities is None else str(authorities))
-        except (OSError, ssl.SSLError) as e:
-            raise DefiniteError(
-                f"the certificates in {authorities} cannot be used ({type(e).__name__}); name a file in PEM with --ca"
-            ) from e
-        self._client = httpx.Client(auth=login, timeout=TIMEOUT_S, verify=verify, trust_env=False, follow_redirects=False)
+        self._client = httpx.Client(auth=login, timeout=TIMEOUT_S, verify=trusting(authorities), trust_env=False, follow_redirects=False)
         self._has_login = login is not None
 
     def __enter__(self) -> Self:
@@ -148,7 +142,7 @@ class Interface:
             return self._client.request(method, f"{self._base}{path}", json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as e:
             gone, self._base = self._base, self._url
-            raise TransientError(f"no worker answers at {gone} ({type(e).__name__})") from e
+            raise TransientError(unreached("worker", gone, e)) from e
 
     def _follow(self, message: str) -> bool:
         found = _STANDBY.search(message)

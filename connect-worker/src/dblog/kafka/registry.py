@@ -36,6 +36,7 @@ from dblog.kafka.registry_answers import (
     versions_of,
 )
 from dblog.observe.numbers import REGISTRY_REQUESTS
+from dblog.trust import kind_of
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 TIMEOUT_S = 30.0
@@ -186,11 +187,8 @@ class RegistryClient:
         if access.token:
             headers["Authorization"] = f"Bearer {access.token}"
         # Reading the machine's certificates takes longer than a request; without TLS they are not asked.
-        verify: ssl.SSLContext | bool = False
-        if access.ca_file or access.certificate_file:
-            verify = _tls(access)
-        elif any(url.startswith("https:") for url in access.urls):
-            verify = httpx.create_ssl_context(trust_env=False)
+        secured = access.ca_file or access.certificate_file or any(url.startswith("https:") for url in access.urls)
+        verify: ssl.SSLContext | bool = _tls(access) if secured else False
         self.access = access
         self._urls = list(access.urls)
         self._arguments: dict[str, Any] = {
@@ -229,7 +227,7 @@ class RegistryClient:
             try:
                 status = self._request("GET", f"{url}/schemas/types", limit_s=share_s, with_body=False).status_code
             except httpx.HTTPError as e:
-                reasons.append(f"{url}: {type(e).__name__}")
+                reasons.append(f"{url}: {kind_of(e)}")
                 continue
             if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
                 raise LoginRefusedError(f"the schema registry {url} refuses the login of this converter (HTTP {status})")
@@ -321,7 +319,7 @@ class RegistryClient:
                 response = self._request(method, url + path, body, limit_s=self._timeout_s)
             except httpx.HTTPError as e:
                 REGISTRY_REQUESTS.add("failed")
-                failure, reason = e, f"{url}: {type(e).__name__}"
+                failure, reason = e, f"{url}: {kind_of(e)}"
                 self._urls.append(self._urls.pop(0))
                 continue
             if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
