@@ -144,6 +144,10 @@ def test_only_own_connectors_are_deleted_and_only_when_asked(group, wanted):
     assert (status, line["event"], line["connector"]) == (0, "connector is left over", "ours")
     assert "no file wants it any more" in line["reason"]
     (wanted / "kept.json").write_text("{")  # nobody knows which connector it wants
+    _, lines = apply(group, wanted, "--owner", "pruner")
+    assert {line["reason"] for line in lines if line["event"] == "connector is left over"} == {
+        "no file that could be read wants it; it stays, since a file could not be read, which may be its own"
+    }
     status, lines = apply(group, wanted, "--owner", "pruner", "--prune")
     assert (status, changes(lines)) == (1, [])
     want(wanted, "kept")

@@ -99,9 +99,13 @@ def decide(wanted: Mapping[str, Wanted], present: Mapping[str, Present], *, owne
         if prune and complete:
             actions.append(Delete(name))
         else:
-            why = "a file could not be read, which may be its own" if prune else "deleting was not asked for (--prune)"
+            why = (
+                "no file wants it any more; it stays, since deleting was not asked for (--prune)"
+                if complete
+                else "no file that could be read wants it; it stays, since a file could not be read, which may be its own"
+            )
             doubles = "" if there.state == "STOPPED" else prefixes.get(there.config.get(_PREFIX, ""), "")
-            actions.append(Leave(name, f"no file wants it any more; it stays, since {why}", doubles))
+            actions.append(Leave(name, why, doubles))
     return actions
 
 

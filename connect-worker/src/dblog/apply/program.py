@@ -141,14 +141,14 @@ def _unforeseen(error: Exception) -> str:
 
 
 def _log_changes(known: Report, report: Report) -> None:
-    """A line for each problem or leftover that is new, and one when the last problem has gone: what stays fills no log."""
+    """A line for each problem or leftover that is new or has another reason, and one when the last problem has gone: what stays fills no log."""
     if not report.reached:
         report.left = known.left  # nothing is known of them
     for problem in report.problems:
         if problem not in known.problems:
             _log.error("connector is not as wanted", connector=problem.connector, field=problem.key, reason=problem.text)
     for name, reason in report.left.items():
-        if name not in known.left:
+        if known.left.get(name) != reason:
             _log.warning("connector is left over", connector=name, reason=reason)
     if known.problems and not report.problems:
         _log.info("all connectors are as wanted", wanted=report.wanted)
