@@ -6,7 +6,9 @@ import json
 import re
 import uuid
 
+import pytest
 from dblog.cli import app
+from dblog.doctor import read_connector
 from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database
@@ -57,3 +59,30 @@ def test_a_file_that_is_no_configuration_and_a_connector_of_no_kind_are_told(tmp
     assert (broken.exit_code, empty.exit_code) == (2, 1)
     assert "cannot be read as a connector's configuration" in broken.output
     assert "Connector config contains no connector type" in empty.output
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("shop.yaml", 'state: running\nconfig:\n  connector.class: "{kind}"\n  tasks.max: 1\n'),
+        ("shop.yml", 'connector.class: "{kind}"\ntasks.max: 1\n'),
+        ("shop.json", '{{"name": "shop", "state": "running", "config": {{"connector.class": "{kind}", "tasks.max": 1}}}}'),
+        ("shop.properties", "connector.class={kind}\ntasks.max: 1\n"),
+    ],
+)
+def test_a_file_is_read_in_each_form_that_a_connector_has(tmp_path, name, text) -> None:
+    kind = "io.debezium.connector.mariadb.MariaDbConnector"
+    file = tmp_path / name
+    file.write_text(text.format(kind=kind))
+
+    assert read_connector(file) == {"name": "shop", "connector.class": kind, "tasks.max": "1"}
+
+
+def test_yaml_that_is_none_is_told_without_its_values(tmp_path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("config: {database.password: [canary-secret}\n")
+
+    told = CliRunner().invoke(app, ["doctor", str(file)])
+
+    assert (told.exit_code, "canary" in told.output) == (2, False)
+    assert f"the file {file} is not YAML at line 1" in told.output

@@ -228,7 +228,9 @@ def check_interface(
 
 @app.command("doctor")
 def examine(
-    connector: Annotated[Path, typer.Argument(help="A connector's configuration: JSON as it is posted, or properties.")],
+    connector: Annotated[
+        Path, typer.Argument(help="A connector's configuration: JSON as it is posted, YAML as connectors apply takes it, or properties.")
+    ],
     worker: Annotated[Path | None, typer.Option(help="The worker's file, for its config providers and allowed hosts.")] = None,
 ) -> None:
     """Check a connector's configuration, its database and its account without a worker: what is missing, and which privileges are too many."""

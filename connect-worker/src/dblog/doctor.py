@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dblog.abort import Abort
+from dblog.apply.wanted import YAML_SUFFIXES, UnusableError, read_file
 from dblog.cluster.requests import RequestError
 from dblog.cluster.validation import DatabaseCheck, Validator, connector_of, limit_of
 from dblog.config.connector import parse_connector
@@ -20,13 +21,21 @@ from dblog.errors import DblogError, DefiniteError
 
 
 def read_connector(path: Path) -> dict[str, str]:
-    """A configuration as it is posted (``{"name": ..., "config": {...}}``), its inner part alone, or properties. DefiniteError for anything else."""
+    """A connector's file as ``connectors apply`` reads it, JSON or YAML, or properties. DefiniteError for anything else.
+
+    JSON is recognised by its brace, as a file may come from anywhere; YAML by its name, as properties may look like it.
+    """
+    if path.suffix in YAML_SUFFIXES:
+        try:
+            return dict(read_file(path).config)
+        except UnusableError as e:
+            raise DefiniteError(f"the file {path} {e}") from e
     try:
         text = path.read_text(encoding="utf-8")
         found: dict[str, Any] = json.loads(text) if text.lstrip().startswith("{") else parse_properties(text)
     except (OSError, ValueError) as e:
         raise DefiniteError(
-            f"the file {path} cannot be read as a connector's configuration ({type(e).__name__}); give JSON or properties"
+            f"the file {path} cannot be read as a connector's configuration ({type(e).__name__}); give JSON, YAML or properties"
         ) from e
     inner: Any = found.get("config")
     config = inner if isinstance(inner, dict) else found

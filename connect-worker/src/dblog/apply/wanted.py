@@ -17,7 +17,8 @@ from typing import Any
 
 from dblog.errors import DefiniteError
 
-SUFFIXES = (".json", ".yaml", ".yml")
+YAML_SUFFIXES = (".yaml", ".yml")
+SUFFIXES = (".json", *YAML_SUFFIXES)
 FILE_BYTES_MAX = 1024 * 1024
 _TOO_DEEP = "has braces or brackets in each other too deep to be read; a connector's values are texts"
 _FIELDS = {"name", "config", "state"}
@@ -60,7 +61,7 @@ class Files:
     problems: tuple[Problem, ...] = ()
 
 
-class _UnusableError(Exception):
+class UnusableError(Exception):
     """The file cannot be used; the text has the reason."""
 
 
@@ -73,8 +74,8 @@ def read_wanted(path: Path) -> Files:
     problems: list[Problem] = []
     for file in _files(path):
         try:
-            found = _read(file)
-        except _UnusableError as e:
+            found = read_file(file)
+        except UnusableError as e:
             problems.append(Problem(str(file), str(e)))
             continue
         if found.name in origin:
@@ -95,28 +96,29 @@ def _files(path: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(names) if not name.startswith(".") and name.endswith(SUFFIXES))
 
 
-def _read(file: Path) -> Wanted:
+def read_file(file: Path) -> Wanted:
+    """The connector of one file; UnusableError has the reason why there is none."""
     try:
         if file.stat().st_size > FILE_BYTES_MAX:
-            raise _UnusableError(f"is larger than {FILE_BYTES_MAX // 1024 // 1024} MiB")
+            raise UnusableError(f"is larger than {FILE_BYTES_MAX // 1024 // 1024} MiB")
         text = file.read_text(encoding="utf-8")
     except OSError as e:
-        raise _UnusableError(f"cannot be read: {e.strerror}") from None
+        raise UnusableError(f"cannot be read: {e.strerror}") from None
     except UnicodeDecodeError:
-        raise _UnusableError("is no text in UTF-8") from None
+        raise UnusableError("is no text in UTF-8") from None
     content = _json(text) if file.suffix == ".json" else _yaml(text)
     if not isinstance(content, dict):
-        raise _UnusableError("must hold one connector: name, config and state")
+        raise UnusableError("must hold one connector: name, config and state")
     if "config" not in content:
         if "connector.class" not in content:
-            raise _UnusableError("has neither config nor connector.class; write name, config and state, or a flat configuration")
+            raise UnusableError("has neither config nor connector.class; write name, config and state, or a flat configuration")
         content = {"config": content, "name": content.get("name")}
     if unknown := set(content) - _FIELDS:
-        raise _UnusableError(f"has the unknown field {min(map(str, unknown))}; a connector has {', '.join(sorted(_FIELDS))}")
+        raise UnusableError(f"has the unknown field {min(map(str, unknown))}; a connector has {', '.join(sorted(_FIELDS))}")
     config = _config(content["config"])
     name = str(content.get("name") or config.get("name") or file.stem).strip()
     if config.get("name", name).strip() != name:
-        raise _UnusableError("has one name in config and another beside it; keep one")
+        raise UnusableError("has one name in config and another beside it; keep one")
     return Wanted(name, {**config, "name": name}, _state(content.get("state")))
 
 
@@ -125,9 +127,9 @@ def _json(text: str) -> Any:
         return json.loads(text, parse_int=str, parse_float=str)  # numbers stay as they are written
     except ValueError as e:
         place = f" at line {e.lineno}" if isinstance(e, json.JSONDecodeError) else ""
-        raise _UnusableError(f"is not JSON{place}") from None
+        raise UnusableError(f"is not JSON{place}") from None
     except RecursionError:
-        raise _UnusableError(_TOO_DEEP) from None
+        raise UnusableError(_TOO_DEEP) from None
 
 
 def _yaml(text: str) -> Any:
@@ -137,18 +139,18 @@ def _yaml(text: str) -> Any:
         return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506  makes texts, lists and maps alone: 1.10 stays 1.10, and no stays no
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
-        raise _UnusableError("is not YAML" + (f" at line {mark.line + 1}" if mark is not None else "")) from None
+        raise UnusableError("is not YAML" + (f" at line {mark.line + 1}" if mark is not None else "")) from None
     except RecursionError:
-        raise _UnusableError(_TOO_DEEP) from None
+        raise UnusableError(_TOO_DEEP) from None
 
 
 def _config(given: object) -> dict[str, str]:
     if not isinstance(given, dict) or not given:
-        raise _UnusableError("has no configuration in config")
+        raise UnusableError("has no configuration in config")
     config = {}
     for key, value in given.items():
         if isinstance(value, dict | list) or value is None:
-            raise _UnusableError(f"has no text at config.{key}")
+            raise UnusableError(f"has no text at config.{key}")
         config[str(key)] = ("true" if value else "false") if isinstance(value, bool) else str(value)
     return config
 
@@ -159,4 +161,4 @@ def _state(given: object) -> WantedState | None:
     try:
         return WantedState(str(given).strip().lower())
     except ValueError:
-        raise _UnusableError(f"has an unknown state; known are {', '.join(WantedState)}") from None
+        raise UnusableError(f"has an unknown state; known are {', '.join(WantedState)}") from None
