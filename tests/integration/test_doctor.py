@@ -49,6 +49,56 @@ def test_the_doctor_names_missing_and_superfluous_privileges_and_its_statements_
     execute(source, f"DROP USER {who}")
 
 
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["SELECT, RELOAD, SHOW DATABASES, REPLICATION SLAVE, REPLICATION CLIENT ON *.*", "ALL ON `{marks}`.*"], "database"),
+        (["ALL ON *.*"], "table"),
+        (["ALL ON *.*", "ALL ON `{marks}`.*", "ALL ON `{database}`.*"], "everything"),
+    ],
+    ids=["as Debezium asks for", "all", "all at each level"],
+)
+def test_a_connector_that_can_run_can_run_after_all_the_statements_of_the_doctor(
+    source: Database, tmp_path, given: list[str], named: str
+) -> None:
+    database, marks = new_database(source, "doctor"), f"marks_{uuid.uuid4().hex[:8]}"
+    execute(source, "CREATE TABLE t (id INT PRIMARY KEY)", database=database)
+    name = f"u{uuid.uuid4().hex[:12]}"
+    who = f"'{name}'@'{source.host}'"
+    execute(
+        source,
+        f"CREATE USER {who} IDENTIFIED BY 'canary-secret'",
+        *(f"GRANT {one.format(marks=marks, database=database)} TO {who}" for one in given),
+    )
+    account = {"database.user": name, "database.password": "canary-secret", "dblog.watermark.table": f"{marks}.watermark"}
+    lists = {"database": {}, "table": {"table.include.list": rf"{database}\.t"}, "everything": {"database.include.list": ""}}[named]
+    file = tmp_path / "connector.json"
+    file.write_text(json.dumps({"name": "shop", "config": Follower(source, database, **account, **lists).config}))
+
+    def asked():
+        return CliRunner().invoke(app, ["doctor", str(file)])
+
+    first = asked()
+    statements = re.findall(r"^(?:GRANT|REVOKE) [^;]+(?=;)", first.output, re.MULTILINE)
+    assert first.exit_code == 0, first.output
+    assert any(statement.startswith("REVOKE ") for statement in statements), first.output
+    execute(source, *statements)
+    last = asked()
+    assert (last.exit_code, "REVOKE" in last.output) == (0, False), last.output
+    assert "the connector can run" in last.output
+    execute(source, f"DROP USER {who}")
+
+
+def test_an_administrator_is_told_to_give_the_connector_an_account_of_its_own(source: Database, tmp_path) -> None:
+    file = tmp_path / "connector.json"
+    file.write_text(json.dumps({"name": "shop", "config": Follower(source, new_database(source, "doctor")).config}))
+
+    found = CliRunner().invoke(app, ["doctor", str(file)])
+
+    assert (found.exit_code, "REVOKE" in found.output) == (0, False), found.output
+    assert "make an account for the connector alone" in found.output
+
+
 def test_a_file_that_is_no_configuration_and_a_connector_of_no_kind_are_told(tmp_path) -> None:
     file = tmp_path / "c.json"
     file.write_text("{")

@@ -67,4 +67,7 @@ def examined(config: Mapping[str, str], worker_file: Path | None, check_database
         yield True, hide(f"the account's privileges cannot be listed: {e}")
         return
     if more:
-        yield False, "the account has privileges that the connector does not need; to take them away:\n" + "\n".join(more)
+        yield (
+            False,
+            "the account has privileges that the connector does not need; to take them away, run there in this order:\n" + "\n".join(more),
+        )

@@ -436,7 +436,7 @@ class DatabaseKind(Protocol):
         """As ``Check.check``, before the connector is created: ConfigError that names keys, else DefiniteError or TransientError; warnings."""
 
     def superfluous(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
-        """A statement for each privilege of the account that the connector does not need."""
+        """Statements that take from the account what the connector does not need, in the order to run them in: it can run before and after."""
 
     def check_offsets(self, prefix: str, changes: Sequence[tuple[Mapping[str, Any], OffsetMap | None]]) -> None:
         """Offsets by partition that a user gives: DefiniteError, with the field and the remedy, for those that a connector could not start from.

@@ -69,9 +69,16 @@ class BinlogKind:
         try:
             captured = [table.id for table in session.read_catalog(selection.includes)]
             grants = [str(row[0]) for row in session.query("SHOW GRANTS", doing="listing the account's privileges")]
-            everything = not settings.originals.get("database.include.list") and not settings.originals.get("table.include.list")
-            user = session.current_user()
-            return list(superfluous(grants, user=user, captured=captured, watermarks=watermarks if reads else None, everything=everything))
+            return list(
+                superfluous(
+                    grants,
+                    user=session.current_user(),
+                    status=session.status_privilege,
+                    captured=captured,
+                    named=named_parts(settings.originals),
+                    watermarks=watermarks if reads else None,
+                )
+            )
         finally:
             session.close()
 
