@@ -333,7 +333,7 @@ def test_a_config_map_may_have_any_name():
 def test_with_prune_the_last_connector_that_is_removed_is_deleted_too(minimal):
     found = rendered(reconciler={"prune": True})
 
-    assert "--prune" in container(found, "Deployment", "-connectors")["args"]
+    assert {"--prune", "--prune-all"} <= set(container(found, "Deployment", "-connectors")["args"])
     files = one(found, "ConfigMap", "-connectors")
     assert not files["data"]
     kubernetes_validate.validate(files, NEWEST, strict=True)

@@ -172,6 +172,7 @@ def apply_connectors(
     url: Annotated[str, typer.Option(help="REST address of a worker; the group's leader is found.")] = "http://localhost:8083",
     owner: Annotated[str, typer.Option(help="Whose connectors they are (dblog.owner). No others are touched.")] = "apply",
     prune: Annotated[bool, typer.Option("--prune", help="Delete own connectors that no file wants.")] = False,
+    prune_all: Annotated[bool, typer.Option("--prune-all", help="With --prune: delete all of them too when no file is there.")] = False,
     every: Annotated[float | None, typer.Option(min=1, help="Seconds between two rounds, until SIGTERM. Without it: one round.")] = None,
     once: Annotated[bool, typer.Option("--once", help="One round; the default.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Validate, and log what would be done.")] = False,
@@ -190,12 +191,15 @@ def apply_connectors(
     if once and every is not None:
         typer.echo("--once and --every exclude each other", err=True)
         raise typer.Exit(2)
+    if prune_all and not prune:
+        typer.echo("--prune-all is nothing without --prune", err=True)
+        raise typer.Exit(2)
     if restart not in ("retriable", "all", "none"):
         typer.echo("--restart is one of retriable, all, none", err=True)
         raise typer.Exit(2)
     configure_logs(format="json", level="INFO")
     settings = program.Settings(
-        task=Task(path=path, owner=owner, prune=prune, dry_run=dry_run),
+        task=Task(path=path, owner=owner, prune=prune, prune_all=prune_all, dry_run=dry_run),
         url=url,
         policy=Policy(
             restarts_max=None if max_restarts < 0 else max_restarts, retriable_only=restart == "retriable", enabled=restart != "none"

@@ -158,6 +158,22 @@ def test_only_own_connectors_are_deleted_and_only_when_asked(group, wanted):
     assert "ours" not in names
 
 
+def test_an_empty_folder_deletes_all_connectors_only_when_that_is_asked_for(group, wanted):
+    leader, _, _ = group
+    want(wanted, "last", topic_prefix="last")
+    apply(group, wanted)
+    (wanted / "last.json").unlink()
+
+    status, lines = apply(group, wanted, "--prune")
+
+    assert (status, changes(lines)) == (1, [])
+    assert [line["connector"] for line in lines if "there is no file of any connector" in line["reason"]] == ["last", "last"]
+    assert "last" in leader.client.get("/connectors").json()
+    assert apply(group, wanted, "--prune-all")[0] == 2
+    status, lines = apply(group, wanted, "--prune", "--prune-all")
+    assert (status, changes(lines)) == (0, [("delete", "last")])
+
+
 def test_a_connector_that_got_another_name_is_a_problem_while_both_write_to_its_topics(group, wanted):
     leader, _, _ = group
     want(wanted, "old-name", topic_prefix="renamed")

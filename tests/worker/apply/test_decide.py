@@ -18,9 +18,14 @@ PRESENT = (
 EVERY = list(product(WANTED, PRESENT, (False, True), (False, True)))
 
 
-def decided(wanted, present, *, prune=False, complete=True):
+def decided(wanted, present, *, prune=False, prune_all=True, complete=True):
     return decide(
-        {} if wanted is None else {"c": wanted}, {} if present is None else {"c": present}, owner=ME, prune=prune, complete=complete
+        {} if wanted is None else {"c": wanted},
+        {} if present is None else {"c": present},
+        owner=ME,
+        prune=prune,
+        prune_all=prune_all,
+        complete=complete,
     )
 
 
@@ -80,6 +85,18 @@ def test_only_what_is_ours_and_unwanted_is_deleted_and_only_when_asked_and_when_
         assert deleted == (wanted is None and owner_of(present) == ME and prune and complete)
 
 
+def test_where_no_file_is_there_deletion_is_asked_for_twice():
+    mine = Present("c", {OWNER: ME}, "RUNNING")
+    other = {"d": Wanted("d", {"a": "1"})}
+
+    (left,) = decided(None, mine, prune=True, prune_all=False)
+    assert isinstance(left, Leave)
+    assert "--prune-all" in left.reason
+    assert decided(None, mine, prune=True) == [Delete("c")]
+    assert Delete("c") in decide(other, {"c": mine}, owner=ME, prune=True, prune_all=False, complete=True)
+    assert "--prune-all" not in decided(None, mine, prune_all=False)[0].reason
+
+
 def test_what_is_left_is_named_with_the_reason():
     mine = Present("c", {OWNER: ME}, "RUNNING")
 
@@ -110,7 +127,9 @@ def test_a_refusal_says_how_the_connector_is_handed_over(owner):
 def test_actions_come_in_the_order_of_names():
     wanted = {name: Wanted(name, {"a": "1"}) for name in ("b", "a")}
 
-    assert [action.name for action in decide(wanted, {"z": Present("z", {OWNER: ME})}, owner=ME, prune=True, complete=True)] == [
+    assert [
+        action.name for action in decide(wanted, {"z": Present("z", {OWNER: ME})}, owner=ME, prune=True, prune_all=False, complete=True)
+    ] == [
         "a",
         "b",
         "z",

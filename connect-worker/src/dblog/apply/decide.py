@@ -1,7 +1,8 @@
 """Decides what to do so that the connectors that are there become those that are wanted. Pure: the whole rule is in ``decide``.
 
 A connector belongs to whoever stands in its configuration under ``dblog.owner``. What belongs to another one, or to nobody, is not touched: people's own
-connectors live beside. Deletion needs three things: it was asked for, the connector is ours, and every file could be read.
+connectors live beside. Deletion needs three things: it was asked for, the connector is ours, and every file could be read. Where no file is there at all, it
+was asked for twice, since a folder that is not mounted or checked out yet looks like that.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from dblog.apply.wanted import Wanted, WantedState
 
 OWNER = "dblog.owner"
 _PREFIX = "topic.prefix"
+NO_FILE = (
+    "there is no file of any connector; it stays, since a folder that is not mounted or checked out looks like this: put the files there, or say with "
+    "--prune-all that every connector of this owner shall be deleted"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,10 @@ class Refuse:
 Action = Create | Update | SetState | Delete | Leave | Refuse
 
 
-def decide(wanted: Mapping[str, Wanted], present: Mapping[str, Present], *, owner: str, prune: bool, complete: bool) -> list[Action]:
-    """The actions, by name. ``complete``: every file could be read, so what none of them wants is not wanted."""
+def decide(
+    wanted: Mapping[str, Wanted], present: Mapping[str, Present], *, owner: str, prune: bool, prune_all: bool, complete: bool
+) -> list[Action]:
+    """The actions, by name. ``complete``: every file could be read, so what none of them wants is not wanted. ``prune_all``: even if none is there."""
     actions: list[Action] = []
     for name, one in sorted(wanted.items()):
         there = present.get(name)
@@ -96,14 +103,15 @@ def decide(wanted: Mapping[str, Wanted], present: Mapping[str, Present], *, owne
     for name, there in sorted(present.items()):
         if name in wanted or there.config.get(OWNER) != owner:
             continue
-        if prune and complete:
+        if prune and complete and (wanted or prune_all):
             actions.append(Delete(name))
         else:
-            why = (
-                "no file wants it any more; it stays, since deleting was not asked for (--prune)"
-                if complete
-                else "no file that could be read wants it; it stays, since a file could not be read, which may be its own"
-            )
+            if not complete:
+                why = "no file that could be read wants it; it stays, since a file could not be read, which may be its own"
+            elif prune:
+                why = NO_FILE
+            else:
+                why = "no file wants it any more; it stays, since deleting was not asked for (--prune)"
             doubles = "" if there.state == "STOPPED" else prefixes.get(there.config.get(_PREFIX, ""), "")
             actions.append(Leave(name, why, doubles))
     return actions

@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from dblog.apply.decide import OWNER, Action, Create, Delete, Leave, Present, Refuse, SetState, Update, decide
+from dblog.apply.decide import NO_FILE, OWNER, Action, Create, Delete, Leave, Present, Refuse, SetState, Update, decide
 from dblog.apply.interface import Interface, RefusedError
 from dblog.apply.restarts import Failure, Restarts
 from dblog.apply.wanted import Problem, WantedState, read_wanted
@@ -33,6 +33,7 @@ class Task:
     path: Path
     owner: str
     prune: bool = False
+    prune_all: bool = False
     dry_run: bool = False
 
 
@@ -71,7 +72,8 @@ def run_round(task: Task, interface: Interface, restarts: Restarts, *, advanced:
     present = {name: Present(name, dict(info["info"]["config"]), _state(statuses, name)) for name, info in infos.items()}
     ours = [name for name, one in present.items() if one.config.get(OWNER) == task.owner]
     report.owned = len(ours)
-    for action in decide(files.wanted, present, owner=task.owner, prune=task.prune, complete=not files.problems):
+    complete = not files.problems
+    for action in decide(files.wanted, present, owner=task.owner, prune=task.prune, prune_all=task.prune_all, complete=complete):
         try:
             _carry_out(action, interface, report, dry_run=task.dry_run)
         except (TransientError, RefusedError) as e:
@@ -95,6 +97,8 @@ def _carry_out(action: Action, interface: Interface, report: Report, *, dry_run:
             return
         case Leave(name, reason, doubles):
             report.left[name] = reason
+            if reason is NO_FILE:
+                report.problems.append(Problem(name, reason))
             if doubles:
                 text = f"{reason}; {doubles} has the same, so every change may be written twice: delete one of the two, or stop it"
                 report.problems.append(Problem(name, text, "topic.prefix"))
