@@ -76,7 +76,7 @@ async def set_logger(request: HttpRequest) -> Response:
     if level is None:
         raise bad_request("Desired 'level' parameter was not specified in request.")
     if str(level).upper() not in LEVELS:
-        raise not_found(f"invalid log level '{level}'.")
+        raise not_found(f"invalid log level '{level}'. There are {', '.join(LEVELS)}.")
     name, wanted = segment(request, "logger"), str(level).upper()
     if TABLE.get(name) is None:
         raise not_found(f"Logger {name} not found. {_of_java(name)}GET /admin/loggers lists them.")
