@@ -100,6 +100,20 @@ BAD = {
 }
 
 
+REASONS = {
+    Refusal.TOKEN_ALGORITHM: ("unsigned", "unsigned, spelt otherwise", "public key as a secret", "algorithm off the list"),
+    Refusal.TOKEN_SIGNATURE: ("another key", "changed", "cut"),
+    Refusal.TOKEN_KEY: ("a key that the issuer does not have", "no key named"),
+    Refusal.TOKEN_ISSUER: ("another issuer",),
+    Refusal.TOKEN_AUDIENCE: ("another audience",),
+    Refusal.TOKEN_CLAIM: ("no audience", "no issuer", "no end", "nobody", "an empty name"),
+    Refusal.TOKEN_ENDED: ("ended",),
+    Refusal.TOKEN_TOO_EARLY: ("not yet",),
+    # What is left of a signature is base64 or not, as its last letters are.
+    Refusal.BAD_TOKEN: ("cut", "no token", "nothing", "too long"),
+}
+
+
 def _changed(token):
     head, _, signature = token.split(".")
     body = base64.urlsafe_b64encode(json.dumps(claims(sub="root")).encode()).decode().rstrip("=")
@@ -107,8 +121,8 @@ def _changed(token):
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_token_is_refused(tokens, kind):
-    assert tokens.bearer_of(BAD[kind]()) is Refusal.BAD_TOKEN
+def test_a_bad_token_is_refused_with_what_is_wrong_with_it(tokens, kind):
+    assert kind in REASONS[tokens.bearer_of(BAD[kind]())]
     assert isinstance(tokens.bearer_of(signed()), Bearer)
 
 
@@ -118,7 +132,7 @@ def test_a_secret_key_in_the_issuers_set_is_left_out(tmp_path):
     file.write_text(json.dumps({"keys": [{"kty": "oct", "k": secret, "kid": "k1", "alg": "HS256"}, *json.loads(key_set(k2=KEY))["keys"]]}))
     tokens = Tokens(settings(**OIDC, dblog_rest_oidc_jwks_file=str(file)))
 
-    assert tokens.bearer_of(jwt.encode(claims(), b"s" * 32, algorithm="HS256", headers={"kid": "k1"})) is Refusal.BAD_TOKEN
+    assert tokens.bearer_of(jwt.encode(claims(), b"s" * 32, algorithm="HS256", headers={"kid": "k1"})) is Refusal.TOKEN_ALGORITHM
     assert isinstance(tokens.bearer_of(signed(kid="k2")), Bearer)
 
 
@@ -185,7 +199,7 @@ def test_keys_are_fetched_with_tls_kept_and_fetched_again_for_a_new_one_but_not_
     for _ in range(3):
         assert isinstance(tokens.bearer_of(signed()), Bearer)
     for number in range(20):
-        assert tokens.bearer_of(signed(OTHER, kid=f"guess{number}")) is Refusal.BAD_TOKEN
+        assert tokens.bearer_of(signed(OTHER, kid=f"guess{number}")) is Refusal.TOKEN_KEY
     assert handler.asked == 1
     handler.keys = key_set(k1=KEY, k2=OTHER)
     clock.now_s += 31
@@ -196,11 +210,11 @@ def test_keys_are_fetched_with_tls_kept_and_fetched_again_for_a_new_one_but_not_
 def test_an_issuer_whose_certificate_is_not_trusted_or_that_leads_elsewhere_has_no_keys(issuer):
     handler, url, authority = issuer
     handler.keys = key_set(k1=KEY)
-    assert Tokens(settings(**OIDC, dblog_rest_oidc_jwks_url=url)).bearer_of(signed()) is Refusal.BAD_TOKEN
+    assert Tokens(settings(**OIDC, dblog_rest_oidc_jwks_url=url)).bearer_of(signed()) is Refusal.TOKEN_KEY
     assert handler.asked == 0
 
     handler.redirect = url + "/elsewhere"
     trusting = settings(**OIDC, dblog_rest_oidc_jwks_url=url, dblog_rest_oidc_ssl_ca_location=str(authority.path))
-    assert Tokens(trusting).bearer_of(signed()) is Refusal.BAD_TOKEN
+    assert Tokens(trusting).bearer_of(signed()) is Refusal.TOKEN_KEY
     assert handler.asked == 1
     assert ssl.OPENSSL_VERSION

@@ -50,7 +50,15 @@ class Refusal(StrEnum):
     UNREADABLE = "not a basic login"
     NO_SUCH_USER = "no such user"
     WRONG_PASSWORD = "wrong password"  # noqa: S105  a reason
-    BAD_TOKEN = "token refused"  # noqa: S105  a reason
+    BAD_TOKEN = "token that is none"  # noqa: S105  a reason
+    TOKEN_ENDED = "token that has ended"  # noqa: S105  a reason
+    TOKEN_TOO_EARLY = "token that is not valid yet"  # noqa: S105  a reason
+    TOKEN_AUDIENCE = "token for another audience"  # noqa: S105  a reason
+    TOKEN_ISSUER = "token of another issuer"  # noqa: S105  a reason
+    TOKEN_KEY = "token of a key that the issuer's set does not have"  # noqa: S105  a reason
+    TOKEN_SIGNATURE = "token with a wrong signature"  # noqa: S105  a reason
+    TOKEN_ALGORITHM = "token of an algorithm that is not allowed"  # noqa: S105  a reason
+    TOKEN_CLAIM = "token without a claim that is needed"  # noqa: S105  a reason
 
 
 class Logins:

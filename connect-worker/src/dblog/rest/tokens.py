@@ -42,6 +42,19 @@ _ASK_AGAIN_S = 30.0
 _FETCH_S = 5.0
 
 
+_REFUSALS = {
+    "ExpiredSignatureError": Refusal.TOKEN_ENDED,
+    "ImmatureSignatureError": Refusal.TOKEN_TOO_EARLY,
+    "InvalidAudienceError": Refusal.TOKEN_AUDIENCE,
+    "InvalidIssuerError": Refusal.TOKEN_ISSUER,
+    "InvalidKeyError": Refusal.TOKEN_KEY,
+    "InvalidSignatureError": Refusal.TOKEN_SIGNATURE,
+    "InvalidAlgorithmError": Refusal.TOKEN_ALGORITHM,
+    "MissingRequiredClaimError": Refusal.TOKEN_CLAIM,
+}
+"""By the names of PyJWT's classes, which is imported only where tokens are taken."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bearer:
     """Whose token it is, and until when."""
@@ -75,7 +88,7 @@ class Tokens:
         self._asked_s: float | None = None
 
     def bearer_of(self, token: str) -> Bearer | Refusal:
-        """Whose token it is. The log has why one is refused, without any part of it."""
+        """Whose token it is, or why it is refused, without any part of it."""
         try:
             if len(token) > TOKEN_CHARS_MAX:
                 raise self._jwt.InvalidTokenError("it is too long")
@@ -95,11 +108,10 @@ class Tokens:
             )
         except self._jwt.PyJWTError as e:
             # Its text may quote claims; the class says what is wrong.
-            _log.info("a token was refused", reason=type(e).__name__)
-            return Refusal.BAD_TOKEN
+            return _REFUSALS.get(type(e).__name__, Refusal.BAD_TOKEN)
         user, groups = claims[self._user_claim], claims.get(self._groups_claim, ())
         if not isinstance(user, str) or not user:
-            return Refusal.BAD_TOKEN
+            return Refusal.TOKEN_CLAIM
         named = (
             (groups,)
             if isinstance(groups, str)
