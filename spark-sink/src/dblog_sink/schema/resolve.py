@@ -13,7 +13,7 @@ from dblog_sink.config.tables import TableSpec
 from dblog_sink.errors import DefiniteError
 from dblog_sink.schema.registry import Registry
 from dblog_sink.schema.types import TypeChoices
-from dblog_sink.schema.wire_format import is_json, schema_id_of
+from dblog_sink.schema.wire_format import HISTORY, is_json, schema_id_of
 from dblog_sink.schema.writer_schemas import Envelope, KeySchema, NotRows, Reading, Unreadable, key_schema, value_schema
 
 _NOT_FRAMED = "the value is not framed by a schema id; the sink reads Avro of a Confluent-compatible converter, and JSON with its schema"
@@ -113,6 +113,8 @@ class Schemas:
             yield one, self._value(spec, one, texts, Reading())
 
     def _value(self, spec: TableSpec, found: bytes, texts: Mapping[bytes, str], reading: Reading) -> Envelope | NotRows | Unreadable:
+        if found == HISTORY:
+            return NotRows("schema history")
         named = self._text(found, texts)
         if isinstance(named, Unreadable):
             return named

@@ -2,6 +2,9 @@
 
 In Confluent's wire format the record begins with them: a zero byte and the registry's number. JSON begins with a brace and has no id, for the schema is in
 the record itself: its schema id is the brace and four bytes of a digest of the text up to the payload. A record that begins otherwise goes to quarantine.
+
+A connector's schema history is JSON without a schema, and a pattern of topics easily takes its topic in (``shop.history`` has the prefix of the tables). Its
+records are known by their form, and share one schema id of their own: they are no rows.
 """
 
 from __future__ import annotations
@@ -17,6 +20,10 @@ WITH_SCHEMA_IDS = (*RECORD, "key_schema_id", "value_schema_id")
 """The columns of ``with_schema_ids``."""
 
 SCHEMA_ID_BYTES = 5
+HISTORY = b"{hist"
+"""The schema id of records of a schema history."""
+_OWN_HISTORY_KEY = r'^\{"dblog":[0-9]+,"server":"'
+_DEBEZIUM_HISTORY = r'^\{\s*"source"\s*:\s*\{[^{}]*\}\s*,\s*"position"\s*:'
 _BRACE = b"{"[0]
 
 
@@ -28,7 +35,8 @@ def schema_id(column: str) -> Column:
 
 def with_schema_ids(records: DataFrame, *also: str) -> DataFrame:
     """The records with both schema ids, as everything that decodes takes them; ``also``: columns that stay beside."""
-    return records.select(*also, *RECORD, schema_id("key").alias("key_schema_id"), schema_id("value").alias("value_schema_id"))
+    value = F.when(_of_a_history(), F.lit(bytearray(HISTORY))).otherwise(schema_id("value"))
+    return records.select(*also, *RECORD, schema_id("key").alias("key_schema_id"), value.alias("value_schema_id"))
 
 
 def schema_text(column: str) -> Column:
@@ -46,6 +54,16 @@ def maybe_derived() -> Column:
     return ~F.coalesce(F.contains(F.col("value"), F.lit(b'["')), F.lit(False)) | F.coalesce(
         F.substring("value", 1, 1) == F.lit(b"{"), F.lit(False)
     )
+
+
+def _of_a_history() -> Column:
+    """Whether a record is of a schema history: JSON without a schema (or erased), with the worker's key, or without a key and as Debezium's begins.
+
+    The worker's key is ``readers/history.py``'s; Debezium's value has source and position in front (its manual, "MySQL connector", Schema history topic).
+    """
+    key, value = F.col("key").cast("string"), F.col("value").cast("string")
+    plain = F.col("value").isNull() | ((F.substring("value", 1, 1) == F.lit(b"{")) & ~value.startswith(JSON_START))
+    return F.coalesce(plain & F.when(key.isNull(), value.rlike(_DEBEZIUM_HISTORY)).otherwise(key.rlike(_OWN_HISTORY_KEY)), F.lit(False))
 
 
 def _part(column: str) -> str:
