@@ -158,6 +158,36 @@ def test_only_own_connectors_are_deleted_and_only_when_asked(group, wanted):
     assert "ours" not in names
 
 
+def test_a_connector_left_over_is_named_again_when_the_reason_is_another_and_not_in_each_round(group, wanted, tmp_path):
+    leader, _, login = group
+    want(wanted, "left", topic_prefix="left")
+    want(wanted, "beside", topic_prefix="beside")
+    apply(group, wanted)
+    (wanted / "left.json").unlink()
+    (wanted / "beside.json").write_text("{")
+    log, problems = tmp_path / "log", tmp_path / "problems"
+
+    def reasons():
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        return [
+            line["reason"].partition("; ")[0]
+            for line in lines
+            if line.get("event") == "connector is left over" and line["connector"] == "left"
+        ]
+
+    arguments = command(
+        "apply", wanted, "--url", leader.url, "--login", login, "--owner", wanted.parent.name, "--every", 1, "--problems-file", problems
+    )
+    with GuardedProcess("connectors apply", arguments, log=log, ready=problems.exists) as program:
+        until(lambda: reasons() == ["no file that could be read wants it"])
+        want(wanted, "beside", topic_prefix="beside")
+        until(lambda: len(reasons()) == 2)
+        rounds_ns = problems.stat().st_mtime_ns
+        until(lambda: problems.stat().st_mtime_ns > rounds_ns)
+        assert reasons() == ["no file that could be read wants it", "no file wants it any more"]
+        assert program.stop() == 0
+
+
 def test_an_empty_folder_deletes_all_connectors_only_when_that_is_asked_for(group, wanted):
     leader, _, _ = group
     want(wanted, "last", topic_prefix="last")
