@@ -472,6 +472,7 @@ class DatabaseContract:
         connector.until(lambda: connector.task.metrics().get("log_behind_bytes") == 0)
 
         numbers = connector.task.metrics()
+        connector.until(lambda: connector.task.metrics().get("log_stored_behind_files") == 0)
         assert (numbers["log_behind_files"], numbers["log_purged"], numbers["log_silent"], numbers["connected"]) == (0, 0, 0, 1)
 
     def test_a_file_that_ends_and_goes_while_nothing_is_written_leaves_no_bytes_behind(
@@ -485,8 +486,8 @@ class DatabaseContract:
 
         def at_the_end() -> bool:
             numbers = connector.task.metrics()
-            found = [numbers.get(name) for name in ("log_behind_bytes", "log_behind_files", "log_purged")]
-            return numbers.get("server_log_asked_timestamp_seconds", 0.0) > purged_s and found == [0, 0, 0]
+            found = [numbers.get(name) for name in ("log_behind_bytes", "log_behind_files", "log_stored_behind_files", "log_purged")]
+            return numbers.get("server_log_asked_timestamp_seconds", 0.0) > purged_s and found == [0, 0, 0, 0]
 
         connector.until(at_the_end)
 
@@ -591,10 +592,10 @@ class DatabaseContract:
             purged = watch.look(opened.now(), at)
             kept = watch.look(opened.now(), opened.now())
 
-        assert (level.behind_bytes, level.behind_files, level.purged) == (0, 0, False)
+        assert (level.behind_bytes, level.behind_files, level.stored_behind_files, level.purged) == (0, 0, 0, False)
         assert ahead.behind_bytes > 0
         assert (purged.purged, purged.behind_bytes) == (True, 0)
-        assert (kept.purged, kept.margin_files) == (False, 0)
+        assert (kept.purged, kept.margin_files, kept.stored_behind_files) == (False, 0, 0)
 
     def test_rows_are_estimated_for_tables_that_are_there(self, given: Given, opened: Opened, table: TableId) -> None:
         with closing(opened.server.open_watch(Abort())) as watch:

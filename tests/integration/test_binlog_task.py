@@ -463,3 +463,23 @@ def test_a_row_that_nobody_takes_grows_old(shop: Any) -> None:
     follower.until_equal("customers")
 
     wait_until(lambda: not lag_above(0.0), timeout_s=TIMEOUT_S, what="the lag to end")
+
+
+def test_the_log_files_that_a_connector_needs_are_counted_while_nobody_takes_its_rows(source: Database, shop: Any) -> None:
+    """As in a connector that is paused: it has read to the log's end, and what is stored is what the server must not drop."""
+    purge_log(source)
+    follower = shop(**{"snapshot.mode": "no_data", "dblog.metrics.server.interval.ms": "50"}).start()
+    task = follower.task
+
+    def files() -> list[float | None]:
+        names = "log_behind_files", "log_stored_behind_files", "log_purge_margin_files", "log_purged"
+        return [task.metrics().get(name) for name in names]
+
+    insert, rotate = "INSERT INTO customers (name) VALUES ('waits')", "FLUSH BINARY LOGS"
+    follower.sql(insert, rotate, rotate, insert)
+    wait_until(lambda: files() == [0, 2, 0, 0], timeout_s=TIMEOUT_S, what="the two files behind the stored one to be read and counted")
+
+    follower.until_equal("customers")
+    follower.until(lambda: files() == [0, 0, 2, 0])
+    follower.sql(rotate)  # and nothing is written
+    follower.until(lambda: files() == [0, 0, 3, 0])

@@ -184,8 +184,12 @@ def _log(made: _Cases) -> None:
     made.silent("DblogLogRetentionShort", "it is kept for seven hours", {kept: flat(7 * 3600), lag: flat(0)})
     made.silent("DblogLogRetentionShort", "it is kept for ever", {lag: flat(5000)})
 
-    behind, purged = of_task("log_behind_files"), of_task("log_purged")
+    behind, purged = of_task("log_stored_behind_files"), of_task("log_purged")
     made.fires("DblogLogPurgeNear", "the next file to go is ours, and there are newer ones", {margin: flat(0), behind: flat(2)})
+    read, paused = of_task("log_behind_files"), {of_task("paused"): flat(1), of_task("state", 'state="paused"'): flat(1)}
+    made.fires(
+        "DblogLogPurgeNear", "it is paused, and has read on into its queue", {margin: flat(0), behind: flat(2), read: flat(0)} | paused
+    )
     made.silent("DblogLogPurgeNear", "the database has one file, and it is ours", {margin: flat(0), behind: flat(0)})
     made.silent("DblogLogPurgeNear", "there are older files", {margin: flat(3), behind: flat(2)})
     made.fires("DblogLogPurgeNear", "our file is gone", {purged: flat(1)})

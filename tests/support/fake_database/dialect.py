@@ -227,6 +227,7 @@ class FakeWatch:
         return LogState(
             behind_bytes=len(database.log) - read.entries,
             behind_files=0,
+            stored_behind_files=0,
             margin_files=max(0, margin),
             margin_bytes=max(0, margin),
             purged=margin < 0,

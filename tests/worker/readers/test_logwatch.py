@@ -10,7 +10,16 @@ from dblog.readers.contract import LogState
 from dblog.readers.logwatch import Watch
 
 INTERVAL_S = 10.0
-STATE: Any = LogState(behind_bytes=5, behind_files=0, margin_files=0, margin_bytes=0, purged=False, retention_s=None, uses_gtids=True)
+STATE: Any = LogState(
+    behind_bytes=5,
+    behind_files=0,
+    stored_behind_files=0,
+    margin_files=0,
+    margin_bytes=0,
+    purged=False,
+    retention_s=None,
+    uses_gtids=True,
+)
 
 
 class SlowServer:

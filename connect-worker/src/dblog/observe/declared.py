@@ -141,6 +141,7 @@ TASK_METRICS: tuple[Metric, ...] = (
         _metric("source_event_timestamp_seconds", "The source's own time of the newest event that was read."),
         _metric("log_behind_bytes", "Bytes of log between where it is read and the server's end."),
         _metric("log_behind_files", "Log files that the server has begun behind the one that is read."),
+        _metric("log_stored_behind_files", "Log files that the server has begun behind the stored position's: what a restart reads again."),
         _metric("server_log_asked_timestamp_seconds", "When the server last answered how far its log goes. It is asked every 10 s."),
         _metric("server_questions_failed_total", "Times it did not answer."),
         _metric("log_retention_seconds", "How long the server keeps its log. Absent where it keeps it for ever."),

@@ -169,6 +169,8 @@ class LogState:
     behind_bytes: int
     """From the position that is read to the log's end."""
     behind_files: int
+    stored_behind_files: int
+    """From the position that is stored: a task that is paused, or cannot reach Kafka, reads ahead of it."""
     margin_files: int
     """Older ones than the stored position's: what the server can drop before that position is lost."""
     margin_bytes: int

@@ -137,6 +137,7 @@ class RunningNumbers:
             "server_log_asked_timestamp_seconds": at_us / 1_000_000,
             "log_behind_bytes": float(state.behind_bytes),
             "log_behind_files": float(state.behind_files),
+            "log_stored_behind_files": float(state.stored_behind_files),
             "log_purge_margin_files": float(state.margin_files),
             "log_purge_margin_bytes": float(state.margin_bytes),
             "log_purged": float(state.purged),

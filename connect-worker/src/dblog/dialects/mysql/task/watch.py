@@ -39,12 +39,14 @@ class BinlogWatch:
         assert isinstance(stored, LogProgress), "made by this dialect"
         status = self._session.log_status()
         files = self._session.log_files()
-        behind_bytes, behind_files = _behind(position_of(read), (file_index(status["file"]), int(status["position"])), files)
+        last = file_index(status["file"])
+        behind_bytes, behind_files = _behind(position_of(read), (last, int(status["position"])), files)
         kept, _ = position_of(stored)
         older = [file for file in files if file_index(file.name) < kept]
         return LogState(
             behind_bytes=behind_bytes,
             behind_files=behind_files,
+            stored_behind_files=max(0, last - kept),
             margin_files=len(older),
             margin_bytes=sum(file.bytes_total for file in older),
             purged=bool(files) and kept < file_index(files[0].name),
