@@ -219,6 +219,19 @@ def test_a_checkpoint_of_another_configuration_is_refused_with_the_way_out(tmp_p
 
     assert reported in str(caught.value)
     assert "checkpoint.path of its own" in str(caught.value)
+    assert "the tables come out the same" in str(caught.value)
+
+
+def test_a_checkpoint_of_another_cluster_does_not_promise_the_same_tables(tmp_path: Path) -> None:
+    folder = LocalFolder(tmp_path)
+    checkpoint_binding.check(folder, job_options.parse(LEAST), "cluster-1")
+
+    with pytest.raises(
+        DefiniteError, match="those of the Kafka cluster cluster-1.* leads to cluster-2.* is parked, to be dumped again"
+    ) as caught:
+        checkpoint_binding.check(folder, job_options.parse(LEAST), "cluster-2")
+
+    assert "come out the same" not in str(caught.value)
 
 
 def test_a_checkpoint_goes_with_its_lake_and_takes_topics_on(tmp_path: Path) -> None:

@@ -47,6 +47,9 @@ class CheckpointOffsets:
             by_topic.setdefault(one.topic, []).append(str(one))
         for topic, lost in by_topic.items():
             reason = f"data loss: {'; '.join(lost)}. Dump the table again, then resume it"
+            if (spec := self._settings.table(topic)) is not None:
+                away = f"{spec.path} and {self._settings.tombstones_path(spec.path)}"
+                reason += f"; rows that the source deleted meanwhile stay, unless you move {away} away before you resume it"
             progress.emit("data_loss", topic=topic, reason=reason)
             if self._settings["topics.exclude"].fullmatch(topic) is None and not of_markers(topic):
                 book.park(topic, reason)

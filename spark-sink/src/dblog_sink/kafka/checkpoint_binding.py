@@ -58,9 +58,15 @@ def check(folder: Folder, settings: Settings, cluster_id: str) -> None:
     if text is not None:
         kept = json.loads(text)
         if found := differences(kept, given):
+            read_again = "everything is then read again from Kafka's beginning, and the tables come out the same"
+            if kept["cluster"] and given["cluster"] and kept["cluster"] != given["cluster"]:
+                read_again = (
+                    "its topics are then read from their beginning, and a table of which they have less than was read before is parked, "
+                    "to be dumped again"
+                )
             msg = (
                 f"the checkpoint {settings.checkpoint_path} is of another configuration: {'; '.join(found)}. Set these back, or give this pipeline a "
-                "name or a checkpoint.path of its own: everything is then read again from Kafka's beginning, and the tables come out the same"
+                f"name or a checkpoint.path of its own: {read_again}"
             )
             raise DefiniteError(msg)
         given["cluster"] = given["cluster"] or kept["cluster"]  # brokers that do not answer change nothing
