@@ -128,6 +128,9 @@
 {{- if not $sink.checkpointPath -}}{{- fail "sink.checkpointPath is required: where the checkpoint is, such as /lake/checkpoint or s3a://bucket/checkpoint" -}}{{- end -}}
 {{- if eq (empty $sink.topics) (empty $sink.topicsPattern) -}}{{- fail "sink needs topics or topicsPattern: one of the two" -}}{{- end -}}
 {{- range $name, $path := dict "tablesPath" $sink.tablesPath "checkpointPath" $sink.checkpointPath -}}
+{{- if and (regexMatch "^s3n?:" $path) (not (hasKey $sink.config (printf "spark.hadoop.fs.%s.impl" (first (splitList ":" $path))))) -}}
+{{- fail (printf "sink.%s=%s: the image has a client for s3a: alone; write s3a://%s" $name $path (regexReplaceAll "^[^:]+:/*" $path "")) -}}
+{{- end -}}
 {{- if hasPrefix "/" $path -}}
 {{- if not $sink.persistence.enabled -}}
 {{- fail (printf "sink.%s=%s is a path in the pod, which goes with the pod: set sink.persistence.enabled=true, or a URL such as s3a://bucket/lake" $name $path) -}}

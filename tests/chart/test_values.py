@@ -134,6 +134,8 @@ SINK = {"enabled": True, "topics": "a", "tablesPath": "s3a://b/t", "checkpointPa
         ({"sink": {**SINK, "tablesPath": "/else/t", "persistence": {"enabled": True}}}, "is not on the volume"),
         ({"sink": {**SINK, "checkpointPath": "relative"}}, "is no absolute path and no URL"),
         ({"sink": {**SINK, "s3": {}}}, "set sink.s3.enabled=true"),
+        ({"sink": {**SINK, "tablesPath": "s3://b/t"}}, "sink.tablesPath=s3://b/t: the image has a client for s3a: alone; write s3a://b/t"),
+        ({"sink": {**SINK, "checkpointPath": "s3n://b/c"}}, "write s3a://b/c"),
         ({"sink": {**SINK, "kind": "SparkApplication", "dnsPolicy": "None"}}, "a SparkApplication has no field for it"),
         ({"sink": {**SINK, "kind": "SparkApplication", "resources": {"limits": {"cpu": 2}}}}, "sink.resources is set"),
         ({"sink": {**SINK, "kind": "SparkApplication", "ephemeralStorageRequest": "5Gi"}}, "sink.ephemeralStorageRequest is set"),
@@ -222,6 +224,14 @@ def test_a_placeholder_and_inline_secrets_that_are_allowed_are_taken():
     assert template(values=given).returncode == 0
     config["database.password"] = "sesame"
     assert template(values={**given, "allowInlineSecrets": True}).returncode == 0
+
+
+def test_another_client_of_s3_may_have_its_own_scheme():
+    sink = {**SINK, "tablesPath": "s3://b/t", "checkpointPath": "s3://b/c"}
+    config = {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+    done = template(values={"kafka": {"bootstrapServers": "b:1"}, "sink": {**sink, "config": config}})
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_only_has_the_name_of_a_secret_is_taken():

@@ -188,15 +188,23 @@ def test_a_store_that_does_not_heed_conditions_is_refused_before_anything_is_wri
         check_paths(spark, job_options.parse(least))
 
 
-def test_a_store_without_a_client_is_refused_with_the_jars_that_it_needs(spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    ("path", "remedy"),
+    [
+        ("abfss://c@a.dfs.core.windows.net/lake", "docs/object-stores.md"),
+        ("s3://lake/t", "write s3a://lake/t"),
+    ],
+)
+def test_a_store_without_a_client_is_refused_with_what_it_needs(spark: SparkSession, path: str, remedy: str) -> None:
     least = {
         "kafka.bootstrap.servers": "b:9092",
         "topics": "p.a.b",
         "registry.url": "http://r",
-        "target.path": "abfss://c@a.dfs.core.windows.net/lake",
+        "target.path": path,
+        "storage.single.driver": "true",
     }
 
-    with pytest.raises(DefiniteError, match=r"^target.path: Spark has no client for abfss://.*docs/object-stores.md"):
+    with pytest.raises(DefiniteError, match=rf"^target.path: Spark has no client for {path}.*{remedy}"):
         check_paths(spark, job_options.parse(least))
 
 

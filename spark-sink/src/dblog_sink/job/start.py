@@ -176,6 +176,9 @@ def _unusable(session: SparkSession, path: str, *, conditional: bool) -> str | N
     try:
         folder = files.HadoopFolder(session, path)
     except Py4JJavaError as e:
+        scheme, _, rest = path.partition(":")
+        if scheme in lake_paths.S3 and scheme != "s3a":
+            return f"Spark has no client for {path} ({one_line(e)}); Hadoop's client for S3 has the scheme s3a: write s3a:{rest}"
         return (
             f"Spark has no client for {path} ({one_line(e)}); add its jars (for s3a: make jars-s3a, or "
             "--packages org.apache.hadoop:hadoop-aws:3.4.2) and its settings; spark-sink/docs/object-stores.md has both"
