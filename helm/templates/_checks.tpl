@@ -113,9 +113,19 @@
 {{- end -}}
 
 {{- define "dblog.checks.connectors" -}}
+{{- $mounted := list -}}
+{{- range .Values.worker.extraVolumeMounts -}}{{- $mounted = append $mounted (trimSuffix "/" .mountPath) -}}{{- end -}}
+{{- range .Values.connectorSecrets -}}{{- $mounted = append $mounted (printf "/etc/dblog/secrets/%s" .) -}}{{- end -}}
 {{- range $name, $connector := .Values.connectors -}}
 {{- $path := printf "connectors.%s.config" $name -}}
 {{- include "dblog.checks.secrets" (dict "context" $ "path" $path "config" $connector.config "providers" "file|dir" "remedy" "name its Secret in connectorSecrets and write ${dir:/etc/dblog/secrets/SECRET:KEY}") -}}
+{{- range $key, $value := $connector.config -}}
+{{- range regexFindAll "\\$\\{(?:dir|file):/etc/dblog/secrets/[^/:}]+" (toString $value) -1 -}}
+{{- if not (has (regexFind "/.*" .) $mounted) -}}
+{{- fail (printf "%s reads the Secret %s in %q, which is not mounted; name it in connectorSecrets" $path (base .) $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if hasKey $connector.config "dblog.owner" -}}
 {{- fail (printf "connectors.%s.config has dblog.owner, which the chart sets; use reconciler.owner" $name) -}}
 {{- end -}}

@@ -73,6 +73,7 @@ def test_helm_3_names_the_path_too():
     assert "replcaCount" in done.stdout + done.stderr
 
 
+MOUNTED = {"name": "from-elsewhere", "mountPath": "/etc/dblog/secrets/a"}
 SINK = {"enabled": True, "topics": "a", "tablesPath": "s3a://b/t", "checkpointPath": "s3a://b/c", "s3": {"enabled": True}}
 
 
@@ -111,6 +112,17 @@ SINK = {"enabled": True, "topics": "a", "tablesPath": "s3a://b/t", "checkpointPa
         (
             {"connectors": {"shop": {"config": {"database.password": "sesame"}}}},
             'connectors.shop.config has a secret in "database.password"',
+        ),
+        (
+            {"connectors": {"shop": {"config": {"database.password": "${dir:/etc/dblog/secrets/shop-db:password}"}}}},
+            'connectors.shop.config reads the Secret shop-db in "database.password", which is not mounted; name it in connectorSecrets',
+        ),
+        (
+            {
+                "connectorSecrets": ["shop"],
+                "connectors": {"shop": {"config": {"x": "${file:/etc/dblog/secrets/shop-tls/ca.properties:y}"}}},
+            },
+            "reads the Secret shop-tls",
         ),
         ({"connectors": {"shop": {"config": {"url": "https://a:b@c"}}}}, 'has a secret in "url"'),
         ({"worker": {"config": {"producer.sasl.password": "sesame"}}}, 'worker.config has a secret in "producer.sasl.password"'),
@@ -219,9 +231,10 @@ def test_the_names_that_users_of_charts_know_are_there():
 
 def test_a_placeholder_and_inline_secrets_that_are_allowed_are_taken():
     config = {"connector.class": CONNECTOR_CLASS, "database.password": "${file:/etc/dblog/secrets/a/b.properties:c}"}
-    given = {"kafka": {"bootstrapServers": "b:1"}, "connectors": {"a": {"config": config}}}
+    given = {"kafka": {"bootstrapServers": "b:1"}, "connectorSecrets": ["a"], "connectors": {"a": {"config": config}}}
 
     assert template(values=given).returncode == 0
+    assert template(values={**given, "connectorSecrets": [], "worker": {"extraVolumeMounts": [MOUNTED]}}).returncode == 0
     config["database.password"] = "sesame"
     assert template(values={**given, "allowInlineSecrets": True}).returncode == 0
 
