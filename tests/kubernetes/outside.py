@@ -29,8 +29,8 @@ class KafkaOfTwoNetworks(Kafka):
     def node_bootstrap(self) -> str:
         return f"{settings.ADDRESS}:{self.node_port}"
 
-    def _properties(self) -> dict[str, object]:
-        given = super()._properties()
+    def _properties(self, address: str) -> dict[str, object]:
+        given = super()._properties(address)
         return {
             **given,
             "listeners": f"{given['listeners']},NODE://127.0.0.1:{self.node_port}",
