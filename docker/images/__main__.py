@@ -1,4 +1,4 @@
-"""`python -m images build [dblog-worker] [dblog-sink] [--fresh] | base NAME | lock | install | save [FOLDER]`: see the package."""
+"""`python -m images build [dblog-worker] [dblog-sink] [--fresh] [--no-layers] | base NAME | lock | install | save [FOLDER]`: see the package."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def main(arguments: list[str]) -> int:
     building = commands.add_parser("build")
     building.add_argument("images", nargs="*", choices=[[], *(image.name for image in IMAGES)], default=[])
     building.add_argument("--fresh", action="store_true", help="use nothing of earlier builds")
+    building.add_argument("--no-layers", action="store_true", help="keep nothing for the next build (Podman, Buildah)")
     commands.add_parser("base").add_argument("tag")
     commands.add_parser("lock")
     commands.add_parser("install")
@@ -29,7 +30,7 @@ def main(arguments: list[str]) -> int:
     try:
         match given.command:
             case "build":
-                build(given.images, fresh=given.fresh)
+                build(given.images, fresh=given.fresh, layers=not given.no_layers)
             case "base":
                 make_base(engine(os.environ.get("ENGINE")), given.tag)
             case "lock":

@@ -65,7 +65,7 @@ IMAGES = (
 )
 
 
-def build(names: Sequence[str] = (), *, fresh: bool = False) -> None:
+def build(names: Sequence[str] = (), *, fresh: bool = False, layers: bool = True) -> None:
     """Build the images named, or both. Raises StackError when one cannot be built or is too large."""
     using = engine(os.environ.get("ENGINE"))
     chosen = [image for image in IMAGES if not names or image.name in names]
@@ -93,6 +93,7 @@ def build(names: Sequence[str] = (), *, fresh: bool = False) -> None:
                 secrets=secrets,
                 epoch=epoch,
                 fresh=fresh,
+                layers=layers,
             )
             using.copy_out(image.tag, "/opt/dblog/share/sbom", OUT / image.name)
             over_mb = (using.size(image.tag) - base_bytes) / 1e6
