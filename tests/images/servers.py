@@ -3,8 +3,8 @@
 The images are made here, of Debian's packages and Kafka's jars, so that no registry of images need be reached.
 """
 
-import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
 from demo.destination import DeltaLake
 from demo.flow import Kill, Run, Scenario
 from demo.progress import Progress
@@ -24,7 +23,7 @@ from stack.database import Database
 from stack.process import wait_until
 from support.containers import engine, podman_settings
 from support.server_images import image_of
-from support.servers import execute, new_database, started
+from support.servers import check_that_a_stop_keeps_records, execute, new_database, printed_by, started
 
 import docker
 
@@ -82,19 +81,7 @@ def test_a_database_in_a_container_keeps_its_rows_its_port_and_its_options(
 def test_a_broker_in_a_container_keeps_its_records_and_its_port(client: docker.DockerClient, own_folder: Path):
     with started(Kafka(own_folder, options={"num.partitions": 1}, heap="512m")) as kafka:
         assert containers(client, "kafka", own_folder)
-        producer = Producer({"bootstrap.servers": kafka.bootstrap})
-        producer.produce("a", b"kept")
-        assert producer.flush(30) == 0
-
-        kafka.stop()
-        kafka.start()
-
-        consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
-        consumer.subscribe(["a"])
-        record = consumer.poll(30)
-        consumer.close()
-        assert record is not None
-        assert record.value() == b"kept"
+        check_that_a_stop_keeps_records(kafka)
     assert not containers(client, "kafka", own_folder)
 
 
@@ -102,18 +89,15 @@ def test_a_broker_in_a_container_keeps_its_records_and_its_port(client: docker.D
 def test_a_container_ends_with_the_command_that_started_it(how: signal.Signals, client: docker.DockerClient):
     command = subprocess.Popen([sys.executable, "-m", "stack", "up", "mariadb"], stdout=subprocess.PIPE, text=True)
     with command:
-        assert command.stdout is not None
-        printed = ""
-        while not printed.endswith("\n}\n"):
-            line = command.stdout.readline()
-            assert line, "the command ended early"
-            printed += line
-        folder = Path(json.loads(printed)["folder"]) / "mariadb"
+        folder = Path(printed_by(command)["folder"]) / "mariadb"
         assert containers(client, "mariadb", folder)
 
         command.send_signal(how)
 
     wait_until(lambda: not containers(client, "mariadb", folder), timeout_s=60, what="the container to end with the command")
+    if how == signal.SIGKILL:
+        shutil.rmtree(folder.parent)  # nobody was left to do it
+    assert not folder.parent.exists()
 
 
 def test_a_container_that_a_killed_guard_has_left_is_replaced_at_the_next_start(client: docker.DockerClient, own_folder: Path):

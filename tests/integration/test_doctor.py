@@ -15,22 +15,21 @@ from support.servers import execute, new_database
 from typer.testing import CliRunner
 
 
+def new_account(source: Database, *privileges: str) -> tuple[str, dict[str, str]]:
+    """An account with these, as SQL writes it, and a connector's options that log in with it."""
+    name = f"u{uuid.uuid4().hex[:12]}"
+    who = f"'{name}'@'{source.host}'"
+    execute(source, f"CREATE USER {who} IDENTIFIED BY 'canary-secret'", *(f"GRANT {one} TO {who}" for one in privileges))
+    return who, {"database.user": name, "database.password": "canary-secret"}
+
+
 def test_the_doctor_names_missing_and_superfluous_privileges_and_its_statements_mend_both(source: Database, tmp_path) -> None:
     database, marks = new_database(source, "doctor"), f"marks_{uuid.uuid4().hex[:8]}"
     execute(source, "CREATE TABLE t (id INT PRIMARY KEY)", database=database)
-    name = f"u{uuid.uuid4().hex[:12]}"
-    who = f"'{name}'@'{source.host}'"
-    execute(
-        source,
-        f"CREATE USER {who} IDENTIFIED BY 'canary-secret'",
-        f"GRANT SELECT, DELETE ON `{database}`.* TO {who}",
-        f"GRANT RELOAD ON *.* TO {who}",
-    )
-    follower = Follower(
-        source, database, **{"database.user": name, "database.password": "canary-secret", "dblog.watermark.table": f"{marks}.watermark"}
-    )
+    who, login = new_account(source, f"SELECT, DELETE ON `{database}`.*", "RELOAD ON *.*")
     file = tmp_path / "connector.json"
-    file.write_text(json.dumps({"name": "shop", "config": dict(follower.config)}))
+    config = Follower(source, database, **login, **{"dblog.watermark.table": f"{marks}.watermark"}).config
+    file.write_text(json.dumps({"name": "shop", "config": config}))
 
     def asked():
         return CliRunner().invoke(app, ["doctor", str(file)])
@@ -63,14 +62,8 @@ def test_a_connector_that_can_run_can_run_after_all_the_statements_of_the_doctor
 ) -> None:
     database, marks = new_database(source, "doctor"), f"marks_{uuid.uuid4().hex[:8]}"
     execute(source, "CREATE TABLE t (id INT PRIMARY KEY)", database=database)
-    name = f"u{uuid.uuid4().hex[:12]}"
-    who = f"'{name}'@'{source.host}'"
-    execute(
-        source,
-        f"CREATE USER {who} IDENTIFIED BY 'canary-secret'",
-        *(f"GRANT {one.format(marks=marks, database=database)} TO {who}" for one in given),
-    )
-    account = {"database.user": name, "database.password": "canary-secret", "dblog.watermark.table": f"{marks}.watermark"}
+    who, login = new_account(source, *(one.format(marks=marks, database=database) for one in given))
+    account = {**login, "dblog.watermark.table": f"{marks}.watermark"}
     lists = {"database": {}, "table": {"table.include.list": rf"{database}\.t"}, "everything": {"database.include.list": ""}}[named]
     file = tmp_path / "connector.json"
     file.write_text(json.dumps({"name": "shop", "config": Follower(source, database, **account, **lists).config}))

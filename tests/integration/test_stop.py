@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
-from dblog.config.plugins import CONNECTORS
 from stack import Kafka, MariaDb
 from support.servers import execute, new_database
-from support.task_process import JSON, silent, task_process
+from support.task_process import configured, silent, task_process
 
 PROMPTLY_S = 3.5
 """The limit is 5 s."""
@@ -19,22 +16,7 @@ def config(kafka: Kafka, mariadb: MariaDb) -> dict[str, str]:
     """A connector of a table with three rows."""
     database = new_database(mariadb, "stop")
     execute(mariadb, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)", database=database)
-    name = f"c-{uuid.uuid4().hex[:8]}"
-    return {
-        "name": name,
-        "connector.class": next(c.class_name for c in CONNECTORS if c.flavor == "mariadb"),
-        "topic.prefix": name,
-        "database.hostname": mariadb.host,
-        "database.port": str(mariadb.port),
-        "database.user": mariadb.user,
-        "database.password": mariadb.password,
-        "database.server.id": str(uuid.uuid4().int % 2_000_000_000 + 1000),
-        "database.include.list": database,
-        "schema.history.internal.kafka.topic": f"{name}-h",
-        "schema.history.internal.kafka.bootstrap.servers": kafka.bootstrap,
-        "key.converter": JSON,
-        "value.converter": JSON,
-    }
+    return configured(kafka, mariadb, database)
 
 
 def test_a_task_that_waits_for_the_brokers_of_its_history_ends_when_it_is_ordered_to_stop(kafka: Kafka, config: dict[str, str]) -> None:

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pymysql
 import pytest
-from confluent_kafka import Consumer, Producer
 from stack import Kafka, MariaDb, MySql, Prometheus, StackError
 from stack.database import Database
 from stack.process import wait_until
-from support.servers import execute, new_database, started
+from support.servers import check_that_a_stop_keeps_records, execute, new_database, started
 
 
 def test_a_source_has_a_binary_log_as_the_connector_needs_it(source: Database):
@@ -58,19 +57,7 @@ def test_a_killed_source_comes_back_with_its_rows_on_its_port(kind: type[Databas
 
 def test_a_stopped_broker_comes_back_with_its_records_on_its_port(own_folder: Path):
     with started(Kafka(own_folder, options={"num.partitions": 1}, heap="512m")) as kafka:
-        producer = Producer({"bootstrap.servers": kafka.bootstrap})
-        producer.produce("a", b"kept")
-        assert producer.flush(30) == 0
-
-        kafka.stop()
-        kafka.start()
-
-        consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
-        consumer.subscribe(["a"])
-        record = consumer.poll(30)
-        consumer.close()
-        assert record is not None
-        assert record.value() == b"kept"
+        check_that_a_stop_keeps_records(kafka)
 
 
 def test_prometheus_scrapes_what_it_is_given_and_refuses_what_it_does_not_understand(own_folder: Path):

@@ -1,6 +1,5 @@
 """`python -m stack up`: servers by hand, gone with the command however it ends."""
 
-import json
 import os
 import shutil
 import signal
@@ -13,6 +12,7 @@ import pytest
 import stack
 from stack import MariaDb
 from stack.process import wait_until
+from support.servers import printed_by
 
 
 def _takes_connections(port: int) -> bool:
@@ -25,19 +25,14 @@ def test_a_server_ends_with_the_command_that_started_it(how: signal.Signals, mar
     environment = {**os.environ, "PYTHONPATH": str(Path(stack.__file__).parents[1])}
     command = subprocess.Popen([sys.executable, "-m", "stack", "up", "mariadb"], stdout=subprocess.PIPE, text=True, env=environment)
     with command:
-        assert command.stdout is not None
-        printed = ""
-        while not printed.endswith("\n}\n"):
-            line = command.stdout.readline()
-            assert line, "the command ended early"
-            printed += line
-        port = json.loads(printed)["mariadb"]["port"]
+        printed = printed_by(command)
+        port = printed["mariadb"]["port"]
         assert _takes_connections(port)
 
         command.send_signal(how)
 
     wait_until(lambda: not _takes_connections(port), timeout_s=20, what="the server to end with the command")
-    folder = Path(json.loads(printed)["folder"])
+    folder = Path(printed["folder"])
     if how == signal.SIGKILL:
         shutil.rmtree(folder)  # nobody was left to do it
     assert not folder.exists()

@@ -1,12 +1,15 @@
 """Real servers in tests: skipped where the machine cannot have them, refused on CI, and a fresh database for each test that wants one."""
 
 import contextlib
+import json
 import os
+import subprocess
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pymysql
 import pytest
+from confluent_kafka import Consumer, Producer
 from pymysql.connections import Connection
 from stack import Kafka, Prometheus, Unavailable
 from stack.database import Database
@@ -82,3 +85,31 @@ def purge_log(server: Database) -> None:
         return execute(server, "SHOW BINARY LOGS")[0][0] == newest
 
     wait_until(purged, timeout_s=60, what="the log to be purged")
+
+
+def check_that_a_stop_keeps_records(kafka: Kafka) -> None:
+    """A broker that is stopped and started again answers at its address, and has what it had."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce("a", b"kept")
+    assert producer.flush(30) == 0
+
+    kafka.stop()
+    kafka.start()
+
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["a"])
+    record = consumer.poll(30)
+    consumer.close()
+    assert record is not None
+    assert record.value() == b"kept"
+
+
+def printed_by(command: subprocess.Popen[str]) -> dict[str, Any]:
+    """What `python -m stack up` prints of its servers, once they run."""
+    assert command.stdout is not None
+    printed = ""
+    while not printed.endswith("\n}\n"):
+        line = command.stdout.readline()
+        assert line, "the command ended early"
+        printed += line
+    return json.loads(printed)

@@ -11,11 +11,14 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import dblog
+from dblog.config.plugins import CONNECTORS
+from stack import Kafka, MariaDb
 
 TIMEOUT_S = 60.0
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -91,6 +94,26 @@ class TaskProcess:
         for listener in self._listeners:
             listener.join()
         self._control.close()
+
+
+def configured(kafka: Kafka, mariadb: MariaDb, database: str) -> dict[str, str]:
+    """A connector of one database of MariaDB, under a name of its own."""
+    name = f"c-{uuid.uuid4().hex[:8]}"
+    return {
+        "name": name,
+        "connector.class": next(c.class_name for c in CONNECTORS if c.flavor == "mariadb"),
+        "topic.prefix": name,
+        "database.hostname": mariadb.host,
+        "database.port": str(mariadb.port),
+        "database.user": mariadb.user,
+        "database.password": mariadb.password,
+        "database.server.id": str(uuid.uuid4().int % 2_000_000_000 + 1000),
+        "database.include.list": database,
+        "schema.history.internal.kafka.topic": f"{name}-h",
+        "schema.history.internal.kafka.bootstrap.servers": kafka.bootstrap,
+        "key.converter": JSON,
+        "value.converter": JSON,
+    }
 
 
 def wait_for(source: queue.Queue[Any], wanted: Callable[[Any], bool]) -> Any:

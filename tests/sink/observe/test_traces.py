@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from dblog.config.plugins import CONNECTORS
 from dblog_sink.config import job_options
 from dblog_sink.errors import DefiniteError
 from dblog_sink.job.start import observers_of
@@ -28,7 +27,7 @@ from stack.process import free_port
 from support.otlp_collector import Collector, Span, collector
 from support.registry_server import RegistryServer
 from support.servers import execute, new_database
-from support.task_process import JSON, task_process
+from support.task_process import configured, task_process
 
 LIMIT_S = 600.0
 VALUE = "nobody-may-read-this"
@@ -98,24 +97,8 @@ def committed(found: list[Span], trace: str) -> list[Span]:
 def test_a_row_is_followed_from_the_log_to_the_delta_commit(kafka: Kafka, mariadb: MariaDb, spans: Collector, job: Job) -> None:
     database = new_database(mariadb, "traced")
     execute(mariadb, "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')", database=database)
-    name = f"c-{uuid.uuid4().hex[:8]}"
-    topic = f"{name}.{database}.t"
-    config = {
-        "name": name,
-        "connector.class": next(c.class_name for c in CONNECTORS if c.flavor == "mariadb"),
-        "topic.prefix": name,
-        "database.hostname": mariadb.host,
-        "database.port": str(mariadb.port),
-        "database.user": mariadb.user,
-        "database.password": mariadb.password,
-        "database.server.id": str(uuid.uuid4().int % 2_000_000_000 + 1000),
-        "database.include.list": database,
-        "schema.history.internal.kafka.topic": f"{name}-h",
-        "schema.history.internal.kafka.bootstrap.servers": kafka.bootstrap,
-        "key.converter": JSON,
-        "value.converter": JSON,
-        "dblog.tracing.enabled": "true",
-    }
+    config = {**configured(kafka, mariadb, database), "dblog.tracing.enabled": "true"}
+    topic = f"{config['topic.prefix']}.{database}.t"
     del job.settings["topics.pattern"]
     job.settings["topics"] = topic
     records = Records(kafka, topic)
@@ -146,7 +129,7 @@ def test_a_row_is_followed_from_the_log_to_the_delta_commit(kafka: Kafka, mariad
     capture = worker["capture"]
     assert capture.id == span_id
     assert capture.attributes["db.system"] == capture.attributes["db.system.name"] == "mariadb"
-    assert (capture.attributes["dblog.connector"], capture.attributes["dblog.task"]) == (name, 0)
+    assert (capture.attributes["dblog.connector"], capture.attributes["dblog.task"]) == (config["name"], 0)
     assert re.fullmatch(r"\S+\.\d+:\d+", capture.attributes["dblog.position"])
     assert worker[f"send {topic}"].attributes["db.collection.name"] == f"{database}.t"
     assert (applied.trace, applied.parent, applied.links) == (trace, span_id, [])

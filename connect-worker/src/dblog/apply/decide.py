@@ -14,7 +14,7 @@ from dblog.apply.wanted import Wanted, WantedState
 
 OWNER = "dblog.owner"
 _PREFIX = "topic.prefix"
-NO_FILE = (
+_NO_FILE = (
     "there is no file of any connector; it stays, since a folder that is not mounted or checked out looks like this: put the files there, or say with "
     "--prune-all that every connector of this owner shall be deleted"
 )
@@ -71,6 +71,8 @@ class Leave:
     reason: str
     doubles: str = ""
     """The wanted connector that has its topic.prefix, as after a change of name: both write to the same topics."""
+    problem: bool = False
+    """Whether a person has to look: its deletion was asked for, and the folder of files is suspicious."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +108,15 @@ def decide(
         if prune and complete and (wanted or prune_all):
             actions.append(Delete(name))
         else:
+            problem = False
             if not complete:
                 why = "no file that could be read wants it; it stays, since a file could not be read, which may be its own"
             elif prune:
-                why = NO_FILE
+                why, problem = _NO_FILE, True
             else:
                 why = "no file wants it any more; it stays, since deleting was not asked for (--prune)"
             doubles = "" if there.state == "STOPPED" else prefixes.get(there.config.get(_PREFIX, ""), "")
-            actions.append(Leave(name, why, doubles))
+            actions.append(Leave(name, why, doubles, problem))
     return actions
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from dblog.apply.decide import NO_FILE, OWNER, Action, Create, Delete, Leave, Present, Refuse, SetState, Update, decide
+from dblog.apply.decide import OWNER, Action, Create, Delete, Leave, Present, Refuse, SetState, Update, decide
 from dblog.apply.interface import Interface, RefusedError
 from dblog.apply.restarts import Failure, Restarts
 from dblog.apply.wanted import Problem, WantedState, read_wanted
@@ -95,9 +95,9 @@ def _carry_out(action: Action, interface: Interface, report: Report, *, dry_run:
         case Refuse(name, reason):
             report.problems.append(Problem(name, reason))
             return
-        case Leave(name, reason, doubles):
+        case Leave(name, reason, doubles, problem):
             report.left[name] = reason
-            if reason is NO_FILE:
+            if problem:
                 report.problems.append(Problem(name, reason))
             if doubles:
                 text = f"{reason}; {doubles} has the same, so every change may be written twice: delete one of the two, or stop it"

@@ -102,19 +102,19 @@ def observers_of(settings: Settings) -> tuple[Progress, Traces | None]:
         metrics = Metrics(version=__version__, once=settings["trigger.once"])
         log.info("metrics are at port %d under /metrics", metrics.serve(settings["metrics.listen"]))
         listeners.append(metrics.take)
-    traces = _traces_of(settings, *listeners)
-    if traces is not None:
-        listeners.append(traces.take)
 
     def listener(kind: str, facts: Mapping[str, Any]) -> None:
         for take in listeners:
             take(kind, facts)
 
+    traces = _traces_of(settings, counted=listener)
+    if traces is not None:
+        listeners.append(traces.take)
     return Progress(file, listener=listener, log_facts=settings["log.format"] == "json"), traces
 
 
-def _traces_of(settings: Settings, *listeners: Listener) -> Traces | None:
-    """None where nobody asks for them. ``listeners`` get how many spans went out."""
+def _traces_of(settings: Settings, *, counted: Listener) -> Traces | None:
+    """None where nobody asks for them. ``counted`` gets how many spans went out."""
     if not settings["tracing.enabled"]:
         return None
     try:
@@ -125,11 +125,6 @@ def _traces_of(settings: Settings, *listeners: Listener) -> Traces | None:
             "or leave the option out"
         )
         raise DefiniteError(msg) from e
-
-    def counted(kind: str, facts: Mapping[str, Any]) -> None:
-        for take in listeners:
-            take(kind, facts)
-
     return Traces(name=settings["name"], counted=counted)
 
 
