@@ -179,6 +179,7 @@ def test_executors_of_a_cluster_get_what_they_need_by_what_is_submitted(kafka: K
             assert len(list(cluster.work(n).glob("app-*/*/delta-spark_*.jar"))) == 2
 
 
+@pytest.mark.long
 def test_tables_and_state_in_a_store_with_the_interface_of_s3(
     kafka: Kafka, registry: RegistryServer, own_folder: Path, store: ObjectStore
 ) -> None:

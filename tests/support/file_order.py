@@ -7,11 +7,17 @@ the database servers are started in few processes, and tests that compute run be
 from xdist.scheduler import LoadFileScheduling
 
 LONG = (
+    "tests/images/test_build.py",
     "tests/e2e/test_pipeline.py",
     "tests/integration/test_sink_on_a_cluster.py",
     "tests/integration/test_sink_on_kafka.py",
+    "tests/docs/test_readme.py",
+    "tests/monitoring/test_fired.py",
     "tests/sink/snapshots/test_manifest.py",
     "tests/sink/batches/test_random_changes.py",
+    "tests/sink/job/test_trouble.py",
+    "tests/sink/snapshots/test_interrupted.py",
+    "tests/integration/test_log_kinds.py",
     "tests/worker/rest/test_hostile.py",
 )
 """Each has tests of a minute or more, longest first."""

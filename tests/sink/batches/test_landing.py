@@ -27,7 +27,7 @@ def row(key: int, name: str) -> dict:
     return {"id": key, "name": name}
 
 
-@pytest.mark.parametrize("at", ["tombstones_written", "merged"])
+@pytest.mark.parametrize("at", ["tombstones_written", pytest.param("merged", marks=pytest.mark.long)])
 def test_a_merge_of_several_batches_that_was_broken_off_before_or_behind_its_rows_is_done_wholly(
     sink: Sink, registry: RegistryServer, at: str
 ) -> None:
@@ -163,7 +163,9 @@ def test_what_is_merged_and_old_is_dropped_and_what_waits_stays(sink: Sink, regi
     assert sink.rows(items) == [row(1, "a"), row(2, "a"), row(3, "a")]
 
 
-@pytest.mark.parametrize("made_before", [False, True], ids=["", "by an earlier version"])
+@pytest.mark.parametrize(
+    "made_before", [pytest.param(False, id=""), pytest.param(True, id="by an earlier version", marks=pytest.mark.long)]
+)
 def test_what_lands_after_control_table_and_checkpoint_were_lost_is_not_taken_for_what_was_merged_before(
     sink: Sink, registry: RegistryServer, made_before: bool
 ) -> None:

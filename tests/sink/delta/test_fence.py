@@ -80,7 +80,12 @@ LANDED = {**APPLIED, "trigger.interval.s": "0", "merge.rows.min": "1000000"}
 
 @pytest.mark.parametrize(
     ("settings", "at"),
-    [(APPLIED, "quarantined"), (APPLIED, "merged"), (LANDED, "landed"), (LANDED, "tombstones_written")],
+    [
+        (APPLIED, "quarantined"),
+        pytest.param(APPLIED, "merged", marks=pytest.mark.long),
+        pytest.param(LANDED, "landed", marks=pytest.mark.long),
+        (LANDED, "tombstones_written"),
+    ],
     ids=lambda one: one if isinstance(one, str) else ("landed" if "trigger.interval.s" in one else "applied"),
 )
 def test_a_sink_that_sleeps_between_two_commits_while_another_takes_over_commits_nothing_more(

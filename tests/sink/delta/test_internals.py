@@ -42,7 +42,7 @@ def test_a_delta_that_lacks_more_than_that_is_refused_with_the_one_to_take(spark
         start.lacks_upsert(spark)
 
 
-@pytest.mark.parametrize("mode", ["mirror", "history"])
+@pytest.mark.parametrize("mode", ["mirror", pytest.param("history", marks=pytest.mark.long)])
 def test_tables_are_kept_by_merge_alone_where_it_must_be(
     sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:

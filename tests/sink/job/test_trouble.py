@@ -69,7 +69,7 @@ def test_records_that_kafka_has_deleted_park_their_table_and_the_others_go_on(jo
     assert job.status == 0
 
 
-@pytest.mark.parametrize("start", ["earliest", "latest"])
+@pytest.mark.parametrize("start", ["earliest", pytest.param("latest", marks=pytest.mark.long)])
 def test_records_that_are_lost_together_with_the_checkpoint_park_their_table_and_the_others_go_on(job: Job, start: str) -> None:
     """Nothing but the control table knows then how far the sink had read."""
     lost, fine = job.table("lost"), job.table("fine")

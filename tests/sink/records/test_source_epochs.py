@@ -221,7 +221,10 @@ def of_b(items: TableSchema, op: str, key: int, v: str, at: int, **more: int) ->
     return change(items, op, {"id": key, "v": v}, at=at, file=3, server=2, ts_ms=SECOND + 1000 + at, **more)
 
 
-@pytest.mark.parametrize("settings", [{"rewrite.rows.max": "0"}, {"trigger.interval.s": "0"}], ids=["merged", "landed"])
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param({"rewrite.rows.max": "0"}, id="merged", marks=pytest.mark.long), pytest.param({"trigger.interval.s": "0"}, id="landed")],
+)
 def test_changes_after_a_failover_to_lower_file_numbers_are_later_than_all_before(
     sink: Sink, items: TableSchema, settings: dict[str, str]
 ) -> None:

@@ -63,7 +63,7 @@ def all_is_there(sink: Sink, source: Source) -> None:
     assert all(entry.complete for entry in newest.tables.values())
 
 
-@pytest.mark.parametrize("how", ["killed", "failed"])
+@pytest.mark.parametrize("how", ["killed", pytest.param("failed", marks=pytest.mark.long)])
 def test_a_table_that_is_resumed_before_a_snapshot_without_it_is_carried_out_again_is_in_the_next_one(
     sink: Sink, source: Source, how: str
 ) -> None:
@@ -115,6 +115,7 @@ def test_a_table_that_is_resumed_while_a_snapshot_without_it_is_chosen_is_in_the
     all_is_there(sink, source)
 
 
+@pytest.mark.long
 def test_what_lands_late_for_a_batch_of_a_snapshot_is_in_the_next_one(sink: Sink, source: Source, registry: RegistryServer) -> None:
     """A batch that was tried once may land the rest of it when it is repeated: behind what was measured."""
     late = TableSchema(topic="p.bank.late", columns=[("id", "int"), ("v", "int")], registry=registry)
@@ -132,6 +133,7 @@ def test_what_lands_late_for_a_batch_of_a_snapshot_is_in_the_next_one(sink: Sink
     assert not any(sink.book.waiting().values())
 
 
+@pytest.mark.long
 def test_a_list_of_changes_that_is_parked_for_a_failure_behind_its_commit_is_in_the_snapshot(sink: Sink, source: Source) -> None:
     sink.restarted().settings |= {"table.list.match": r"bank\.transfers", "table.list.failure": "park", "table.list.failure.retries": "0"}
     land(sink, source, transactions=6)

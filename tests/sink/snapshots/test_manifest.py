@@ -87,16 +87,16 @@ def lines(sink: Sink, kind: str) -> list[dict]:
     return [line for line in map(json.loads, file.read_text().splitlines() if file.exists() else ()) if line["kind"] == kind]
 
 
+@pytest.mark.parametrize(("seed", "moves", "batches"), [(2, 6, 2), pytest.param(2, 16, 4, marks=pytest.mark.long)])
 def test_every_snapshot_holds_whole_transactions_however_their_records_arrive_and_wherever_the_job_is_killed(
-    sink: Sink, registry: RegistryServer
+    sink: Sink, registry: RegistryServer, seed: int, moves: int, batches: int
 ) -> None:
-    seed = 2
     dice = random.Random(seed)
     source = Source(registry)
     source.opened()
-    for _ in range(16):
+    for _ in range(moves):
         source.moved(dice)
-    batches = arrived(source.records, dice, batches=4, resent=2)
+    arrivals = arrived(source.records, dice, batches=batches, resent=2)
     left, hits, noted = set(STEPS), [], None
     sink.settings |= source.settings | {"control.interval.s": "0"}
     sink.reached = killing(left, hits)
@@ -116,14 +116,14 @@ def test_every_snapshot_holds_whole_transactions_however_their_records_arrive_an
                     )
                     noted = chosen
 
-    for number, batch in enumerate(batches):
+    for number, batch in enumerate(arrivals):
         surely(partial(lambda number, batch: sink.writer(sink.frame(batch), number), number, batch))
         surely(partial(Sink.publish, sink))
     for _ in range(3):  # what the source sent again is recognised when it holds the snapshots back a second time
         surely(partial(Sink.publish, sink))
 
     found = published(sink)
-    assert len(found) >= 3
+    assert len(found) >= batches
     assert found[0].transaction == gtid(source.number), f"seed {seed}: the last transaction is in no snapshot"
     for at in found:
         assert all(entry.complete for entry in at.tables.values())
@@ -162,6 +162,7 @@ def test_what_is_above_the_snapshot_is_seen_by_the_view_and_not_by_the_snapshot(
     assert sink.spark.table("then_bank_left").count() == len(source.states[gtid(2)].left)
 
 
+@pytest.mark.long
 def test_rows_of_a_dump_make_a_table_complete_in_snapshots_behind_them(sink: Sink, registry: RegistryServer) -> None:
     source = Source(registry)
     source.opened()
@@ -336,6 +337,7 @@ def test_a_parked_table_stays_at_its_last_snapshot_and_catches_up_when_it_is_res
     assert content(as_of(sink.spark, state_path(sink))) == source.states[gtid(3)]
 
 
+@pytest.mark.long
 def test_tables_that_were_merged_before_there_was_a_manifest_are_complete_behind_that(sink: Sink, registry: RegistryServer) -> None:
     source = Source(registry)
     source.opened()
@@ -424,6 +426,7 @@ def rested(sink: Sink, *tables: TableSchema, days: float = 9.0) -> None:
     sink.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
+@pytest.mark.long
 def test_a_table_that_rested_for_long_is_read_in_every_snapshot_that_is_kept_once_it_changes(sink: Sink, registry: RegistryServer) -> None:
     """Delta refuses a version that was committed before the files' time, and is not the newest: however young the snapshot is that names it."""
     source = Source(registry)
@@ -506,6 +509,7 @@ def test_a_snapshot_is_published_again_before_its_versions_are_too_old_where_the
     assert content(newest) == content(before) == source.states[gtid(1)]
 
 
+@pytest.mark.long
 def test_a_parked_table_is_read_in_the_snapshots_that_name_its_old_version(sink: Sink, registry: RegistryServer) -> None:
     source = Source(registry)
     source.opened()

@@ -126,7 +126,7 @@ def test_a_bad_record_is_kept_once_whatever_way_it_comes_a_second_time(sink: Sin
     assert [one["offset"] for one in sink.quarantined()] == [1]
 
 
-@pytest.mark.parametrize("mode", ["mirror", "history"])
+@pytest.mark.parametrize("mode", ["mirror", pytest.param("history", marks=pytest.mark.long)])
 def test_a_replay_overwrites_nothing_of_its_own_position(sink: Sink, registry: RegistryServer, mode: str) -> None:
     """All rows of a compressed transaction that Debezium wrote have one position: the one in quarantine may be the older one."""
     narrow, wide = (TableSchema(topic="p.shop.t", columns=[("id", "long"), ("v", kind)], registry=registry) for kind in ("int", "long"))

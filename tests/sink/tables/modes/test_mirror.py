@@ -108,7 +108,7 @@ def test_every_story_of_a_few_rows_ends_as_in_the_source(sink: Sink, items: Tabl
     assert sink.quarantined() == []
 
 
-@pytest.mark.parametrize("mode", ["mirror", "history"])
+@pytest.mark.parametrize("mode", ["mirror", pytest.param("history", marks=pytest.mark.long)])
 def test_a_null_value_of_a_compacted_topic_deletes_although_the_delete_before_it_was_compacted_away(
     sink: Sink, items: TableSchema, mode: str
 ) -> None:

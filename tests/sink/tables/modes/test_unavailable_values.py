@@ -39,7 +39,9 @@ def update(items: TableSchema, key: int, n: int, at: int, **values: Any) -> Reco
     return change(items, "u", row(key, n, **values), at=at)
 
 
-@pytest.mark.parametrize("settings", [{}, {"rewrite.rows.max": "0"}], ids=["rewritten", "merged"])
+@pytest.mark.parametrize(
+    "settings", [pytest.param({}, id="rewritten", marks=pytest.mark.long), pytest.param({"rewrite.rows.max": "0"}, id="merged")]
+)
 def test_a_mirror_keeps_what_an_update_does_not_contain(sink: Sink, items: TableSchema, settings: dict[str, str]) -> None:
     sink.settings |= settings
     sink.batch(*(change(items, "c", row(key, 0), at=key) for key in (1, 2, 3)))
