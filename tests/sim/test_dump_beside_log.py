@@ -251,7 +251,8 @@ def test_markers_count_every_row_read_and_tile_the_key_range() -> None:
 
     orders = [m for m in world.markers if m.table == ORDERS]
     assert [(m.after, m.upto) for m in orders] == [(None, (3,)), ((3,), (7,)), ((7,), (9,))]
-    assert [m.final for m in orders] == [False, False, True]
+    assert [(m.begins, m.final) for m in orders] == [(True, False), (False, False), (False, True)]
+    assert {(m.dump, m.mode, m.scope) for m in world.markers} == {("initial", "rows", "table")}
     assert sum(m.rows_read for m in orders) == 10
 
 
@@ -284,7 +285,7 @@ def test_a_table_without_a_key_that_is_left_alone_is_dumped_in_one_window() -> N
 
     play_to_the_end(world)
 
-    assert [(m.rows_read, m.final) for m in world.markers if m.table == ORDERS] == [(10, True)]
+    assert [(m.rows_read, m.begins, m.final) for m in world.markers if m.table == ORDERS] == [(10, True, True)]
 
 
 def test_a_table_without_a_key_that_never_rests_fails_its_own_dump_and_no_other() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,14 @@ def chunk_marker(
     read: int,
     dropped: int = 0,
     offsets: dict[int, tuple[int, int]] | None = None,
+    begins: bool = False,
     final: bool = False,
+    after: str | None = None,
+    upto: str | None = "[9]",
+    dump: str | None = "initial",
+    mode: str | None = "rows",
+    scope: str | None = "table",
+    ts_ms: int = 1_700_000_000_000,
 ) -> dict[str, Any]:
     """What the worker writes of a chunk of ``read`` rows between the low watermark and a high one."""
     database, table = topic.split(".")[-2:]
@@ -33,8 +41,8 @@ def chunk_marker(
         "server": topic.split(".", maxsplit=1)[0],
         "table": f"{database}.{table}",
         "chunk_id": chunk_id,
-        "range_after": None,
-        "range_upto": "[9]",
+        "range_after": after,
+        "range_upto": upto,
         "final": final,
         "low": position,
         "high": position,
@@ -43,15 +51,20 @@ def chunk_marker(
         "digest": -1,
         "topic": topic,
         "offsets": None if offsets is None else parts,
-        "ts_ms": 1_700_000_000_000,
+        "ts_ms": ts_ms,
+        "dump": dump,
+        "mode": mode,
+        "begins": begins,
+        "scope": scope,
     }
 
 
-def in_avro(registry: RegistryServer, marker: dict[str, Any]) -> bytes:
-    """The record's value by the Avro converter."""
+def in_avro(registry: RegistryServer, marker: dict[str, Any], *, without: Collection[str] = ()) -> bytes:
+    """The record's value by the Avro converter; ``without``: fields that the worker that wrote it did not know."""
+    schema = {**_SCHEMA, "fields": [field for field in _SCHEMA["fields"] if field["name"] not in without]}
     out = io.BytesIO()
-    out.write(b"\x00" + registry.register(json.dumps(_SCHEMA)).to_bytes(4, "big"))
-    fastavro.schemaless_writer(out, fastavro.parse_schema(_SCHEMA), marker)
+    out.write(b"\x00" + registry.register(json.dumps(schema)).to_bytes(4, "big"))
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), marker)
     return out.getvalue()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import fastavro
 import pytest
 from dblog.codecs import avro, envelope, marker
+from dblog.codecs.compatibility import Level, SchemaVersion, check_level
 from dblog.codecs.tableplan import PlanSettings, build_table_plan
 from dblog.codecs.topic_naming import TopicNaming
 from dblog.dialects.mysql.values.types import TypeModes, column_plan
@@ -48,6 +49,14 @@ def example():
 )
 def test_the_file_is_the_schema_that_is_written(name, schema):
     assert json.loads((FOLDER / f"{name}.avsc").read_text()) == json.loads(avro.avro_text(schema))
+
+
+def test_a_marker_is_readable_with_the_schema_that_lacks_its_newest_fields_and_the_reverse():
+    now = json.loads(avro.avro_text(marker.MARKER_VALUE))
+    before = now | {"fields": [field for field in now["fields"] if field["name"] not in ("dump", "mode", "begins", "scope")]}
+
+    assert len(now["fields"]) - len(before["fields"]) == 4
+    assert check_level(SchemaVersion(json.dumps(now)), [SchemaVersion(json.dumps(before))], Level.FULL) == []
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.avsc")), ids=lambda p: p.stem)

@@ -47,8 +47,20 @@ MARKER_VALUE = struct(
     ("topic", STRING),
     ("offsets", Schema(kind=Kind.ARRAY, optional=True, items=PARTITION_OFFSETS)),
     ("ts_ms", INT64),
+    ("dump", OPTIONAL_STRING),
+    ("mode", OPTIONAL_STRING),
+    ("begins", Schema(kind=Kind.BOOLEAN, default=False)),
+    ("scope", OPTIONAL_STRING),
     version=1,
 )
+"""New fields go to the end, with a default: who reads the schema of before reads on, and a registry takes the new one for compatible."""
+
+INITIAL_DUMP = "initial"
+"""The ``dump`` of what the connector dumps of its own accord: its first dump, tables that join, tables that DDL has rewritten."""
+ROWS = "rows"
+"""The ``mode`` of a dump that sends rows, and nothing else follows from it."""
+WHOLE_TABLE = "table"
+"""The ``scope`` of a dump that covers every row of its table."""
 
 
 def signed(digest: int) -> int:

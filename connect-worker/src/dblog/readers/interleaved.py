@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from dblog.clock import Clock
+from dblog.codecs import marker
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import RowEncoder
 from dblog.core.dumps import Dump, Key, TableDump
@@ -77,6 +78,11 @@ class ChunkMarker:
     rows_read: int
     rows_dropped: int
     digest: int
+    dump: str = marker.INITIAL_DUMP
+    mode: str = marker.ROWS
+    begins: bool = False
+    """The table's first chunk in this dump, also when the table is begun again; no other chunk of it has an earlier low watermark."""
+    scope: str = marker.WHOLE_TABLE
 
 
 class Interleaver:
@@ -308,7 +314,7 @@ class Interleaver:
         self._mixed_up.pop(closed.table, None)
         self.tally.chunk(dropped=dropped)
         topic = encoder.plan.topic
-        marker = ChunkMarker(
+        made = ChunkMarker(
             chunk_id=f"{self._run}/{closed.number}",
             table=closed.table,
             topic=topic,
@@ -320,6 +326,7 @@ class Interleaver:
             rows_read=chunk.row_count,
             rows_dropped=dropped,
             digest=digest,
+            begins=chunk.begins or not chunk.table.key,
         )
         for start in range(0, len(keys), CHUNK_BATCH_RECORDS):
             part_keys = keys[start : start + CHUNK_BATCH_RECORDS]
@@ -334,7 +341,7 @@ class Interleaver:
                     dump = dump.started(closed.table, key=chunk.table.key, upto=chunk.greatest)
                 self._set_dump(dump.advanced(closed.table, after=chunk.upto, rows=chunk.row_count, done=chunk.final))
             self._changed.notify_all()
-        segment_of_marker = self._marker_segment(marker)
+        segment_of_marker = self._marker_segment(made)
         self.extra([] if segment_of_marker is None else [segment_of_marker])
 
     def _mixed_up_again(self, chunk: ChunkRead) -> None:

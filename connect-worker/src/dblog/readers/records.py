@@ -141,6 +141,10 @@ class Records:
             "topic": made.topic,
             "offsets": None,
             "ts_ms": self._clock.now_us() // 1000,
+            "dump": made.dump,
+            "mode": made.mode,
+            "begins": made.begins,
+            "scope": made.scope,
         }
         return self._segment(topic, marker.MARKER_KEY, {"table": str(made.table)}, marker.MARKER_VALUE, value, partition=None)
 
