@@ -1,0 +1,459 @@
+"""What an operator asks of a dump: which tables, how, and what becomes of it while it runs.
+
+A request is a value. It is parsed strictly, for what is misread here reads millions of rows: an unknown field, or one that has no effect beside another,
+is refused with the field, the reason and the remedy. It travels as one JSON object, to the topic of requests and to the task. Each change gives the
+request with the next revision; whoever has a higher revision ignores a lower one. What only the server knows (whether a table has a key, whether a
+predicate is SQL) the task checks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Any
+
+from dblog.config.regex import Pattern, PatternError, any_of, as_written
+from dblog.core.dumps import Key, key_from_json, key_to_json
+from dblog.errors import DefiniteError
+
+INITIAL = "initial"
+"""The id of the connector's own dump: the first one, and that of tables that join. It is listed beside the requested ones, and nobody asks for it."""
+
+ID_DIGITS = 12
+
+REQUEST_BYTES_MAX = 256 * 1024
+"""Of one request as JSON: a record of Kafka has a megabyte by default, and each start of the task gets all requests that have not ended."""
+TABLES_MAX = 1000
+KEYS_MAX = 10_000
+KEY_COLUMNS_MAX = 16
+COLUMNS_MAX = 4096
+"""Columns of a table on MySQL."""
+NAME_CHARS_MAX = 64
+PREDICATE_CHARS_MAX = 10_000
+CHUNK_ROWS_MAX = 10_000_000
+DELAY_MS_MAX = 3_600_000
+PARALLELISM_MAX = 64
+PRIORITY_MAX = 1000
+_SHOWN_CHARS = 200
+
+
+class Mode(StrEnum):
+    """What a dump is for."""
+
+    ROWS = "rows"
+    """Sends the rows."""
+    REPAIR = "repair"
+    """Sends them, and the sink removes what did not come."""
+    COLUMNS = "columns"
+    """Sends the key and some columns."""
+    VERIFY = "verify"
+    """Sends none: the sink compares counts and digests."""
+
+
+class Order(StrEnum):
+    """In which order tables are begun."""
+
+    NAME = "name"
+    SIZE = "size"
+    AS_GIVEN = "as_given"
+
+
+class Wanted(StrEnum):
+    """What the operator wants of a dump, or of one table of it."""
+
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+class Scope(StrEnum):
+    """What the dump of one table covers. Only ``TABLE`` covers all of its rows and columns."""
+
+    TABLE = "table"
+    PREDICATE = "predicate"
+    KEYS = "keys"
+    COLUMNS = "columns"
+
+
+class DumpStateError(DefiniteError):
+    """The change is a lawful one, and does not fit what became of the dump."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpRequest:
+    """One request. Make it with ``parse_request`` or ``request_from_json``, which hold what the fields promise."""
+
+    id: str
+    connector: str
+    revision: int = 1
+    created_ms: int
+    requested_by: str
+    mode: Mode
+    tables: tuple[str, ...]
+    """Patterns for the whole of ``database.table``, without case, as in table.include.list; only captured tables count."""
+    predicate: Mapping[str, str] = field(default_factory=dict)
+    """SQL by pattern."""
+    keys: tuple[Key, ...] | None = None
+    """Of one table, each with its values in key order, as ``core/dumps.py::key_to_json`` writes them."""
+    columns: tuple[str, ...] | None = None
+    chunk_rows: int | None = None
+    """None: the size adapts."""
+    delay_ms: int = 0
+    parallelism: int = 1
+    priority: int = 0
+    """Dumps of a higher one go first."""
+    order: Order = Order.NAME
+    wanted: Wanted = Wanted.RUNNING
+    tables_wanted: Mapping[str, Wanted] = field(default_factory=dict)
+    """PAUSED and STOPPED tables by name."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object, every field written out."""
+        return {
+            "id": self.id,
+            "connector": self.connector,
+            "revision": self.revision,
+            "created_ms": self.created_ms,
+            "requested_by": self.requested_by,
+            "mode": self.mode.value,
+            "tables": list(self.tables),
+            "predicate": dict(self.predicate),
+            "keys": None if self.keys is None else [key_to_json(key) for key in self.keys],
+            "columns": None if self.columns is None else list(self.columns),
+            "chunk_rows": self.chunk_rows,
+            "delay_ms": self.delay_ms,
+            "parallelism": self.parallelism,
+            "priority": self.priority,
+            "order": self.order.value,
+            "wanted": self.wanted.value,
+            "tables_wanted": {table: wanted.value for table, wanted in self.tables_wanted.items()},
+        }
+
+    def wanted_of(self, table: str) -> Wanted:
+        """What is wanted of one table: what the operator said of it, as far as the whole dump does not want less."""
+        of_table = self.tables_wanted.get(table, Wanted.RUNNING)
+        return max(self.wanted, of_table, key=list(Wanted).index)
+
+
+# ---- making one
+
+
+def parse_request(body: object, *, id: str, connector: str, created_ms: int, requested_by: str) -> DumpRequest:  # noqa: A002  its name in JSON
+    """The request of an operator's JSON body; DefiniteError names each field at fault, the reason and the remedy."""
+    read = _Reader(body, _ASKED, owner="the worker")
+    request = _read(read, id=id, connector=connector, revision=1, created_ms=created_ms, requested_by=requested_by, tables_wanted={})
+    if request.wanted is Wanted.STOPPED:
+        read.wrong("wanted", "a new dump is RUNNING or PAUSED; do not ask for one that is to be stopped")
+    read.end("A dump cannot be requested so")
+    size = len(json.dumps(request.to_json(), ensure_ascii=False, separators=(",", ":")).encode())
+    if size > REQUEST_BYTES_MAX:
+        raise DefiniteError(
+            f"The request has {size} bytes, and no more than {REQUEST_BYTES_MAX} are taken; ask for its keys or tables in several dumps"
+        )
+    return request
+
+
+def request_from_json(value: object) -> DumpRequest:
+    """A request that was written with ``to_json``; fields of later versions are passed over. DefiniteError where it is none."""
+    read = _Reader(value, None, owner="")
+    request = _read(
+        read,
+        id=read.text("id"),
+        connector=read.text("connector"),
+        revision=read.number("revision", 1, 1 << 53, 1),
+        created_ms=read.number("created_ms", 0, 1 << 53, 0),
+        requested_by=read.text("requested_by"),
+        tables_wanted=read.tables_wanted(),
+    )
+    read.end("The request of a dump cannot be read")
+    return request
+
+
+def changed(request: DumpRequest, body: object) -> DumpRequest:
+    """The request with another size, delay, parallelism or priority; itself where nothing is another. DefiniteError as for ``parse_request``."""
+    _require_open(request)
+    read = _Reader(body, _CHANGED, owner="")
+    if not read.body:
+        read.wrong("body", f"there is nothing to change; give one or more of {', '.join(sorted(_CHANGED))}")
+    after = replace(request, **{name: value for name, value in _steering(read, request).items() if name in read.body})
+    read.end("A dump cannot be changed so")
+    return _next(request, after)
+
+
+def with_wanted(request: DumpRequest, wanted: Wanted) -> DumpRequest:
+    """The request to pause, resume or stop the whole dump. DumpStateError once it is to be stopped."""
+    if wanted is request.wanted:
+        return request
+    _require_open(request)
+    return _next(request, replace(request, wanted=wanted))
+
+
+def with_table_wanted(request: DumpRequest, table: str, wanted: Wanted) -> DumpRequest:
+    """The same for one table of it, which one of the request's patterns must match."""
+    known = request.tables_wanted.get(table, Wanted.RUNNING)
+    if table not in request.tables_wanted and not selects(request)(table):
+        raise DefiniteError(
+            f"The dump {request.id} has no table {table[:_SHOWN_CHARS]}: none of its patterns matches that name, which is written database.table "
+            f"({_listed(request.tables)})"
+        )
+    if wanted is known:
+        return request
+    _require_open(request)
+    if known is Wanted.STOPPED:
+        raise DumpStateError(
+            f"The table {table} of the dump {request.id} is stopped, which cannot be taken back; request another dump of it"
+        )
+    tables = {name: each for name, each in request.tables_wanted.items() if name != table}
+    return _next(request, replace(request, tables_wanted=tables if wanted is Wanted.RUNNING else {**tables, table: wanted}))
+
+
+def supersedes(new: DumpRequest, known: DumpRequest | None) -> bool:
+    """Whether a request that arrives replaces what is known of it."""
+    return known is None or new.revision > known.revision
+
+
+def _require_open(request: DumpRequest) -> None:
+    if request.wanted is Wanted.STOPPED:
+        raise DumpStateError(f"The dump {request.id} is being stopped, which cannot be taken back; request another one")
+
+
+def _next(before: DumpRequest, after: DumpRequest) -> DumpRequest:
+    return before if after == before else replace(after, revision=before.revision + 1)
+
+
+# ---- what it means for a table
+
+
+def selects(request: DumpRequest) -> Callable[[str], bool]:
+    """Whether a table, as ``database.table``, is one of the request's. Make it once: the patterns are compiled."""
+    return any_of(request.tables, ignore_case=True)
+
+
+def predicates(request: DumpRequest) -> Callable[[str], str | None]:
+    """The SQL that chooses the rows of a table; that of the first pattern that matches."""
+    known = [(Pattern(pattern, ignore_case=True), sql) for pattern, sql in request.predicate.items()]
+    return lambda table: next((sql for pattern, sql in known if pattern.fullmatch(table)), None)
+
+
+def scope_of(request: DumpRequest, predicate: str | None) -> Scope:
+    """What the dump of a table with that predicate covers."""
+    if request.mode is Mode.COLUMNS:
+        return Scope.COLUMNS
+    if request.keys is not None:
+        return Scope.KEYS
+    return Scope.TABLE if predicate is None else Scope.PREDICATE
+
+
+# ---- reading JSON
+
+_WORKERS = frozenset({"id", "connector", "revision", "created_ms", "requested_by", "tables_wanted"})
+"""Fields that no operator writes."""
+_CHANGED = frozenset({"chunk_rows", "delay_ms", "parallelism", "priority"})
+_ASKED = frozenset(each.name for each in fields(DumpRequest)) - _WORKERS
+
+
+class _Reader:
+    """The fields of one JSON object; what is wrong is collected, so that one answer has it all."""
+
+    def __init__(self, body: object, known: frozenset[str] | None, *, owner: str) -> None:
+        """``known`` None: fields beside those that are asked for are passed over."""
+        self._errors: dict[str, str] = {}
+        self.body: Mapping[str, Any] = body if isinstance(body, dict) else {}
+        if not isinstance(body, dict):
+            self.wrong("body", 'it must be a JSON object, such as {"tables": ["inventory\\\\.orders"]}')
+        for name in sorted(self.body.keys() - known) if known is not None else ():
+            if owner and name in _WORKERS:
+                self.wrong(name, f"it is set by {owner}; leave it out")
+            elif name in _ASKED:
+                self.wrong(name, _UNCHANGED.get(name, "it stays as it is while the dump runs; stop this one and request another"))
+            else:
+                self.wrong(str(name)[:NAME_CHARS_MAX], f"there is no such field; there are {', '.join(sorted(known or ()))}")
+
+    def wrong(self, name: str, text: str) -> None:
+        if "body" not in self._errors:
+            self._errors.setdefault(name, text)
+
+    def end(self, prefix: str) -> None:
+        if self._errors:
+            raise DefiniteError(f"{prefix}. {'. '.join(f'{name}: {text}' for name, text in self._errors.items())}")
+
+    def text(self, name: str) -> str:
+        value = self.body.get(name)
+        if not isinstance(value, str) or not value:
+            self.wrong(name, "it must be a text")
+            return ""
+        return value
+
+    def number(self, name: str, low: int, high: int, default: int) -> int:
+        value = self.body.get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            self.wrong(name, f"it must be a whole number from {low} to {high}")
+            return default
+        return value
+
+    def choice(self, name: str, choices: type[StrEnum], default: Any) -> Any:
+        value = self.body.get(name, default.value)
+        if not isinstance(value, str) or value not in set(choices):
+            self.wrong(name, f"it must be one of {', '.join(choices)}")
+            return default
+        return choices(value)
+
+    def texts(self, name: str, *, most: int, chars: int, what: str, example: str = "") -> tuple[str, ...]:
+        """A list of texts that is not empty."""
+        value = self.body.get(name)
+        if not isinstance(value, list) or not value or not all(isinstance(each, str) and each.strip() for each in value):
+            self.wrong(name, f"it must be a list of {what}, at least one{example and f', such as {example}'}")
+            return ()
+        if len(value) > most:
+            self.wrong(name, f"it has {len(value)} {what}, and no more than {most} are taken")
+            return ()
+        if any(len(each) > chars for each in value):
+            self.wrong(name, f"one of its {what} has more than {chars} characters")
+            return ()
+        return tuple(each.strip() for each in value)
+
+    def patterns(self, name: str) -> tuple[str, ...]:
+        texts = self.texts(name, most=TABLES_MAX, chars=PREDICATE_CHARS_MAX, what="patterns", example='["inventory\\\\.orders"]')
+        return texts if self._usable(name, texts) else ()
+
+    def predicate(self) -> dict[str, str]:
+        value = self.body.get("predicate", {})
+        if not isinstance(value, dict) or not all(isinstance(sql, str) and sql.strip() for sql in value.values()):
+            self.wrong("predicate", 'it must be a JSON object of SQL by pattern, such as {"inventory\\\\.orders": "status = \'open\'"}')
+            return {}
+        if len(value) > TABLES_MAX or any(len(sql) > PREDICATE_CHARS_MAX for sql in value.values()):
+            self.wrong("predicate", f"no more than {TABLES_MAX} of them are taken, with {PREDICATE_CHARS_MAX} characters each")
+            return {}
+        if any("\0" in sql for sql in value.values()):
+            self.wrong("predicate", "one has a NUL character, which no SQL can have; leave it out")
+            return {}
+        return dict(value) if self._usable("predicate", value) else {}
+
+    def _usable(self, name: str, patterns: Iterable[str]) -> bool:
+        try:
+            any_of(patterns, ignore_case=True)
+        except PatternError as e:
+            self.wrong(name, str(e))
+            return False
+        return True
+
+    def keys(self) -> tuple[Key, ...] | None:
+        value = self.body.get("keys")
+        if value is None:
+            return None
+        if not isinstance(value, list) or not value or not all(isinstance(key, list) and key for key in value):
+            self.wrong("keys", "it must be a list of keys, each a list of values in the order of the table's key, such as [[1], [2]]")
+            return None
+        if len(value) > KEYS_MAX:
+            self.wrong(
+                "keys", f"it has {len(value)} keys, and no more than {KEYS_MAX} are taken; request several dumps, or use a predicate"
+            )
+            return None
+        if len({len(key) for key in value}) > 1 or len(value[0]) > KEY_COLUMNS_MAX:
+            self.wrong(
+                "keys", f"each key must have a value for each column of the table's key, of which there are at most {KEY_COLUMNS_MAX}"
+            )
+            return None
+        keys = tuple(_key(key) for key in value)
+        if any(key is None for key in keys):
+            self.wrong(
+                "keys",
+                f'each value must be a number or a text, or for other types an object with one member: {", ".join(_KEY_KINDS)} ({{"bytes": "q80="}})',
+            )
+            return None
+        return tuple(key for key in keys if key is not None)
+
+    def tables_wanted(self) -> dict[str, Wanted]:
+        value = self.body.get("tables_wanted", {})
+        if not isinstance(value, dict) or not all(isinstance(each, str) and each in set(Wanted) for each in value.values()):
+            self.wrong("tables_wanted", "it must be a JSON object of states by table")
+            return {}
+        return {table: Wanted(each) for table, each in value.items() if each != Wanted.RUNNING}
+
+
+_UNCHANGED = {"wanted": "it is not changed so; use pause, resume or stop"}
+_KEY_KINDS = ("bytes", "decimal", "datetime", "date", "micros")
+
+
+def _key(values: Sequence[object]) -> Key | None:
+    """The key of JSON values; None where one of them is no value of a key: no column of a usable key takes NULL."""
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float | str | dict):
+            return None
+        if isinstance(value, dict) and (len(value) != 1 or next(iter(value)) not in _KEY_KINDS):
+            return None
+    try:
+        return key_from_json(list(values))
+    except (ValueError, TypeError, ArithmeticError):
+        return None
+
+
+def _steering(read: _Reader, before: DumpRequest | None) -> dict[str, Any]:
+    """What may change while a dump runs; for a field that is left out the default, or what it was."""
+    adapts = read.body.get("chunk_rows", None if before is None else before.chunk_rows) is None
+    return {
+        "chunk_rows": None if adapts else read.number("chunk_rows", 1, CHUNK_ROWS_MAX, 1 if before is None else before.chunk_rows or 1),
+        "delay_ms": read.number("delay_ms", 0, DELAY_MS_MAX, 0 if before is None else before.delay_ms),
+        "parallelism": read.number("parallelism", 1, PARALLELISM_MAX, 1 if before is None else before.parallelism),
+        "priority": read.number("priority", -PRIORITY_MAX, PRIORITY_MAX, 0 if before is None else before.priority),
+    }
+
+
+def _read(
+    read: _Reader,
+    *,
+    id: str,  # noqa: A002  its name in JSON
+    connector: str,
+    revision: int,
+    created_ms: int,
+    requested_by: str,
+    tables_wanted: Mapping[str, Wanted],
+) -> DumpRequest:
+    columns = read.body.get("columns")
+    request = DumpRequest(
+        id=id,
+        connector=connector,
+        revision=revision,
+        created_ms=created_ms,
+        requested_by=requested_by,
+        mode=read.choice("mode", Mode, Mode.ROWS),
+        tables=read.patterns("tables"),
+        predicate=read.predicate(),
+        keys=read.keys(),
+        columns=None if columns is None else read.texts("columns", most=COLUMNS_MAX, chars=NAME_CHARS_MAX, what="columns' names"),
+        order=read.choice("order", Order, Order.NAME),
+        wanted=read.choice("wanted", Wanted, Wanted.RUNNING),
+        tables_wanted=tables_wanted,
+        **_steering(read, None),
+    )
+    _check_together(request, read)
+    return request
+
+
+def _check_together(request: DumpRequest, read: _Reader) -> None:
+    """What the fields may not be beside each other."""
+    if request.keys is not None and len(request.tables) > 1:
+        read.wrong("keys", "keys belong to one table, and there are several patterns; name that table alone, or request a dump for each")
+    if request.keys is not None and request.predicate:
+        read.wrong("predicate", "rows are chosen by keys already; leave one of the two out")
+    if request.mode in (Mode.REPAIR, Mode.VERIFY):
+        for name in ("predicate", "keys"):
+            if getattr(request, name):
+                read.wrong(
+                    name,
+                    f"a {request.mode} covers all rows of a table, for the sink could not know which of its rows are out of scope; leave it out, or use the "
+                    "mode rows",
+                )
+    if request.mode is Mode.COLUMNS and request.columns is None:
+        read.wrong("columns", "the mode columns sends the key and these columns; name at least one")
+    if request.mode is not Mode.COLUMNS and request.columns is not None:
+        read.wrong("columns", f"the mode {request.mode} is about whole rows; leave it out, or use the mode columns")
+    if request.columns and len({column.lower() for column in request.columns}) < len(request.columns):
+        read.wrong("columns", "a column is named twice; name each once")
+
+
+def _listed(patterns: Sequence[str]) -> str:
+    shown = ", ".join(as_written(pattern) for pattern in patterns[:3])
+    return shown + (f", and {len(patterns) - 3} more" if len(patterns) > 3 else "")  # noqa: PLR2004
