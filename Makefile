@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink chaos bench bench-peer bench-before bench-sink fuzz images images-save images-lock images-test dist compare-peer kubernetes-test bench-transaction chart chart-lint clean
+.PHONY: help setup demo sink jars-s3a servers servers-stop test lake-test test-long alerts-test lint audit audit-secrets audit-baseline audit-dependencies format kill-campaign sink-campaign chaos-sink chaos bench bench-peer bench-before bench-sink fuzz sim sim-mutations images images-save images-lock images-test dist compare-peer kubernetes-test bench-transaction chart chart-lint clean
 
 ifndef PYTHON
 PYTHON := $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -51,6 +51,8 @@ help:
 	@echo '  make sink-campaign [RUNS=10]       random histories through the sink, killed at random steps, against a model; SEED= as you like'
 	@echo '  make chaos [SEED=random SECONDS=30 RUNS=1]   random schemas, writes, DDL, settings and faults by seed, four sides compared; SOURCE=, ARGS="--shrink 0"'
 	@echo '  make chaos-sink [RUNS=10]          kinds of topics, strangers who write to the tables and kills by seed, against a model; SEED= as you like'
+	@echo '  make sim [SEEDS=100000 SEED=]      schedules of core and readers by seed, without threads or time, against the invariants; SEED= shows one'
+	@echo '  make sim-mutations [MUTATION=text] protections of core and readers taken away one by one: each must make a schedule fail'
 	@echo '  make fuzz [ARGS=...]               damaged packets and rows into the decoders, built with sanitizers; --cases N --seed N'
 	@echo '  make compare-peer [ARGS=...]       the records of dblog and of a real Debezium for the same statements, field by field'
 	@echo
@@ -171,6 +173,15 @@ bench-before: setup
 # An hour or two on an idle machine.
 bench-sink: setup
 	@$(BIN)/python tests/bench/sinks.py $(ARGS)
+
+# Three minutes on one core; the tests play some thousand of the same seeds: see tests/sim/play.py.
+SIMULATE := PYTHONHASHSEED=0 PYTHONPATH=$(CURDIR)/tests:$(CURDIR)/connect-worker/src $(BIN)/python -m sim
+sim: setup
+	@$(SIMULATE) $(if $(SEED),--seed $(SEED),$(if $(SEEDS),--seeds $(SEEDS)))
+
+# Minutes: see tests/sim/mutations.py.
+sim-mutations: setup
+	@$(SIMULATE) --mutations '$(MUTATION)'
 
 # Not part of the tests, which run some thousand of the same cases: see tests/fuzz/sanitized.py.
 fuzz: setup

@@ -111,7 +111,7 @@ class ChunkReader:
         rows_asked = min(self._limits.rows_max, 2048)
         keyless_tries = changes = 0
         while not self._ends():
-            resets = self._interleaver.resets(table)
+            resets = self._interleaver.settled(table)
             progress = self._interleaver.table_dump(table)
             if progress is None or progress.ended:
                 return

@@ -114,6 +114,8 @@ class Interleaver:
         self._resets: dict[TableId, int] = {}
         self._shrink: set[TableId] = set()
         self._held: frozenset[TableId] = frozenset()
+        self._closing: TableId | None = None
+        """Whose window has met its high watermark, and has not moved the frontier yet."""
         self._mixed_up: dict[TableId, tuple[Key | None, int]] = {}
         """Where each table's chunks have got stuck, and how often: log rows had message keys of theirs, which do not distinguish rows."""
 
@@ -179,6 +181,16 @@ class Interleaver:
     def resets(self, table: TableId) -> int:
         """How often windows of the table were thrown away; a reader that sees it rise goes back to the frontier."""
         with self._changed:
+            return self._resets.get(table, 0)
+
+    def settled(self, table: TableId) -> int:
+        """Wait until no window of the table is open, and return the same: then the frontier has come to the end of all that was read. Who begins again
+        at an earlier one reads rows twice, and the table's chunk markers overlap. # I9
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._stopping or table in self._held or not (self._windows.open_of(table) or self._closing == table)
+            )
             return self._resets.get(table, 0)
 
     def is_held(self, table: TableId) -> bool:
@@ -261,8 +273,13 @@ class Interleaver:
             if isinstance(closed, Discarded):
                 self._discarded(closed)
                 return
+            if closed is not None:
+                self._closing = closed.table
         if closed is not None:
             self._close(closed)
+            with self._changed:
+                self._closing = None
+                self._changed.notify_all()
 
     def has_overdue(self, *, submitted_before_s: float) -> bool:
         """Whether a window that was submitted before that moment still waits for its high watermark."""

@@ -1,0 +1,548 @@
+"""The dialect of the simulated source: log reader, chunk connection, encoders. Each class fulfils the protocol that its first line names.
+
+Records are tuples (op, position, column names, row) where others have bytes, so a schedule costs a millisecond; the reader layer never looks inside.
+What can be checked where it happens is checked here: rows are decoded with the schema of their position (I4), and a dump row's position is not behind
+the snapshot that showed it (I2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from dblog.codecs.plan import RowContext
+from dblog.core.changes import Change, tables_of
+from dblog.core.crosscheck import Seen
+from dblog.core.timeline import Database, Position, Timeline
+from dblog.core.watermark import WatermarkPosition
+from dblog.dialects.mysql.ddl.rewrites import rewritten
+from dblog.errors import TableChangedError, TransientError
+from dblog.model import OffsetMap, Segment, Table, TableId
+from dblog.ports import ChunkRows
+from dblog.readers.contract import Reading
+from dblog.readers.interleaved import ChunkMarker
+from dblog.readers.items import (
+    IGNORED_FOR_NOW,
+    ROWS_PARKED,
+    Held,
+    LogCounts,
+    LogItem,
+    LogRows,
+    Moved,
+    OnlyByDump,
+    Statement,
+    Watermarks,
+)
+from sim.source import COMMITTED, DATABASE, DDL, LOST, MARK, PREPARED, ROW_BITS, ROWS, Row, Source, key_index, key_of, names_of
+from sim.threads import HUB
+
+EPOCH = 1
+_HIGH = EPOCH << 32
+IDLE_S = (0.2, 0.2, 1.5, 7.0, 61.0)
+"""How long a log thread with nothing to read is away: as long as it waits, or as long as a slow machine may take."""
+
+
+class ViolationError(AssertionError):
+    """An invariant does not hold. The text names it."""
+
+
+class Chances:
+    """How often what goes wrong."""
+
+    def __init__(self, *, fails: float, loses: float, cuts: float) -> None:
+        self.fails = fails
+        """Shares of statements of a dump connection,"""
+        self.loses = loses
+        """of watermarks that are lost from the log,"""
+        self.cuts = cuts
+        """and of reads of the log that find the connection lost."""
+
+
+class SimProgress:
+    """A ``Progress``: how many entries were taken."""
+
+    __slots__ = ("entries", "epoch")
+
+    def __init__(self, entries: int, epoch: int = EPOCH) -> None:
+        self.entries = entries
+        self.epoch = epoch
+
+    source_ts_us = 0
+
+    @property
+    def sequence(self) -> Position:
+        return _HIGH, self.entries << ROW_BITS
+
+    @property
+    def resume_point(self) -> int:
+        return self.entries
+
+    def sequence_of(self, position: int) -> Position:
+        return _HIGH, position << ROW_BITS
+
+    def advance(self, position: int) -> None:
+        if position < self.entries:
+            raise ViolationError(f"I1: the position goes back from entry {self.entries} to {position}")
+        self.entries = position
+
+    def copy(self) -> SimProgress:
+        return SimProgress(self.entries, self.epoch)
+
+    def to_map(self) -> dict[str, Any]:
+        return {"entries": self.entries}
+
+    def note(self) -> dict[str, object]:
+        return {}
+
+    def row_context(self, *, now_us: int) -> RowContext:
+        raise AssertionError("no schema-change topic here")
+
+    def taken_over(self) -> None:
+        pass
+
+    def metrics(self) -> dict[str, float]:
+        return {}
+
+    def __str__(self) -> str:
+        return f"entry {self.entries}"
+
+
+class SimEncoder:
+    """A ``RowEncoder`` of one version of a table."""
+
+    def __init__(self, table: Table, source: Source) -> None:
+        at = key_index(table)
+        self.table = table
+        self.names = names_of(table)
+        self.key_at = at
+        self.plan = SimpleNamespace(table=table, topic=table.id.name, key=() if at < 0 else (at,))
+        self._source = source
+
+    def encode_row(self, truth: Table, before: Row | None, after: Row | None, pos: int, keys: list[Any], values: list[Any]) -> None:
+        """Records of one row of the log, which had it by the version ``truth``."""
+        if self.table is not truth and self.table != truth:
+            raise ViolationError(
+                f"I4: a row of {truth.id} at {pos} is decoded with {self.names} {self.table.key}, it has {names_of(truth)}"
+            )
+        old, new = key_of(truth, before), key_of(truth, after)
+        if before is not None and (after is None or old != new):
+            keys.append(old)
+            values.append(("d", pos, (), ()))
+        if after is not None:
+            keys.append(new)
+            values.append(("c", pos, self.names, after))
+
+    def encode_chunk(self, rows: Any, context: RowContext, dropped_keys: frozenset[bytes]) -> tuple[list[Any], list[Any], int, int]:
+        keys: list[Any] = []
+        values: list[Any] = []
+        dropped = 0
+        pos = context.sequence_low
+        for shown, names, row in rows:
+            if names != self.names:
+                raise ViolationError(f"I4: a chunk of {self.table.id} read with {names} is decoded with {self.names}")
+            if pos > shown << ROW_BITS:
+                raise ViolationError(f"I2: a dump row of {self.table.id} has the position {pos}, behind its snapshot at {shown}")
+            key = key_of(self.table, row)
+            if key in dropped_keys:
+                dropped += 1
+                continue
+            keys.append(key)
+            values.append(("r", pos, names, row))
+        return keys, values, dropped, 0
+
+
+class SimRecords:
+    """The ``Records`` of a task. Each marker is checked against the one before it."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.upto: dict[TableId, Any] = {}
+
+    def encoder(self, table: Table) -> SimEncoder:
+        return SimEncoder(table, self._source)
+
+    def marker(self, made: ChunkMarker) -> Segment | None:
+        if made.after is not None and made.after != self.upto.get(made.table, made.after):
+            raise ViolationError(
+                f"I9: a chunk of {made.table} begins behind {made.after}, the one before it ended with {self.upto[made.table]}"
+            )
+        self.upto[made.table] = made.upto
+        low, high = made.low.pos, made.high.pos
+        HUB.note(f"window of {made.table.name} closes: ({made.after}, {made.upto}]{' final' if made.final else ''}")
+        keyless = made.after is None and made.upto is None
+        for at in range(low, high):
+            entry = self._source.log[at]
+            if entry[0] == DDL and any(made.table in tables_of(change) for change in entry[1]):
+                raise ViolationError(f"I2: {made.table} is altered at {at}, inside its window from {low} to {high}")
+            if keyless and made.rows_read and entry[0] in {ROWS, PREPARED} and any(table.id == made.table for table, *_ in entry[1]):
+                raise ViolationError(f"I2: {made.table} has no key and changed at {at}, inside its window")
+        return None
+
+    def truncated(self, at: int, encoder: SimEncoder) -> Segment:
+        return Segment(encoder.plan.topic, [None], [("t", at, (), ())], encoder.table.id)  # type: ignore[list-item]
+
+
+class SimReader:
+    """A ``LogReader``."""
+
+    is_silent = False
+
+    def __init__(self, source: Source, at: SimProgress, resolve: Any, chances: Chances) -> None:
+        self._source = source
+        self._next = at.entries
+        self._arrived = at.entries
+        self._resolve = resolve
+        self._chances = chances
+        self._encoders: dict[TableId, Any] = {}
+        self._held: frozenset[TableId] | None = None
+        self._rows: list[tuple[SimEncoder, list[Any], list[Any], dict[int, Any]]] = []
+        self._sent = at.entries
+        self._closed = False
+        self.counts = LogCounts()
+
+    def receive(self, timeout_s: float) -> int:
+        hub, source = HUB, self._source
+        hub.pause()
+        if self._closed:
+            raise TransientError("the connection is closed")
+        if hub.random() < self._chances.cuts:
+            raise TransientError("the connection was killed")
+        there = len(source.log)
+        if there == self._next:
+            if self._held is None:
+                self._arrived = there
+                return 1
+            hub.sleep(IDLE_S[int(hub.random() * len(IDLE_S))])
+            return 0
+        self._arrived = min(there, self._next + 1 + int(hub.random() * 5))
+        return 1
+
+    def items(self) -> Iterator[LogItem]:
+        source = self._source
+        log, held = source.log, source.held
+        if self._held is None:
+            self._held = held[self._next]
+            yield Held(tables=self._held, reason="it is prepared")
+        while self._next < self._arrived:
+            at = self._next
+            entry = log[at]
+            kind = entry[0]
+            self._next = at + 1
+            if kind in (ROWS, PREPARED):
+                if kind == PREPARED:
+                    if self._rows:
+                        yield from self._flush(at)
+                    self._held = held[at + 1]
+                    yield Held(tables=self._held, reason="it is prepared")
+                if entry[2]:
+                    self._add(at, entry[1])
+                else:
+                    if self._rows:
+                        yield from self._flush(at)
+                    tables = [t for t in dict.fromkeys(c[0].id for c in entry[1]) if self._encoder(c_table(entry, t), at) is not None]
+                    if tables:
+                        HUB.note(f"rows at {at} only by a dump: {[t.name for t in tables]}")
+                        yield OnlyByDump(tables=tables, reason="rows lack columns", behind=(_HIGH, (at + 1) << ROW_BITS))
+                    yield Moved(position=at + 1)
+                continue
+            if self._rows:
+                yield from self._flush(at)
+            if kind == MARK:
+                where = WatermarkPosition(file="f", pos=at, sequence_high=_HIGH, sequence_low=at << ROW_BITS)
+                HUB.note(f"log: watermark {entry[2]}")
+                yield Watermarks(rows=(entry[1:],), at=where, position=at + 1)
+            elif kind == DDL:
+                HUB.note(f"log: DDL at {at}")
+                yield Statement(
+                    statement=entry[1],
+                    text="DDL",
+                    database=DATABASE,
+                    valid_from=(_HIGH, (at + 1) << ROW_BITS),
+                    position=at + 1,
+                    begin=at + 1,
+                    note={},
+                    where=str(at),
+                    source=at << ROW_BITS,  # type: ignore[arg-type]
+                )
+            elif kind == COMMITTED:
+                self._held = held[at + 1]
+                yield Held(tables=self._held, reason="it is prepared")
+                yield Moved(position=at + 1)
+            else:
+                assert kind == LOST
+                yield Moved(position=at + 1)
+
+    def _add(self, at: int, changes: list[tuple[Table, Row | None, Row | None]]) -> None:
+        rows = self._rows
+        for number, (table, before, after) in enumerate(changes):
+            encoder = self._encoder(table, at)
+            if encoder is None:
+                continue
+            found = next((row for row in rows if row[0] is encoder), None)
+            if found is None:
+                found = (encoder, [], [], {})
+                rows.append(found)
+            encoder.encode_row(table, before, after, (at << ROW_BITS) + number, found[1], found[2])
+
+    def flush(self) -> Iterator[LogItem]:
+        if self._rows or self._next > self._sent:
+            yield from self._flush(self._next)
+
+    def _flush(self, position: int) -> Iterator[LogItem]:
+        rows, self._rows = self._rows, []
+        self._sent = position
+        if rows:
+            records = sum(len(row[1]) for row in rows)
+            HUB.note(f"log: rows up to {position}: {[(r[0].table.id.name, k) for r in rows for k in r[1]]}")
+            yield LogRows(segments=rows, records=records, bytes=records, source_ts_us=1, position=position)
+        else:
+            yield Moved(position=position)
+
+    def _encoder(self, table: Table, at: int) -> SimEncoder | None:
+        id_ = table.id
+        if id_ in self._encoders:
+            return self._encoders[id_]
+        found = self._resolve(table, (_HIGH, at << ROW_BITS), at)
+        if found is IGNORED_FOR_NOW:
+            HUB.note(f"log: rows of {id_.name} at {at} are passed over")
+            return None
+        if found is ROWS_PARKED:
+            HUB.note(f"log: {id_.name} is parked at {at}")
+            found = None
+        self._encoders[id_] = found
+        return found
+
+    def forget_tables(self) -> None:
+        self._encoders.clear()
+
+    def close(self) -> None:
+        self._closed = True
+
+
+def c_table(entry: tuple[Any, ...], id_: TableId) -> Table:
+    """The version by which an entry has a table's rows."""
+    return next(table for table, *_ in entry[1] if table.id == id_)
+
+
+class SimLog:
+    """A ``LogSource``."""
+
+    def __init__(self, source: Source, resolve: Any, chances: Chances) -> None:
+        self._source = source
+        self._resolve = resolve
+        self._chances = chances
+
+    def open(self, at: SimProgress, *, unreadable: Any) -> SimReader:
+        HUB.note(f"log: opens at {at.entries}")
+        return SimReader(self._source, at, self._resolve, self._chances)
+
+    def end(self, *, epoch: int) -> Position:
+        if HUB.random() < self._chances.cuts:
+            raise TransientError("nobody answers")
+        return _HIGH, len(self._source.log) << ROW_BITS
+
+    def passed_over(self, table: TableId) -> None:
+        pass
+
+    def confirm(self, offset: OffsetMap) -> None:
+        pass
+
+
+class SimSql:
+    """A ``ChunkSql``: a statement is what it asks for and of which version of the table."""
+
+    def chunk_select(self, table: Table, after: Any, upto: Any, rows_max: int) -> tuple[Any, Any]:
+        return "chunk", (table, after, upto, rows_max)
+
+    def max_key(self, table: Table) -> tuple[Any, Any]:
+        return "max", (table,)
+
+    def exact_key(self, table: Table, shown: Any) -> Any:
+        return shown
+
+    def last_key(self, table: Table, after: Any, upto: Any, row_count: int) -> tuple[Any, Any]:
+        raise AssertionError("every key is exact here")
+
+    def key_lookup(self, table: Table, key: Any, after: Any) -> tuple[Any, Any]:
+        return "lookup", (table, key, after)
+
+    def full_scan(self, table: Table, rows_max: int) -> tuple[Any, Any]:
+        return "scan", (table, rows_max)
+
+    def key_indexes(self, table: Table) -> tuple[int, ...]:
+        return (key_index(table),)
+
+
+class SimChunks:
+    """A ``DumpConnection``."""
+
+    def __init__(self, source: Source, chances: Chances) -> None:
+        self._source = source
+        self._chances = chances
+        self._shown: int | None = None
+        self._locks: list[TableId] = []
+        self._closed = False
+
+    def _ask(self) -> None:
+        hub = HUB
+        hub.pause()
+        if self._closed:
+            raise TransientError("the connection is closed")
+        if hub.random() < self._chances.fails:
+            raise TransientError("the connection was killed")
+
+    def write_watermark(self, name: str, token: str) -> None:
+        self._ask()
+        self._source.mark(name, token, lost=HUB.random() < self._chances.loses)
+        self._ask()
+
+    def begin_snapshot(self) -> None:
+        self._ask()
+        self._unlock()
+        self._shown = self._source.snapshot()
+        HUB.note(f"snapshot of {self._shown} entries")
+
+    def read_watermark(self, name: str) -> str | None:
+        self._ask()
+        return self._view()[1].get(name)
+
+    def _view(self) -> Any:
+        source = self._source
+        return source.states[source.snapshot() if self._shown is None else self._shown]
+
+    def select(
+        self, statement: str, parameters: Sequence[Any], *, bytes_max: int = 0, key: Sequence[int] = (), table: TableId | None = None
+    ) -> ChunkRows:
+        self._ask()
+        source = self._source
+        shown = source.snapshot() if self._shown is None else self._shown
+        wanted: Table = parameters[0]
+        id_ = wanted.id
+        found = source.states[shown][0].get(id_)
+        now = source.tables.get(id_)
+        if found is None or now is None or now[0] is not found[0]:
+            raise TableChangedError(f"{id_} is gone or has changed")
+        held, rows = found
+        names, columns = names_of(wanted), names_of(held)
+        if not set(names) <= set(columns):
+            raise TableChangedError(f"{id_} lacks a column")
+        if self._shown is not None and id_ not in self._locks:
+            self._locks.append(id_)
+            source.locked.append(id_)
+        at = key_index(wanted)
+        ordered = sorted(rows.values(), key=lambda row: row[at]) if at >= 0 else list(rows.values())
+        if statement == "chunk":
+            _, after, upto, rows_max = parameters
+            low = -1 if after is None else after[0]
+            ordered = [row for row in ordered if low < row[at] <= upto[0]][:rows_max]
+        elif statement == "max":
+            ordered = ordered[-1:]
+        elif statement == "lookup":
+            _, wanted_key, behind = parameters
+            ordered = [row for row in ordered if row[at] == wanted_key[0] and (behind is None or row[at] > behind[0])]
+        else:
+            ordered = ordered[: parameters[1]]
+        if bytes_max and len(ordered) > bytes_max:
+            ordered = ordered[: bytes_max + 1]
+        last_key = (ordered[-1][at],) if ordered and at >= 0 else None
+        if names != columns:
+            picked = [columns.index(name) for name in names]
+            taken = [(shown, names, tuple(row[i] for i in picked)) for row in ordered]
+        else:
+            taken = [(shown, names, row) for row in ordered]
+        if statement in ("chunk", "scan"):
+            HUB.note(f"select {id_.name} {parameters[1:]}: {[row for _, _, row in taken]}")
+        return ChunkRows(rows=taken, row_count=len(taken), last_key=last_key)  # type: ignore[arg-type]
+
+    def complete(self, chunk: ChunkRows, table: Table, after: Any, *, keys: Any = None) -> ChunkRows:
+        return chunk
+
+    def end_snapshot(self) -> None:
+        self._ask()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        self._shown = None
+        for id_ in self._locks:
+            self._source.locked.remove(id_)
+        self._locks = []
+
+    def close(self) -> None:
+        self._closed = True
+        self._unlock()
+
+
+class SimSchemas:
+    """A ``LogSchemas``: full metadata, and every statement is understood."""
+
+    advice = SimpleNamespace(name_columns="", name_columns_in_future="", log_rows="", disagreement="")
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def read_table_map(self, table_map: Table) -> tuple[TableId, Seen, Any]:
+        return table_map.id, Seen(columns=table_map.columns, named=True, key=table_map.key), lambda known, seen: seen
+
+    def parse_statement(self, statement: tuple[Change, ...], text: str, position: Position) -> Iterable[Change]:
+        return statement
+
+    def rewritten(self, changes: Iterable[Change], before: Callable[[TableId], Table | None]) -> dict[TableId, str]:
+        return rewritten(changes, before)
+
+    def row_change(self, statement: Any, text: str) -> None:
+        return None
+
+    def read_table(self, table: TableId, position: Position, begin: int) -> Reading:
+        source = self._source
+        touched = any(entry[0] == DDL and any(table in tables_of(change) for change in entry[1]) for entry in source.log[begin:])
+        found = source.tables.get(table)
+        HUB.note(f"log: the server is asked for {table.name}{', touched since' if touched else ''}")
+        return Reading(table=None if found is None else found[0], position=(_HIGH, len(source.log) << ROW_BITS), touched=touched)
+
+
+class SimServer:
+    """A ``Server``."""
+
+    chunk_sql = SimSql()
+    watermark_table = TableId("d", "watermark")
+
+    def __init__(self, source: Source, chances: Chances) -> None:
+        self._source = source
+        self._chances = chances
+
+    def check(self, tables: Any, *, watermarks: Any, named: Any) -> list[str]:
+        return []
+
+    def now(self) -> SimProgress:
+        return SimProgress(len(self._source.log), 0)
+
+    def resume(self, progress: SimProgress) -> bool:
+        return False
+
+    def read_tables(self, include: Callable[[TableId], bool]) -> list[Table]:
+        return [self._source.tables[id_][0] for id_ in sorted(self._source.tables) if include(id_)]
+
+    def read_databases(self) -> dict[str, Database]:
+        return {DATABASE: Database(None, None)}
+
+    def open_chunks(self) -> SimChunks:
+        return SimChunks(self._source, self._chances)
+
+    def schemas(self, timeline: Timeline, context: Any, *, epoch: int) -> SimSchemas:
+        return SimSchemas(self._source)
+
+    def log(self, schemas: Any, resolve: Any, context: Any) -> SimLog:
+        return SimLog(self._source, resolve, self._chances)
+
+    def close(self) -> None:
+        pass
+
+
+class SimConnector:
+    """A ``Source``, as far as a start asks."""
+
+    log_writes_watermarks = False
+
+    def progress(self, offset: OffsetMap) -> SimProgress:
+        return SimProgress(int(offset["entries"]))  # type: ignore[arg-type]

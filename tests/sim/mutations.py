@@ -1,0 +1,303 @@
+"""Protections of core and readers, taken away one by one: each must make some schedule fail, or the simulation has a hole, or nobody needs the protection.
+
+A mutation is a piece of a function's source and what stands there instead. The function is compiled anew and gets the other code; its name, its module and
+whoever holds it stay. A piece that the source does not have any more is an error: the list goes with the source.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """``seeds``: within so many some schedule fails."""
+
+    name: str
+    where: str
+    old: str
+    new: str
+    seeds: int = 200
+
+
+WATERMARK, DUMPS, LEDGER, TIMELINE = "dblog.core.watermark", "dblog.core.dumps", "dblog.core.ledger", "dblog.core.timeline"
+READERS = "dblog.readers."
+
+MUTATIONS = (
+    # ---- core/watermark.py
+    Mutation("keys of the log are not noted", f"{WATERMARK}:Windows.note", "window.dropped.update(", "set().update("),
+    Mutation("a table without a key keeps its window", f"{WATERMARK}:Windows.note", "if not window.keyed:", "if False:", 20_000),
+    Mutation("notes have no bound", f"{WATERMARK}:Windows.note", "len(window.dropped) > self._keys_max", "False"),
+    Mutation("watermarks of an earlier run count", f"{WATERMARK}:Windows.watermark", "if run != self._run:", "if False:", 5000),
+    Mutation("a younger window closes first", f"{WATERMARK}:Windows.watermark", "if oldest is not window:", "if False:", 5000),
+    Mutation("younger siblings are not discarded", f"{WATERMARK}:Windows._discard", "w.number >= first.number", "w is first", 1000),
+    Mutation(
+        "DDL discards only windows that are open",
+        f"{WATERMARK}:Windows.table_changed",
+        "return None if windows is None else self._discard(windows[0], reason, why)",
+        "first = next((w for w in windows or () if w.low is not None), None)\n"
+        "    return None if first is None else self._discard(first, reason, why)",
+        5000,
+    ),
+    Mutation("lost watermarks are waited for", f"{WATERMARK}:Windows.overdue", "late = self._late(submitted_before_s)", "late = []", 5000),
+    # ---- core/dumps.py
+    Mutation("the frontier does not move", f"{DUMPS}:Dump.advanced", "after=after,", "after=t.after,", 10_000),
+    Mutation("a restarted table keeps its frontier", f"{DUMPS}:Dump.restarted", "TableDump(table=t.table)", "replace(t, done=False)"),
+    Mutation("a table cut short is forgotten", f"{DUMPS}:Dump.dropped", ", cut_short=t.cut_short or not t.done", "", 20_000),
+    Mutation("a table that takes an unfinished one's name is left alone", f"{DUMPS}:Dump.renamed", "or is_pending(new)", "", 20_000),
+    Mutation(
+        "a renamed table's own state does not go with it", f"{DUMPS}:Dump.renamed", "pending.get(old, is_pending(old)) or", "", 20_000
+    ),
+    # ---- core/ledger.py
+    Mutation(
+        "what is not acknowledged is committed",
+        f"{LEDGER}:Ledger.take_acknowledged",
+        "while self._entries and self._entries[0].outstanding == 0:",
+        "while self._entries:",
+    ),
+    Mutation(
+        "acknowledged batches are committed out of order",
+        f"{LEDGER}:Ledger.take_acknowledged",
+        "while self._entries and self._entries[0].outstanding == 0:\n        taken.append(self._entries.popleft())",
+        "for entry in [e for e in self._entries if e.outstanding == 0]:\n        self._entries.remove(entry)\n        taken.append(entry)",
+        1000,
+    ),
+    # ---- core/timeline.py
+    Mutation(
+        "rows are decoded with the newest schema",
+        f"{TIMELINE}:Timeline.state_at",
+        "version = self._version_at(table, position)",
+        "version = next(iter(self._versions.get(table, ())[-1:]), None)",
+        20_000,
+    ),
+    Mutation(
+        "versions behind the stored offset are let go",
+        f"{TIMELINE}:Timeline.prune",
+        "valid = bisect_right(versions, committed, key=_position) - 1",
+        "valid = len(versions) - 1",
+        20_000,
+    ),
+    # ---- readers/interleaved.py
+    Mutation("rows pass by the windows", f"{READERS}interleaved:Interleaver.rows", "if self._windows.open_total:", "if False:"),
+    Mutation(
+        "a chunk of other columns is sent",
+        f"{READERS}interleaved:Interleaver._close",
+        "encoder is None or encoder.plan.table != chunk.table",
+        "encoder is None",
+        20_000,
+    ),
+    Mutation(
+        "noted keys are sent all the same", f"{READERS}interleaved:Interleaver._close", "context, closed.dropped)", "context, frozenset())"
+    ),
+    Mutation(
+        "a dump row has the high position",
+        f"{READERS}interleaved:Interleaver._close",
+        "sequence_low=closed.low.sequence_low",
+        "sequence_low=closed.high.sequence_low",
+    ),
+    Mutation(
+        "the frontier moves ahead of the rows",
+        f"{READERS}interleaved:Interleaver._close",
+        "    for start in range(",
+        "    if self._dump is not None and self._dump.table(closed.table) is not None:\n"
+        "        early = self._dump.started(closed.table, key=chunk.table.key, upto=chunk.greatest) if chunk.begins else self._dump\n"
+        "        self._set_dump(early.advanced(closed.table, after=chunk.upto, rows=0, done=chunk.final))\n"
+        "    for start in range(",
+        5000,
+    ),
+    Mutation(
+        "a window opens though the table was reset",
+        f"{READERS}interleaved:Interleaver.declare",
+        "self._resets.get(table, 0) != resets or table in self._held",
+        "table in self._held",
+        5000,
+    ),
+    Mutation(
+        "a window that has closed wakes nobody",
+        f"{READERS}interleaved:Interleaver.watermark",
+        "            self._closing = None\n            self._changed.notify_all()",
+        "            self._closing = None",
+        20_000,
+    ),
+    Mutation(
+        "a range is read again while an older window is open",
+        f"{READERS}interleaved:Interleaver.settled",
+        "or not (self._windows.open_of(table) or self._closing == table)",
+        "or True",
+    ),
+    Mutation(
+        "a range is read again while an older window closes",
+        f"{READERS}interleaved:Interleaver.settled",
+        "or self._closing == table",
+        "",
+        20_000,
+    ),
+    Mutation("a window of a held table opens", f"{READERS}interleaved:Interleaver.declare", "or table in self._held", "", 20_000),
+    Mutation(
+        "windows have no bound", f"{READERS}interleaved:Interleaver.declare", "or self._windows.open_of(table) < windows_max", "or True"
+    ),
+    Mutation(
+        "a reset does not end the wait for the end",
+        f"{READERS}interleaved:Interleaver.wait_done",
+        "self._resets.get(table, 0) != resets or",
+        "",
+    ),
+    Mutation(
+        "a failed window stays open",
+        f"{READERS}interleaved:Interleaver.abandon",
+        "self._discarded(self._windows.discard(ticket.number, reason))",
+        "pass",
+        5000,
+    ),
+    Mutation("a reset wakes nobody", f"{READERS}interleaved:Interleaver._reset", "self._changed.notify_all()", "pass"),
+    Mutation(
+        "a table that is read again keeps its windows",
+        f"{READERS}interleaved:Interleaver.read_again",
+        "self._windows.table_changed(table, reason)",
+        "pass",
+        20_000,
+    ),
+    Mutation(
+        "whoever reads a table that is read again goes on",
+        f"{READERS}interleaved:Interleaver.read_again",
+        "self._reset(table, reason)",
+        "pass",
+        5000,
+    ),
+    Mutation(
+        "DDL discards no window",
+        f"{READERS}interleaved:Interleaver.table_changed",
+        "self._discarded(self._windows.table_changed(table, reason))",
+        "pass",
+        5000,
+    ),
+    Mutation("nothing is held", f"{READERS}interleaved:Interleaver.hold", "for table in tables - before:", "for table in ():", 20_000),
+    Mutation(
+        "the offset never hears of the dump",
+        f"{READERS}interleaved:Interleaver._put",
+        "moved, self._dump_moved = self._dump, False",
+        "self._dump_moved = False",
+    ),
+    # ---- readers/queue.py
+    Mutation("the queue has no bound", f"{READERS}queue:BlockingQueue._has_room", "if not self._batches:", "if True:"),
+    Mutation("room in the queue wakes nobody", f"{READERS}queue:BlockingQueue.poll", "self._changed.notify_all()", "pass"),
+    # ---- readers/proof.py, readers/chunk.py
+    Mutation(
+        "a window is not proved", f"{READERS}proof:read_behind_watermark", "if connection.read_watermark(watermark) == token:", "if True:"
+    ),
+    Mutation(
+        "the greatest key is taken outside the snapshot",
+        f"{READERS}chunk:ChunkReader._select_chunk",
+        "    def read() -> ChunkRead:\n        upto = self._greatest_key(connection, version) if wanted.begins else wanted.upto",
+        "    early = self._greatest_key(connection, version) if wanted.begins else wanted.upto\n\n    def read() -> ChunkRead:\n        upto = early",
+        5000,
+    ),
+    Mutation(
+        "the high watermark comes ahead of the rows",
+        f"{READERS}chunk:ChunkReader._read_from_frontier",
+        "            if not self._interleaver.submit(ticket, read):",
+        "            connection.write_watermark(self._watermark_name, ticket.high_token)\n            if not self._interleaver.submit(ticket, read):",
+        5000,
+    ),
+    Mutation(
+        "a table with another key goes on behind the old one's",
+        f"{READERS}chunk:ChunkReader._read_table",
+        "if progress.started and progress.key != version.key:",
+        "if False:",
+        20_000,
+    ),
+    Mutation(
+        "the frontier is read before the resets",
+        f"{READERS}chunk:ChunkReader._read_table",
+        "    resets = self._interleaver.settled(table)\n        progress = self._interleaver.table_dump(table)",
+        "    progress = self._interleaver.table_dump(table)\n        resets = self._interleaver.settled(table)",
+        20_000,
+    ),
+    Mutation(
+        "a chunk that was cut short is the last",
+        f"{READERS}chunk:ChunkReader._select_chunk",
+        "chunk.row_count < rows_asked and not cut_short",
+        "chunk.row_count < rows_asked",
+        5000,
+    ),
+    # ---- readers/dumping.py, readers/output.py, readers/stream.py
+    Mutation("a table that is put back stays taken", f"{READERS}dumping:Dumping.put_back", "self._taken.discard(table)", "pass", 5000),
+    Mutation("nobody is sent to a table that is dumped again", f"{READERS}dumping:Dumping.dump_again", "self.start_readers()", "pass"),
+    Mutation("a table that is dumped again is not begun again", f"{READERS}dumping:Dumping.dump_again", ".restarted(t)", ""),
+    Mutation("the dump does not follow renames", f"{READERS}dumping:Dumping._follow", "self.renamed(pairs)", "pass", 20_000),
+    Mutation(
+        "rewritten tables are not dumped again",
+        f"{READERS}dumping:Dumping.tables_changed",
+        "if rewritten and self._options.redumps:",
+        "if False:",
+    ),
+    Mutation(
+        "rows that only a dump brings are left out",
+        f"{READERS}dumping:Dumping.must_dump",
+        "self.dump_again(dict.fromkeys(wanted, why))",
+        "pass",
+        5000,
+    ),
+    Mutation(
+        "statements pass by the windows",
+        f"{READERS}output:LogOutput.statement",
+        "for table in {*done.touched, *done.rewritten}:",
+        "for table in ():",
+        5000,
+    ),
+    Mutation(
+        "held tables are not read when they are free", f"{READERS}output:LogOutput.hold", "self._dumping.start_readers()", "pass", 20_000
+    ),
+    Mutation(
+        "overdue watermarks are never looked for", f"{READERS}stream:LogStream._duties", "self._look_for_watermarks(now_s)", "pass", 5000
+    ),
+)
+
+
+def function_of(where: str) -> FunctionType:
+    """The function that a mutation names."""
+    module, _, path = where.partition(":")
+    found: Any = importlib.import_module(module)
+    for name in path.split("."):
+        found = inspect.getattr_static(found, name)
+    found = getattr(found, "__wrapped__", found)
+    if isinstance(found, property):
+        found = found.fget
+    if isinstance(found, staticmethod | classmethod):
+        found = found.__func__
+    return found
+
+
+def mutated(mutation: Mutation) -> CodeType:
+    """The function's code with the piece replaced."""
+    function = function_of(mutation.where)
+    source = textwrap.dedent(inspect.getsource(function))
+    if source.count(mutation.old) != 1:
+        raise LookupError(
+            f"{mutation.name}: {mutation.where} has {mutation.old!r} {source.count(mutation.old)} times; bring the mutation up to date"
+        )
+    namespace: dict[str, Any] = {}
+    text = f"from __future__ import annotations\n{source.replace(mutation.old, mutation.new)}"
+    exec(compile(text, f"<{mutation.name}>", "exec"), dict(function.__globals__), namespace)  # noqa: S102 - the project's own source
+    code = namespace[function.__name__].__code__
+    assert code.co_freevars == function.__code__.co_freevars, mutation.name
+    return code
+
+
+@contextlib.contextmanager
+def applied(mutation: Mutation) -> Iterator[None]:
+    """The product without that protection, for a while."""
+    function = function_of(mutation.where)
+    before = function.__code__
+    function.__code__ = mutated(mutation)
+    try:
+        yield
+    finally:
+        function.__code__ = before

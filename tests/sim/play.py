@@ -1,0 +1,493 @@
+"""One schedule: a source under writes and DDL, a connector's task over it, Kafka, crashes; and the invariants, checked on the way and at the end.
+
+Real: core/, readers/ (log stream, chunk readers, dump, interleaver, queue, schemas, start and restart), the ledger. Simulated: the server, Kafka, time, and
+the order of what threads do (sim/threads.py). The seed also decides what a schedule is about, and how tight its limits are: a schedule of everything at
+once would seldom come far in anything.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from random import Random
+from typing import Any
+
+from dblog.config.connector import MYSQL_OPTIONS, parse_connector
+from dblog.config.options import Settings
+from dblog.core.governor import ChunkLimits
+from dblog.core.ledger import Entry, Ledger
+from dblog.core.timeline import Database, Position, Timeline
+from dblog.errors import DblogError
+from dblog.model import Batch, OffsetMap, TableId
+from dblog.readers import chunk, dumping, interleaved, patience, queue, running, schemas, starting, stream
+from dblog.readers.options import ReaderOptions
+from dblog.readers.running import Running
+from sim.dialect import Chances, SimConnector, SimRecords, SimServer, ViolationError
+from sim.source import CAPTURED, Source, key_index, names_of
+from sim.threads import HUB, Chance, Locks, SimClock, Time
+
+STEPS_MAX = 12_000
+WAITS_MAX = 400
+"""How often time may pass once nothing more is written: then somebody waits for what will never come."""
+FORGOTTEN = "has no key and changed during each of"
+"""The one reason for which a table's dump may fail here."""
+
+
+class Silence:
+    """In the place of a module's log."""
+
+    def __getattr__(self, _name: str) -> Callable[..., None]:
+        return self._nothing
+
+    @staticmethod
+    def _nothing(*_: object, **__: object) -> None:
+        pass
+
+
+def install() -> None:
+    """Have the reader layer run on simulated threads and time, for the rest of this process."""
+    for module in (interleaved, chunk, dumping, queue, running, stream, patience, schemas):
+        module.threading = Locks  # type: ignore[attr-defined]
+    for module in (chunk, stream, patience):
+        module.random = Chance  # type: ignore[attr-defined]
+    for module in (chunk, queue):
+        module.time = Time  # type: ignore[attr-defined]
+    interleaved.CHUNK_BATCH_RECORDS = 2
+    for module in (interleaved, chunk, dumping, running, stream, patience, schemas, starting):
+        module.log = Silence()  # type: ignore[attr-defined]
+    starting.describe_unmatched_columns = lambda *_: ()  # type: ignore[assignment]
+
+
+CONFIG = {
+    "name": "c",
+    "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+    "topic.prefix": "p",
+    "database.hostname": "unused",
+    "database.user": "unused",
+    "database.server.id": "7",
+    "schema.history.internal.kafka.topic": "h",
+    "schema.history.internal.kafka.bootstrap.servers": "unused:9092",
+    "table.include.list": "s\\.[abc]",
+    "include.schema.changes": "false",
+    "dblog.metrics.server.interval.ms": "0",
+}
+
+
+def _settings() -> tuple[Settings, ReaderOptions]:
+    settings = parse_connector(MYSQL_OPTIONS, CONFIG)
+    options = ReaderOptions.from_settings(
+        settings, connector="c", run="run", watermark_table=TableId("d", "watermark"), builtin_databases=frozenset()
+    )
+    return settings, replace(options, watch_interval_s=0.0, reports_schemas=False)
+
+
+SETTINGS, OPTIONS = _settings()
+
+
+@cache
+def options_of(chunk_rows: int, chunk_bytes: int, dump_threads: int, keys: int, queue_records: int, run: str) -> ReaderOptions:
+    """Options with limits so tight that each is met. A row has one byte here."""
+    return replace(
+        OPTIONS,
+        chunk_limits=ChunkLimits(rows_max=chunk_rows, bytes_max=chunk_bytes, rows_min=1),
+        dump_threads=dump_threads,
+        window_keys_max=keys,
+        queue_records_max=queue_records,
+        run=run,
+    )
+
+
+CLOCK = SimClock()
+
+
+class SimHistory:
+    """A ``SchemaHistory`` whose records are kept as they are."""
+
+    server = "p"
+
+    def __init__(self) -> None:
+        self._tables: dict[TableId, dict[str, object]] = {}
+        self._databases: dict[str, Database] = {}
+        self._began: Position = (0, 0)
+
+    def recover(self, timeline: Timeline) -> int:
+        for id_, record in self._tables.items():
+            timeline.from_record(id_, record)
+        timeline.databases.update(self._databases)
+        timeline.began = self._began
+        return len(self._tables)
+
+    def save(self, timeline: Timeline, tables: Any, *, databases: Any = ()) -> None:
+        HUB.pause()
+        for id_ in tables:
+            record = timeline.to_record(id_)
+            if record is None:
+                self._tables.pop(id_, None)
+            else:
+                self._tables[id_] = record
+        for name in databases:
+            self._databases[name] = timeline.databases[name]
+        HUB.pause()
+
+    def begin_epoch(self, timeline: Timeline, began_at: Position) -> None:
+        timeline.began = self._began = began_at
+
+    def prune(self, timeline: Timeline, committed: Position) -> None:
+        gone = timeline.prune(committed)
+        for id_ in gone:
+            self._tables.pop(id_, None)
+
+    def close(self) -> None:
+        pass
+
+
+class Sent:
+    """A batch that was taken from the task: how many of its records Kafka has, by the simulation's own count."""
+
+    __slots__ = ("arrived", "entry", "records", "step")
+
+    def __init__(self, batch: Batch, entry: Entry) -> None:
+        self.step = batch.step
+        self.records = batch.records_total
+        self.arrived = 0
+        self.entry = entry
+
+
+class Play:
+    """One seed's schedule."""
+
+    def __init__(self, seed: int, *, trace: list[str] | None = None) -> None:
+        self.chance = Random(seed)
+        random = self.random = self.chance.random
+        HUB.begin(self.chance, preempts=(0.1, 0.4, 0.8)[int(random() * 3)], trace=trace)
+        self.calm = random() < 0.15
+        """Nothing fails, so that also the straight way is played."""
+        self.writes = 2 + int(random() * 14)
+        self.ddl = 0 if random() < 0.4 else 1 + int(random() * 4)
+        self.xa = 0.1 if random() < 0.2 else 0.0
+        self.crashes = 0 if self.calm or random() < 0.45 else 1 + int(random() * 2)
+        self.writes_share = (0.03, 0.1, 0.3)[int(random() * 3)]
+        self.sends_share = (0.03, 0.1, 0.3)[int(random() * 3)]
+        self.slow = ("", "", "log", "dump-0")[int(random() * 4)]
+        """A thread that gets few turns."""
+        self.chances = Chances(
+            fails=0.0 if self.calm or random() < 0.5 else 0.03,
+            loses=0.0 if self.calm or random() < 0.75 else 0.15,
+            cuts=0.0 if self.calm or random() < 0.7 else 0.04,
+        )
+        self.source = Source(lag_share=0.0 if self.calm or random() < 0.4 else 0.25, readable=1.0 if self.calm or random() < 0.8 else 0.9)
+        self.limits = (
+            1 + int(random() * 4),
+            2 if random() < 0.2 else 100,
+            1 + int(random() * 3),
+            (1, 3, 50)[int(random() * 3)],
+            (1, 4, 50)[int(random() * 3)],
+        )
+        keyless = random() < 0.08
+        for id_ in CAPTURED[: 1 + int(random() * 3)]:
+            self.source.create(id_, key=() if keyless and id_ is CAPTURED[1] else ("id",), rows=int(random() * 6))
+        self.server = SimServer(self.source, self.chances)
+        self.connector = SimConnector()
+        self.history = SimHistory()
+        self.records = SimRecords(self.source)
+        self.kafka: list[tuple[str, bytes | None, Any]] = []
+        self.stored: OffsetMap | None = None
+        self.runs = 0
+        self.waits = 0
+        self.begin()
+
+    # ---- runs of the task
+
+    def begin(self) -> None:
+        """A run from the stored offset."""
+        self.runs += 1
+        options = self.options = options_of(*self.limits, f"r{self.runs}")
+        self.records.upto = {}
+        start = starting._Start(self.connector, self.server, self.history, options, SETTINGS, CLOCK)  # type: ignore[arg-type]  # noqa: SLF001
+        beginning = start.beginning(self.stored)
+        HUB.note(f"run {self.runs} begins at {beginning.progress}")
+        self.running = Running(
+            server=self.server,  # type: ignore[arg-type]
+            history=self.history,  # type: ignore[arg-type]
+            beginning=beginning,
+            options=options,
+            records=self.records,  # type: ignore[arg-type]
+            clock=CLOCK,
+        )
+        self.ledger = Ledger()
+        self.sent: deque[Sent] = deque()
+        self.newest: dict[tuple[str, bytes | None], int] = {}
+        self.emptied: dict[str, int] = {}
+        self.partitions: tuple[deque[Any], deque[Any]] = (deque(), deque())
+        if self.stored is None:
+            self.stored = dict(self.running.fold.offset())
+        self.running.begin()
+
+    def crash(self) -> None:
+        """The task ends where it is: by kill -9, or by a stop, which must end too."""
+        self.crashes -= 1
+        if self.random() < 0.3:
+            self.stop()
+        HUB.note("crash")
+        if self.random() < 0.3:
+            self.commit()
+        HUB.kill()
+        for partition in self.partitions:  # what was handed over may have arrived all the same, in its order
+            for _ in range(int(self.random() * (len(partition) + 1))):
+                self.kafka.append(partition.popleft()[:3])
+        self.begin()
+
+    def stop(self) -> None:
+        HUB.note("stop")
+        HUB.spawn("stop", self.running.stop)
+        for _ in range(STEPS_MAX):
+            if not HUB.tasks:
+                return
+            if not HUB.ready:
+                if not HUB.pass_time():
+                    break
+                continue
+            HUB.run(HUB.ready[int(self.random() * len(HUB.ready))])
+        raise ViolationError(f"a stop does not end: {[task.name for task in HUB.tasks]} go on")
+
+    # ---- Kafka
+
+    def poll(self) -> None:
+        """Take batches from the task, and hand their records over."""
+        running = self.running
+        waiting = running.queue
+        if waiting.records_total > self.options.queue_records_max and len(waiting._batches) > 1:  # noqa: SLF001
+            raise ViolationError(f"I6: {waiting.records_total} records in a queue for {self.options.queue_records_max}")
+        self.check_windows()
+        for batch in running.poll(timeout_s=0, records_max=4, bytes_max=1 << 20):
+            entry = self.ledger.enter(batch.step, batch.records_total)
+            sent = Sent(batch, entry)
+            self.sent.append(sent)
+            newest = self.newest
+            for segment in batch.segments:
+                topic = segment.topic
+                for key, value in zip(segment.keys, segment.values, strict=True):
+                    pos = value[1]  # type: ignore[index]
+                    if key is None:
+                        part = 0
+                        if value[0] == "t":  # type: ignore[index,comparison-overlap]
+                            self.emptied[topic] = pos
+                    else:
+                        part = key[-1] & 1
+                        at = (topic, key)
+                        if pos < self.emptied.get(topic, 0):
+                            raise ViolationError(f"I2: {topic} {key!r} comes back behind a TRUNCATE at {self.emptied[topic]}: {value}")
+                        if pos < newest.get(at, 0):
+                            raise ViolationError(f"I2: {topic} {key!r} goes back from {newest[at]} to {value}")
+                        newest[at] = pos
+                    self.partitions[part].append((topic, key, value, sent))
+
+    def deliver(self) -> None:
+        """A broker takes some records, and says so."""
+        partition = self.partitions[0 if not self.partitions[1] or (self.partitions[0] and self.random() < 0.5) else 1]
+        for _ in range(min(len(partition), 1 + int(self.random() * 6))):
+            topic, key, value, sent = partition.popleft()
+            self.kafka.append((topic, key, value))
+            sent.arrived += 1
+            sent.entry.acknowledge()
+
+    def commit(self) -> None:
+        """Fold what is acknowledged into the offset, and store it now or later."""
+        fold = self.running.fold
+        taken = self.ledger.take_acknowledged()
+        if not taken:
+            return
+        for entry in taken:
+            sent = self.sent.popleft()
+            if sent.entry is not entry or sent.arrived != sent.records:
+                raise ViolationError(f"I1: an offset covers a batch of which {sent.arrived} of {sent.records} records have arrived")
+            fold.advance(entry.step)
+        if self.random() < 0.6:
+            self.store()
+
+    def store(self) -> None:
+        """Late: what is acknowledged since an offset was stored is sent again by the next run."""
+        self.stored = dict(self.running.fold.offset())
+        HUB.note(f"offset stored: {self.stored}")
+        self.running.commit(self.stored)
+
+    def check_windows(self) -> None:
+        """I6."""
+        windows = self.running.interleaver._windows  # noqa: SLF001
+        for table, siblings in windows._by_table.items():  # noqa: SLF001
+            if len(siblings) > 2:
+                raise ViolationError(f"I6: {len(siblings)} windows of {table} are open")
+            for window in siblings:
+                if len(window.dropped) > self.options.window_keys_max:
+                    raise ViolationError(f"I6: {len(window.dropped)} keys are noted, {self.options.window_keys_max} may be")
+
+    # ---- the schedule
+
+    def play(self) -> None:
+        """Until everything is written, read, sent and dumped; raises ViolationError."""
+        hub, random = HUB, self.random
+        writes_upto = self.writes_share
+        sends_upto = writes_upto + self.sends_share
+        crash_share = 0.01 * self.crashes
+        slow = self.slow
+        try:
+            for _ in range(STEPS_MAX):
+                x = random()
+                if x < writes_upto and self.writes > 0:
+                    self.write()
+                elif x < sends_upto:
+                    self.send()
+                elif not hub.ready:
+                    if self.running.queue._batches:  # noqa: SLF001
+                        self.poll()
+                    elif self.partitions[0] or self.partitions[1]:
+                        self.deliver()
+                    elif self.writes > 0 and x < 0.8:
+                        self.write()
+                    elif self.writes <= 0 and self.is_through():
+                        return
+                    else:
+                        self.let_time_pass()
+                elif x > 1.0 - crash_share and self.crashes:
+                    self.crash()
+                    crash_share = 0.01 * self.crashes
+                else:
+                    ready = hub.ready
+                    task = ready[int(random() * len(ready))]
+                    if task.name != slow or random() < 0.15:
+                        hub.run(task)
+            raise ViolationError(f"after {STEPS_MAX} steps the dump has not ended: {self.left()}")
+        except DblogError as e:
+            raise ViolationError(f"the task fails: {type(e).__name__}: {e}") from e
+        finally:
+            hub.kill()
+
+    def send(self) -> None:
+        """The sender does something: it takes batches, hears of records that have arrived, or stores the offset."""
+        y = self.random()
+        if y < 0.5 and self.running.queue._batches:  # noqa: SLF001
+            self.poll()
+        elif y < 0.85 and (self.partitions[0] or self.partitions[1]):
+            self.deliver()
+        elif self.sent and self.sent[0].arrived == self.sent[0].records:
+            self.commit()
+        elif self.running.queue._batches:  # noqa: SLF001
+            self.poll()
+
+    def write(self) -> None:
+        self.writes -= 1
+        source, random = self.source, self.random
+        if self.ddl and random() < 0.25:
+            self.ddl -= 1
+            source.alter()
+        elif self.xa and (random() < self.xa or (source.is_prepared and random() < 0.3)):
+            source.prepare()
+        else:
+            source.write()
+        if self.writes == 0 and source.is_prepared:
+            source.prepare()
+
+    def nothing_to_send(self) -> bool:
+        return not self.partitions[0] and not self.partitions[1] and not self.running.queue._batches  # noqa: SLF001
+
+    def let_time_pass(self) -> None:
+        if self.writes <= 0:
+            self.waits += 1
+        if self.running.queue._error is not None:  # noqa: SLF001
+            self.poll()
+        if not HUB.pass_time() or self.waits > WAITS_MAX:
+            raise ViolationError(f"nobody can go on: {self.left()}")
+
+    def left(self) -> str:
+        dump = self.running.interleaver.dump
+        tables = [] if dump is None else [str(t) for t in dump.left.values()]
+        return f"{[(t.name, t.waiters is None) for t in HUB.tasks]}, {tables} to be dumped, log read to {self.running.stream.progress.entries} of {len(self.source.log)}"  # type: ignore[attr-defined]
+
+    def is_through(self) -> bool:
+        """Whether all is done; then the output is checked."""
+        running = self.running
+        dump = running.interleaver.dump
+        if self.writes > 0 or not self.nothing_to_send() or running.stream.progress.entries != len(self.source.log):  # type: ignore[attr-defined]
+            return False
+        if (dump is not None and not dump.ended) or len(HUB.tasks) > 1:
+            return False
+        if running.interleaver.dump_moved or running.stream._unsent:  # noqa: SLF001
+            return False
+        self.commit()
+        self.store()
+        if self.sent:
+            raise ViolationError("I1: everything is acknowledged, and the offset does not cover it")
+        if self.stored is None or self.stored["entries"] != len(self.source.log):
+            return False
+        self.check_output(self.failed())
+        return True
+
+    def failed(self) -> set[TableId]:
+        """Tables whose dump has failed for a good reason."""
+        dump = self.running.interleaver.dump
+        if dump is None:
+            return set()
+        for failed in dump.failed:
+            if FORGOTTEN not in (failed.fault or ""):
+                raise ViolationError(f"{failed.table} cannot be dumped: {failed.fault}")
+        if not dump.faults and self.stored is not None and self.stored.get("snapshot") is not None:
+            raise ViolationError("the stored offset does not show that the dump is done")
+        return set(dump.faults)
+
+    def check_output(self, failed: set[TableId]) -> None:
+        """I3: folding the output gives the source, by position as the sink does, and in the order in which Kafka has it."""
+        by_position: dict[tuple[str, bytes], Any] = {}
+        in_order: dict[tuple[str, bytes], Any] = {}
+        emptied: dict[str, int] = {}
+        emptied_at: set[tuple[str, int]] = set()
+        for topic, key, value in self.kafka:
+            if key is None:
+                if value[0] == "t":
+                    emptied_at.add((topic, value[1]))
+                    emptied[topic] = max(value[1], emptied.get(topic, 0))
+                continue
+            at = (topic, key)
+            in_order[at] = value
+            known = by_position.get(at)
+            if known is None or value[1] >= known[1]:
+                by_position[at] = value
+        for id_, truncated_at in self.source.truncated:
+            if id_ in CAPTURED and (id_.name, truncated_at) not in emptied_at:
+                raise ViolationError(f"I5: TRUNCATE of {id_} at {truncated_at} has left no record")
+        for how, fold in (("by position", by_position), ("in order", in_order)):
+            wanted = self.wanted(failed)
+            for (topic, key), value in fold.items():
+                row = wanted.pop((topic, key), None)
+                if value[0] == "d" or value[1] < emptied.get(topic, 0):
+                    if row is not None:
+                        raise ViolationError(f"I3: {topic} {key!r} is {row} in the source, and deleted {how} of the output ({value})")
+                    continue
+                if row is None:
+                    if value[1] >= self.source.breaks.get(TableId("s", topic), 0) and TableId("s", topic) not in failed:
+                        raise ViolationError(f"I3: {topic} {key!r} is not in the source, and {value} {how} of the output")
+                    continue
+                record = dict(zip(value[2], value[3], strict=True))
+                if any(record.get(name) != cell for name, cell in row.items()):
+                    raise ViolationError(f"I3: {topic} {key!r} is {row} in the source, and {value} {how} of the output")
+            if wanted:
+                raise ViolationError(f"I3: {wanted} is in the source, and not in the output")
+
+    def wanted(self, failed: set[TableId]) -> dict[tuple[str, bytes], dict[str, Any]]:
+        """The rows of captured tables with a key."""
+        found = {}
+        for id_, (table, rows) in self.source.tables.items():
+            if id_ in CAPTURED and id_ not in failed and table.key:
+                names, at, name = names_of(table), key_index(table), table.key[0].encode()
+                for row in rows.values():
+                    found[id_.name, b"%s%d" % (name, row[at])] = dict(zip(names, row, strict=True))
+        return found
+
+
+def play(seed: int, *, trace: list[str] | None = None) -> None:
+    """Play one seed; raises ViolationError, or whatever else it comes to."""
+    try:
+        Play(seed, trace=trace).play()
+    finally:
+        HUB.kill()
