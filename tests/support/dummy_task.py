@@ -2,7 +2,7 @@
 
 ``dummy.echo``: file that gets the start message. ``dummy.behaviour``: run (default), fail, fault (as a bug of ours ends a task), exit, shout (prints its password and exits), deaf (never stops), silent (never reports
 RUNNING), waiting (reports what it waits for, and writes librdkafka's lines), lines (sends what ``dummy.lines`` has, as it is), endless (sends a line without
-end).
+end). What it makes of dumps is in ``dummy_dumps.py``.
 """
 
 import ctypes
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dblog.runtime.deadline import Deadline
 from dblog.runtime.policy import failed_trace
+from dummy_dumps import DummyDumps
 
 
 def main() -> int:
@@ -64,8 +65,10 @@ def main() -> int:
         send({"type": "state", "state": "RUNNING", "trace": f"no broker answers at b:9092 for {config.get('database.password')}"})
         line = "%3|1795398377.947|FAIL|rdkafka#producer-1| [thrd:b:9092/bootstrap]: b:9092/bootstrap: Connect to b failed: refused (after 1ms in state CONNECT)"
         print(*([line] * 100), "a line of its own", sep="\n", file=sys.stderr, flush=True)
+    dumps = DummyDumps(start, send)
     for line in lines:
         message = json.loads(line)
+        dumps.take(message)
         match message["type"]:
             case "lease":
                 deadline.set(message["until_s"])

@@ -71,8 +71,8 @@ class HeldClock:
         return round(self.at_s * 1_000_000)
 
 
-def herder_with(clock, membership, **more):
-    """A herder whose thread is not started."""
+def herder_with(clock, membership, properties=None, **more):
+    """A herder whose thread is not started; ``properties``: what its worker's file has beside the usual."""
     properties = {
         "bootstrap.servers": "localhost:1",
         "group.id": "g",
@@ -81,6 +81,7 @@ def herder_with(clock, membership, **more):
         "status.storage.topic": "s",
         "key.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        **(properties or {}),
     }
     return Herder(
         read_worker_config(properties),

@@ -20,8 +20,9 @@ from dblog.config.options import Settings
 from dblog.config.overrides import override_policy
 from dblog.config.plugins import Plugin, find_connector
 from dblog.config.providers import resolve
-from dblog.config.worker import WorkerConfig
+from dblog.config.worker import WorkerConfig, dumps_topic
 from dblog.config.worker_file import WorkerFile
+from dblog.config.worker_options import DUMPS_TOPIC
 from dblog.kafka.admin import TopicWanted, admin_client, ensure_topics, wait_for_brokers
 from dblog.kafka.failures import FailuresHeard
 from dblog.kafka.group import Membership
@@ -168,7 +169,7 @@ def assemble(
 
 
 def internal_topics(settings: Settings) -> list[TopicWanted]:
-    """The worker's topics, as Connect makes them, and the registry's."""
+    """The worker's topics, as Connect makes them, the registry's, and that of requests for dumps."""
 
     def extra(kind: str) -> dict[str, str]:
         own = {"topic", "partitions", "replication.factor"}
@@ -188,17 +189,30 @@ def internal_topics(settings: Settings) -> list[TopicWanted]:
         for kind in ("config", "offset", "status")
     ]
     if settings.boolean("dblog.registry.enable"):
-        factor = settings["dblog.registry.replication.factor"]
         topics.append(
             TopicWanted(
                 name=settings.text("dblog.registry.topic"),
                 setting="dblog.registry.topic",
                 partitions=1,
                 partitions_exactly=1,
-                replication_factor=factor if isinstance(factor, int) else settings.integer("config.storage.replication.factor"),
+                replication_factor=_replication(settings, "dblog.registry.replication.factor"),
+            )
+        )
+    if dumps := dumps_topic(settings):
+        topics.append(
+            TopicWanted(
+                name=dumps,
+                setting=DUMPS_TOPIC,
+                partitions=1,
+                replication_factor=_replication(settings, "dblog.dumps.storage.replication.factor"),
             )
         )
     return topics
+
+
+def _replication(settings: Settings, name: str) -> int:
+    factor = settings[name]
+    return factor if isinstance(factor, int) else settings.integer("config.storage.replication.factor")
 
 
 def worker_numbers(

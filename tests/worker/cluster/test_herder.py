@@ -1,9 +1,13 @@
 """The herder's turns: what follows from the records of its topics."""
 
 import pytest
+from dblog.cluster.dumprecords import KnownDump, dump_record
 from dblog.cluster.records import State, TaskId, TopicUse
+from dblog.cluster.requests import DeleteConnector, RequestError, SetDump, StartDump
+from dblog.core.dumprequests import DumpRequest, Mode, Wanted
 from dblog.errors import DefiniteError, TransientError
-from support.held_herder import CONFIG, turn
+from dblog.kafka.log import LogRecord
+from support.held_herder import CONFIG, herder_with, turn
 
 
 @pytest.mark.parametrize("which", ["configs", "statuses", "offsets", "registry"])
@@ -107,3 +111,79 @@ def test_topics_in_use_go_with_their_connector(herder):  # number 17 of the work
     herder.statuses.log.read_back()
 
     assert herder.statuses.topics("a") == []
+
+
+def dump(connector="a", **more):
+    return DumpRequest(id="d1", connector=connector, created_ms=1, requested_by="rest", mode=Mode.ROWS, tables=(".*",), **more)
+
+
+def test_a_worker_without_a_topic_for_them_takes_no_requests_for_dumps(clock, membership):
+    herder = herder_with(clock, membership, properties={"dblog.dumps.storage.topic": ""})
+    turn(herder)
+
+    asked = herder.submit(StartDump(dump()))
+    turn(herder)
+
+    with pytest.raises(RequestError, match=r"dblog\.dumps\.storage\.topic is empty"):
+        asked.result(0)
+    assert (herder.dump_view, herder.dumps) == (None, None)
+    herder.processes.close()
+
+
+def test_a_worker_that_takes_over_reads_the_requests_for_dumps_to_their_end(herder):
+    herder.dumps.log.problem = TransientError("no answer")
+    turn(herder)
+    assert not herder.role.leads
+
+    herder.dumps.log.problem = None
+    herder._clock.at_s += 2  # noqa: SLF001  the test's own
+    turn(herder)
+
+    assert herder.role.leads
+
+
+def test_requests_for_dumps_that_a_deleted_connector_left_are_removed_by_whoever_leads(herder):
+    herder.dumps.log.take(LogRecord(0, 0, *dump_record(("gone", "d1"), KnownDump(dump("gone")))))
+
+    turn(herder)
+    turn(herder)
+    herder.dumps.log.read_back()
+
+    assert herder.dumps.connectors() == []
+
+
+def test_the_requests_of_a_connector_that_is_deleted_are_removed_even_if_kafka_takes_its_time(herder):
+    turn(herder)
+    herder.configs.write_connector("a", {**CONFIG, "name": "a"}, target=None)
+    herder.dumps.write(dump())
+    put_all = herder.dumps.log.put_all
+
+    def too_late(*_, **__):
+        raise TransientError("it took too long")
+
+    herder.dumps.log.put_all = too_late
+    deleted = herder.submit(DeleteConnector("a"))
+    turn(herder)
+    herder.dumps.log.put_all = put_all
+
+    assert deleted.result(0) is None
+    turn(herder)
+    herder.dumps.log.read_back()
+    assert herder.dumps.connectors() == []
+
+
+def test_a_change_of_a_dump_that_kafka_does_not_take_is_reported_and_changes_nothing(herder):
+    turn(herder)
+    herder.configs.write_connector("a", {**CONFIG, "name": "a"}, target=None)
+    herder.dumps.write(dump())
+
+    def too_late(*_, **__):
+        raise TransientError("it took too long")
+
+    herder.dumps.log.put_all = too_late
+    asked = herder.submit(SetDump("a", "d1", Wanted.PAUSED))
+    turn(herder)
+
+    with pytest.raises(RequestError, match="Error writing the request of a dump to Kafka"):
+        asked.result(0)
+    assert herder.dumps.open("a")[0].wanted is Wanted.RUNNING

@@ -1,9 +1,10 @@
 """The worker's properties: Kafka Connect's file is taken, what cannot be done is refused, and clients get librdkafka's spelling."""
 
 import pytest
+from dblog.assembly import internal_topics
 from dblog.config.overrides import OverridePolicy, override_policy
 from dblog.config.properties import parse_properties
-from dblog.config.worker import read_worker_config
+from dblog.config.worker import dumps_topic, read_worker_config
 from dblog.errors import ConfigError
 
 # The distributed worker's example that comes with Kafka, without its comments.
@@ -46,6 +47,17 @@ def test_kafkas_own_example_is_taken():
     assert worker.settings["dblog.task.restart.max"] == -1
 
 
+def test_requests_for_dumps_have_a_topic_unless_it_is_left_empty():
+    named = {key: config(**{"dblog.dumps.storage.topic": key}).settings for key in ("own-dumps", "")}
+
+    assert [dumps_topic(settings) for settings in (config().settings, *named.values())] == ["connect-configs-dumps", "own-dumps", ""]
+    made = [
+        {topic.name: (topic.partitions, topic.replication_factor) for topic in internal_topics(s)} for s in (config().settings, named[""])
+    ]
+    assert made[0]["connect-configs-dumps"] == (1, 1)
+    assert made[0].keys() - made[1].keys() == {"connect-configs-dumps"}
+
+
 def test_the_worker_is_known_by_its_advertised_address():
     assert config(listeners="http://10.0.0.5:9000").worker_id == "10.0.0.5:9000"
     assert config(listeners="http://[::1]:9000").worker_id == "[::1]:9000"
@@ -69,6 +81,7 @@ def test_the_worker_is_known_by_its_advertised_address():
         ("offset.storage.partitions", "0", "must be -1 or larger"),
         ("group.id", "", "must be non-empty"),
         ("config.storage.topic", "connect-offsets", "three different topics"),
+        ("dblog.dumps.storage.topic", "connect-offsets", "need one of their own"),
     ],
 )
 def test_what_cannot_be_done_is_refused(key, value, reason):

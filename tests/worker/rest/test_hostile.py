@@ -55,7 +55,7 @@ PATHS = (
     "/", "/health", "/metrics", "/connectors", "/connectors/{}", "/connectors/{}/config", "/connectors/{}/status", "/connectors/{}/restart",
     "/connectors/{}/pause", "/connectors/{}/resume", "/connectors/{}/stop", "/connectors/{}/tasks", "/connectors/{}/tasks/{}/status",
     "/connectors/{}/tasks/{}/restart", "/connectors/{}/offsets", "/connectors/{}/topics", "/connectors/{}/topics/reset", "/connectors/{}/fence",
-    "/connectors/{}/ddl/explain", "/connector-plugins", "/connector-plugins/{}/config", VALIDATE, "/admin/loggers",
+    "/connectors/{}/ddl/explain", "/connectors/{}/dumps", "/connectors/{}/dumps/{}", "/connectors/{}/dumps/{}/tables/{}/stop", "/connector-plugins", "/connector-plugins/{}/config", VALIDATE, "/admin/loggers",
     "/admin/loggers/{}", "/subjects", "/subjects/{}", "/subjects/{}/versions", "/subjects/{}/versions/{}", "/schemas/ids/{}", "/schemas", "/config",
     "/config/{}", "/mode", "/mode/{}", "/compatibility/subjects/{}/versions", "/compatibility/subjects/{}/versions/{}", "/{}", "//{}//",
 )  # fmt: skip

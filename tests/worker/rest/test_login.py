@@ -32,7 +32,8 @@ WRITES = [
     ("PATCH", "/connectors/a/offsets"), ("DELETE", "/connectors/a/offsets"), ("PUT", "/connectors/a/topics/reset"), ("POST", "/connectors/a/ddl/explain"),
     ("PUT", "/connector-plugins/MySql/config/validate"), ("PUT", "/admin/loggers/root"), ("POST", "/subjects/s/versions"), ("POST", "/subjects/s"),
     ("DELETE", "/subjects/s"), ("PUT", "/config"), ("PUT", "/mode"), ("POST", "/compatibility/subjects/s/versions"), ("POST", "/connectors/a/tasks"),
-    ("PUT", "/connectors/a/fence"),
+    ("PUT", "/connectors/a/fence"), ("POST", "/connectors/a/dumps"), ("PATCH", "/connectors/a/dumps/x"), ("POST", "/connectors/a/dumps/x/stop"),
+    ("POST", "/connectors/a/dumps/x/tables/shop.orders/stop"),
 ]  # fmt: skip
 SHOWING = [
     "/connectors/a",
@@ -43,7 +44,7 @@ SHOWING = [
     "/admin/loggers",
 ]
 READS = ["/", "/metrics", "/connectors", "/connectors?expand=status", "/connectors/a/status", "/connectors/a/tasks/0/status", "/connectors/a/topics",
-         "/connectors/a/offsets", "/connector-plugins", "/connector-plugins/MySql/config", "/subjects", "/schemas/types", "/config"]  # fmt: skip
+         "/connectors/a/offsets", "/connectors/a/dumps", "/connector-plugins", "/connector-plugins/MySql/config", "/subjects", "/schemas/types", "/config"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

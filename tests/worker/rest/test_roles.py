@@ -7,7 +7,7 @@ import httpx
 import pytest
 from dblog.config.passwords import hashed
 from dblog.config.roles import Role
-from dblog.rest import admin, connectors, ddl, offsets, plugins, tasks, topics
+from dblog.rest import admin, connectors, ddl, dumps, offsets, plugins, tasks, topics
 from dblog.rest.access import Need, need
 from support.worker import Worker, connector_config
 
@@ -58,6 +58,13 @@ ASKED = [
     ("POST", "/connectors/a/restart", {"root", "oli"}),
     ("POST", "/connectors/a/tasks/0/restart", {"root", "oli"}),
     ("PUT", "/connectors/b/resume", {"root", "eve"}),
+    ("GET", "/connectors/a/dumps", {"root", "ann", "oli", "tom"}),
+    ("GET", "/connectors/a/dumps/x", {"root", "ann", "oli", "tom"}),
+    ("POST", "/connectors/a/dumps", {"root", "oli"}),
+    ("PATCH", "/connectors/a/dumps/x", {"root", "oli"}),
+    ("POST", "/connectors/a/dumps/x/pause", {"root", "oli"}),
+    ("POST", "/connectors/a/dumps/x/tables/shop.orders/stop", {"root", "oli"}),
+    ("POST", "/connectors/a/dumps/x/restart", {"root"}),
     ("PATCH", "/connectors/a/config", {"root"}),
     ("PATCH", "/connectors/a/offsets", {"root"}),
     ("DELETE", "/connectors/nothing", {"root"}),
@@ -91,6 +98,7 @@ def test_every_route_has_a_role_and_what_nobody_has_thought_of_is_the_administra
         *offsets.ROUTES,
         *topics.ROUTES,
         *ddl.ROUTES,
+        *dumps.ROUTES,
         *plugins.ROUTES,
     ]
     needs = {(method, route.path): need(method, route.path.replace("{connector}", "a%2Fb")) for route in routes for method in route.methods}
@@ -101,6 +109,28 @@ def test_every_route_has_a_role_and_what_nobody_has_thought_of_is_the_administra
     assert all(wanted.role >= Role.OPERATOR for (method, _), wanted in needs.items() if method not in ("GET", "HEAD"))
     assert need("BREW", "/connectors/a") == Need(Role.ADMIN, "a")
     assert need("POST", "/dumps") == Need(Role.ADMIN)
+
+
+def test_a_dump_with_sql_of_its_own_takes_an_administrator_and_its_sql_and_keys_are_shown_to_operators(worker):
+    sql = {"tables": ["shop.orders"], "predicate": {"shop.orders": "a = 1"}}
+    answers = {user: ask(worker, user, "POST", "/connectors/a/dumps", sql) for user in ("oli", "root")}
+    keys = ask(worker, "oli", "POST", "/connectors/a/dumps", {"tables": ["shop.orders"], "keys": [[4711]]})
+
+    assert {user: answer.status_code for user, answer in answers.items()} == {"oli": 403, "root": 202}
+    assert "takes the role admin of the connector a, which oli does not have" in answers["oli"].json()["message"]
+    assert keys.status_code == 202
+    shown = {
+        user: [ask(worker, user, "GET", f"/connectors/a/dumps/{answer.json()['id']}").json() for answer in (answers["root"], keys)]
+        for user in ("oli", "ann", "tom")
+    }
+    assert [shown["oli"][0]["predicate"], shown["oli"][1]["keys"]] == [{"shop.orders": "a = 1"}, [[4711]]]
+    for user in ("ann", "tom"):
+        assert [{"predicate", "keys"} & dump.keys() for dump in shown[user]] == [set(), set()]
+        assert shown[user][1]["status"]["state"] in ("WAITING", "RUNNING")
+    audit = [json.loads(line) for line in worker.log.read_text().splitlines() if '"dblog.audit"' in line]
+    noted = next(line for line in audit if line.get("dump") == keys.json()["id"])
+    assert (noted["user"], noted["mode"], noted["tables"]) == ("oli", "rows", ["shop.orders"])
+    assert "4711" not in worker.log.read_text()
 
 
 def test_lists_leave_out_what_is_not_for_who_asks(worker):

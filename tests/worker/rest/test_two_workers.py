@@ -17,6 +17,7 @@ from dblog.kafka.group import Membership
 from dblog.kafka.othergroups import OtherGroups
 from demo.rest import NO_TLS
 from stack import Kafka
+from support.dummy_dumps import DONE
 from support.servers import started
 from support.worker import Worker, alive, until
 
@@ -79,6 +80,46 @@ def running_on(worker):
 
 def living(echo):
     return [start["pid"] for start in starts(echo) if alive(start["pid"])]
+
+
+def test_requests_for_dumps_are_answered_by_the_worker_that_leads_and_go_on_with_the_next_one(pair, own_folder):
+    first, second = pair
+    told = own_folder / "told"
+    first.process.start()
+    first.create("c", dummy_dumps=str(told), dummy_initial="3").raise_for_status()
+    first.wait_for("c", "RUNNING", "RUNNING")
+    dumps = [
+        first.client.post("/connectors/c/dumps", json={"tables": [r"shop\..*"], "delay_ms": delay}).json()["id"] for delay in (0, DONE)
+    ]
+    until(lambda: '"dump_forget"' in told.read_text())
+    second.process.start()
+    until(lambda: "standby" in health(second)[2])
+
+    for method, path, body in (
+        ("GET", "", None),
+        ("GET", f"/{dumps[0]}", None),
+        ("POST", "", {"tables": ["shop.orders"]}),
+        ("PATCH", f"/{dumps[0]}", {"priority": 3}),
+        ("POST", f"/{dumps[0]}/pause", None),
+        ("POST", f"/{dumps[0]}/tables/shop.orders/stop", None),
+    ):
+        answer = second.client.request(method, f"/connectors/c/dumps{path}", json=body)
+        assert answer.status_code == 409, (method, path, answer.text)
+        assert first.url in answer.json()["message"]
+    first.client.post(f"/connectors/c/dumps/{dumps[0]}/tables/shop.items/pause").raise_for_status()
+
+    first.process.kill()
+
+    listed = until(
+        lambda: (answer := second.client.get("/connectors/c/dumps")).status_code == 200 and len(answer.json()["dumps"]) == 3 and answer,
+        limit_s=TAKEN_OVER_S,
+    )
+    states = {each["id"]: each["status"]["state"] for each in listed.json()["dumps"]}
+    assert states == {"initial": "RUNNING", dumps[0]: "RUNNING", dumps[1]: "DONE"}
+    started = [json.loads(line) for line in told.read_text().splitlines() if '"start"' in line]
+    assert [(each["id"], each["revision"], each["tables_wanted"]) for each in started[-1]["dumps"]] == [
+        (dumps[0], 2, {"shop.items": "PAUSED"})
+    ]
 
 
 def test_the_second_worker_refuses_reports_why_and_takes_over_after_a_clean_stop_and_after_a_kill(pair, echo):

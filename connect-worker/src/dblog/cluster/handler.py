@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from dblog.cluster.answers import connector_type, info_answer, status_answer, unassigned
+from dblog.cluster.dumprequesthandler import NO_DUMPS, DumpRequests
 from dblog.cluster.eventloop import EventLoop
 from dblog.cluster.localconnectors import make_tasks
 from dblog.cluster.localtasks import LocalTasks
@@ -19,6 +20,8 @@ from dblog.cluster.records import State, Status, Target, TaskId, logger_record, 
 from dblog.cluster.requests import (
     STALE,
     AlterOffsets,
+    ChangeDump,
+    CheckDump,
     DeleteConnector,
     Ping,
     PutConnector,
@@ -29,7 +32,9 @@ from dblog.cluster.requests import (
     RestartConnector,
     RestartTask,
     SetClusterLevel,
+    SetDump,
     SetTarget,
+    StartDump,
     bad_request,
     conflict,
     not_found,
@@ -45,7 +50,7 @@ _log = structlog.get_logger("dblog.cluster.herder")
 
 RECORD_BYTES_MAX = 1_000_000
 """librdkafka's message.max.bytes, when the worker's producers are not given another."""
-_RECORD_OVERHEAD_BYTES = 512
+RECORD_OVERHEAD_BYTES = 512
 
 
 class RequestHandler:
@@ -62,8 +67,9 @@ class RequestHandler:
         restarts: Restarts,
         loop: EventLoop,
         message_bytes_max: int,
+        dumps: DumpRequests | None = None,
     ) -> None:
-        """``message_bytes_max``: what the worker's producers send."""
+        """``message_bytes_max``: what the worker's producers send. ``dumps`` None: this worker takes no requests for dumps."""
         self._configs = configs
         self._statuses = statuses
         self._offsets = offsets
@@ -71,7 +77,8 @@ class RequestHandler:
         self._tasks = tasks
         self._restarts = restarts
         self._loop = loop
-        self._record_bytes_max = message_bytes_max - _RECORD_OVERHEAD_BYTES
+        self._dumps = dumps
+        self._record_bytes_max = message_bytes_max - RECORD_OVERHEAD_BYTES
 
     def answer(self, request: Request) -> Any:
         """The answer's body, or a ``RequestError``."""
@@ -97,6 +104,8 @@ class RequestHandler:
             case DeleteConnector(name):
                 self._required(name, "Connector {} not found")
                 self._configs.delete(name)
+                if self._dumps is not None:
+                    self._dumps.connector_deleted(name)
             case SetTarget(name, target):
                 self._set_target(name, target)
             case RestartConnector():
@@ -115,6 +124,10 @@ class RequestHandler:
                 _log.info("offsets reset by request", connector=name, partitions=len(former))
             case ResetTopics(name):
                 self._statuses.forget_topics(name, limit_s=WRITE_LIMIT_S)
+            case CheckDump() | StartDump() | ChangeDump() | SetDump():
+                if self._dumps is None:
+                    raise conflict(NO_DUMPS)
+                return self._dumps.answer(request)
             case SetClusterLevel(namespace, level):
                 self._configs.write([logger_record(namespace, level)])
             case Ping():
@@ -214,6 +227,8 @@ def _restarting(status: Status) -> Status:
 def _write_failure(request: Request) -> str:
     if isinstance(request, DeleteConnector):
         return "Error removing connector configuration from Kafka"
+    if isinstance(request, CheckDump | StartDump | ChangeDump | SetDump):
+        return "Error writing the request of a dump to Kafka"
     if isinstance(request, AlterOffsets | ResetOffsets):
         return "Error writing connector offsets to Kafka"
     return "Error writing connector configuration to Kafka"

@@ -19,9 +19,14 @@ import structlog
 
 from dblog.clock import Clock
 from dblog.cluster.decisions import is_stray
+from dblog.cluster.dumprecords import DumpKey
+from dblog.cluster.dumprequesthandler import DumpRequests
+from dblog.cluster.dumpstore import DumpStore
+from dblog.cluster.dumpview import DumpView
 from dblog.cluster.eventloop import EventLoop
-from dblog.cluster.handler import RECORD_BYTES_MAX, RequestHandler
+from dblog.cluster.handler import RECORD_BYTES_MAX, RECORD_OVERHEAD_BYTES, RequestHandler
 from dblog.cluster.localconnectors import LocalConnectors
+from dblog.cluster.localdumps import LocalDumps
 from dblog.cluster.localtasks import LocalTasks
 from dblog.cluster.processes import ProcessEvent, ProcessTable, TaskMessage
 from dblog.cluster.program import TaskProgram
@@ -48,7 +53,7 @@ from dblog.cluster.statusview import StatusView
 from dblog.cluster.statuswriter import StatusWriter
 from dblog.cluster.stores import ConfigStore, MakeLog, OffsetStore, StatusStore, start_logs, stop_logs
 from dblog.config.providers import Provider
-from dblog.config.worker import WorkerConfig
+from dblog.config.worker import WorkerConfig, dumps_topic
 from dblog.core.backoff import Backoff
 from dblog.errors import TransientError
 from dblog.kafka.group import Membership
@@ -91,10 +96,16 @@ class Herder:
         self.configs = ConfigStore(settings.text("config.storage.topic"), make_log, on_change=self._on_config_record)
         self.statuses = StatusStore(settings.text("status.storage.topic"), make_log, on_change=self._on_status_record)
         self.offsets = OffsetStore(settings.text("offset.storage.topic"), make_log)
+        message_bytes_max = int(worker.client_settings("producer").get("message.max.bytes", RECORD_BYTES_MAX))
+        self.dumps: DumpStore | None = None
+        if topic := dumps_topic(settings):
+            self.dumps = DumpStore(
+                topic, make_log, on_change=self._on_dump_record, record_bytes_max=message_bytes_max - RECORD_OVERHEAD_BYTES
+            )
         self.ready = threading.Event()
         self.cluster_id = ""
         self.stage = Stage("starting up", clock.now_us())
-        self._own_logs = (self.configs.log, self.statuses.log, self.offsets.log)
+        self._own_logs = (self.configs.log, self.statuses.log, self.offsets.log, *(() if self.dumps is None else (self.dumps.log,)))
         self._followed = (*self._own_logs, *further_logs)
         self._membership = membership
         self._prepare = prepare
@@ -111,10 +122,14 @@ class Herder:
             offsets=self.offsets,
             loop=self.loop,
             clock=clock,
+            dumps=self.dumps,
         )
         self.processes = ProcessTable(program=task_program, on_event=self._on_process_event, leased=True)
         self.status_writer = StatusWriter(self.configs, self.statuses, self.role)
         self.connectors = LocalConnectors(self.configs, self.status_writer, providers=providers, hidden=hidden or {})
+        self.local_dumps: LocalDumps | None = None
+        if self.dumps is not None:
+            self.local_dumps = LocalDumps(self.dumps, send=self.processes.send, leads=lambda: self.role.leads)
         self.tasks = LocalTasks(
             processes=self.processes,
             start_orders=StartOrders(
@@ -124,6 +139,7 @@ class Herder:
                 properties=dict(properties if properties is not None else settings.originals),
                 advertised_url=worker.advertised_url,
                 levels=levels,
+                dumps=self.dumps,
             ),
             offsets=self.offsets,
             statuses=self.statuses,
@@ -134,8 +150,12 @@ class Herder:
             stop_limit_s=self._stop_limit_s,
             restart_max=settings.integer("dblog.task.restart.max"),
             tracks_topics=settings.boolean("topic.tracking.enable"),
+            dumps=self.local_dumps,
         )
         self.status_view = StatusView(self.configs, self.statuses, role=self.role, connectors=self.connectors, tasks=self.tasks)
+        self.dump_view: DumpView | None = None
+        if self.dumps is not None and self.local_dumps is not None:
+            self.dump_view = DumpView(self.dumps, self.local_dumps, configs=self.configs, tasks=self.tasks)
         self._restarts = Restarts(self.statuses, connectors=self.connectors, tasks=self.tasks, loop=self.loop)
         self._reconciler = Reconciler(
             self.configs,
@@ -144,6 +164,7 @@ class Herder:
             connectors=self.connectors,
             tasks=self.tasks,
             loop=self.loop,
+            dumps=self.dumps,
         )
         self._handler = RequestHandler(
             configs=self.configs,
@@ -153,7 +174,10 @@ class Herder:
             tasks=self.tasks,
             restarts=self._restarts,
             loop=self.loop,
-            message_bytes_max=int(worker.client_settings("producer").get("message.max.bytes", RECORD_BYTES_MAX)),
+            message_bytes_max=message_bytes_max,
+            dumps=None
+            if self.dumps is None or self.local_dumps is None
+            else DumpRequests(self.dumps, self.local_dumps, configs=self.configs, tasks=self.tasks),
         )
         self._thread = threading.Thread(target=self._run, name="herder", daemon=True)
 
@@ -216,6 +240,9 @@ class Herder:
                 stray = False
         if stray:
             self.loop.post(self.loop.reconcile_soon)
+
+    def _on_dump_record(self, key: DumpKey) -> None:
+        self.loop.post(lambda: self._take_dump_record(key))
 
     def _on_process_event(self, event: ProcessEvent) -> None:
         self.loop.post(lambda: self.take_process_event(event))
@@ -314,6 +341,13 @@ class Herder:
             case _:
                 self.loop.reconcile_soon()
 
+    def _take_dump_record(self, key: DumpKey) -> None:
+        if self.dumps is None or self.local_dumps is None:
+            return
+        self.local_dumps.changed(key)
+        if self.role.leads and self.dumps.is_untidy(exists=lambda name: self.configs.view(name) is not None):
+            self.loop.reconcile_soon()
+
     def take_process_event(self, event: ProcessEvent) -> None:
         """What a task's process has sent, or its end."""
         if isinstance(event, TaskMessage):
@@ -354,6 +388,8 @@ class Herder:
         self.role.step_down()
         # What the brokers have not taken yet would arrive behind the statuses of the next leader.
         self.statuses.log.abandon()
+        if self.dumps is not None:
+            self.dumps.abandon()
         self.connectors.abandon()
         self.tasks.abandon()
         _log.warning(
@@ -382,4 +418,6 @@ class Herder:
             if not actual.failed and actual.target is not Target.STOPPED:
                 self.status_writer.write_connector(name, State.UNASSIGNED)
         self.statuses.log.flush(limit_s=5.0)
+        if self.dumps is not None:
+            self.dumps.log.flush(limit_s=5.0)
         _log.info("worker stopped")

@@ -14,6 +14,7 @@ import structlog
 from dblog.clock import Clock
 from dblog.cluster.decisions import Fail, Phase, TaskActual, after_death
 from dblog.cluster.eventloop import RETRY_S, EventLoop
+from dblog.cluster.localdumps import LocalDumps
 from dblog.cluster.processes import Died, ProcessTable, TaskMessage
 from dblog.cluster.records import State, Target, TaskId, TopicUse
 from dblog.cluster.role import Role
@@ -67,6 +68,7 @@ class LocalTasks:
         stop_limit_s: float,
         restart_max: int,
         tracks_topics: bool,
+        dumps: LocalDumps | None = None,
     ) -> None:
         self.startups = self.startup_failures = 0
         """Since this worker began."""
@@ -81,6 +83,7 @@ class LocalTasks:
         self._stop_limit_s = stop_limit_s
         self._restart_max = restart_max
         self._tracks_topics = tracks_topics
+        self._dumps = dumps
         self.restarts: Counter[tuple[TaskId, str]] = Counter()
         """Starts after the first one, by reason, since this worker began."""
         self.failures: Counter[TaskId] = Counter()
@@ -162,6 +165,8 @@ class LocalTasks:
         """Forget them: the lease has ended their processes, or does so now; the next leader reports what became of the tasks."""
         self._restarting.clear()
         self._waiting_for_offsets.clear()
+        if self._dumps is not None:
+            self._dumps.abandon()
         for unit in self.all():
             if unit.run is None:
                 del self._tasks[unit.id]
@@ -239,6 +244,8 @@ class LocalTasks:
         unit.started_s = self._clock.monotonic_s()
         unit.run = self._processes.start(unit.id, order.message, hide=order.hide)
         self._by_run[unit.run] = unit
+        if self._dumps is not None:
+            self._dumps.begun(unit.id, unit.run)
 
     def _stop(self, unit: LocalTask) -> None:
         if unit.run is None:
@@ -265,7 +272,7 @@ class LocalTasks:
         if unit is None:
             return
         try:
-            self._take(unit, received.message)
+            self._take(unit, received.run, received.message)
         except Exception as e:  # noqa: BLE001  whatever it is, it is one task's
             # One child must not end the worker, and all the others with it.
             _log.error("a task's message cannot be handled; the task fails", **unit.id.fields, exc_info=e)
@@ -275,7 +282,7 @@ class LocalTasks:
                     f"A message of the task could not be handled ({type(e).__name__}): a bug in dblog; the worker's log has its trace.",
                 )
 
-    def _take(self, unit: LocalTask, message: Mapping[str, Any]) -> None:
+    def _take(self, unit: LocalTask, run: int, message: Mapping[str, Any]) -> None:
         match message:
             case {"type": "state", "state": str(state)} if unit.phase is Phase.ALIVE:
                 self._take_state(unit, state, message.get("trace"))
@@ -286,6 +293,8 @@ class LocalTasks:
             case {"type": "metrics", "values": dict(values)}:
                 unit.reported_s = self._clock.now_us() / 1_000_000
                 unit.metrics = {str(name): float(value) for name, value in values.items() if isinstance(value, int | float)}
+            case {"type": "dumps" | "dump_checked"} if self._dumps is not None:
+                self._dumps.take(run, message)
 
     def _take_state(self, unit: LocalTask, state: str, trace: object) -> None:
         match state:
@@ -307,6 +316,8 @@ class LocalTasks:
         unit = self._by_run.pop(died.run, None)
         if unit is None:
             return
+        if self._dumps is not None:
+            self._dumps.ended(died.run)
         unit.run = None
         unit.metrics = {}
         unit.waits = None

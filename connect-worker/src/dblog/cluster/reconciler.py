@@ -18,6 +18,7 @@ from dblog.cluster.decisions import (
     decide,
     is_stray,
 )
+from dblog.cluster.dumpstore import DumpStore
 from dblog.cluster.eventloop import RETRY_S, EventLoop
 from dblog.cluster.localconnectors import LocalConnectors, make_tasks
 from dblog.cluster.localtasks import LocalTasks
@@ -44,6 +45,7 @@ class Reconciler:
         connectors: LocalConnectors,
         tasks: LocalTasks,
         loop: EventLoop,
+        dumps: DumpStore | None = None,
     ) -> None:
         self._configs = configs
         self._statuses = statuses
@@ -51,6 +53,7 @@ class Reconciler:
         self._connectors = connectors
         self._tasks = tasks
         self._loop = loop
+        self._dumps = dumps
         self._troubled: set[str] = set()
         """Connectors whose last write failed; theirs come last."""
 
@@ -101,7 +104,7 @@ class Reconciler:
                 self._tasks.retarget(task, target)
 
     def _remove_stray_statuses(self) -> None:
-        """Remove the status, and the topics in use, of what no longer exists, once it no longer runs here."""
+        """Remove the status, the topics in use and the dumps of what no longer exists, once it no longer runs here."""
         views = self._configs.views()
         for name, numbers in self._statuses.known().items():
             view = views.get(name)
@@ -114,6 +117,8 @@ class Reconciler:
         for name in self._statuses.topic_users():
             if is_stray(views.get(name), None) and not self._tasks.numbers(name):
                 self._statuses.drop_topics(name)
+        if self._dumps is not None:
+            self._dumps.tidy_later(exists=views.__contains__)
 
 
 def _connector_of(command: Command) -> str:

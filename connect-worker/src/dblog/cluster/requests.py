@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import Any
 
 from dblog.cluster.records import Target, TaskId
+from dblog.core.dumprequests import DumpRequest, Wanted
 from dblog.errors import DblogError
 from dblog.model import OffsetMap
 
@@ -112,6 +113,39 @@ class ResetTopics:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckDump:
+    """Have the connector's task check a request for a dump; the answer is a future of the tables that it would dump."""
+
+    request: DumpRequest
+
+
+@dataclass(frozen=True, slots=True)
+class StartDump:
+    """Store a request for a dump that has been checked, and tell the task."""
+
+    request: DumpRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeDump:
+    """Change how a dump runs; the body has the fields and their new values."""
+
+    name: str
+    dump: str
+    body: object
+
+
+@dataclass(frozen=True, slots=True)
+class SetDump:
+    """Pause, resume or stop a dump, or one table of it."""
+
+    name: str
+    dump: str
+    wanted: Wanted
+    table: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SetClusterLevel:
     """Set a logger's level on every worker."""
 
@@ -133,6 +167,10 @@ Request = (
     | AlterOffsets
     | ResetOffsets
     | ResetTopics
+    | CheckDump
+    | StartDump
+    | ChangeDump
+    | SetDump
     | SetClusterLevel
     | Ping
 )

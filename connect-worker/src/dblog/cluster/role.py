@@ -11,6 +11,7 @@ import uuid
 import structlog
 
 from dblog.clock import Clock
+from dblog.cluster.dumpstore import DumpStore
 from dblog.cluster.eventloop import RETRY_S, EventLoop
 from dblog.cluster.records import NUMBER_MAX, State, Status, TaskId
 from dblog.cluster.stores import ConfigStore, OffsetStore, StatusStore
@@ -41,6 +42,7 @@ class Role:
         offsets: OffsetStore,
         loop: EventLoop,
         clock: Clock,
+        dumps: DumpStore | None = None,
     ) -> None:
         self.worker_id = worker_id
         self.run_id = uuid.uuid4().hex
@@ -56,6 +58,7 @@ class Role:
         self._configs = configs
         self._statuses = statuses
         self._offsets = offsets
+        self._dumps = dumps
         self._loop = loop
         self._clock = clock
         self._term: int | None = None
@@ -152,8 +155,11 @@ class Role:
         """Run the connectors, from what the topics hold now: another worker may have written to them a moment ago."""
         term = self._membership.standing.term
         try:
-            for store in (self._configs, self._statuses):
-                store.log.read_to_end(limit_s=_TAKE_OVER_LIMIT_S)
+            logs = [self._configs.log, self._statuses.log]
+            if self._dumps is not None:
+                logs.append(self._dumps.log)
+            for log in logs:
+                log.read_to_end(limit_s=_TAKE_OVER_LIMIT_S)
         except TransientError as e:
             _log.warning("the topics cannot be read to their ends; trying again", reason=str(e), next_try_s=RETRY_S)
             # Every turn asks whether to lead: what failed a moment ago is not tried in each of them.

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 from dblog.cluster.requests import (
     AlterOffsets,
+    ChangeDump,
+    CheckDump,
     DeleteConnector,
     Ping,
     PutConnector,
@@ -16,7 +18,9 @@ from dblog.cluster.requests import (
     RestartConnector,
     RestartTask,
     SetClusterLevel,
+    SetDump,
     SetTarget,
+    StartDump,
 )
 
 
@@ -52,6 +56,12 @@ def describe(request: Request) -> str:
             return f"changing the offsets of connector {name}"
         case ResetTopics(name):
             return f"resetting the topics of connector {name}"
+        case CheckDump(asked):
+            return f"having a dump of connector {asked.connector} checked"
+        case StartDump(asked):
+            return f"storing the request of a dump of connector {asked.connector}"
+        case ChangeDump(name, dump) | SetDump(name, dump):
+            return f"changing the dump {dump} of connector {name}"
         case SetClusterLevel(namespace):
             return f"setting the level of logger {namespace}"
         case Ping():

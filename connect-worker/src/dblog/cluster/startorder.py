@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dblog.cluster.dumpstore import DumpStore
 from dblog.cluster.records import Target, TaskId
 from dblog.cluster.stores import OffsetStore
 from dblog.config.plugins import find_connector
@@ -35,14 +36,16 @@ class StartOrders:
         properties: Mapping[str, str],
         advertised_url: str,
         levels: Callable[[], Mapping[str, str]],
+        dumps: DumpStore | None = None,
     ) -> None:
-        """``hidden``: secrets of the worker's own file, and what is shown instead. ``levels``: of the loggers, as of now."""
+        """``hidden``: secrets of the worker's own file, and what is shown instead. ``levels``: of the loggers, as of now. ``dumps`` None: none are taken."""
         self._offsets = offsets
         self._providers = providers
         self._hidden = hidden
         self._properties = properties
         self._advertised_url = advertised_url
         self._levels = levels
+        self._dumps = dumps
 
     def build(self, task: TaskId, config: Mapping[str, str], target: Target, *, generation: int) -> StartOrder:
         """A task's order with the offsets that have been read so far; a ``DefiniteError`` when its configuration cannot be used."""
@@ -64,5 +67,6 @@ class StartOrders:
             "target": target.value,
             "generation": generation,
             "levels": self._levels(),
+            "dumps": [request.to_json() for request in self._dumps.open(task.connector)] if self._dumps is not None else [],
         }
         return StartOrder(message, Hidden(hidden).out_of)

@@ -26,7 +26,7 @@ class Role(IntEnum):
     VIEWER = 2
     """Configurations too, without what is secret in them."""
     OPERATOR = 3
-    """Pauses, resumes, stops, restarts; explains DDL; registers schemas."""
+    """Pauses, resumes, stops, restarts; starts dumps without SQL of their own; explains DDL; registers schemas."""
     ADMIN = 4
     """Everything: configurations (and so the SQL in them), offsets, levels of the log."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from dblog.config.clients import to_librdkafka
 from dblog.config.listeners import ANY_HOSTS, Listener, advertised, parse_listener
 from dblog.config.options import Settings, parse, split_list
-from dblog.config.worker_options import WORKER_OPTIONS
+from dblog.config.worker_options import DUMPS_TOPIC, WORKER_OPTIONS
 from dblog.errors import ConfigError
 
 _OWN_CLIENT_KEYS = re.compile(r"(bootstrap\.servers|client\.id|client\.rack|security\.protocol|sasl\..+|ssl\..+|socket\..+|reconnect\..+)")
@@ -77,6 +77,8 @@ def read_worker_config(properties: Mapping[str, str], *, shown: Mapping[str, str
     distinct = [settings.text(f"{kind}.storage.topic") for kind in ("config", "offset", "status")]
     if len(set(distinct)) < len(distinct):
         raise ConfigError({"config.storage.topic": ["config, offset and status need three different topics"]})
+    if dumps_topic(settings) in distinct:
+        raise ConfigError({DUMPS_TOPIC: ["is the topic of configurations, offsets or statuses; requests for dumps need one of their own"]})
     listeners = tuple(map(parse_listener, settings.items_of("listeners")))
     scheme = settings.text_or_none("rest.advertised.listener")
     others_get = advertised(listeners, scheme)
@@ -99,6 +101,12 @@ def read_worker_config(properties: Mapping[str, str], *, shown: Mapping[str, str
     for role in ("producer", "consumer", "admin"):
         worker.client_settings(role)
     return worker
+
+
+def dumps_topic(settings: Settings) -> str:
+    """The topic of requests for dumps; empty: none are taken."""
+    named = settings.text_or_none(DUMPS_TOPIC)
+    return f"{settings.text('config.storage.topic')}-dumps" if named is None else named
 
 
 def _reachable(host: str) -> str:

@@ -19,6 +19,8 @@ from dblog.config.response_headers import check_response_headers
 from dblog.config.roles import ROLES_FILE
 from dblog.config.tracing import TRACING, installed
 
+DUMPS_TOPIC = "dblog.dumps.storage.topic"
+
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
 
@@ -384,6 +386,17 @@ WORKER_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="dblog.registry.replication.factor",
+        doc="Replication of that topic when the worker creates it; -1 leaves it to the broker. Absent: config.storage.replication.factor.",
+        kind=Kind.SHORT,
+        check=_count,
+    ),
+    Option(
+        name=DUMPS_TOPIC,
+        doc="Topic of the requests for dumps of all connectors, and of their ends; compacted. Absent: config.storage.topic with -dumps behind it; empty: this "
+        "worker takes no such requests.",
+    ),
+    Option(
+        name="dblog.dumps.storage.replication.factor",
         doc="Replication of that topic when the worker creates it; -1 leaves it to the broker. Absent: config.storage.replication.factor.",
         kind=Kind.SHORT,
         check=_count,

@@ -81,6 +81,10 @@ class DumpStateError(DefiniteError):
     """The change is a lawful one, and does not fit what became of the dump."""
 
 
+class UnknownTableError(DefiniteError):
+    """None of the request's patterns matches the table."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpRequest:
     """One request. Make it with ``parse_request`` or ``request_from_json``, which hold what the fields promise."""
@@ -194,7 +198,7 @@ def with_table_wanted(request: DumpRequest, table: str, wanted: Wanted) -> DumpR
     """The same for one table of it, which one of the request's patterns must match."""
     known = request.tables_wanted.get(table, Wanted.RUNNING)
     if table not in request.tables_wanted and not selects(request)(table):
-        raise DefiniteError(
+        raise UnknownTableError(
             f"The dump {request.id} has no table {table[:_SHOWN_CHARS]}: none of its patterns matches that name, which is written database.table "
             f"({_listed(request.tables)})"
         )

@@ -91,3 +91,9 @@ def note(request: HttpRequest, connector: str, before: Mapping[str, str] | None,
             key: text[:_VALUE_CHARS_MAX] for key, text in shown.items() if name == "connector.class" or key != "connector.class"
         }
     noted["removed"] = sorted(map(shown_name, [name for name in old if name not in after][:_KEYS_MAX]))
+
+
+def note_fields(request: HttpRequest, **fields: Any) -> None:
+    """What else a request asks for, for its line: nothing that may hold a secret or a row's value."""
+    if (noted := request.scope.get(_NOTED)) is not None:
+        noted |= fields

@@ -25,6 +25,8 @@ _OPEN = frozenset(
         "/connectors/{connector}/tasks/{task}/status",
         "/connectors/{connector}/topics",
         "/connectors/{connector}/offsets",
+        "/connectors/{connector}/dumps",
+        "/connectors/{connector}/dumps/{dump}",
         "/connector-plugins",
         "/connector-plugins/{plugin}/config",
     }

@@ -1,0 +1,104 @@
+"""The records of the topic of dump requests, to and from bytes: one for each request, with its newest revision, and in the end what became of it. Pure.
+
+A key is the JSON array of connector and id, as a key of the topic of offsets is one; a value has the request as the task gets it, and its end, which is the
+task's last status of it. Readers skip what they do not understand: the topic outlives versions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dblog.cluster.records import KeyValue, compact_json
+from dblog.core.dumprequests import DumpRequest, request_from_json
+from dblog.errors import DefiniteError
+
+ENDED = frozenset({"DONE", "FAILED", "STOPPED"})
+_STATES = ENDED | {"WAITING", "RUNNING", "PAUSED"}
+TABLES_SHOWN_MAX = 200
+_DUMPS_MAX = 1000
+_REASON_CHARS_MAX = 2000
+
+DumpKey = tuple[str, str]
+"""Connector and id."""
+DumpStatus = Mapping[str, Any]
+"""A task's status of one dump: id, state, numbers, tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDump:
+    """A request, and its end if it has come to one."""
+
+    request: DumpRequest
+    end: DumpStatus | None = None
+
+    @property
+    def key(self) -> DumpKey:
+        """What it is stored under."""
+        return self.request.connector, self.request.id
+
+
+def dump_record(key: DumpKey, known: KnownDump | None, *, bytes_max: int | None = None) -> KeyValue:
+    """A request with its end, or its tombstone. Where it would be larger than ``bytes_max``, the tables of the end are left out."""
+    name = compact_json(list(key))
+    if known is None:
+        return name, None
+    value = compact_json({"request": known.request.to_json(), "end": known.end})
+    if bytes_max is not None and known.end is not None and len(name) + len(value) > bytes_max:
+        value = compact_json({"request": known.request.to_json(), "end": {**known.end, "tables": []}})
+    return name, value
+
+
+def read_dump_record(key: bytes | None, value: bytes | None) -> tuple[DumpKey, KnownDump | None] | None:
+    """What a record means; None for what cannot be read or is not known."""
+    match _loaded(key):
+        case [str(connector), str(dump)]:
+            found = connector, dump
+        case _:
+            return None
+    if value is None:
+        return found, None
+    body = _loaded(value)
+    if not isinstance(body, dict):
+        return None
+    try:
+        request = request_from_json(body.get("request"))
+    except DefiniteError:
+        return None
+    end = None if body.get("end") is None else read_status(body["end"])
+    if (request.connector, request.id) != found or (body.get("end") is not None and end is None):
+        return None
+    return found, KnownDump(request, end)
+
+
+def read_statuses(value: object) -> dict[str, DumpStatus]:
+    """The statuses of a task's message by id, in its order; what is none is passed over."""
+    listed = value if isinstance(value, list) else []
+    found = [status for each in listed[:_DUMPS_MAX] if (status := read_status(each)) is not None]
+    return {status["id"]: status for status in found}
+
+
+def read_status(value: object) -> DumpStatus | None:
+    """A status with its texts shortened; None for what is none. Fields that this version does not know stay."""
+    if not isinstance(value, dict) or not isinstance(value.get("id"), str) or str(value.get("state")) not in _STATES:
+        return None
+    tables = value.get("tables")
+    rows = [_shortened(row) for row in tables[:TABLES_SHOWN_MAX] if isinstance(row, dict)] if isinstance(tables, list) else []
+    return {**_shortened(value), "tables": rows}
+
+
+def _shortened(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: text[:_REASON_CHARS_MAX] if isinstance(text, str) else text for name, text in part.items()}
+
+
+def _loaded(data: bytes | None) -> Any:
+    if data is None:
+        return None
+    try:
+        loaded = json.loads(data)
+        json.dumps(loaded, ensure_ascii=False).encode()  # half of a surrogate pair: no answer and no record could carry it
+    except (ValueError, RecursionError):
+        return None
+    return loaded

@@ -1,0 +1,148 @@
+"""Answers the requests about dumps, in the herder's thread: stores them. The task learns of them from their records, as they are read back.
+
+Nothing waits for the task here: whether a request can be carried out the task checks first, and the REST interface waits for that answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from dblog.cluster.decisions import Phase
+from dblog.cluster.dumprecords import KnownDump
+from dblog.cluster.dumpstore import OPEN_MAX, DumpStore
+from dblog.cluster.localdumps import LocalDumps
+from dblog.cluster.localtasks import LocalTasks
+from dblog.cluster.records import Target, TaskId
+from dblog.cluster.requests import ChangeDump, CheckDump, RequestError, SetDump, StartDump, bad_request, conflict, not_found
+from dblog.cluster.stores import ConfigStore
+from dblog.config.worker_options import DUMPS_TOPIC
+from dblog.core.dumprequests import (
+    INITIAL,
+    DumpRequest,
+    DumpStateError,
+    UnknownTableError,
+    changed,
+    with_table_wanted,
+    with_wanted,
+)
+from dblog.errors import DblogError
+
+_log = structlog.get_logger("dblog.cluster.dumps")
+
+NO_DUMPS = f"This worker takes no requests for dumps: {DUMPS_TOPIC} is empty in its file; leave the key out, or name a topic, and restart the worker"
+
+
+class DumpRequests:
+    """One request at a time, in their order."""
+
+    def __init__(self, store: DumpStore, dumps: LocalDumps, *, configs: ConfigStore, tasks: LocalTasks) -> None:
+        self._store = store
+        self._dumps = dumps
+        self._configs = configs
+        self._tasks = tasks
+
+    def answer(self, request: CheckDump | StartDump | ChangeDump | SetDump) -> object:
+        """A future of the tables for a check, else the request as it is stored now; a ``RequestError`` where it is refused."""
+        match request:
+            case CheckDump(asked):
+                self._require_running(asked.connector)
+                self._require_room(asked)
+                return self._dumps.check(asked)
+            case StartDump(asked):
+                # Again: the check has taken its time.
+                self._require_running(asked.connector)
+                self._require_room(asked)
+                self._store.write(asked)
+                _log.info(
+                    "dump requested",
+                    connector=asked.connector,
+                    dump=asked.id,
+                    mode=asked.mode.value,
+                    patterns=len(asked.tables),
+                    by=asked.requested_by,
+                )
+                return asked
+            case ChangeDump(name, dump, body):
+                before = self._open(name, dump)
+                return self._change(before, lambda: changed(before, body))
+            case SetDump(name, dump, wanted, table):
+                before = self._open(name, dump)
+                return self._change(
+                    before, lambda: with_wanted(before, wanted) if table is None else with_table_wanted(before, table, wanted)
+                )
+
+    def connector_deleted(self, name: str) -> None:
+        """Remove its requests: a connector of the same name that comes later has not made them."""
+        self._dumps.forget(name)
+        try:
+            self._store.forget(name)
+        except DblogError as e:
+            # The connector is gone all the same; the next comparison of wanted and actual removes them.
+            _log.warning("the requests for dumps of a deleted connector are removed later", connector=name, reason=str(e))
+
+    def _change(self, before: DumpRequest, change: Callable[[], DumpRequest]) -> DumpRequest:
+        try:
+            after = change()
+        except DumpStateError as e:
+            raise conflict(str(e)) from e
+        except UnknownTableError as e:
+            raise not_found(str(e)) from e
+        if after is not before:
+            if self._store.size_left(after) < 0:
+                raise bad_request(
+                    f"The dump {after.id} has changes of too many of its tables to be stored; pause, resume or stop it as a whole"
+                )
+            self._store.write(after)
+            _log.info("dump changed", connector=after.connector, dump=after.id, revision=after.revision, wanted=after.wanted.value)
+        return after
+
+    def _open(self, name: str, dump: str) -> DumpRequest:
+        """A request that has not ended; refused where there is none."""
+        if self._configs.view(name) is None:
+            raise not_found(f"Connector {name} not found")
+        if dump == INITIAL:
+            raise conflict(
+                f"The dump {INITIAL} is the connector's own: it follows the connector's configuration (snapshot.mode, dblog.dump.threads, dblog.chunk.rows), "
+                f"and pauses with it (PUT /connectors/{name}/pause)"
+            )
+        known = self._store.get((name, dump))
+        if known is None:
+            raise not_found(f"Connector {name} has no dump {dump} that was requested; GET /connectors/{name}/dumps lists those it has")
+        _require_not_ended(known)
+        return known.request
+
+    def _require_running(self, name: str) -> None:
+        """Refuse a new dump of a connector that could not begin it. One that is paused takes it: it is checked now, and begun when the connector goes on."""
+        view = self._configs.view(name)
+        if view is None:
+            raise not_found(f"Connector {name} not found")
+        if view.target is Target.STOPPED:
+            raise conflict(
+                f"Connector {name} is stopped, so nothing can be dumped: PUT /connectors/{name}/resume, then request the dump again"
+            )
+        task = self._tasks.get(TaskId(name, 0))
+        if task is not None and task.phase is Phase.FAILED:
+            raise conflict(
+                f"The task of connector {name} has failed, so nothing can be dumped: GET /connectors/{name}/status has the reason; mend it, POST "
+                f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true, then request the dump again"
+            )
+
+    def _require_room(self, request: DumpRequest) -> None:
+        if len(self._store.open(request.connector)) >= OPEN_MAX:
+            raise conflict(
+                f"Connector {request.connector} has {OPEN_MAX} dumps that have not ended, and takes no more; wait for them, or stop some"
+            )
+        if (left := self._store.size_left(request)) < 0:
+            raise bad_request(
+                f"The request is {-left} bytes larger than the topic {self._store.log.topic} takes; ask for its keys or tables in several dumps, or raise "
+                "producer.max.request.size in the worker's configuration and max.message.bytes of the topic"
+            )
+
+
+def _require_not_ended(known: KnownDump) -> None:
+    if known.end is not None:
+        raise RequestError(
+            409, f"The dump {known.request.id} has ended ({known.end['state']}), so nothing of it can be changed; request another one"
+        )

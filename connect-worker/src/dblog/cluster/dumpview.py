@@ -1,0 +1,132 @@
+"""What GETs show of a connector's dumps: the requests of the topic with what the task has reported, made without waiting for the herder's thread.
+
+Only the worker that runs the task knows how far a dump is. What a task reported before it ended still counts, but for its state: nothing runs then, and the
+reason says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dblog.cluster.decisions import Phase
+from dblog.cluster.dumprecords import ENDED, DumpStatus, KnownDump
+from dblog.cluster.dumpstore import DumpStore
+from dblog.cluster.localdumps import LocalDumps
+from dblog.cluster.localtasks import LocalTasks
+from dblog.cluster.records import Target, TaskId
+from dblog.cluster.requests import not_found
+from dblog.cluster.state import ConnectorView
+from dblog.cluster.stores import ConfigStore
+from dblog.core.dumprequests import INITIAL, DumpRequest, Wanted
+
+DETAILS = ("predicate", "keys")
+"""Fields of a request that hold SQL and rows' keys; not everybody sees them."""
+_RATES = ("rows_per_s", "eta_s")
+_LISTED = ("id", "connector", "revision", "created_ms", "requested_by", "mode", "tables", "wanted")
+
+
+class DumpView:
+    """Any thread may ask."""
+
+    def __init__(self, store: DumpStore, dumps: LocalDumps, *, configs: ConfigStore, tasks: LocalTasks) -> None:
+        self._store = store
+        self._dumps = dumps
+        self._configs = configs
+        self._tasks = tasks
+
+    def listed(self, connector: str) -> list[dict[str, Any]]:
+        """All dumps in short, the connector's own first, then the requested ones, oldest first; 404 for an unknown connector."""
+        return [_in_short(each) for each in self._all(connector).values()]
+
+    def detail(self, connector: str, dump: str) -> dict[str, Any]:
+        """One dump with its request and its tables; 404 for one that nobody knows."""
+        found = self._all(connector).get(dump)
+        if found is None:
+            raise not_found(f"Connector {connector} has no dump {dump}; GET /connectors/{connector}/dumps lists those it has")
+        return found
+
+    def _all(self, connector: str) -> dict[str, dict[str, Any]]:
+        view = self._configs.view(connector)
+        if view is None:
+            raise not_found(f"Connector {connector} not found")
+        waits = self._waits(view)
+        reported = self._dumps.reported(connector)
+        known = {each.request.id: each for each in self._store.of(connector)}
+        # What the task dumps by itself, then what it knows of signals, then what was requested.
+        own = sorted((dump for dump in reported.statuses if dump not in known), key=lambda dump: dump != INITIAL)
+        shown = {dump: _of_task(connector, _shown(reported.statuses[dump], reported.fresh, waits)) for dump in own}
+        for dump, each in known.items():
+            status = each.end or _current(each, reported.statuses.get(dump), reported.fresh, waits)
+            shown[dump] = {**each.request.to_json(), "status": _without_id(status)}
+        return shown
+
+    def _waits(self, view: ConnectorView) -> str | None:
+        """Why none of the connector's dumps can run now; None when they can."""
+        task = self._tasks.get(TaskId(view.name, 0))
+        if view.target is Target.STOPPED:
+            return "the connector is stopped: PUT /connectors/NAME/resume lets it go on"
+        if task is not None and task.phase is Phase.FAILED:
+            return "the connector's task has failed: its status has the reason"
+        if view.target is Target.PAUSED:
+            return "the connector is paused: PUT /connectors/NAME/resume lets it go on"
+        if task is None or task.run is None:
+            return "the connector's task does not run yet: its status has the reason"
+        return None
+
+
+def fresh_status(request: DumpRequest, tables: list[str] | None = None) -> dict[str, Any]:
+    """The status of a request that no task has begun; ``tables``: what the check of it has found."""
+    state = Wanted.PAUSED.value if request.wanted is Wanted.PAUSED else "WAITING"
+    return {
+        "state": state,
+        "tables_total": None if tables is None else len(tables),
+        "tables_done": 0,
+        "tables_failed": 0,
+        "rows": 0,
+        "bytes": 0,
+        "chunks": 0,
+        "rows_estimated": None,
+        "rows_per_s": None,
+        "eta_s": None,
+        "started_ms": None,
+        "ended_ms": None,
+        "reason": None,
+        "tables": [],
+    }
+
+
+def _current(known: KnownDump, reported: DumpStatus | None, fresh: bool, waits: str | None) -> DumpStatus:  # noqa: FBT001  what it is about
+    if reported is None:
+        status = fresh_status(known.request)
+        return {**status, "reason": waits}
+    return _shown(reported, fresh, waits)
+
+
+def _shown(status: DumpStatus, fresh: bool, waits: str | None) -> DumpStatus:  # noqa: FBT001
+    """A status as it is true now: of a task that does not run, or was started again, nothing is under way."""
+    if status["state"] in ENDED or (fresh and waits is None):
+        return status
+    state = status["state"] if status["state"] == "PAUSED" else "WAITING"
+    return {**status, **dict.fromkeys(_RATES), "state": state, "reason": waits or status.get("reason")}
+
+
+def _of_task(connector: str, status: DumpStatus) -> dict[str, Any]:
+    """A dump that was not requested here."""
+    by = "connector" if status["id"] == INITIAL else "signal"
+    return {
+        "id": status["id"],
+        "connector": connector,
+        "requested_by": by,
+        "mode": status.get("mode", "rows"),
+        "status": _without_id(status),
+    }
+
+
+def _without_id(status: DumpStatus) -> dict[str, Any]:
+    return {name: value for name, value in status.items() if name != "id"}
+
+
+def _in_short(detail: Mapping[str, Any]) -> dict[str, Any]:
+    status = {name: value for name, value in detail["status"].items() if name != "tables"}
+    return {**{name: detail[name] for name in _LISTED if name in detail}, "status": status}

@@ -1,0 +1,185 @@
+"""The dumps of the tasks that run on this worker: what their processes report of them, and what they are told.
+
+A task gets all requests that have not ended with its first message (``startorder.py``), and each new one or change when its record is read back. It reports a
+status of each dump it knows. An end is stored first; when it has been read back, the task is told that it may forget the dump. Whatever of this is lost in
+between happens again: the task reports an end until it is told, and one that is stored already is answered at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import structlog
+
+from dblog.cluster.dumprecords import ENDED, DumpKey, DumpStatus, read_statuses
+from dblog.cluster.dumpstore import DumpStore
+from dblog.cluster.records import TaskId
+from dblog.cluster.requests import RequestError
+from dblog.core.dumprequests import INITIAL, DumpRequest
+from dblog.errors import TransientError
+
+_log = structlog.get_logger("dblog.cluster.dumps")
+
+_CHECKS_MAX = 8
+"""Of one task at a time: each keeps a connection to its database."""
+_TABLES_MAX = 100_000
+_REFUSALS = range(400, 600)
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What the task of a connector has reported of its dumps."""
+
+    statuses: Mapping[str, DumpStatus] = field(default_factory=dict)
+    """By id, in the task's order."""
+    fresh: bool = False
+    """Whether they are of the process that runs now."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """One process."""
+
+    connector: str
+    checks: dict[int, Future[list[str]]] = field(default_factory=dict)
+
+
+class LocalDumps:
+    """Changed in the herder's thread only; any thread may ask ``reported``."""
+
+    def __init__(self, store: DumpStore, *, send: Callable[[int, Mapping[str, Any]], None], leads: Callable[[], bool]) -> None:
+        """``send`` sends a message to a process, by its run."""
+        self._store = store
+        self._send = send
+        self._leads = leads
+        self._runs: dict[int, _Run] = {}
+        self._reported: dict[str, Reported] = {}
+        self._calls = count(1)
+        self._ending: set[DumpKey] = set()
+        """Those whose end is on its way to the topic."""
+
+    def reported(self, connector: str) -> Reported:
+        """What is known of a connector's dumps beyond their requests; of a task that has ended, what it reported last."""
+        return self._reported.get(connector, Reported())
+
+    # Processes.
+
+    def begun(self, task: TaskId, run: int) -> None:
+        """A process has been started with the requests that have not ended."""
+        self._runs[run] = _Run(task.connector)
+        self._stale(task.connector)
+
+    def ended(self, run: int) -> None:
+        """A process has ended; who still waits for an answer of it gets one."""
+        ended = self._runs.pop(run, None)
+        if ended is None:
+            return
+        self._stale(ended.connector)
+        for future in ended.checks.values():
+            _fail(
+                future,
+                TransientError(
+                    f"The task of connector {ended.connector} ended while it checked the request; see the connector's status, and try again"
+                ),
+            )
+
+    def abandon(self) -> None:
+        """This worker leads no longer: the next one learns from its own tasks."""
+        self._ending.clear()
+        self._reported.clear()
+
+    def _stale(self, connector: str) -> None:
+        if (known := self._reported.get(connector)) is not None:
+            self._reported[connector] = Reported(known.statuses)
+
+    def _run_of(self, connector: str) -> int | None:
+        return next((run for run, each in reversed(self._runs.items()) if each.connector == connector), None)
+
+    # Orders.
+
+    def check(self, request: DumpRequest) -> Future[list[str]]:
+        """Have the task check a request on the server; gives the tables that it would dump, or raises RequestError or TransientError."""
+        future: Future[list[str]] = Future()
+        run = self._run_of(request.connector)
+        if run is None:
+            raise RequestError(
+                503,
+                f"The task of connector {request.connector} does not run yet, so nobody can check the request; see the connector's status, and try again",
+                retry_after_s=5,
+            )
+        checks = self._runs[run].checks
+        # Whoever waited for one may have gone; the task's answer may still come.
+        for call in [call for call, waiting in checks.items() if waiting.cancelled()]:
+            del checks[call]
+        if len(checks) >= _CHECKS_MAX:
+            raise RequestError(
+                503,
+                f"The task of connector {request.connector} still checks {len(checks)} other requests for dumps; try again later",
+                retry_after_s=5,
+            )
+        call = next(self._calls)
+        checks[call] = future
+        self._send(run, {"type": "dump_check", "call": call, "request": request.to_json()})
+        return future
+
+    # What tasks report.
+
+    def take(self, run: int, message: Mapping[str, Any]) -> None:
+        """A message of a task that is about dumps; any other is left alone."""
+        known = self._runs.get(run)
+        if known is None:
+            return
+        match message:
+            case {"type": "dump_checked", "call": int(call)}:
+                if (future := known.checks.pop(call, None)) is not None:
+                    _answer(future, message)
+            case {"type": "dumps", "dumps": list(dumps)}:
+                statuses = read_statuses(dumps)
+                self._reported[known.connector] = Reported(statuses, fresh=True)
+                for status in statuses.values():
+                    if status["state"] in ENDED and status["id"] != INITIAL:
+                        self._take_end(run, (known.connector, status["id"]), status)
+
+    def _take_end(self, run: int, key: DumpKey, end: DumpStatus) -> None:
+        known = self._store.get(key)
+        if known is None or known.end is not None:
+            self._send(run, {"type": "dump_forget", "id": key[1]})
+        elif key not in self._ending and self._leads():
+            self._ending.add(key)
+            _log.info("dump ended", connector=key[0], dump=key[1], state=end["state"], rows=end.get("rows"), reason=end.get("reason"))
+            self._store.end_later(known, end)
+
+    def changed(self, key: DumpKey) -> None:
+        """A record of the topic has been read: the task gets the request, or learns that its end is stored. One that starts gets all requests anyway."""
+        known = self._store.get(key)
+        is_open = known is not None and known.end is None
+        if not is_open:
+            self._ending.discard(key)
+        if (run := self._run_of(key[0])) is not None:
+            order = {"type": "dump", "request": known.request.to_json()} if known and is_open else {"type": "dump_forget", "id": key[1]}
+            self._send(run, order)
+
+    def forget(self, connector: str) -> None:
+        """A connector is gone."""
+        self._reported.pop(connector, None)
+
+
+def _answer(future: Future[list[str]], message: Mapping[str, Any]) -> None:
+    match message:
+        case {"error": {"message": str(text), **rest}}:
+            status = rest.get("status")
+            _fail(future, RequestError(status if isinstance(status, int) and status in _REFUSALS else 400, text))
+        case {"tables": list(tables)}:
+            if future.set_running_or_notify_cancel():
+                future.set_result([str(table) for table in tables[:_TABLES_MAX]])
+        case _:
+            _fail(future, TransientError("the task has answered the check of a dump in a form that this worker does not know"))
+
+
+def _fail(future: Future[list[str]], error: Exception) -> None:
+    if future.set_running_or_notify_cancel():
+        future.set_exception(error)

@@ -1,0 +1,170 @@
+"""``/connectors/{c}/dumps``: dumps on demand are requested, listed, steered, paused, resumed and stopped. Ours, not Connect's.
+
+``POST`` has the task check the request on the database before it is stored, so what it accepts can begin. Any other request changes what is stored; the task
+follows. The worker that leads answers them all, GETs too: it alone knows how far a dump is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dblog.cluster.dumprequesthandler import NO_DUMPS
+from dblog.cluster.dumpview import DETAILS, DumpView, fresh_status
+from dblog.cluster.requests import ChangeDump, CheckDump, RequestError, SetDump, StartDump, bad_request, conflict
+from dblog.cluster.role import REJOINS
+from dblog.cluster.validation import limit_of
+from dblog.config.roles import Role
+from dblog.core.dumprequests import REQUEST_BYTES_MAX, DumpRequest, Wanted, parse_request
+from dblog.errors import DefiniteError, TransientError
+from dblog.rest.access import require
+from dblog.rest.api import Answer, Services, ask, check, location, parsed, ready, segment
+from dblog.rest.audit import note_fields
+from dblog.rest.identity import may
+
+_ID_BYTES = 6
+_BLANKS_BYTES = 64 * 1024
+"""A body may be written with blanks and line breaks, which the request is stored without."""
+_RETRY_S = 5
+_TABLES_NOTED_MAX = 20
+_NOTED = ("chunk_rows", "delay_ms", "parallelism", "priority")
+
+
+async def create(request: HttpRequest) -> Response:
+    """202 with the dump's detail and Location, once the task has checked it.
+
+    400: the request cannot be; 404: unknown connector; 409: it is stopped or failed, or this worker does not lead; 503: the task does not run yet; 504: it does
+    not answer in time.
+    """
+    data = await request.body()
+    if len(data) > REQUEST_BYTES_MAX + _BLANKS_BYTES:
+        raise bad_request(
+            f"The request has {len(data)} bytes, and no more than {REQUEST_BYTES_MAX} are taken; ask for its keys or tables in several dumps"
+        )
+    body, name = parsed(data), segment(request, "connector")
+    if isinstance(body, dict) and body.get("predicate"):
+        # SQL that the database runs, as configurations have it.
+        require(request, Role.ADMIN, name)
+    found = await ready(request)
+    asked = await check(request, lambda: _request(body, name))
+    note_fields(request, dump=asked.id, mode=asked.mode.value, tables=list(asked.tables[:_TABLES_NOTED_MAX]))
+    tables = await _checked(request, found, asked)
+    stored: DumpRequest = await ask(request, StartDump(asked))
+    detail = {**stored.to_json(), "status": fresh_status(stored, tables)}
+    headers = {"Location": f"{location(request, name)['Location']}/dumps/{quote(stored.id, safe='')}"}
+    return Answer(_for(request, detail), status_code=HTTPStatus.ACCEPTED, headers=headers)
+
+
+async def list_dumps(request: HttpRequest) -> Response:
+    """All dumps of a connector in short, its own first dump too."""
+    view = await _view(request)
+    return Answer({"dumps": view.listed(segment(request, "connector"))})
+
+
+async def get(request: HttpRequest) -> Response:
+    """One dump with its request and its tables."""
+    return await _detail(request, HTTPStatus.OK)
+
+
+async def change(request: HttpRequest) -> Response:
+    """200 with the detail: size, delay, parallelism and priority are changed while the dump runs."""
+    body = parsed(await request.body())
+    await ready(request)
+    name, dump = segment(request, "connector"), segment(request, "dump")
+    if isinstance(body, dict):
+        note_fields(request, set={field: body[field] for field in _NOTED if isinstance(body.get(field), int)})
+    await ask(request, ChangeDump(name, dump, body))
+    return await _detail(request, HTTPStatus.OK)
+
+
+async def pause(request: HttpRequest) -> Response:
+    """202 with the detail: the whole dump, or one table of it, is to be paused."""
+    return await _set(request, Wanted.PAUSED)
+
+
+async def resume(request: HttpRequest) -> Response:
+    """202 with the detail: it is to go on."""
+    return await _set(request, Wanted.RUNNING)
+
+
+async def stop(request: HttpRequest) -> Response:
+    """202 with the detail: it is to end, for good."""
+    return await _set(request, Wanted.STOPPED)
+
+
+async def _set(request: HttpRequest, wanted: Wanted) -> Response:
+    await ready(request)
+    name, dump = segment(request, "connector"), segment(request, "dump")
+    table = segment(request, "table") if "table" in request.path_params else None
+    await ask(request, SetDump(name, dump, wanted, table))
+    return await _detail(request, HTTPStatus.ACCEPTED)
+
+
+def _request(body: object, name: str) -> DumpRequest:
+    try:
+        return parse_request(body, id=secrets.token_hex(_ID_BYTES), connector=name, created_ms=int(time.time() * 1000), requested_by="rest")
+    except DefiniteError as e:
+        raise bad_request(str(e)) from e
+
+
+async def _checked(request: HttpRequest, found: Services, asked: DumpRequest) -> list[str]:
+    """The tables that the task would dump, as it has found them on the server."""
+    future: Future[list[str]] = await ask(request, CheckDump(asked))
+    view = found.herder.configs.view(asked.connector)
+    limit_s = limit_of(view.config if view is not None else {})
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(future), limit_s)
+    except TimeoutError as e:
+        raise RequestError(
+            HTTPStatus.GATEWAY_TIMEOUT,
+            f"The task of connector {asked.connector} has not checked the request within {limit_s:g} s (connection.validation.timeout.ms), and nothing is "
+            f"dumped; GET /connectors/{asked.connector}/status shows what it waits for",
+            retry_after_s=_RETRY_S,
+        ) from e
+    except TransientError as e:
+        raise RequestError(HTTPStatus.SERVICE_UNAVAILABLE, str(e), retry_after_s=_RETRY_S) from e
+
+
+async def _view(request: HttpRequest) -> DumpView:
+    herder = (await ready(request)).herder
+    if herder.dump_view is None:
+        raise conflict(NO_DUMPS)
+    if not herder.role.leads:
+        raise conflict(herder.role.waits_because() or REJOINS)
+    return herder.dump_view
+
+
+async def _detail(request: HttpRequest, status: HTTPStatus) -> Response:
+    view = await _view(request)
+    return Answer(_for(request, view.detail(segment(request, "connector"), segment(request, "dump"))), status_code=status)
+
+
+def _for(request: HttpRequest, detail: Mapping[str, Any]) -> dict[str, Any]:
+    """A dump as whoever asks may see it: SQL and rows' keys are for those who may start one."""
+    if may(request, Role.OPERATOR, str(detail["connector"])):
+        return dict(detail)
+    return {name: value for name, value in detail.items() if name not in DETAILS}
+
+
+_ONE = "/connectors/{connector}/dumps/{dump}"
+ROUTES = [
+    Route("/connectors/{connector}/dumps", list_dumps, methods=["GET"]),
+    Route("/connectors/{connector}/dumps", create, methods=["POST"]),
+    Route(_ONE, get, methods=["GET"]),
+    Route(_ONE, change, methods=["PATCH"]),
+    *(
+        Route(f"{part}/{verb.__name__}", verb, methods=["POST"])
+        for part in (_ONE, f"{_ONE}/tables/{{table}}")
+        for verb in (pause, resume, stop)
+    ),
+]

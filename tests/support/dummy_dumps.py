@@ -1,0 +1,143 @@
+"""What a dummy task makes of dumps: it obeys the control messages about them, and reads nothing. A request's own fields tell it how far to go.
+
+``dummy.dumps``: file that gets the messages about dumps, the first one's requests too. ``dummy.tables``: the captured tables (default shop.orders, shop.items). ``dummy.check`` silent: never answers a check; away: answers that the database is away; end:
+ends without an answer. ``dummy.initial``: how many of its ten tables the first dump has done. Rows are 1 000 for each revision. ``delay_ms`` 999 has a dump end as DONE, 998 as FAILED, 997
+lets its end be reported and not forgotten. A predicate with the word "syntax" is no SQL, and a key that is a text does not fit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dblog.core.dumprequests import DumpRequest, Wanted, request_from_json, selects, supersedes
+
+DONE, FAILED, DEAF = 999, 998, 997
+STARTED_MS = 1764170000000
+
+
+class DummyDumps:
+    """Of one task."""
+
+    def __init__(self, start: Mapping[str, Any], send: Callable[[dict[str, object]], None]) -> None:
+        config = start["config"]
+        self._tables = config.get("dummy.tables", "shop.orders,shop.items").split(",")
+        self._check = config.get("dummy.check", "")
+        self._initial = config.get("dummy.initial")
+        self._send = send
+        self._echo = config.get("dummy.dumps")
+        self._requests: dict[str, DumpRequest] = {}
+        self._log({"type": "start", "dumps": start.get("dumps")})
+        for request in start.get("dumps", ()):
+            self._note(request)
+        if self._requests or self._initial is not None:
+            self.report()
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """A message of the herder; those that are not about dumps are left alone."""
+        match message:
+            case {"type": "dump", "request": dict(request)}:
+                self._log(message)
+                self._note(request)
+            case {"type": "dump_forget", "id": str(dump)}:
+                self._log(message)
+                if (known := self._requests.get(dump)) is not None and known.delay_ms != DEAF:
+                    del self._requests[dump]
+            case {"type": "dump_check", "call": int(call), "request": dict(request)}:
+                self._answer(call, request_from_json(request))
+                return
+            case _:
+                return
+        self.report()
+
+    def report(self) -> None:
+        """All statuses."""
+        statuses = [self._status(request) for request in self._requests.values()]
+        if self._initial is not None:
+            done = int(self._initial)
+            own = self._numbers("initial", "DONE" if done == 10 else "RUNNING", 100 * done, 10, done) | {"rows_estimated": 1000}
+            statuses.insert(0, own)
+        self._send({"type": "dumps", "dumps": statuses})
+
+    def _log(self, message: Mapping[str, Any]) -> None:
+        if self._echo:
+            with Path(self._echo).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(message) + "\n")
+
+    def _note(self, value: Mapping[str, Any]) -> None:
+        request = request_from_json(value)
+        if supersedes(request, self._requests.get(request.id)):
+            self._requests[request.id] = request
+
+    def _answer(self, call: int, request: DumpRequest) -> None:
+        if self._check == "silent":
+            return
+        if self._check == "end":
+            os.kill(os.getpid(), signal.SIGKILL)
+        error = self._error(request)
+        tables = [table for table in self._tables if selects(request)(table)]
+        self._send({"type": "dump_checked", "call": call, "error": error, "tables": [] if error else tables})
+
+    def _error(self, request: DumpRequest) -> dict[str, Any] | None:
+        if self._check == "away":
+            return {"status": 503, "message": "the database does not answer; try again"}
+        if not any(map(selects(request), self._tables)):
+            return {"status": 404, "message": "no captured table matches; see table.include.list"}
+        if any("syntax" in sql for sql in request.predicate.values()):
+            return {"status": 400, "message": "predicate: the database does not take it as SQL"}
+        if request.keys and isinstance(request.keys[0][0], str):
+            return {"status": 400, "message": "keys: the key of shop.orders is an INT, and a text was given"}
+        return None
+
+    def _status(self, request: DumpRequest) -> dict[str, Any]:
+        state = {Wanted.RUNNING: "RUNNING", Wanted.PAUSED: "PAUSED", Wanted.STOPPED: "STOPPED"}[request.wanted]
+        reason = None
+        if request.delay_ms in (DONE, DEAF):
+            state = "DONE"
+        if request.delay_ms == FAILED:
+            state, reason = "FAILED", "the table shop.orders was dropped"
+        tables = [table for table in self._tables if selects(request)(table)]
+        ended = state in ("DONE", "FAILED", "STOPPED")
+        status = self._numbers(request.id, state, 1000 * request.revision, len(tables), len(tables) if state == "DONE" else 0)
+        return status | {
+            "reason": reason,
+            "ended_ms": STARTED_MS + 1000 if ended else None,
+            "tables": [
+                {
+                    "table": table,
+                    "state": (request.wanted_of(table).value if state == "RUNNING" else state),
+                    "rows": 500 * request.revision,
+                    "bytes": 5000,
+                    "chunks": request.revision,
+                    "rows_estimated": 10_000,
+                    "chunk_rows": request.chunk_rows or 2048,
+                    "reason": None,
+                    "fault": None,
+                }
+                for table in tables
+            ],
+        }
+
+    @staticmethod
+    def _numbers(dump: str, state: str, rows: int, tables: int, done: int) -> dict[str, Any]:
+        return {
+            "id": dump,
+            "state": state,
+            "tables_total": tables,
+            "tables_done": done,
+            "tables_failed": 0,
+            "rows": rows,
+            "bytes": rows * 10,
+            "chunks": rows // 500,
+            "rows_estimated": 20_000,
+            "rows_per_s": 5000.0 if state == "RUNNING" else None,
+            "eta_s": 4.0 if state == "RUNNING" else None,
+            "started_ms": STARTED_MS,
+            "ended_ms": None,
+            "reason": None,
+            "tables": [],
+        }

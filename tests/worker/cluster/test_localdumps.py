@@ -1,0 +1,200 @@
+"""What a worker does with what its tasks report of their dumps, and what it tells them. The processes are the test's."""
+
+import pytest
+from dblog.cluster.dumprecords import KnownDump, dump_record
+from dblog.cluster.dumpstore import DumpStore
+from dblog.cluster.localdumps import LocalDumps
+from dblog.cluster.records import TaskId
+from dblog.cluster.requests import RequestError
+from dblog.core.dumprequests import DumpRequest, Mode
+from dblog.errors import TransientError
+from dblog.kafka.log import LogRecord
+from support.held_herder import HeldLog
+
+
+def request(dump="d1", connector="c"):
+    return DumpRequest(id=dump, connector=connector, created_ms=1, requested_by="rest", mode=Mode.ROWS, tables=(".*",))
+
+
+class Held:
+    """A store, and local dumps with one task whose run is 1."""
+
+    def __init__(self):
+        self.sent = []
+        self.leads = True
+        self.store = DumpStore("dumps", HeldLog, on_change=self.changed, record_bytes_max=1_000_000)
+        self.dumps = LocalDumps(self.store, send=lambda run, message: self.sent.append((run, message)), leads=lambda: self.leads)
+        self.dumps.begun(TaskId("c", 0), 1)
+
+    def changed(self, key):
+        self.dumps.changed(key)
+
+    def read(self, known):
+        self.store.log.take(LogRecord(0, 0, *dump_record(known.key, known)))
+
+    def report(self, run=1, **states):
+        self.dumps.take(run, {"type": "dumps", "dumps": [{"id": dump, "state": state, "rows": 5} for dump, state in states.items()]})
+
+    def forgotten(self):
+        return [message["id"] for _, message in self.sent if message["type"] == "dump_forget"]
+
+
+@pytest.fixture
+def held():
+    return Held()
+
+
+def test_a_request_that_is_read_back_is_told_to_the_task_of_its_connector_alone(held):
+    held.dumps.begun(TaskId("other", 0), 2)
+
+    held.read(KnownDump(request()))
+
+    assert held.sent == [(1, {"type": "dump", "request": request().to_json()})]
+
+
+def test_the_newest_process_of_a_task_is_told(held):
+    held.dumps.begun(TaskId("c", 0), 2)
+
+    held.read(KnownDump(request()))
+
+    assert [run for run, _ in held.sent] == [2]
+
+
+def test_an_end_is_stored_before_the_task_may_forget_it(held):
+    held.read(KnownDump(request()))
+
+    held.report(d1="DONE")
+    held.report(d1="DONE")
+
+    assert (held.forgotten(), len(held.store.log.put)) == ([], 1)
+    held.store.log.read_back()
+    assert (held.forgotten(), held.store.get(("c", "d1")).end["rows"]) == (["d1"], 5)
+
+
+def test_an_end_that_is_known_already_or_belongs_to_no_request_is_answered_at_once(held):
+    held.read(KnownDump(request(), {"id": "d1", "state": "DONE", "tables": []}))
+    held.sent.clear()
+
+    held.report(d1="DONE", d9="STOPPED")
+
+    assert (held.forgotten(), held.store.log.put) == (["d1", "d9"], [])
+
+
+def test_the_end_of_the_connectors_own_dump_is_neither_stored_nor_forgotten(held):
+    held.report(initial="DONE")
+
+    assert (held.sent, held.store.log.put, list(held.dumps.reported("c").statuses)) == ([], [], ["initial"])
+
+
+def test_a_worker_that_leads_no_longer_stores_no_end(held):
+    held.read(KnownDump(request()))
+    held.leads = False
+
+    held.report(d1="DONE")
+
+    assert held.store.log.put == []
+
+
+def test_an_end_that_was_dropped_because_another_worker_led_is_sent_again(held):
+    held.read(KnownDump(request()))
+    held.report(d1="DONE")
+    held.dumps.abandon()
+    held.store.log.put.clear()
+
+    held.report(d1="DONE")
+
+    assert len(held.store.log.put) == 1
+
+
+def test_what_a_task_reported_stays_after_its_end_and_is_not_fresh_any_more(held):
+    held.report(d1="RUNNING")
+    assert held.dumps.reported("c").fresh
+
+    held.dumps.ended(1)
+
+    known = held.dumps.reported("c")
+    assert (known.fresh, known.statuses["d1"]["state"]) == (False, "RUNNING")
+    held.dumps.begun(TaskId("c", 0), 2)
+    assert not held.dumps.reported("c").fresh
+    held.report(2, d1="PAUSED")
+    assert held.dumps.reported("c").fresh
+    held.dumps.forget("c")
+    assert held.dumps.reported("c").statuses == {}
+
+
+def test_messages_of_a_process_that_has_ended_and_of_another_form_change_nothing(held):
+    held.dumps.ended(1)
+    held.report(d1="RUNNING")
+    held.dumps.begun(TaskId("c", 0), 2)
+    for message in (
+        {"type": "dumps"},
+        {"type": "dumps", "dumps": {}},
+        {"type": "dump_checked"},
+        {"type": "dump_checked", "call": 99, "tables": []},
+    ):
+        held.dumps.take(2, message)
+
+    assert held.dumps.reported("c").statuses == {}
+
+
+# ---- checks
+
+
+def answer(held, future_call, **body):
+    held.dumps.take(1, {"type": "dump_checked", "call": future_call, **body})
+
+
+def test_a_check_gives_the_tables_that_the_task_has_found(held):
+    first, second = held.dumps.check(request("d1")), held.dumps.check(request("d2"))
+    calls = [message["call"] for _, message in held.sent]
+    assert [message["request"]["id"] for _, message in held.sent] == ["d1", "d2"]
+
+    answer(held, calls[1], error=None, tables=["shop.b"])
+    answer(held, calls[0], error=None, tables=["shop.a"])
+
+    assert (first.result(0), second.result(0)) == (["shop.a"], ["shop.b"])
+    answer(held, calls[0], error=None, tables=["shop.c"])  # twice: nobody waits
+
+
+@pytest.mark.parametrize(("status", "answered"), [(400, 400), (404, 404), (503, 503), (200, 400), ("x", 400), (None, 400)])
+def test_what_the_task_refuses_is_refused_with_its_words(held, status, answered):
+    future = held.dumps.check(request())
+
+    answer(held, held.sent[0][1]["call"], error={"status": status, "message": "no key"}, tables=[])
+
+    with pytest.raises(RequestError, match="no key") as raised:
+        future.result(0)
+    assert raised.value.status == answered
+
+
+def test_an_answer_of_another_form_is_no_permission(held):
+    future = held.dumps.check(request())
+
+    answer(held, held.sent[0][1]["call"], error="no")
+
+    with pytest.raises(TransientError, match="does not know"):
+        future.result(0)
+
+
+def test_whoever_waits_for_a_check_learns_that_the_task_has_ended(held):
+    future = held.dumps.check(request())
+
+    held.dumps.ended(1)
+
+    with pytest.raises(TransientError, match="ended while it checked"):
+        future.result(0)
+    with pytest.raises(RequestError, match="does not run yet") as raised:
+        held.dumps.check(request())
+    assert (raised.value.status, raised.value.retry_after_s) == (503, 5)
+
+
+def test_a_task_checks_few_requests_at_a_time_and_those_that_nobody_waits_for_make_room(held):
+    futures = [held.dumps.check(request()) for _ in range(8)]
+    with pytest.raises(RequestError, match="still checks 8 other requests"):
+        held.dumps.check(request())
+
+    futures[3].cancel()
+
+    held.dumps.check(request())
+    answer(held, held.sent[3][1]["call"], error=None, tables=[])  # of the one that was given up
+    assert futures[3].cancelled()
