@@ -157,6 +157,7 @@ class Job:
         return [(n, "log" if n < 10 else "dump") for n in range(19)]
 
 
+@pytest.mark.long
 def test_executors_of_a_cluster_get_what_they_need_by_what_is_submitted(kafka: Kafka, registry: RegistryServer, own_folder: Path) -> None:
     lake = own_folder / "lake"
     job = Job(kafka, registry, own_folder / "driver", str(lake))

@@ -6,6 +6,7 @@ import contextlib
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from monitoring.cases import cases
 from monitoring.replay import Replay, values
 from monitoring.rules import rules, shortened
@@ -18,6 +19,7 @@ FACTORS = (60.0, 20.0, 10.0)
 """How much faster than in life. What a busy machine made miss its few seconds is tried again more slowly."""
 
 
+@pytest.mark.long
 def test_every_alert_fires_in_a_real_prometheus_and_its_text_has_what_it_names(own_folder: Path) -> None:
     met: dict[str, dict[str, str]] = {}
     for factor in FACTORS:

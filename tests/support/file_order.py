@@ -9,15 +9,15 @@ from xdist.scheduler import LoadFileScheduling
 LONG = (
     "tests/images/test_build.py",
     "tests/e2e/test_pipeline.py",
-    "tests/integration/test_sink_on_a_cluster.py",
-    "tests/integration/test_sink_on_kafka.py",
     "tests/docs/test_readme.py",
-    "tests/monitoring/test_fired.py",
+    "tests/integration/test_sink_on_kafka.py",
     "tests/sink/snapshots/test_manifest.py",
     "tests/sink/batches/test_random_changes.py",
     "tests/sink/job/test_trouble.py",
-    "tests/sink/snapshots/test_interrupted.py",
     "tests/integration/test_log_kinds.py",
+    "tests/worker/rest/test_worker_life.py",
+    "tests/worker/rest/test_two_workers.py",
+    "tests/monitoring/test_live.py",
     "tests/worker/rest/test_hostile.py",
 )
 """Each has tests of a minute or more, longest first."""

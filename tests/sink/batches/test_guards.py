@@ -126,6 +126,7 @@ def test_the_checkpoint_alone_suffices(sink: Sink, items: TableSchema, tmp_path:
     assert sink.rows(items) == [*RIGHT, row(4, "later")]
 
 
+@pytest.mark.long
 def test_a_topic_made_again_is_read_and_a_table_that_was_moved_away_is_filled_from_the_beginning(
     sink: Sink, items: TableSchema, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -177,6 +178,7 @@ def query(sink: Sink, folder: Path, made: Sequence[Sequence[Record]]) -> None:
     started.awaitTermination()
 
 
+@pytest.mark.long
 def test_a_topic_made_again_while_the_job_runs_is_read_from_its_beginning(sink: Sink, items: TableSchema) -> None:
     """Its offsets count from 0 again: the high-water marks of the former topic are no guard against it."""
     sink.batch(*(change(items, "c", row(key, "a"), at=100 + key) for key in (1, 2, 3)))

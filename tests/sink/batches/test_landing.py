@@ -83,6 +83,7 @@ def test_a_repeated_batch_of_a_list_of_changes_does_not_overtake_what_has_landed
     assert [one["v"] for one in sink.rows(table, order="v")] == [1, 2, 3]
 
 
+@pytest.mark.long
 def test_a_list_of_changes_that_was_moved_away_is_filled_from_the_beginning(sink: Sink, registry: RegistryServer) -> None:
     table, records = appended(registry)
     sink.batch(*records)
@@ -96,6 +97,7 @@ def test_a_list_of_changes_that_was_moved_away_is_filled_from_the_beginning(sink
     assert [one["v"] for one in sink.rows(table, order="v")] == [1, 2, 3]
 
 
+@pytest.mark.long
 def test_a_repeated_batch_may_land_a_table_that_it_was_about_to_apply(sink: Sink, registry: RegistryServer) -> None:
     waits, works = (
         TableSchema(topic=f"p.shop.{name}", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
@@ -124,6 +126,7 @@ def test_a_repeated_batch_may_land_a_table_that_it_was_about_to_apply(sink: Sink
     assert sink.rows(works) == [row(1, "a"), row(2, "a")]
 
 
+@pytest.mark.long
 def test_what_waits_is_merged_when_the_source_rests(sink: Sink, registry: RegistryServer) -> None:
     items = TableSchema(topic="p.shop.items", columns=[("id", "long"), ("name", ["null", "string"])], registry=registry)
     sink.settings |= LAND_EVERYTHING | {"merge.age.max.s": "86400"}
@@ -163,9 +166,8 @@ def test_what_is_merged_and_old_is_dropped_and_what_waits_stays(sink: Sink, regi
     assert sink.rows(items) == [row(1, "a"), row(2, "a"), row(3, "a")]
 
 
-@pytest.mark.parametrize(
-    "made_before", [pytest.param(False, id=""), pytest.param(True, id="by an earlier version", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("made_before", [False, True], ids=["", "by an earlier version"])
 def test_what_lands_after_control_table_and_checkpoint_were_lost_is_not_taken_for_what_was_merged_before(
     sink: Sink, registry: RegistryServer, made_before: bool
 ) -> None:

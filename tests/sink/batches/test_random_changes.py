@@ -1,8 +1,8 @@
 """Random histories, delivered in the worst order, through the job and through a model: no difference, also after a second time (I2, I3, I8).
 
 Every mode; applied at once or landed first; with a truncate and a new column between; killed at every named step between two commits. A failure
-prints the seed and the difference. The same with a real SIGKILL: ``kills.py``. Those marked long are the same trials for the other modes and ways:
-a run of all tests has one of each kind, and a seed of ``chaos.py``.
+prints the seed and the difference. The same with a real SIGKILL: ``kills.py``. Those marked long are the trials without kills, and those of the other
+modes: a run of all tests has a mirror that is killed at every step, and a seed of ``chaos.py``.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def write_again(sink: Sink, trial: Trial) -> None:
 
 @pytest.mark.parametrize(
     ("seed", "settings"),
-    [pytest.param(2, MERGE_ALWAYS, marks=pytest.mark.long, id="merged"), pytest.param(3, LAND_EVERYTHING, id="landed")],
+    [pytest.param(2, MERGE_ALWAYS, id="merged"), pytest.param(3, LAND_EVERYTHING, id="landed")],
 )
+@pytest.mark.long
 def test_a_mirror_of_any_order_of_arrival_is_the_source(
     sink: Sink, registry: RegistryServer, seed: int, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_history_of_any_order_of_arrival_has_every_version(sink: Sink, registr
     trial.check(sink)
 
 
+@pytest.mark.long
 def test_append_mode_has_every_event_of_the_log_once(sink: Sink, registry: RegistryServer) -> None:
     trial = Trial("append", 6, Feed(registry, key=()), count=UNIVERSES, batches=BATCHES)
     sink.settings |= LAND_EVERYTHING | trial.settings

@@ -97,6 +97,7 @@ session.stop()
 """
 
 
+@pytest.mark.long
 def test_a_table_has_its_name_in_a_hive_metastore(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(HIVE)

@@ -81,7 +81,7 @@ LANDED = {**APPLIED, "trigger.interval.s": "0", "merge.rows.min": "1000000"}
 @pytest.mark.parametrize(
     ("settings", "at"),
     [
-        (APPLIED, "quarantined"),
+        pytest.param(APPLIED, "quarantined", marks=pytest.mark.long),
         pytest.param(APPLIED, "merged", marks=pytest.mark.long),
         pytest.param(LANDED, "landed", marks=pytest.mark.long),
         (LANDED, "tombstones_written"),

@@ -61,6 +61,7 @@ def test_a_row_that_moves_to_another_partition_is_not_left_behind_where_overwrit
     assert sink.rows(table) == [{"id": 1, "part": "b"}, {"id": 2, "part": "b"}]
 
 
+@pytest.mark.long
 def test_a_version_that_somebody_else_deleted_while_a_history_was_computed_does_not_come_back(
     sink: Sink, items: TableSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_version_that_somebody_else_deleted_while_a_history_was_computed_does_
     assert sink.rows(items) == [row(1, "b"), row(2, "a")]
 
 
+@pytest.mark.long
 def test_versions_that_another_run_wrote_meanwhile_are_not_written_twice(
     sink: Sink, items: TableSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:

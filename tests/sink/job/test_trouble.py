@@ -69,7 +69,8 @@ def test_records_that_kafka_has_deleted_park_their_table_and_the_others_go_on(jo
     assert job.status == 0
 
 
-@pytest.mark.parametrize("start", ["earliest", pytest.param("latest", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("start", ["earliest", "latest"])
 def test_records_that_are_lost_together_with_the_checkpoint_park_their_table_and_the_others_go_on(job: Job, start: str) -> None:
     """Nothing but the control table knows then how far the sink had read."""
     lost, fine = job.table("lost"), job.table("fine")
@@ -133,6 +134,7 @@ def test_a_table_that_fails_is_parked_and_resumed_and_none_of_its_records_is_los
     assert "no table shop.old; it has shop.odd" in job.lines("command")[1]["failed"]
 
 
+@pytest.mark.long
 def test_a_replay_takes_records_out_of_quarantine_and_keeps_those_that_are_still_bad(job: Job) -> None:
     first, second = job.table("t", ("v", "int")), job.table("t", ("v", "long"))
     job.create(first)
@@ -207,6 +209,7 @@ def test_work_that_takes_too_long_is_broken_off_by_a_stop_and_repeated(job: Job,
         job.wait("the row", lambda: job.rows(table) == [(1, "a")])
 
 
+@pytest.mark.long
 def test_a_table_that_somebody_else_wrote_to_or_altered_stops_with_the_way_out(job: Job) -> None:
     table = job.table("t", ("v", "string"), ("w", ["null", "int"]))
     job.create(table)

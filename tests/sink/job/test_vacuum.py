@@ -65,6 +65,7 @@ def test_a_failure_of_the_store_ends_no_vacuum_for_good(spark: SparkSession, tmp
     vacuum.stop()
 
 
+@pytest.mark.long
 def test_files_of_old_versions_are_deleted_when_their_time_has_come(
     spark: SparkSession, registry: RegistryServer, sink: Sink, tmp_path: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_files_of_old_versions_are_deleted_when_their_time_has_come(
     assert control.state.vacuumed_s["shop.t"] == DAY_S
 
 
+@pytest.mark.long
 def test_rows_of_a_clustered_table_that_were_put_in_order_are_left_alone_by_the_next_compaction(
     sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

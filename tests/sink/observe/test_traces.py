@@ -141,6 +141,7 @@ def test_a_row_is_followed_from_the_log_to_the_delta_commit(kafka: Kafka, mariad
         assert hidden.encode() not in spans.bodies
 
 
+@pytest.mark.long
 def test_a_batch_is_a_child_of_its_newest_step_and_linked_to_a_bounded_number_of_others(job: Job, spans: Collector) -> None:
     one, many, plain, damaged, quiet = (job.table(name) for name in ("one", "many", "plain", "damaged", "quiet"))
     job.create(one, many, plain, damaged, quiet)

@@ -143,6 +143,7 @@ def test_a_marker_in_json_with_offsets_is_judged_when_they_are_read(sink: Sink, 
     assert outcome(sink, {"p.shop.items": {0: 6}}) == [("a", "short", 1)]
 
 
+@pytest.mark.long
 def test_a_marker_that_counts_a_row_more_than_arrived_is_reported_by_the_running_job(
     spark: SparkSession, kafka: Kafka, registry: RegistryServer, tmp_path: Path
 ) -> None:

@@ -227,6 +227,7 @@ def test_wide_decimals_are_text_and_documents_may_be_variant(sink: Sink, registr
     assert [kept["reason"] for kept in sink.quarantined()] == ["column doc: the value has no variant"]
 
 
+@pytest.mark.long
 def test_a_wide_decimal_that_a_table_has_as_a_decimal_stays_one_and_its_column_is_named_where_a_value_does_not_fit(
     sink: Sink, registry: RegistryServer
 ) -> None:
@@ -262,6 +263,7 @@ def test_modes_and_keys_that_a_table_cannot_have_are_refused_with_a_sentence(sin
         sink.batch(change(keyless, "c", {"a": 1}, at=1))
 
 
+@pytest.mark.long
 def test_a_soft_delete_keeps_the_row_and_marks_it(sink: Sink, registry: RegistryServer) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.soft.delete": "gone"}
     table = TableSchema(topic=TOPIC, columns=[("id", "long"), ("v", "string")], registry=registry)

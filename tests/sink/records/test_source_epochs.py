@@ -254,6 +254,7 @@ def test_a_list_of_changes_has_those_of_both_servers_once(sink: Sink, items: Tab
     assert [row["v"] for row in rows] == ["a", "b", "c", "d", "e"]
 
 
+@pytest.mark.long
 def test_a_batch_that_is_repeated_after_a_kill_finds_the_same_epochs(sink: Sink, items: TableSchema) -> None:
     sink.settings |= {"rewrite.rows.max": "0"}
     first = [of_a(items, "c", key, "a", key) for key in (1, 2)]
@@ -274,6 +275,7 @@ def test_a_batch_that_is_repeated_after_a_kill_finds_the_same_epochs(sink: Sink,
     assert [(row["id"], row["v"], row[SEQ1] >> 32) for row in sink.read(items).collect()] == [(1, "b", 1)]
 
 
+@pytest.mark.long
 def test_where_only_the_time_shows_it_the_table_waits_for_a_person_and_goes_on_when_it_is_resumed(sink: Sink, items: TableSchema) -> None:
     sink.batch(*(of_a(items, "c", key, "a", key) for key in (1, 2)))
 
@@ -317,6 +319,7 @@ def test_rows_of_a_compressed_transaction_are_of_one_log(sink: Sink, items: Tabl
     assert sink.control.state.source_logs[items.topic][0].logs[0].last == (9, 7 << 23), "they are looked at, whatever texts they hold"
 
 
+@pytest.mark.long
 def test_a_topic_made_again_keeps_the_epoch_of_its_source(sink: Sink, items: TableSchema) -> None:
     sink.batch(of_a(items, "c", 1, "a", 1), of_a(items, "c", 2, "a", 2))
     sink.batch(of_b(items, "u", 1, "b", 1))
@@ -329,6 +332,7 @@ def test_a_topic_made_again_keeps_the_epoch_of_its_source(sink: Sink, items: Tab
     assert sink.rows(items) == [{"id": 1, "v": "again"}, {"id": 2, "v": "a"}]
 
 
+@pytest.mark.long
 def test_a_partition_that_is_met_later_goes_on_in_the_log_of_the_others(sink: Sink, items: TableSchema) -> None:
     sink.batch(*(of_a(items, "c", key, "a", key, partition=key) for key in (0, 1)))
     sink.batch(*(of_b(items, "u", key, "b", key, partition=key) for key in (0, 1)))
@@ -358,6 +362,7 @@ def test_the_view_shows_landed_rows_of_a_new_log_as_they_will_be_merged(sink: Si
     assert sink.fresh(items) == [{"id": 1, "v": "b"}, {"id": 2, "v": "a"}]
 
 
+@pytest.mark.long
 def test_deletes_show_the_log_too_where_the_notes_are_lost_and_no_row_is_left(sink: Sink, items: TableSchema) -> None:
     sink.batch(of_a(items, "c", 1, "a", 1))
     sink.batch(of_b(items, "d", 1, "a", 1))

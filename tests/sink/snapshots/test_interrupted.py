@@ -63,7 +63,8 @@ def all_is_there(sink: Sink, source: Source) -> None:
     assert all(entry.complete for entry in newest.tables.values())
 
 
-@pytest.mark.parametrize("how", ["killed", pytest.param("failed", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["killed", "failed"])
 def test_a_table_that_is_resumed_before_a_snapshot_without_it_is_carried_out_again_is_in_the_next_one(
     sink: Sink, source: Source, how: str
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_table_that_is_resumed_before_a_snapshot_without_it_is_carried_out_aga
     assert not any(sink.book.waiting().values())
 
 
+@pytest.mark.long
 def test_a_table_that_is_resumed_while_a_snapshot_without_it_is_chosen_is_in_the_next_one(
     sink: Sink, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +153,7 @@ def test_a_list_of_changes_that_is_parked_for_a_failure_behind_its_commit_is_in_
     all_is_there(sink, source)
 
 
+@pytest.mark.long
 def test_a_list_of_changes_that_is_parked_behind_its_commit_before_the_snapshot_is_finished_is_in_it(sink: Sink, source: Source) -> None:
     land(sink, source, transactions=6)
     sink.killed().reached = killing({"published"}, [])
@@ -166,6 +169,7 @@ def test_a_list_of_changes_that_is_parked_behind_its_commit_before_the_snapshot_
     all_is_there(sink, source)
 
 
+@pytest.mark.long
 def test_what_comes_when_the_manifest_was_switched_off_waits_for_the_snapshot_that_is_unfinished(sink: Sink, source: Source) -> None:
     land(sink, source, transactions=4)
     sink.killed().reached = killing({"snapshot_chosen"}, [])

@@ -137,6 +137,7 @@ def test_every_snapshot_holds_whole_transactions_however_their_records_arrive_an
     assert sink.quarantined() == []
 
 
+@pytest.mark.long
 def test_what_is_above_the_snapshot_is_seen_by_the_view_and_not_by_the_snapshot(sink: Sink, registry: RegistryServer) -> None:
     source = Source(registry)
     source.opened()
@@ -232,6 +233,7 @@ def test_a_source_that_rests_gets_a_snapshot_behind_its_dump_once_all_that_kafka
     assert not newest.tables["bank.left"].complete
 
 
+@pytest.mark.long
 def test_a_transaction_that_stays_incomplete_is_reported_and_only_a_person_lets_it_pass(sink: Sink, registry: RegistryServer) -> None:
     source = Source(registry)
     source.opened()
@@ -256,6 +258,7 @@ def test_a_transaction_that_stays_incomplete_is_reported_and_only_a_person_lets_
     assert {row["id"]: row["v"] for row in newest.frame("bank.left").collect()} == source.states[gtid(3)].left
 
 
+@pytest.mark.long
 def test_a_transaction_of_postgresql_that_is_not_complete_is_not_in_a_snapshot_although_it_wrote_before_others(
     sink: Sink, registry: RegistryServer
 ) -> None:
@@ -279,6 +282,7 @@ def test_a_transaction_of_postgresql_that_is_not_complete_is_not_in_a_snapshot_a
     assert not any(sink.book.waiting().values())
 
 
+@pytest.mark.long
 def test_a_sink_that_comes_late_waits_only_until_it_has_read_what_there_is(sink: Sink, registry: RegistryServer) -> None:
     source = Source(registry)
     source.opened()
@@ -306,6 +310,7 @@ def test_a_sink_that_comes_late_waits_only_until_it_has_read_what_there_is(sink:
     ].right
 
 
+@pytest.mark.long
 def test_a_parked_table_stays_at_its_last_snapshot_and_catches_up_when_it_is_resumed(sink: Sink, registry: RegistryServer) -> None:
     source = Source(registry)
     source.opened()
@@ -457,6 +462,7 @@ def test_a_table_that_rested_for_long_is_read_in_every_snapshot_that_is_kept_onc
     ]
 
 
+@pytest.mark.long
 def test_a_table_that_somebody_restored_while_the_job_was_away_is_not_complete_in_a_snapshot(sink: Sink, registry: RegistryServer) -> None:
     source = Source(registry)
     source.opened()

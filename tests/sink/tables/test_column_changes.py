@@ -94,6 +94,7 @@ def test_the_second_topic_of_a_table_is_refused_also_after_a_restart(sink: Sink,
     assert sink.rows(other) == [{"id": 1}, {"id": 2}]
 
 
+@pytest.mark.long
 def test_a_kill_between_widening_a_key_and_widening_its_tombstones_is_mended(
     sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ def test_a_column_added_with_a_default_has_it_in_every_row_that_is_older(sink: S
     ]
 
 
+@pytest.mark.long
 def test_a_fill_that_was_interrupted_is_finished_at_the_next_start(
     sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_type_that_does_not_fit_gets_a_column_of_its_own_and_nothing_is_lost(s
     ]
 
 
+@pytest.mark.long
 def test_a_target_that_stays_as_it_is_takes_what_fits_and_the_rest_is_in_quarantine(sink: Sink, registry: RegistryServer) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.evolution": "ignore"}
     first = table(registry, ("n", ["null", "int"]), ("gone", ["null", "string"]))
@@ -105,6 +107,7 @@ def test_a_target_that_stays_as_it_is_takes_what_fits_and_the_rest_is_in_quarant
     assert [kept["reason"] for kept in sink.quarantined()] == ["column n: the value has no int"] * 3
 
 
+@pytest.mark.long
 def test_a_dropped_column_is_dropped_where_that_is_wanted_and_stays_dropped(sink: Sink, registry: RegistryServer) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.evolution.drop": "drop"}
     wide, narrow = table(registry, ("a", "string"), ("b", ["null", "int"])), table(registry, ("a", "string"))
@@ -169,6 +172,7 @@ def test_a_rename_that_the_schema_change_topic_shows_keeps_the_column(sink: Sink
     assert sink.quarantined() == []
 
 
+@pytest.mark.long
 def test_a_rename_whose_record_is_overtaken_by_rows_keeps_the_column(sink: Sink, registry: RegistryServer) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.evolution.drop": "drop"}
     old, new = table(registry, ("v", "string"), ("gone", "int")), table(registry, ("w", "string"), ("n", ["null", "int"]))
@@ -202,6 +206,7 @@ def test_a_truncate_may_be_ignored_or_wait_for_a_person(sink: Sink, registry: Re
         assert sink.rows(items) == kept[1:]
 
 
+@pytest.mark.long
 def test_a_truncate_of_rows_that_are_ordered_by_a_topic_of_several_partitions_waits_for_a_person(
     sink: Sink, registry: RegistryServer
 ) -> None:
@@ -224,6 +229,7 @@ def test_a_truncate_of_rows_that_are_ordered_by_a_topic_of_several_partitions_wa
     assert [row["id"] for row in sink.rows(items)] == [1, 2, 3, 4]
 
 
+@pytest.mark.long
 def test_versions_that_ended_long_ago_are_removed_where_that_is_wanted(sink: Sink, registry: RegistryServer) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.mode": "history", "table.t.retention.h": "24", "compact.commits": "2"}
     items = table(registry, ("v", "string"))
@@ -234,6 +240,7 @@ def test_versions_that_ended_long_ago_are_removed_where_that_is_wanted(sink: Sin
     assert sink.rows(items, order="v") == [{"id": 2, "v": "a"}, {"id": 1, "v": "b"}]
 
 
+@pytest.mark.long
 def test_wide_keys_of_a_history_are_not_sent_to_every_task(sink: Sink, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.mode": "history"}
     items = TableSchema(topic="p.shop.t", columns=[("id", "string"), ("v", "string")], registry=registry)

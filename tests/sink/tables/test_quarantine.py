@@ -147,6 +147,7 @@ def test_a_replay_overwrites_nothing_of_its_own_position(sink: Sink, registry: R
     assert all("which of the two is later is unknown" in one["reason"] for one in sink.quarantined())
 
 
+@pytest.mark.long
 def test_a_replay_of_records_with_positions_of_their_own_is_repeatable(sink: Sink, registry: RegistryServer) -> None:
     narrow, wide = (TableSchema(topic="p.shop.t", columns=[("id", "long"), ("v", kind)], registry=registry) for kind in ("int", "long"))
     sink.settings |= {"table.all.match": ".*", "table.all.evolution": "ignore"}
@@ -163,6 +164,7 @@ def test_a_replay_of_records_with_positions_of_their_own_is_repeatable(sink: Sin
     assert (outcome.records, outcome.still_bad, sink.quarantined()) == (1, 0, [])
 
 
+@pytest.mark.long
 def test_a_replay_does_not_bring_back_a_row_that_was_deleted_however_long_ago(sink: Sink, registry: RegistryServer) -> None:
     narrow, wide = (TableSchema(topic="p.shop.t", columns=[("id", "long"), ("v", kind)], registry=registry) for kind in ("int", "long"))
     sink.settings |= {"table.all.match": ".*", "table.all.evolution": "ignore", "tombstones.keep.h": "0"}
@@ -198,6 +200,7 @@ def replayed(sink: Sink) -> Replayed:
     )
 
 
+@pytest.mark.long
 def test_a_record_of_a_topic_that_was_made_again_stays_where_only_its_offset_shows_its_log(sink: Sink, registry: RegistryServer) -> None:
     narrow, wide = (TableSchema(topic="p.shop.t", columns=[("id", "long"), ("v", kind)], registry=registry) for kind in ("int", "long"))
     sink.settings |= {"table.all.match": ".*", "table.all.evolution": "ignore"}
@@ -218,6 +221,7 @@ def test_a_record_of_a_topic_that_was_made_again_stays_where_only_its_offset_sho
     assert (outcome.records, outcome.still_bad, len(sink.quarantined())) == (1, 1, 1)
 
 
+@pytest.mark.long
 def test_records_that_are_still_bad_stay_where_the_clock_is_behind_the_one_that_kept_them(sink: Sink, registry: RegistryServer) -> None:
     narrow, wide = (TableSchema(topic="p.shop.t", columns=[("id", "long"), ("v", kind)], registry=registry) for kind in ("int", "long"))
     sink.settings |= {"table.all.match": ".*", "table.all.evolution": "ignore"}

@@ -108,7 +108,8 @@ def test_every_story_of_a_few_rows_ends_as_in_the_source(sink: Sink, items: Tabl
     assert sink.quarantined() == []
 
 
-@pytest.mark.parametrize("mode", ["mirror", pytest.param("history", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["mirror", "history"])
 def test_a_null_value_of_a_compacted_topic_deletes_although_the_delete_before_it_was_compacted_away(
     sink: Sink, items: TableSchema, mode: str
 ) -> None:
@@ -249,6 +250,7 @@ def test_topic_order_follows_the_offset_whatever_the_positions_are(sink: Sink, i
     assert sink.rows(items) == [row(1, "b")]
 
 
+@pytest.mark.long
 def test_compaction_changes_no_row(sink: Sink, items: TableSchema) -> None:
     sink.settings |= {"compact.commits": "2", "rewrite.rows.max": "0"}
     for n in range(3):
@@ -258,6 +260,7 @@ def test_compaction_changes_no_row(sink: Sink, items: TableSchema) -> None:
     assert "OPTIMIZE" in {entry["operation"] for entry in DeltaTable.forPath(sink.spark, sink.path(items)).history().collect()}
 
 
+@pytest.mark.long
 def test_a_small_mirror_is_tidied_too_and_its_commits_are_counted_over_starts(sink: Sink, items: TableSchema) -> None:
     sink.settings |= {"compact.commits": "3", "tombstones.keep.h": "0"}
     tombstones = str(sink.folder / "lake/_dblog/tombstones/shop/items")

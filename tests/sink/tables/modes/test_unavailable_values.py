@@ -75,6 +75,7 @@ def test_a_mirror_keeps_what_an_update_does_not_contain(sink: Sink, items: Table
     assert len(sink.quarantined()) == 1
 
 
+@pytest.mark.long
 def test_a_history_keeps_it_from_the_version_before(sink: Sink, items: TableSchema) -> None:
     sink.settings |= {"table.t.match": ".*", "table.t.mode": "history"}
     sink.batch(change(items, "c", row(1, 0), at=1), update(items, 1, 1, 5, v=UNAVAILABLE))
@@ -92,6 +93,7 @@ def test_a_history_keeps_it_from_the_version_before(sink: Sink, items: TableSche
     assert [bad["reason"].partition(":")[0] for bad in sink.quarantined()] == ["column v"]
 
 
+@pytest.mark.long
 def test_what_has_landed_is_shown_and_merged_with_the_values_that_the_mirror_has(sink: Sink, items: TableSchema) -> None:
     sink.settings |= {"trigger.interval.s": "0", "table.t.match": ".*", "table.t.json.type": "variant", "table.t.columns.rename": "v:text"}
     sink.batch(change(items, "c", row(1, 0), at=1))
