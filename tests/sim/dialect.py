@@ -34,10 +34,12 @@ from dblog.readers.items import (
     Statement,
     Watermarks,
 )
-from sim.source import COMMITTED, DATABASE, DDL, LOST, MARK, PREPARED, ROW_BITS, ROWS, Row, Source, key_index, key_of, names_of
+from sim.source import COMMITTED, DATABASE, DDL, LOST, MARK, PREPARED, ROW_BITS, ROWS, Row, Source, key_index, key_of, names_of, position_of
 from sim.threads import HUB
 
 EPOCH = 1
+BEHIND_ALL = 1 << 30
+"""A key."""
 _HIGH = EPOCH << 32
 IDLE_S = (0.2, 0.2, 1.5, 7.0, 61.0)
 """How long a log thread with nothing to read is away: as long as it waits, or as long as a slow machine may take."""
@@ -96,7 +98,13 @@ class SimProgress:
         return {}
 
     def row_context(self, *, now_us: int) -> RowContext:
-        raise AssertionError("no schema-change topic here")
+        low = self.entries << ROW_BITS
+        return RowContext(file="f", pos=self.entries, server_id=1, source_ts_us=0, now_us=0, sequence_high=_HIGH, sequence_low=low)
+
+    is_between = True
+
+    def has_come_to(self, mark: int, *, quiet: bool) -> bool:
+        return self.entries >= mark
 
     def taken_over(self) -> None:
         pass
@@ -111,13 +119,13 @@ class SimProgress:
 class SimEncoder:
     """A ``RowEncoder`` of one version of a table."""
 
-    def __init__(self, table: Table, source: Source) -> None:
+    def __init__(self, table: Table, records: SimRecords) -> None:
         at = key_index(table)
         self.table = table
         self.names = names_of(table)
         self.key_at = at
         self.plan = SimpleNamespace(table=table, topic=table.id.name, key=() if at < 0 else (at,))
-        self._source = source
+        self._records = records
 
     def encode_row(self, truth: Table, before: Row | None, after: Row | None, pos: int, keys: list[Any], values: list[Any]) -> None:
         """Records of one row of the log, which had it by the version ``truth``."""
@@ -138,10 +146,11 @@ class SimEncoder:
         values: list[Any] = []
         dropped = 0
         pos = context.sequence_low
+        self._records.shown = rows[0][0] if rows else BEHIND_ALL
         for shown, names, row in rows:
             if names != self.names:
                 raise ViolationError(f"I4: a chunk of {self.table.id} read with {names} is decoded with {self.names}")
-            if pos > shown << ROW_BITS:
+            if pos >= position_of(shown):
                 raise ViolationError(f"I2: a dump row of {self.table.id} has the position {pos}, behind its snapshot at {shown}")
             key = key_of(self.table, row)
             if key in dropped_keys:
@@ -158,9 +167,11 @@ class SimRecords:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.upto: dict[TableId, Any] = {}
+        self.shown = BEHIND_ALL
+        """The snapshot of the rows that were encoded last."""
 
     def encoder(self, table: Table) -> SimEncoder:
-        return SimEncoder(table, self._source)
+        return SimEncoder(table, self)
 
     def marker(self, made: ChunkMarker) -> Segment | None:
         if made.after is not None and made.after != self.upto.get(made.table, made.after):
@@ -173,8 +184,8 @@ class SimRecords:
         keyless = made.after is None and made.upto is None
         for at in range(low, high):
             entry = self._source.log[at]
-            if entry[0] == DDL and any(made.table in tables_of(change) for change in entry[1]):
-                raise ViolationError(f"I2: {made.table} is altered at {at}, inside its window from {low} to {high}")
+            if entry[0] == DDL and at >= self.shown and any(made.table in tables_of(change) for change in entry[1]):
+                raise ViolationError(f"I2: {made.table} is altered at {at}, inside its window from {low} to {high} and behind its snapshot")
             if keyless and made.rows_read and entry[0] in {ROWS, PREPARED} and any(table.id == made.table for table, *_ in entry[1]):
                 raise ViolationError(f"I2: {made.table} has no key and changed at {at}, inside its window")
         return None
@@ -198,6 +209,8 @@ class SimReader:
         self._held: frozenset[TableId] | None = None
         self._rows: list[tuple[SimEncoder, list[Any], list[Any], dict[int, Any]]] = []
         self._sent = at.entries
+        self._waiting: list[Any] = []
+        self._woken = False
         self._closed = False
         self.counts = LogCounts()
 
@@ -213,7 +226,9 @@ class SimReader:
             if self._held is None:
                 self._arrived = there
                 return 1
-            hub.sleep(IDLE_S[int(hub.random() * len(IDLE_S))])
+            if not self._woken:
+                hub.park(self._waiting, hub.now_s + IDLE_S[int(hub.random() * len(IDLE_S))])
+            self._woken = False
             return 0
         self._arrived = min(there, self._next + 1 + int(hub.random() * 5))
         return 1
@@ -249,7 +264,7 @@ class SimReader:
             if self._rows:
                 yield from self._flush(at)
             if kind == MARK:
-                where = WatermarkPosition(file="f", pos=at, sequence_high=_HIGH, sequence_low=at << ROW_BITS)
+                where = WatermarkPosition(file="f", pos=at, sequence_high=_HIGH, sequence_low=position_of(at))
                 HUB.note(f"log: watermark {entry[2]}")
                 yield Watermarks(rows=(entry[1:],), at=where, position=at + 1)
             elif kind == DDL:
@@ -263,7 +278,7 @@ class SimReader:
                     begin=at + 1,
                     note={},
                     where=str(at),
-                    source=at << ROW_BITS,  # type: ignore[arg-type]
+                    source=position_of(at),  # type: ignore[arg-type]
                 )
             elif kind == COMMITTED:
                 self._held = held[at + 1]
@@ -283,7 +298,7 @@ class SimReader:
             if found is None:
                 found = (encoder, [], [], {})
                 rows.append(found)
-            encoder.encode_row(table, before, after, (at << ROW_BITS) + number, found[1], found[2])
+            encoder.encode_row(table, before, after, position_of(at) + number, found[1], found[2])
 
     def flush(self) -> Iterator[LogItem]:
         if self._rows or self._next > self._sent:
@@ -303,7 +318,7 @@ class SimReader:
         id_ = table.id
         if id_ in self._encoders:
             return self._encoders[id_]
-        found = self._resolve(table, (_HIGH, at << ROW_BITS), at)
+        found = self._resolve(table, (_HIGH, position_of(at)), at)
         if found is IGNORED_FOR_NOW:
             HUB.note(f"log: rows of {id_.name} at {at} are passed over")
             return None
@@ -315,6 +330,11 @@ class SimReader:
 
     def forget_tables(self) -> None:
         self._encoders.clear()
+
+    def wake(self) -> None:
+        self._woken = True
+        for task in list(self._waiting):
+            HUB.wake(task)
 
     def close(self) -> None:
         self._closed = True
@@ -403,6 +423,20 @@ class SimChunks:
         self._shown = self._source.snapshot()
         HUB.note(f"snapshot of {self._shown} entries")
 
+    def begin_snapshot_behind(self, low: SimProgress) -> bool:
+        self.begin_snapshot()
+        if self._shown is not None and self._shown >= low.entries:
+            return True
+        self._unlock()
+        return False
+
+    def log_end(self) -> int:
+        self._ask()
+        return len(self._source.log)
+
+    def limit_selects(self, limit_s: float) -> None:
+        self._ask()
+
     def read_watermark(self, name: str) -> str | None:
         self._ask()
         return self._view()[1].get(name)
@@ -434,8 +468,8 @@ class SimChunks:
         ordered = sorted(rows.values(), key=lambda row: row[at]) if at >= 0 else list(rows.values())
         if statement == "chunk":
             _, after, upto, rows_max = parameters
-            low = -1 if after is None else after[0]
-            ordered = [row for row in ordered if low < row[at] <= upto[0]][:rows_max]
+            low, high = (-1 if after is None else after[0]), (BEHIND_ALL if upto is None else upto[0])
+            ordered = [row for row in ordered if low < row[at] <= high][:rows_max]
         elif statement == "max":
             ordered = ordered[-1:]
         elif statement == "lookup":

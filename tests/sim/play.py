@@ -7,6 +7,7 @@ once would seldom come far in anything.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +22,7 @@ from dblog.core.ledger import Entry, Ledger
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.errors import DblogError
 from dblog.model import Batch, OffsetMap, TableId
-from dblog.readers import chunk, dumping, interleaved, patience, queue, running, schemas, starting, stream
+from dblog.readers import interleaved, starting
 from dblog.readers.options import ReaderOptions
 from dblog.readers.running import Running
 from sim.dialect import Chances, SimConnector, SimRecords, SimServer, ViolationError
@@ -48,15 +49,12 @@ class Silence:
 
 def install() -> None:
     """Have the reader layer run on simulated threads and time, for the rest of this process."""
-    for module in (interleaved, chunk, dumping, queue, running, stream, patience, schemas):
-        module.threading = Locks  # type: ignore[attr-defined]
-    for module in (chunk, stream, patience):
-        module.random = Chance  # type: ignore[attr-defined]
-    for module in (chunk, queue):
-        module.time = Time  # type: ignore[attr-defined]
     interleaved.CHUNK_BATCH_RECORDS = 2
-    for module in (interleaved, chunk, dumping, running, stream, patience, schemas, starting):
-        module.log = Silence()  # type: ignore[attr-defined]
+    for name, module in list(sys.modules.items()):
+        if name.startswith("dblog.readers."):
+            for found, instead in (("threading", Locks), ("time", Time), ("random", Chance), ("log", Silence())):
+                if hasattr(module, found):
+                    setattr(module, found, instead)
     starting.describe_unmatched_columns = lambda *_: ()  # type: ignore[assignment]
 
 
@@ -87,7 +85,9 @@ SETTINGS, OPTIONS = _settings()
 
 
 @cache
-def options_of(chunk_rows: int, chunk_bytes: int, dump_threads: int, keys: int, queue_records: int, run: str) -> ReaderOptions:
+def options_of(
+    chunk_rows: int, chunk_bytes: int, dump_threads: int, keys: int, queue_records: int, run: str, *, read_only: bool
+) -> ReaderOptions:
     """Options with limits so tight that each is met. A row has one byte here."""
     return replace(
         OPTIONS,
@@ -96,6 +96,7 @@ def options_of(chunk_rows: int, chunk_bytes: int, dump_threads: int, keys: int, 
         window_keys_max=keys,
         queue_records_max=queue_records,
         run=run,
+        **({"read_only": True} if read_only else {}),
     )
 
 
@@ -185,6 +186,7 @@ class Play:
             (1, 3, 50)[int(random() * 3)],
             (1, 4, 50)[int(random() * 3)],
         )
+        self.read_only = hasattr(OPTIONS, "read_only") and random() < 0.3
         keyless = random() < 0.08
         for id_ in CAPTURED[: 1 + int(random() * 3)]:
             self.source.create(id_, key=() if keyless and id_ is CAPTURED[1] else ("id",), rows=int(random() * 6))
@@ -203,7 +205,7 @@ class Play:
     def begin(self) -> None:
         """A run from the stored offset."""
         self.runs += 1
-        options = self.options = options_of(*self.limits, f"r{self.runs}")
+        options = self.options = options_of(*self.limits, f"r{self.runs}", read_only=self.read_only)
         self.records.upto = {}
         start = starting._Start(self.connector, self.server, self.history, options, SETTINGS, CLOCK)  # type: ignore[arg-type]  # noqa: SLF001
         beginning = start.beginning(self.stored)

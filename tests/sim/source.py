@@ -1,7 +1,7 @@
 """The simulated source: tables whose every state is kept, the log that made them, and writers, DDL and prepared transactions by seed.
 
 ``states[n]`` is what the first ``n`` entries of the log have made, so a snapshot is a number, and a stale one a smaller number. An entry's position
-is its number; a row's is ``number << ROW_BITS`` and its place in the entry.
+is its number; a row's is ``position_of(number)`` and its place in the entry, behind the free ones of the position between two entries.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, Renam
 from dblog.model import Column, Table, TableId
 from sim.threads import HUB
 
-ROW_BITS = 8
+ROW_BITS = 12
+HALF = 1 << (ROW_BITS - 1)
 DATABASE = "s"
 CAPTURED = tuple(TableId(DATABASE, name) for name in "abc")
 ASIDE = TableId(DATABASE, "t")
@@ -21,6 +22,12 @@ ASIDE = TableId(DATABASE, "t")
 KEYS_MAX = 9
 DEFAULT = 7
 """Of column x in rows that were there before it."""
+
+
+def position_of(entry: int) -> int:
+    """D7's second number of what an entry holds."""
+    return (entry << ROW_BITS) + HALF
+
 
 Row = tuple[Any, ...]
 Rows = dict[int, Row]
@@ -293,7 +300,7 @@ class Source:
                 self.breaks[id_] = (len(self.log) + 1) << ROW_BITS
         for change in changes:
             if isinstance(change, TruncateTable):
-                self.truncated.append((change.id, len(self.log) << ROW_BITS))
+                self.truncated.append((change.id, position_of(len(self.log))))
         self.tables = tables
         self._commit((DDL, changes))
         HUB.note(f"source: {len(self.log) - 1} DDL {_told(changes)}")

@@ -168,6 +168,16 @@ class Lock:
     def release(self) -> None:
         self.__exit__()
 
+    def wait(self, timeout: float | None = None) -> bool:
+        hub = HUB
+        deadline = None if timeout is None else hub.now_s + timeout
+        self.__exit__()
+        hub.park(self._waiting, deadline)
+        while self._owner is not None:
+            hub.park(self._blocked, None)
+        self._owner = hub.running
+        return deadline is None or hub.now_s < deadline
+
     def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
         result = predicate()
         if result or (timeout is not None and timeout <= 0):
