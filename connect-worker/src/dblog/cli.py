@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dblog.dumps.commands import app as dumps_app
 from dblog.errors import DblogError, DefiniteError
 from dblog.observe.hidden import HIDDEN_IN_LOG
 from dblog.observe.logs import configure_logs, set_levels
@@ -44,6 +45,7 @@ app.add_typer(users_app, name="users")
 
 connectors_app = typer.Typer(no_args_is_help=True, help="Connectors of a worker, by its REST interface.")
 app.add_typer(connectors_app, name="connectors")
+app.add_typer(dumps_app, name="dumps")
 
 
 def main() -> None:

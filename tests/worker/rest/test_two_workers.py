@@ -13,6 +13,7 @@ import time
 import httpx
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from dblog.cli import app
 from dblog.kafka.group import Membership
 from dblog.kafka.othergroups import OtherGroups
 from demo.rest import NO_TLS
@@ -20,6 +21,7 @@ from stack import Kafka
 from support.dummy_dumps import DONE
 from support.servers import started
 from support.worker import Worker, alive, until
+from typer.testing import CliRunner
 
 TIMES = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "task.shutdown.graceful.timeout.ms": "2000"}
 TAKEN_OVER_S = 30.0
@@ -106,7 +108,9 @@ def test_requests_for_dumps_are_answered_by_the_worker_that_leads_and_go_on_with
         answer = second.client.request(method, f"/connectors/c/dumps{path}", json=body)
         assert answer.status_code == 409, (method, path, answer.text)
         assert first.url in answer.json()["message"]
-    first.client.post(f"/connectors/c/dumps/{dumps[0]}/tables/shop.items/pause").raise_for_status()
+    # The command finds the leader through any worker.
+    paused = CliRunner().invoke(app, ["dumps", "pause", "c", dumps[0], "--table", "shop.items", "--url", second.url])
+    assert (paused.exit_code, paused.stdout) == (0, f"dump {dumps[0]} of c (rows): RUNNING\n"), paused.output
 
     first.process.kill()
 

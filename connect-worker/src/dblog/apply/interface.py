@@ -90,6 +90,10 @@ class Interface:
         """The answer's JSON."""
         return self._ask("GET", path)
 
+    def send(self, method: str, path: str, body: object = None) -> Any:
+        """Any other request; the answer's JSON."""
+        return self._ask(method, path, body)
+
     def create(self, config: Mapping[str, str], state: str | None) -> None:
         """Create a connector."""
         body = {"name": config["name"], "config": dict(config), **({"initial_state": state.upper()} if state else {})}

@@ -1,0 +1,1 @@
+"""``dblog dumps``: dumps on demand from the command line, by the REST interface of a worker."""

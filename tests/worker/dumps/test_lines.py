@@ -1,0 +1,131 @@
+"""What is printed of dumps."""
+
+import pytest
+from dblog.dumps.lines import bar, details_of, duration, headline, picture_of, progress_of, share, table_of
+
+TABLE = {
+    "table": "shop.orders",
+    "state": "RUNNING",
+    "rows": 5_000_000,
+    "chunks": 610,
+    "rows_estimated": 9_800_000,
+    "chunk_rows": 8192,
+    "reason": None,
+    "fault": None,
+}
+STATUS = {
+    "state": "RUNNING",
+    "tables_total": 10,
+    "tables_done": 3,
+    "tables_failed": 1,
+    "rows": 10_400_000,
+    "rows_estimated": 20_000_000,
+    "rows_per_s": 32_000.4,
+    "eta_s": 300.0,
+    "reason": None,
+    "tables": [TABLE, {**TABLE, "table": "shop.items", "state": "FAILED", "rows_estimated": None, "fault": "it has no key"}],
+}
+DUMP = {
+    "id": "d3f1a2b3c4d5",
+    "connector": "shop",
+    "requested_by": "rest",
+    "mode": "rows",
+    "tables": [r"shop\.orders", r"shop\.items"],
+    "predicate": {r"shop\.orders": "status = 'open'"},
+    "keys": None,
+    "columns": None,
+    "chunk_rows": None,
+    "delay_ms": 0,
+    "parallelism": 4,
+    "priority": 0,
+    "order": "name",
+    "wanted": "RUNNING",
+    "status": STATUS,
+}
+OWN = {
+    "id": "initial",
+    "connector": "shop",
+    "requested_by": "connector",
+    "mode": "rows",
+    "status": {**STATUS, "state": "DONE", "tables": []},
+}
+
+
+def test_a_list_has_a_line_for_each_dump():
+    assert list(table_of([OWN, DUMP])) == [
+        "ID            MODE  STATE    DONE   TABLES   ROWS        PATTERNS",
+        "initial       rows  DONE     100 %  3 of 10  10 400 000  (the connector's own)",
+        r"d3f1a2b3c4d5  rows  RUNNING  52 %   3 of 10  10 400 000  shop\.orders, shop\.items",
+    ]
+
+
+def test_the_details_have_what_was_asked_how_far_it_is_and_the_tables():
+    assert list(details_of(DUMP)) == [
+        "dump d3f1a2b3c4d5 of shop (rows): RUNNING",
+        r"  tables: shop\.orders, shop\.items",
+        r"  predicate: shop\.orders: status = 'open'",
+        "  delay_ms: 0",
+        "  parallelism: 4",
+        "  priority: 0",
+        "  order: name",
+        "  wanted: RUNNING",
+        "  52 %, 10 400 000 of about 20 000 000 rows, 3 of 10 tables, 1 failed, 32 000 rows/s, 5 min left",
+        "    shop.orders  RUNNING  5 000 000 of about 9 800 000 rows, 610 chunks, 8 192 rows a chunk",
+        "    shop.items  FAILED  5 000 000 rows, 610 chunks, it has no key",
+    ]
+    assert "  keys: 2" in list(details_of({**DUMP, "keys": [[1], [2]]})), "keys are rows' values: their number does"
+
+
+def test_the_picture_has_a_bar_for_the_dump_and_for_each_table():
+    assert picture_of(DUMP, width=200, height=24) == [
+        "dump d3f1a2b3c4d5 of shop (rows): RUNNING",
+        "[############............] 52 %, 10 400 000 of about 20 000 000 rows, 3 of 10 tables, 1 failed, 32 000 rows/s, 5 min left",
+        "  [######......] shop.orders  RUNNING  5 000 000 of about 9 800 000 rows, 610 chunks, 8 192 rows a chunk",
+        "  [............] shop.items   FAILED  5 000 000 rows, 610 chunks, it has no key",
+        "  and 8 more tables",
+    ]
+
+
+@pytest.mark.parametrize(("width", "height"), [(20, 4), (1, 1), (80, 5)])
+def test_the_picture_never_outgrows_its_terminal(width, height):
+    many = {**DUMP, "status": {**STATUS, "tables": [TABLE] * 200}}
+
+    lines = picture_of(many, width=width, height=height)
+
+    assert len(lines) < max(height, 4)
+    assert max(map(len, lines)) <= max(1, width - 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "done"),
+    [
+        ({}, 0.52),
+        ({"state": "DONE"}, 1.0),
+        ({"rows_estimated": 100}, 0.99),
+        ({"rows_estimated": 0}, 0.3),
+        ({"rows_estimated": None}, 0.3),
+        ({"rows_estimated": None, "tables_total": None}, None),
+        ({"rows": 0}, 0.0),
+    ],
+)
+def test_the_share_that_is_done_is_an_estimate_until_the_end(changes, done):
+    assert share({**STATUS, **changes}) == done
+
+
+def test_what_is_not_known_is_not_made_up():
+    status = {"state": "WAITING", "tables_total": None, "tables_done": 0, "rows": 0, "rows_estimated": None, "tables": []}
+
+    assert progress_of(status) == "?, 0 rows, 0 of ? tables"
+    assert headline({**DUMP, "status": {**status, "reason": "the connector is paused"}}) == (
+        "dump d3f1a2b3c4d5 of shop (rows): WAITING, the connector is paused"
+    )
+    assert headline(OWN) == "the connector's own dump of shop (rows): DONE"
+    assert bar(None, 4) == "[....]"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-3, "0 s"), (0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (9000, "2 h 30 min"), (200_000, "2 days")],
+)
+def test_times_are_written_as_people_say_them(seconds, text):
+    assert duration(seconds) == text
