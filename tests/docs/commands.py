@@ -33,6 +33,8 @@ RUN_BY: dict[str, str] = {
     r"kubectl -n dblog rollout restart .*": "tests/chart/test_values.py::test_the_commands_of_the_readme_install_and_name_what_is_installed",
     r"dblog connectors apply .*": "tests/worker/apply/test_apply.py::test_round_after_round_it_mends_drift_restarts_what_may_be_restarted_and_reports",
     r"dblog doctor .*": "tests/integration/test_doctor.py::test_the_doctor_names_missing_and_superfluous_privileges_and_its_statements_mend_both",
+    r"dblog dumps watch .*": "tests/worker/rest/test_dumps_commands.py::test_on_a_terminal_the_first_dump_is_followed_with_a_bar",
+    r"dblog dumps .*": "tests/worker/rest/test_dumps_commands.py::test_a_dump_is_started_listed_shown_changed_paused_resumed_and_stopped",
     r"dblog ddl explain .*": "tests/integration/test_ddl_explained.py::test_what_a_statement_would_do_is_reported_and_nothing_is_done",
     r"python3 -m stack up.*": "tests/servers/test_up.py::test_a_server_ends_with_the_command_that_started_it",
     r"python3 -m stack (start|stop).*": "tests/docs/test_readme.py::test_the_first_rows_are_in_delta_in_time_when_the_blocks_of_the_readme_are_pasted",
