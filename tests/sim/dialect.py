@@ -372,22 +372,22 @@ class SimLog:
 class SimSql:
     """A ``ChunkSql``: a statement is what it asks for and of which version of the table."""
 
-    def chunk_select(self, table: Table, after: Any, upto: Any, rows_max: int) -> tuple[Any, Any]:
+    def chunk_select(self, table: Table, after: Any, upto: Any, rows_max: int, *, where: str | None = None) -> tuple[Any, Any]:
         return "chunk", (table, after, upto, rows_max)
 
-    def max_key(self, table: Table) -> tuple[Any, Any]:
+    def max_key(self, table: Table, *, where: str | None = None) -> tuple[Any, Any]:
         return "max", (table,)
 
     def exact_key(self, table: Table, shown: Any) -> Any:
         return shown
 
-    def last_key(self, table: Table, after: Any, upto: Any, row_count: int) -> tuple[Any, Any]:
+    def last_key(self, table: Table, after: Any, upto: Any, row_count: int, *, where: str | None = None) -> tuple[Any, Any]:
         raise AssertionError("every key is exact here")
 
-    def key_lookup(self, table: Table, key: Any, after: Any) -> tuple[Any, Any]:
+    def key_lookup(self, table: Table, key: Any, after: Any, *, where: str | None = None) -> tuple[Any, Any]:
         return "lookup", (table, key, after)
 
-    def full_scan(self, table: Table, rows_max: int) -> tuple[Any, Any]:
+    def full_scan(self, table: Table, rows_max: int, *, where: str | None = None) -> tuple[Any, Any]:
         return "scan", (table, rows_max)
 
     def key_indexes(self, table: Table) -> tuple[int, ...]:
@@ -489,7 +489,7 @@ class SimChunks:
             HUB.note(f"select {id_.name} {parameters[1:]}: {[row for _, _, row in taken]}")
         return ChunkRows(rows=taken, row_count=len(taken), last_key=last_key)  # type: ignore[arg-type]
 
-    def complete(self, chunk: ChunkRows, table: Table, after: Any, *, keys: Any = None) -> ChunkRows:
+    def complete(self, chunk: ChunkRows, table: Table, after: Any, *, keys: Any = None, where: str | None = None) -> ChunkRows:
         return chunk
 
     def end_snapshot(self) -> None:

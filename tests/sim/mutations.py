@@ -146,7 +146,7 @@ MUTATIONS = (
     Mutation(
         "a reset does not end the wait for the end",
         f"{READERS}interleaved:Interleaver.wait_done",
-        "self._resets.get(table, 0) != resets or",
+        "or self._resets.get(table, 0) != resets",
         "",
     ),
     Mutation(
@@ -182,8 +182,8 @@ MUTATIONS = (
     Mutation(
         "the offset never hears of the dump",
         f"{READERS}interleaved:Interleaver._put",
-        "moved, self._dump_moved = self._dump, False",
-        "self._dump_moved = False",
+        "dump = self._dump if self._dump_moved else None",
+        "dump = None",
     ),
     # ---- readers/queue.py
     Mutation("the queue has no bound", f"{READERS}queue:BlockingQueue._has_room", "if not self._batches:", "if True:"),
@@ -195,8 +195,8 @@ MUTATIONS = (
     Mutation(
         "the greatest key is taken outside the snapshot",
         f"{READERS}chunk:ChunkReader._select_chunk",
-        "    def read() -> ChunkRead:\n        upto = self._greatest_key(connection, version) if wanted.begins else wanted.upto",
-        "    early = self._greatest_key(connection, version) if wanted.begins else wanted.upto\n\n    def read() -> ChunkRead:\n        upto = early",
+        "    def read() -> ChunkRead:\n        upto = self._greatest_key(connection, version, where) if wanted.begins else wanted.upto",
+        "    early = self._greatest_key(connection, version, where) if wanted.begins else wanted.upto\n\n    def read() -> ChunkRead:\n        upto = early",
         5000,
     ),
     Mutation(
@@ -228,7 +228,7 @@ MUTATIONS = (
         5000,
     ),
     # ---- readers/dumping.py, readers/output.py, readers/stream.py
-    Mutation("a table that is put back stays taken", f"{READERS}dumping:Dumping.put_back", "self._taken.discard(table)", "pass", 5000),
+    Mutation("a table that is put back stays taken", f"{READERS}dumping:Dumping.put_back", "self._taken.pop(table, None)", "pass", 5000),
     Mutation("nobody is sent to a table that is dumped again", f"{READERS}dumping:Dumping.dump_again", "self.start_readers()", "pass"),
     Mutation("a table that is dumped again is not begun again", f"{READERS}dumping:Dumping.dump_again", ".restarted(t)", ""),
     Mutation("the dump does not follow renames", f"{READERS}dumping:Dumping._follow", "self.renamed(pairs)", "pass", 20_000),

@@ -334,14 +334,14 @@ class LosesKeys(FakeSql):
     def __init__(self, *, greatest: Any = None, last: Any = None) -> None:
         self._greatest, self._last = greatest, last
 
-    def max_key(self, table: Table) -> tuple[str, tuple[Any, ...]]:
+    def max_key(self, table: Table, *, where: str | None = None) -> tuple[str, tuple[Any, ...]]:
         found = super().max_key(table)
         return found if self._greatest is None or table.id != ORDERS else (f"constant {table.id}", (self._greatest,))
 
     def exact_key(self, table: Table, shown: Any) -> Any:
         return shown if self._last is None or table.id != ORDERS else None
 
-    def last_key(self, table: Table, after: Any, upto: Any, row_count: int) -> tuple[str, tuple[Any, ...]]:
+    def last_key(self, table: Table, after: Any, upto: Any, row_count: int, *, where: str | None = None) -> tuple[str, tuple[Any, ...]]:
         return f"constant {table.id}", (self._last,)
 
 
@@ -370,7 +370,9 @@ def test_a_table_whose_keys_the_server_does_not_find_again_fails_its_own_dump_an
 
 def test_a_chunk_that_ends_before_the_greatest_key_which_is_still_there_is_an_error() -> None:
     class EndsEarly(FakeSql):
-        def chunk_select(self, table: Table, after: Any, upto: Any, rows_max: int) -> tuple[str, tuple[Any, ...]]:
+        def chunk_select(
+            self, table: Table, after: Any, upto: Any, rows_max: int, *, where: str | None = None
+        ) -> tuple[str, tuple[Any, ...]]:
             return super().chunk_select(table, after, (4,) if table.id == ORDERS else upto, rows_max)
 
     world = World(sql=EndsEarly())
@@ -511,11 +513,11 @@ def test_a_table_whose_message_key_does_not_distinguish_rows_and_that_never_rest
 class EnumKeys(FakeSql):
     """The ids of ORDERS are members of an ENUM, of which the table's comment has the number."""
 
-    def chunk_select(self, table: Table, after: Any, upto: Any, rows_max: int) -> tuple[str, tuple[Any, ...]]:
+    def chunk_select(self, table: Table, after: Any, upto: Any, rows_max: int, *, where: str | None = None) -> tuple[str, tuple[Any, ...]]:
         self._check(table, after, upto)
         return super().chunk_select(table, after, upto, rows_max)
 
-    def key_lookup(self, table: Table, key: Any, after: Any) -> tuple[str, tuple[Any, ...]]:
+    def key_lookup(self, table: Table, key: Any, after: Any, *, where: str | None = None) -> tuple[str, tuple[Any, ...]]:
         self._check(table, key, after)
         return super().key_lookup(table, key, after)
 

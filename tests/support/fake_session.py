@@ -78,22 +78,26 @@ class FakeDatabase:
 class FakeSql:
     """The dialect's statements, as names that ``FakeDumpConnection`` understands."""
 
-    def chunk_select(self, table: Table, after: Row | None, upto: Row | None, rows_max: int) -> tuple[str, tuple[Any, ...]]:
+    def chunk_select(
+        self, table: Table, after: Row | None, upto: Row | None, rows_max: int, *, where: str | None = None
+    ) -> tuple[str, tuple[Any, ...]]:
         return f"chunk {table.id}", (after, upto, rows_max)
 
-    def max_key(self, table: Table) -> tuple[str, tuple[Any, ...]]:
+    def max_key(self, table: Table, *, where: str | None = None) -> tuple[str, tuple[Any, ...]]:
         return f"max {table.id}", ()
 
     def exact_key(self, table: Table, shown: Row) -> Row | None:
         return shown
 
-    def last_key(self, table: Table, after: Row | None, upto: Row | None, row_count: int) -> tuple[str, tuple[Any, ...]]:
+    def last_key(
+        self, table: Table, after: Row | None, upto: Row | None, row_count: int, *, where: str | None = None
+    ) -> tuple[str, tuple[Any, ...]]:
         raise AssertionError("every key is exact here")
 
-    def key_lookup(self, table: Table, key: Row, after: Row | None) -> tuple[str, tuple[Any, ...]]:
+    def key_lookup(self, table: Table, key: Row, after: Row | None, *, where: str | None = None) -> tuple[str, tuple[Any, ...]]:
         return f"lookup {table.id}", (key, after)
 
-    def full_scan(self, table: Table, rows_max: int) -> tuple[str, tuple[Any, ...]]:
+    def full_scan(self, table: Table, rows_max: int, *, where: str | None = None) -> tuple[str, tuple[Any, ...]]:
         return f"scan {table.id}", (rows_max,)
 
     def key_indexes(self, table: Table) -> tuple[int, ...]:
@@ -149,7 +153,13 @@ class FakeDumpConnection:
         return ChunkRows(rows=bytes(kept), row_count=count, last_key=last_key)
 
     def complete(
-        self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None, *, keys: Sequence[Sequence[Any]] | None = None
+        self,
+        chunk: ChunkRows,
+        table: Table,
+        after: Sequence[Any] | None,
+        *,
+        keys: Sequence[Sequence[Any]] | None = None,
+        where: str | None = None,
     ) -> ChunkRows:
         self._check()
         return chunk

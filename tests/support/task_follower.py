@@ -11,6 +11,7 @@ from typing import Any, Self
 from dblog.clock import SystemClock
 from dblog.config.connector import parse_connector
 from dblog.config.options import Option, Settings
+from dblog.core.dumprequests import DumpRequest, parse_request
 from dblog.kafka.converters import converters_of
 from dblog.model import OffsetMap
 from dblog.readers.contract import Source
@@ -58,6 +59,8 @@ class TaskFollower:
         self.borders: list[Row] = []
         """What the transaction topic got."""
         self.offset: OffsetMap | None = None
+        self.requests: dict[str, DumpRequest] = {}
+        """The dumps that were asked for."""
         self.task = self.new_task()
 
     def source_of(self, settings: Settings) -> Source:
@@ -86,7 +89,41 @@ class TaskFollower:
             records=parts.records,
             history_of=lambda: SchemaHistory(self.history, server=self.config["topic.prefix"]),
             clock=SystemClock(),
+            requests=sorted(self.requests.values(), key=lambda request: request.created_ms),
         )
+
+    # ---- requested dumps
+
+    def ask(self, *tables: str, **body: Any) -> DumpRequest:
+        """Ask the running task for a dump, after the check that a worker has made before; it goes on over restarts."""
+        number = len(self.requests) + 1
+        asked = {"tables": list(tables), **body}
+        request = parse_request(asked, id=f"{number:012x}", connector=self.name, created_ms=number, requested_by="test")
+        desk = self.task.desk
+        assert desk is not None
+        desk.check(request)
+        return self.tell(request)
+
+    def tell(self, request: DumpRequest) -> DumpRequest:
+        """The request is a new one, or has changed."""
+        self.requests[request.id] = request
+        desk = self.task.desk
+        assert desk is not None
+        desk.take(request)
+        return request
+
+    def status(self, identity: str) -> Row | None:
+        """What the task reports of a dump."""
+        desk = self.task.desk
+        assert desk is not None
+        return next((one for one in desk.statuses() if one["id"] == identity), None)
+
+    def until_state(self, request: DumpRequest, state: str) -> Row:
+        """Until the task reports it of a dump."""
+        self.until(lambda: (self.status(request.id) or {}).get("state") == state)
+        found = self.status(request.id)
+        assert found is not None
+        return found
 
     # ---- runs
 

@@ -57,11 +57,17 @@ class DumpConnection(Watermarks, Protocol):
         """
 
     def complete(
-        self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None, *, keys: Sequence[Sequence[Any]] | None = None
+        self,
+        chunk: ChunkRows,
+        table: Table,
+        after: Sequence[Any] | None,
+        *,
+        keys: Sequence[Sequence[Any]] | None = None,
+        where: str | None = None,
     ) -> ChunkRows:
         """Ask, in the same snapshot, what the form of the rows just selected behind ``after`` leaves open; the rows with the answers in.
 
-        ``keys``: the rows are those of these keys, wherever they stand.
+        ``keys``: the rows are those of these keys, wherever they stand. ``where``: they were selected with this condition.
         """
 
     def end_snapshot(self) -> None:

@@ -288,22 +288,24 @@ class FakeSchemas:
 class FakeSql:
     """The ``ChunkSql``: a verb and a table, which ``FakeChunks`` understands."""
 
-    def chunk_select(self, table: Table, after: Row | None, upto: Row | None, rows_max: int) -> tuple[str, Row]:
+    def chunk_select(
+        self, table: Table, after: Row | None, upto: Row | None, rows_max: int, *, where: str | None = None
+    ) -> tuple[str, Row]:
         return f"chunk {table.id}", (after, upto, rows_max)
 
-    def max_key(self, table: Table) -> tuple[str, Row]:
+    def max_key(self, table: Table, *, where: str | None = None) -> tuple[str, Row]:
         return f"max {table.id}", ()
 
     def exact_key(self, table: Table, shown: Row) -> Row | None:
         return shown
 
-    def last_key(self, table: Table, after: Row | None, upto: Row | None, row_count: int) -> tuple[str, Row]:
+    def last_key(self, table: Table, after: Row | None, upto: Row | None, row_count: int, *, where: str | None = None) -> tuple[str, Row]:
         raise AssertionError("every key is exact here")
 
-    def key_lookup(self, table: Table, key: Row, after: Row | None) -> tuple[str, Row]:
+    def key_lookup(self, table: Table, key: Row, after: Row | None, *, where: str | None = None) -> tuple[str, Row]:
         return f"lookup {table.id}", (key, after)
 
-    def full_scan(self, table: Table, rows_max: int) -> tuple[str, Row]:
+    def full_scan(self, table: Table, rows_max: int, *, where: str | None = None) -> tuple[str, Row]:
         return f"scan {table.id}", (rows_max,)
 
     def key_indexes(self, table: Table) -> tuple[int, ...]:
@@ -367,7 +369,13 @@ class FakeChunks:
         return ChunkRows(rows=chunk_image(kept), row_count=len(kept), last_key=last_key)
 
     def complete(
-        self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None, *, keys: Sequence[Sequence[Any]] | None = None
+        self,
+        chunk: ChunkRows,
+        table: Table,
+        after: Sequence[Any] | None,
+        *,
+        keys: Sequence[Sequence[Any]] | None = None,
+        where: str | None = None,
     ) -> ChunkRows:
         self._check()
         return chunk

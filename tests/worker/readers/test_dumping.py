@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 from dblog.clock import SystemClock
 from dblog.core.dumps import dump_of
+from dblog.core.governor import ChunkLimits
 from dblog.core.watermark import Windows
 from dblog.model import TableId
 from dblog.readers.dumping import Dumping
@@ -38,13 +39,16 @@ def interleaver() -> Interleaver:
 
 @pytest.fixture
 def dumping(interleaver: Interleaver) -> Dumping:
-    """Without any thread: no dump thread is allowed."""
+    """Without any thread: those that it starts do nothing."""
     options: Any = SimpleNamespace(
         dump=DumpRule(mode="initial", dumps=lambda _: True, goes_on=False),
         selection=Mock(includes=lambda _: True),
         redumps=True,
         run="run",
-        dump_threads=0,
+        dump_threads=2,
+        watermark_name="p/c",
+        chunk_limits=ChunkLimits(rows_max=10, bytes_max=1000),
+        retry_policy=None,
     )
     unused: Any = Mock()
     return Dumping(

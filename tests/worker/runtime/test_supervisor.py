@@ -58,6 +58,8 @@ class CountingTask:
         self.stopped = 0
         self.committed: list[OffsetMap] = []
 
+    desk = None
+
     def start(self, offset: OffsetMap | None) -> None:
         self.world.starts.append(offset)
         assert self.world.may_start.wait(TIMEOUT_S)

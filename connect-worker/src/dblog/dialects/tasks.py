@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from dblog.config.options import Option, Settings
 from dblog.config.plugins import CONNECTORS, find_connector
 from dblog.config.unknown_keys import describe_unknown, unknown_keys, without_effect
 from dblog.config.worker import read_worker_config
+from dblog.core.dumprequests import DumpRequest
 from dblog.dialects.registry import FLAVORS, kind_of
 from dblog.errors import DefiniteError
 from dblog.kafka.converters import converters_of
@@ -43,6 +44,10 @@ class Order(Protocol):
     @property
     def config(self) -> Mapping[str, str]:
         """The task's configuration, secrets resolved."""
+
+    @property
+    def dumps(self) -> Sequence[DumpRequest]:
+        """The dumps that are asked for and have not ended, oldest first."""
 
     @property
     def worker(self) -> Mapping[str, str]:
@@ -125,4 +130,5 @@ def source_task(order: Order) -> ReaderTask:
         history_of=parts.history_of,
         clock=parts.clock,
         tables_max=parts.tables_max,
+        requests=order.dumps,
     )

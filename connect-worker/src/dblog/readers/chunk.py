@@ -28,6 +28,7 @@ from dblog.errors import ServerChangedError, TableChangedError, TransientError, 
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows, DumpConnection
 from dblog.readers.contract import ChunkSql
+from dblog.readers.extent import Extent
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.proof import read_behind_watermark
 
@@ -37,6 +38,12 @@ KEYLESS_TRIES_MAX = 10
 """A table without a key fits one window or none: tried so often, then its dump fails with a sentence."""
 
 KEYLESS_ROWS_MAX = 5_000_000
+
+FIRST_ROWS = 2048
+"""Of a table's first chunk, before anything is known of its rows."""
+
+KEYS_MAX = 200
+"""Keys of a list in one statement, whose text grows with them."""
 _BACKOFF = Backoff()
 
 Statement = tuple[str, Key]
@@ -108,26 +115,28 @@ class ChunkReader:
 
     def _read_table(self, table: TableId) -> None:
         retries, failed_at = Retries(self._retry_policy), None
-        rows_asked = min(self._limits.rows_max, 2048)
+        rows_asked = min(Extent.of(self._interleaver.request_of(table), table).limits(self._limits).rows_max, FIRST_ROWS)
         keyless_tries = changes = 0
         while not self._ends():
             resets = self._interleaver.settled(table)
             progress = self._interleaver.table_dump(table)
             if progress is None or progress.ended:
                 return
-            if self._interleaver.is_held(table):
+            if self._interleaver.is_held(table) or self._interleaver.is_paused(table):
                 return
             version = self._table_of(table)
             if version is None:
                 log.info("the table is gone, its dump ends", table=str(table))
-                self._interleaver.change_dump(lambda d: None if d is None else d.dropped(table))
+                self._interleaver.change_table(table, lambda d: d.dropped(table))
                 return
             if progress.started and progress.key != version.key:
                 log.info("the table's key has changed, its dump begins again", table=str(table))
-                self._interleaver.change_dump(lambda d: None if d is None else d.restarted(table))
+                self._interleaver.change_table(table, lambda d: d.restarted(table))
                 continue
             try:
-                rows_asked = self._read_from_frontier(version, progress, resets, rows_asked)
+                rows_asked = self._read_from_frontier(
+                    version, progress, resets, rows_asked, Extent.of(self._interleaver.request_of(table), table)
+                )
                 retries.succeeded()
                 changes = 0
             except TableChangedError as e:
@@ -140,7 +149,7 @@ class ChunkReader:
                 continue
             except UnknownKeyError:
                 log.info("the table's definition does not hold the key that its dump has come to, it begins again", table=str(table))
-                self._interleaver.change_dump(lambda d: None if d is None else d.restarted(table))
+                self._interleaver.change_table(table, lambda d: d.restarted(table))
                 continue
             except ServerChangedError:
                 if self._ends():
@@ -180,22 +189,29 @@ class ChunkReader:
             return
         log.info("table dumped", table=str(table), rows=progress.rows, tables_done=dump.tables_done, tables_total=dump.tables_total)
 
-    def _read_from_frontier(self, version: Table, progress: TableDump, resets: int, rows_asked: int) -> int:
+    def _read_from_frontier(self, version: Table, progress: TableDump, resets: int, rows_asked: int, extent: Extent) -> int:
         """Open windows from the frontier to the table's end, or to the first reset. Returns the rows last asked for."""
         table = version.id
         connection = self._connected()
         if not version.key:
-            self._read_keyless(connection, version, resets)
+            self._read_keyless(connection, version, resets, extent)
             return rows_asked
         after, upto, begins = progress.after, progress.upto, not progress.started
         while not self._ends():
-            self._stop.wait(self._delay_s())
+            extent = Extent.of(self._interleaver.request_of(table), table)
+            limits = extent.limits(self._limits)
+            rows_asked = min(rows_asked, limits.rows_max)
+            self._stop.wait(self._delay_s() + extent.delay_s)
             ticket = self._interleaver.declare(table, keyed=True, resets=resets, windows_max=self._windows_max)
             if ticket is None:
                 return rows_asked
             started_s = time.monotonic()
             try:
-                read = self._select_chunk(connection, ticket, version, _Range(after, upto, begins), rows_asked)
+                wanted = _Range(after, upto, begins, extent)
+                if extent.keys is None:
+                    read = self._select_chunk(connection, ticket, version, wanted, rows_asked)
+                else:
+                    read = self._select_keys(connection, ticket, version, wanted, rows_asked)
                 if not self._interleaver.submit(ticket, read):
                     return rows_asked
                 connection.write_watermark(self._watermark_name, ticket.high_token)
@@ -206,7 +222,7 @@ class ChunkReader:
                 return rows_asked
             after, upto, begins = read.upto, read.greatest if begins else upto, False
             rows_asked = rows_next(
-                self._limits,
+                limits,
                 rows_asked=rows_asked,
                 rows_read=read.row_count,
                 bytes_read=len(read.rows),
@@ -214,16 +230,18 @@ class ChunkReader:
             )
         return rows_asked
 
-    def _read_keyless(self, connection: DumpConnection, version: Table, resets: int) -> None:
+    def _read_keyless(self, connection: DumpConnection, version: Table, resets: int, extent: Extent) -> None:
         """The whole table in one window; any change of it meanwhile spoils the window (there is no key to drop)."""
         table = version.id
         ticket = self._interleaver.declare(table, keyed=False, resets=resets, windows_max=self._windows_max)
         if ticket is None:
             return
         try:
-            statement = self._sql.full_scan(version, KEYLESS_ROWS_MAX + 1)
+            statement = self._sql.full_scan(version, KEYLESS_ROWS_MAX + 1, where=extent.where)
             chunk = self._behind_watermark(
-                connection, ticket, lambda: self._select(connection, statement, version, None, bytes_max=self._keyless_bytes_max)
+                connection,
+                ticket,
+                lambda: self._select(connection, statement, version, None, bytes_max=self._keyless_bytes_max, where=extent.where),
             )
             if len(chunk.rows) > self._keyless_bytes_max or chunk.row_count > KEYLESS_ROWS_MAX:
                 message = (
@@ -234,7 +252,7 @@ class ChunkReader:
                 self._interleaver.abandon(ticket, "the table does not fit one window")
                 self._interleaver.fail_dump(table, message)
                 return
-            read = ChunkRead(table=version, rows=chunk.rows, row_count=chunk.row_count, after=None, upto=None, final=True)
+            read = ChunkRead(table=version, rows=chunk.rows, row_count=chunk.row_count, after=None, upto=None, final=True, extent=extent)
             if self._interleaver.submit(ticket, read):
                 connection.write_watermark(self._watermark_name, ticket.high_token)
         except BaseException as e:
@@ -248,12 +266,14 @@ class ChunkReader:
         The log may have a statement ahead that the server's keys follow already, as an ALTER that gives an ENUM a member. Whether it has shows when the
         window closes: then the chunk is read again.
         """
-        after = wanted.after
+        after, where = wanted.after, wanted.extent.where
 
         def read() -> ChunkRead:
-            upto = self._greatest_key(connection, version) if wanted.begins else wanted.upto
+            upto = self._greatest_key(connection, version, where) if wanted.begins else wanted.upto
             if upto is None:
-                return ChunkRead(table=version, rows=b"", row_count=0, after=after, upto=None, final=True, begins=wanted.begins)
+                return ChunkRead(
+                    table=version, rows=b"", row_count=0, after=after, upto=None, final=True, begins=wanted.begins, extent=wanted.extent
+                )
             if not wanted.begins:
                 self._sql.chunk_select(version, after, upto, rows_asked)  # bounds of before, which the definition of now may not hold
             try:
@@ -268,13 +288,14 @@ class ChunkReader:
                     final=True,
                     begins=wanted.begins,
                     greatest=upto,
+                    extent=wanted.extent,
                     fault=str(e),
                 )
 
         def between(upto: Key) -> ChunkRead:
-            statement = self._sql.chunk_select(version, after, upto, rows_asked)
-            chunk = self._select(connection, statement, version, after, bytes_max=self._limits.bytes_max)
-            last = self._last_key(connection, version, after, upto, chunk)
+            statement = self._sql.chunk_select(version, after, upto, rows_asked, where=where)
+            chunk = self._select(connection, statement, version, after, bytes_max=self._limits.bytes_max, where=where)
+            last = self._last_key(connection, version, wanted, upto, chunk)
             cut_short = len(chunk.rows) > self._limits.bytes_max
             final = last == upto or (chunk.row_count < rows_asked and not cut_short)
             return ChunkRead(
@@ -286,7 +307,8 @@ class ChunkReader:
                 final=final,
                 begins=wanted.begins,
                 greatest=upto,
-                fault=self._fault(connection, version, _Range(after, upto, wanted.begins), last, final=final),
+                extent=wanted.extent,
+                fault=self._fault(connection, version, _Range(after, upto, wanted.begins, wanted.extent), last, final=final),
             )
 
         return self._behind_watermark(connection, ticket, read)
@@ -297,29 +319,64 @@ class ChunkReader:
         Every bound must be found again as the one row that it was taken from, and each chunk must end behind the one before. Then the ranges are the
         table, whatever the key's type. A range that ends early must not be followed by the row that is its end.
         """
-        after, upto = wanted.after, wanted.upto
+        after, upto, where = wanted.after, wanted.upto, wanted.extent.where
         assert upto is not None, "an empty table has no range"
-        if wanted.begins and self._found(connection, version, upto, None) != 1:
+        if wanted.begins and self._found(connection, version, upto, None, where) != 1:
             return _not_found(version, "its greatest key")
-        if final and last != upto and self._found(connection, version, upto, last or after) != 0:
+        if final and last != upto and self._found(connection, version, upto, last or after, where) != 0:
             return f"{version.id}: a chunk ended in front of the greatest key, which the table still has; {_REBUILD}"
         if final or last is None:
             return None
         if all(type(value) is int for value in (*last, *(after or ()))):
             follows = after is None or last > after
         else:
-            follows = self._found(connection, version, last, after) == 1
+            follows = self._found(connection, version, last, after, where) == 1
         return None if follows else _not_found(version, "the last key of a chunk, behind the one before,")
 
-    def _found(self, connection: DumpConnection, version: Table, key: Key, after: Key | None) -> int:
+    def _found(self, connection: DumpConnection, version: Table, key: Key, after: Key | None, where: str | None) -> int:
         """How many rows the snapshot has of the key, if it is greater than ``after``: 1 or 0; with more it is no key."""
-        text, parameters = self._sql.key_lookup(version, key, after)
+        text, parameters = self._sql.key_lookup(version, key, after, where=where)
         return connection.select(text, parameters, table=version.id).row_count
 
-    def _select(self, connection: DumpConnection, statement: Statement, version: Table, after: Key | None, *, bytes_max: int) -> ChunkRows:
+    def _select_keys(self, connection: DumpConnection, ticket: Ticket, version: Table, wanted: _Range, rows_asked: int) -> ChunkRead:
+        """The rows of the next keys of a list. The range is counted in keys of the list, from 0: of these keys all rows are read, or there are none."""
+        keys, after = wanted.extent.keys or (), wanted.after
+        begin = 0 if after is None else int(after[0])
+        asked = keys[begin : begin + min(rows_asked, KEYS_MAX)]
+
+        def read() -> ChunkRead:
+            text, parameters = self._sql.rows_by_key(version, asked)
+            found = connection.select(text, parameters, key=self._sql.key_indexes(version), table=version.id)
+            chunk = connection.complete(found, version, None, keys=asked)
+            end = begin + len(asked)
+            return ChunkRead(
+                table=version,
+                rows=chunk.rows,
+                row_count=chunk.row_count,
+                after=after,
+                upto=(end,),
+                final=end >= len(keys),
+                begins=wanted.begins,
+                greatest=(len(keys),),
+                extent=wanted.extent,
+            )
+
+        return self._behind_watermark(connection, ticket, read)
+
+    def _select(
+        self,
+        connection: DumpConnection,
+        statement: Statement,
+        version: Table,
+        after: Key | None,
+        *,
+        bytes_max: int,
+        where: str | None = None,
+    ) -> ChunkRows:
         text, parameters = statement
         key = self._sql.key_indexes(version) if version.key else ()
-        return connection.complete(connection.select(text, parameters, bytes_max=bytes_max, key=key, table=version.id), version, after)
+        chunk = connection.select(text, parameters, bytes_max=bytes_max, key=key, table=version.id)
+        return connection.complete(chunk, version, after, where=where)
 
     def _behind_watermark(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
         """What ``read`` gives in a snapshot that is proved to lie behind the low watermark. # I2"""
@@ -334,14 +391,17 @@ class ChunkReader:
             retried=self._interleaver.tally.proof_retried,
         )
 
-    def _last_key(self, connection: DumpConnection, version: Table, after: Key | None, upto: Key, chunk: ChunkRows) -> Key | None:
+    def _last_key(self, connection: DumpConnection, version: Table, wanted: _Range, upto: Key, chunk: ChunkRows) -> Key | None:
         if chunk.last_key is None:
             return None
         exact = self._sql.exact_key(version, chunk.last_key)
-        return self._select_key(connection, version, self._sql.last_key(version, after, upto, chunk.row_count)) if exact is None else exact
+        if exact is not None:
+            return exact
+        statement = self._sql.last_key(version, wanted.after, upto, chunk.row_count, where=wanted.extent.where)
+        return self._select_key(connection, version, statement)
 
-    def _greatest_key(self, connection: DumpConnection, version: Table) -> Key | None:
-        return self._select_key(connection, version, self._sql.max_key(version))
+    def _greatest_key(self, connection: DumpConnection, version: Table, where: str | None) -> Key | None:
+        return self._select_key(connection, version, self._sql.max_key(version, where=where))
 
     def _select_key(self, connection: DumpConnection, version: Table, statement: Statement) -> Key | None:
         text, parameters = statement
@@ -365,6 +425,7 @@ class _Range:
     after: Key | None
     upto: Key | None
     begins: bool
+    extent: Extent
 
 
 _REBUILD = (

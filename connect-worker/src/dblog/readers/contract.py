@@ -289,22 +289,27 @@ class SchemaReports(Protocol):
 class ChunkSql(Protocol):
     """The dialect's statements for chunks: each gives its text and its parameters."""
 
-    def chunk_select(self, table: Table, after: Key | None, upto: Key | None, rows_max: int) -> tuple[str, Key]:
-        """The first rows of the range (after, upto], in key order."""
+    def chunk_select(
+        self, table: Table, after: Key | None, upto: Key | None, rows_max: int, *, where: str | None = None
+    ) -> tuple[str, Key]:
+        """The first rows of the range (after, upto], in key order; ``where``, here and below: of those for which this condition holds."""
 
-    def max_key(self, table: Table) -> tuple[str, Key]:
+    def rows_by_key(self, table: Table, keys: Sequence[Key]) -> tuple[str, Key]:
+        """The rows of these keys, as far as there are any."""
+
+    def max_key(self, table: Table, *, where: str | None = None) -> tuple[str, Key]:
         """The greatest key, as the only columns."""
 
     def exact_key(self, table: Table, shown: Key) -> Key | None:
         """The key that a chunk's row shows, as a bound; None where the row may not show all of it."""
 
-    def last_key(self, table: Table, after: Key | None, upto: Key | None, row_count: int) -> tuple[str, Key]:
+    def last_key(self, table: Table, after: Key | None, upto: Key | None, row_count: int, *, where: str | None = None) -> tuple[str, Key]:
         """The key of the last of these rows of a chunk, as the only columns: for a row that does not show it."""
 
-    def key_lookup(self, table: Table, key: Key, after: Key | None) -> tuple[str, Key]:
+    def key_lookup(self, table: Table, key: Key, after: Key | None, *, where: str | None = None) -> tuple[str, Key]:
         """One row if the table has this key, and it is greater than ``after``."""
 
-    def full_scan(self, table: Table, rows_max: int) -> tuple[str, Key]:
+    def full_scan(self, table: Table, rows_max: int, *, where: str | None = None) -> tuple[str, Key]:
         """The whole of a table without a key."""
 
     def key_indexes(self, table: Table) -> tuple[int, ...]:
@@ -336,6 +341,19 @@ class Check(Protocol):
         """
 
 
+class RequestCheck(Protocol):
+    """Whether a requested dump could be carried out. Asked from any thread, on connections of its own."""
+
+    def prepare_dump(self, tables: Sequence[Table]) -> None:
+        """DefiniteError that names every privilege that is missing to read these tables, with the statement to run; what windows need is made where missing."""
+
+    def check_condition(self, table: Table, where: str) -> None:
+        """DefiniteError where the text is not one condition that the server takes for the table; TransientError when it cannot be asked."""
+
+    def check_keys(self, table: Table, keys: Sequence[Key]) -> None:
+        """DefiniteError where the values are none of the table's key."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskContext:
     """What a server's log needs of the task that reads it."""
@@ -352,7 +370,7 @@ class TaskContext:
     clock: Clock
 
 
-class Server(Check, Positions, SchemaSource, SchemaReports, ChunkSource, Protocol):
+class Server(Check, Positions, SchemaSource, SchemaReports, ChunkSource, RequestCheck, Protocol):
     """One server that answers; asked by the thread that starts the task, then by the log thread."""
 
     @property

@@ -15,7 +15,9 @@ import structlog
 
 from dblog.clock import Clock
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable
-from dblog.core.dumps import Dump, TableDump, dump_of
+from dblog.core.dumprequests import INITIAL
+from dblog.core.dumps import Dump, dump_of
+from dblog.core.requested import next_table, readers_wanted
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 from dblog.readers.chunk import ChunkReader
@@ -54,29 +56,31 @@ class Dumping:
         self._clock = clock
         self._lock = threading.Lock()
         self._readers: dict[int, ChunkReader] = {}
-        self._taken: set[TableId] = set()
+        self._taken: dict[TableId, str] = {}
+        """What is read now, and for which dump."""
         self._end_reported = False
         self._report_due_s = clock.monotonic_s() + REPORT_INTERVAL_S
 
     # ---- threads
 
     def start(self) -> None:
-        """Read what the dump has left."""
+        """Read what the dumps have left."""
         dump = self._interleaver.dump
         if dump is None or dump.ended:
             self._done(dump)
-            return
         self.start_readers()
 
     def start_readers(self) -> None:
-        """As many as the option allows and tables wait; those that run already count."""
+        """As many as the dumps want; those that run already count."""
         with self._lock:
             if self._stopped.is_set():
                 return
-            dump = self._interleaver.dump
-            free = [n for n in range(self._options.dump_threads) if n not in self._readers]
-            waiting = filter(self._waits, () if dump is None else dump.left.values())
-            for number, _ in zip(free, waiting, strict=False):
+            dump, requests = self._interleaver.dump, self._interleaver.requests
+            wanted = readers_wanted(dump, requests, own_readers_max=self._options.dump_threads)
+            free = [n for n in range(max(wanted, len(self._readers))) if n not in self._readers]
+            for number in free[: max(0, wanted - len(self._readers))]:
+                if self._next() is None:
+                    break
                 self._end_reported = False
                 reader = self._readers[number] = ChunkReader(
                     connect=self._chunks.open_chunks,
@@ -102,24 +106,32 @@ class Dumping:
     def next_table(self, number: int) -> TableId | None:
         """A table of the dump that no other thread has taken; None ends the reader of that number."""
         with self._lock:
-            dump = self._interleaver.dump
-            for progress in () if dump is None else dump.left.values():
-                if self._waits(progress):
-                    self._taken.add(progress.table)
-                    return progress.table
-            self._readers.pop(number, None)
-        return None
+            found = self._next()
+            if found is None:
+                self._readers.pop(number, None)
+                return None
+            identity, table = found
+            self._taken[table] = identity
+            self._interleaver.read_for(table, identity)
+            return table
 
     def put_back(self, table: TableId) -> None:
         """The reader is through with the table, or it is held: who lets go of it starts a reader again. A reader that puts a table back asks for another one,
         so a table that is dumped again while its reader is on the way here is read by it, and never by two.
         """
         with self._lock:
-            self._taken.discard(table)
+            self._taken.pop(table, None)
+            self._interleaver.read_for(table, INITIAL)
 
-    def _waits(self, progress: TableDump) -> bool:
-        """Whether a reader may take the table. The lock is held."""
-        return not (progress.ended or progress.table in self._taken or self._interleaver.is_held(progress.table))
+    def _next(self) -> tuple[str, TableId] | None:
+        """The dump and the table for a reader that is free. The lock is held."""
+        return next_table(
+            self._interleaver.dump,
+            self._interleaver.requests,
+            taken=self._taken,
+            held=self._interleaver.is_held,
+            own_readers_max=self._options.dump_threads,
+        )
 
     def _read(self, reader: ChunkReader) -> None:
         reader.run()
@@ -147,8 +159,7 @@ class Dumping:
 
     def tables_changed(self, changes: Iterable[Change], rewritten: Mapping[TableId, str]) -> None:
         """What DDL means for a dump under way: a table that is dropped is done, a renamed one is read under its new name, a rewritten one again."""
-        if self._interleaver.dump is not None:
-            self._follow(changes)
+        self._follow(changes)
         if rewritten and self._options.redumps:
             self.dump_again(rewritten)
 
@@ -178,9 +189,9 @@ class Dumping:
             match change:
                 case DropTable(ids):
                     for table in ids:
-                        self._interleaver.change_dump(lambda d, t=table: None if d is None else d.dropped(t))  # type: ignore[misc]
+                        self._interleaver.change_all(lambda d, t=table: d.dropped(t))  # type: ignore[misc]
                 case CreateTable(table) if not change.with_rows:
-                    self._interleaver.change_dump(lambda d, t=table.id: None if d is None else d.created(t))  # type: ignore[misc]
+                    self._interleaver.change_all(lambda d, t=table.id: d.created(t))  # type: ignore[misc]
                 case RenameTable(pairs):
                     self.renamed(pairs)
                 case AlterTable(old, table) if table.id != old:
@@ -190,16 +201,16 @@ class Dumping:
 
     def renamed(self, pairs: Iterable[tuple[TableId, TableId]]) -> None:
         """Whatever dblog.ddl.redump is: a dump that has begun is brought to its end, under the names that the tables have now."""
-        dump = self._interleaver.dump
-        if dump is None:
-            return
         pairs = tuple(pairs)
-        _, again = dump.renamed(pairs, self._is_dumped)
-        self._interleaver.change_dump(lambda d: None if d is None else d.renamed(pairs, self._is_dumped)[0])
+        self._interleaver.change_requests(lambda known: known.all_changed(lambda d: d.renamed(pairs, self._options.selection.includes)[0]))
+        dump = self._interleaver.dump
+        again: tuple[TableId, ...] = ()
+        if dump is not None:
+            _, again = dump.renamed(pairs, self._is_dumped)
+            self._interleaver.change_dump(lambda d: None if d is None else d.renamed(pairs, self._is_dumped)[0])
         for table in again:
             self._interleaver.read_again(table, "another table has its name", lambda d, t=table: None if d is None else d.restarted(t))  # type: ignore[misc]
-        if again:
-            self.start_readers()
+        self.start_readers()
 
     def _is_dumped(self, table: TableId) -> bool:
         return self._options.selection.includes(table) and self._options.dump.dumps(table)

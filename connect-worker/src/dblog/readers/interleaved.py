@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -21,10 +21,13 @@ from dblog.clock import Clock
 from dblog.codecs import marker
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import RowEncoder
+from dblog.core.dumprequests import INITIAL
 from dblog.core.dumps import Dump, Key, TableDump
+from dblog.core.requested import RequestedDump, Requests
 from dblog.core.watermark import Closed, Discarded, Ticket, WatermarkPosition, Why, Windows
 from dblog.model import Batch, Segment, Table, TableId
 from dblog.observe.numbers import named
+from dblog.readers.extent import Extent
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.tally import Tally
 
@@ -43,6 +46,12 @@ class Step:
 
     log_offsets: tuple[Any, ...]
     dump: Dump | None = None
+    requests: Requests | None = None
+
+    @property
+    def moves_dump(self) -> bool:
+        """Whether it changes what the offset has of dumps."""
+        return self.dump is not None or self.requests is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +68,8 @@ class ChunkRead:
     begins: bool = False
     """The table's first chunk: its snapshot has shown ``greatest``, the key up to which the table is dumped."""
     greatest: Key | None = None
+    extent: Extent = field(default_factory=Extent)
+    """For which dump it is read, and what that covers."""
     fault: str | None = None
     """Why the range cannot be trusted. Only the log can show whether the table was changed under the reader, so it counts when the window closes."""
 
@@ -109,7 +120,10 @@ class Interleaver:
         self._changed = threading.Condition()
         self._stopping = False
         self._dump: Dump | None = None
-        self._dump_moved = False
+        self._requests = Requests()
+        self._read_for: dict[TableId, str] = {}
+        """The requested dump that a table is read for; the others are read for the connector's own."""
+        self._dump_moved = self._requests_moved = False
         self._log_offsets: list[Any] = []
         self._resets: dict[TableId, int] = {}
         self._shrink: set[TableId] = set()
@@ -123,24 +137,69 @@ class Interleaver:
 
     @property
     def dump(self) -> Dump | None:
-        """The dump under way or finished last; None before the first."""
+        """The connector's own dump under way or finished last; None before the first."""
         with self._changed:
             return self._dump
 
     @property
+    def requests(self) -> Requests:
+        """The dumps that were asked for."""
+        with self._changed:
+            return self._requests
+
+    @property
     def dump_moved(self) -> bool:
         """Whether no batch has carried the newest state yet (an empty table is done without any row)."""
-        return self._dump_moved
+        return self._dump_moved or self._requests_moved
+
+    def change_requests(self, change: Callable[[Requests], Requests]) -> None:
+        """Replace what is known of the dumps that were asked for; the next batch carries it into the offset."""
+        with self._changed:
+            self._set_requests(change(self._requests))
+            self._changed.notify_all()
+
+    def change_all(self, change: Callable[[Dump], Dump]) -> None:
+        """What the log shows of tables means the same for every dump."""
+        with self._changed:
+            if self._dump is not None and (changed := change(self._dump)) is not self._dump:
+                self._set_dump(changed)
+            self._set_requests(self._requests.all_changed(change))
+            self._changed.notify_all()
+
+    def read_for(self, table: TableId, identity: str) -> None:
+        """Have the table read for a dump from now on. Nobody reads it meanwhile, and none of its windows is open."""
+        with self._changed:
+            if identity == INITIAL:
+                self._read_for.pop(table, None)
+            else:
+                self._read_for[table] = identity
+
+    def request_of(self, table: TableId) -> RequestedDump | None:
+        """The requested dump that the table is read for; None for the connector's own."""
+        with self._changed:
+            return self._requests.get(self._read_for.get(table, INITIAL))
+
+    def change_table(self, table: TableId, change: Callable[[Dump], Dump]) -> None:
+        """Change the dump that the table is read for."""
+        with self._changed:
+            self._change_of(self._read_for.get(table, INITIAL), change)
+            self._changed.notify_all()
+
+    def is_paused(self, table: TableId) -> bool:
+        """Whether the dump that the table is read for, or the table in it, is to rest, or has been stopped."""
+        one = self.request_of(table)
+        return one is not None and not one.reads(table)
 
     def change_dump(self, change: Callable[[Dump | None], Dump | None]) -> None:
-        """Replace the dump's state; the next batch carries it into the offset."""
+        """Replace the state of the connector's own dump; the next batch carries it into the offset."""
         with self._changed:
             self._set_dump(change(self._dump))
             self._changed.notify_all()
 
     def table_dump(self, table: TableId) -> TableDump | None:
-        """One table's progress."""
-        dump = self.dump
+        """One table's progress in the dump that it is read for."""
+        with self._changed:
+            dump = self._dump_for(table)
         return None if dump is None else dump.table(table)
 
     def window_numbers(self) -> dict[str, float]:
@@ -160,7 +219,7 @@ class Interleaver:
         """Announce a window, waiting while ``windows_max`` of the table are open. None: stopping, or the table was reset since ``resets``, or is held."""
 
         def refused() -> bool:
-            return self._stopping or self._resets.get(table, 0) != resets or table in self._held
+            return self._stopping or self._resets.get(table, 0) != resets or table in self._held or self.is_paused(table)
 
         with self._changed:
             self._changed.wait_for(lambda: refused() or self._windows.open_of(table) < windows_max)
@@ -208,14 +267,20 @@ class Interleaver:
         """Wait until the table's last window has closed, or its dump has failed. False: a window was discarded (or the task stops): more is to be read."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._stopping or self._resets.get(table, 0) != resets or table in self._held or self._is_done(table)
+                lambda: (
+                    self._stopping
+                    or self._resets.get(table, 0) != resets
+                    or table in self._held
+                    or self._is_done(table)
+                    or (self.is_paused(table) and not self._windows.open_of(table))
+                )
             )
             return self._is_done(table)
 
     def fail_dump(self, table: TableId, fault: str) -> None:
         """The table cannot be dumped: its dump ends with an error, the others go on."""
         log.error("the table cannot be dumped", table=str(table), reason=fault)
-        self.change_dump(lambda d: None if d is None else d.given_up(table, fault))
+        self.change_table(table, lambda d: d.given_up(table, fault))
 
     def stop(self) -> None:
         """Wake every waiting thread for good."""
@@ -331,19 +396,23 @@ class Interleaver:
         self._mixed_up.pop(closed.table, None)
         self.tally.chunk(dropped=dropped)
         topic = encoder.plan.topic
+        by_list = chunk.extent.keys is not None  # their range counts keys of the list
         made = ChunkMarker(
             chunk_id=f"{self._run}/{closed.number}",
             table=closed.table,
             topic=topic,
-            after=chunk.after,
-            upto=chunk.upto,
+            after=None if by_list else chunk.after,
+            upto=None if by_list else chunk.upto,
             final=chunk.final,
             low=closed.low,
             high=closed.high,
             rows_read=chunk.row_count,
             rows_dropped=dropped,
             digest=digest,
+            dump=chunk.extent.dump,
+            mode=chunk.extent.mode.value,
             begins=chunk.begins or not chunk.table.key,
+            scope=chunk.extent.scope.value,
         )
         for start in range(0, len(keys), CHUNK_BATCH_RECORDS):
             part_keys = keys[start : start + CHUNK_BATCH_RECORDS]
@@ -352,11 +421,7 @@ class Interleaver:
             size_bytes = sum(len(k) for k in part_keys if k) + sum(len(v) for v in part_values if v)
             self._put([segment], len(part_keys), size_bytes, None)
         with self._changed:
-            dump = self._dump
-            if dump is not None and dump.table(closed.table) is not None:
-                if chunk.begins:
-                    dump = dump.started(closed.table, key=chunk.table.key, upto=chunk.greatest)
-                self._set_dump(dump.advanced(closed.table, after=chunk.upto, rows=chunk.row_count, done=chunk.final))
+            self._change_of(chunk.extent.dump, lambda dump: _advanced(dump, chunk))
             self._changed.notify_all()
         segment_of_marker = self._marker_segment(made)
         self.extra([] if segment_of_marker is None else [segment_of_marker])
@@ -382,12 +447,14 @@ class Interleaver:
             self._discarded(self._windows.table_changed(table, "an older window of the table was discarded", why=Why.MESSAGE_KEY))
 
     def _put(self, segments: list[Segment], records: int, size_bytes: int, source_ts_us: int | None) -> None:
-        moved = None
-        if self._dump_moved:
+        dump, requests = None, None
+        if self.dump_moved:
             with self._changed:
-                moved, self._dump_moved = self._dump, False
+                dump = self._dump if self._dump_moved else None
+                requests = self._requests if self._requests_moved else None
+                self._dump_moved = self._requests_moved = False
         log_offsets, self._log_offsets = tuple(self._log_offsets), []
-        step = Step(log_offsets=log_offsets, dump=moved)
+        step = Step(log_offsets=log_offsets, dump=dump, requests=requests)
         if records:
             self.tally.batch(segments, source_ts_us)
         self._queue.put(Batch(segments, step, records, size_bytes, source_ts_us))
@@ -395,6 +462,26 @@ class Interleaver:
     def _set_dump(self, dump: Dump | None) -> None:
         self._dump = dump
         self._dump_moved = True
+
+    def _set_requests(self, requests: Requests) -> None:
+        if requests is not self._requests:
+            self._requests = requests
+            self._requests_moved = True
+
+    def _change_of(self, identity: str, change: Callable[[Dump], Dump]) -> None:
+        """Change one of the dumps. The lock is held."""
+        if identity != INITIAL:
+            self._set_requests(self._requests.changed(identity, change))
+        elif self._dump is not None:
+            self._set_dump(change(self._dump))
+
+    def _dump_for(self, table: TableId) -> Dump | None:
+        """The dump that the table is read for. The lock is held."""
+        identity = self._read_for.get(table, INITIAL)
+        if identity == INITIAL:
+            return self._dump
+        one = self._requests.get(identity)
+        return None if one is None else one.dump
 
     def _discarded(self, discarded: Discarded | None) -> None:
         if discarded is None:
@@ -409,8 +496,19 @@ class Interleaver:
         self._changed.notify_all()
 
     def _is_done(self, table: TableId) -> bool:
-        progress = None if self._dump is None else self._dump.table(table)
+        dump = self._dump_for(table)
+        progress = None if dump is None else dump.table(table)
         return progress is None or progress.ended
+
+
+def _advanced(dump: Dump, chunk: ChunkRead) -> Dump:
+    """The dump behind a window of its that has closed."""
+    table = chunk.table.id
+    if dump.table(table) is None:
+        return dump
+    if chunk.begins:
+        dump = dump.started(table, key=chunk.table.key, upto=chunk.greatest)
+    return dump.advanced(table, after=chunk.upto, rows=chunk.row_count, done=chunk.final)
 
 
 def _distinguishes_rows(encoder: RowEncoder, table: Table) -> bool:

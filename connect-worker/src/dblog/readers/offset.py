@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dblog.core.dumps import Dump, dump_to_text
+from dblog.core.requested import Requests, requests_to_text
 from dblog.core.timeline import Position
 from dblog.model import OffsetMap
 from dblog.readers.contract import Progress
@@ -21,9 +22,10 @@ class SourceOffset:
     ``dblog_unreported``, and a run that begins with it reports them again.
     """
 
-    def __init__(self, progress: Progress, *, dump: Dump | None, unreported: int = 0) -> None:
+    def __init__(self, progress: Progress, *, dump: Dump | None, unreported: int = 0, requests: Requests | None = None) -> None:
         self._progress = progress
         self._dump = dump
+        self._requests = requests or Requests()
         self._unreported = unreported
 
     @property
@@ -35,6 +37,11 @@ class SourceOffset:
     def sequence(self) -> Position:
         """D7's numbers of the committed position."""
         return self._progress.sequence
+
+    @property
+    def requests(self) -> Requests:
+        """How far the dumps that were asked for have come."""
+        return self._requests
 
     def __str__(self) -> str:
         """The committed position, for people."""
@@ -48,6 +55,8 @@ class SourceOffset:
             self._progress.advance(position)
         if step.dump is not None:
             self._dump = step.dump
+        if step.requests is not None:
+            self._requests = step.requests
 
     def offset(self) -> OffsetMap:
         """The offset to store now."""
@@ -56,6 +65,8 @@ class SourceOffset:
             if not self._dump.done:
                 out["snapshot"] = "INITIAL"
             out["dblog_dump"] = dump_to_text(self._dump)  # made here, once an offset, not once a batch: it may name thousands of tables
+        if self._requests.by_id:
+            out["dblog_dumps"] = requests_to_text(self._requests)
         if self._unreported:
             out[UNREPORTED] = True
         return out

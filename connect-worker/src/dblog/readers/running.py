@@ -15,11 +15,13 @@ from typing import Any
 import structlog
 
 from dblog.clock import Clock
-from dblog.core.dumps import Dump
+from dblog.core.dumps import Dump, dump_of
+from dblog.core.requested import Requests
 from dblog.core.timeline import Position, Timeline
 from dblog.core.watermark import Windows
 from dblog.model import Batch, OffsetMap, Table, TableId
 from dblog.readers.contract import Progress, Server, TaskContext
+from dblog.readers.dumpdesk import DumpDesk
 from dblog.readers.dumping import Dumping, refuse_incomplete
 from dblog.readers.history import SchemaHistory
 from dblog.readers.interleaved import ChunkRead, Interleaver
@@ -53,6 +55,8 @@ class Beginning:
     expected: tuple[tuple[Table, Position], ...]
     reports: tuple[Any, ...]
     ends_after_dump: bool
+    requests: Requests = field(default_factory=Requests)
+    """The dumps that were asked for, as far as the offset knows them."""
     recovery: Mapping[str, float] = field(default_factory=dict)
     """Numbers for metrics: what recovering the schemas took."""
 
@@ -120,6 +124,7 @@ class Running:
         )
         if beginning.dump is not None:
             self.interleaver.change_dump(lambda _: beginning.dump)
+        self.interleaver.change_requests(lambda _: beginning.requests)
         self.dumping = Dumping(
             interleaver=self.interleaver,
             chunks=server,
@@ -141,7 +146,7 @@ class Running:
             first=beginning.reports,
             began=progress.copy(),
         )
-        self.fold = SourceOffset(progress.copy(), dump=beginning.dump, unreported=len(beginning.reports))
+        self.fold = SourceOffset(progress.copy(), dump=beginning.dump, unreported=len(beginning.reports), requests=beginning.requests)
         self.stream = LogStream(
             self._source,
             progress,
@@ -160,9 +165,19 @@ class Running:
             server,
             read=lambda: self.stream.progress,
             stored=self.fold.progress,
-            dump=lambda: self.interleaver.dump,
+            dump=self._left_to_dump,
             stopped=self._stopped,
             interval_s=options.watch_interval_s,
+            clock=clock,
+        )
+        self.desk = DumpDesk(
+            interleaver=self.interleaver,
+            dumping=self.dumping,
+            captured=self.schemas.captured,
+            table_of=self.schemas.table,
+            estimates=lambda: self._watch.estimates,
+            server=server,
+            ends_after_dump=beginning.ends_after_dump,
             clock=clock,
         )
         self._numbers = RunningNumbers(
@@ -195,6 +210,7 @@ class Running:
     def commit(self, offset: OffsetMap) -> None:
         """The offset is stored: versions of tables that no restart needs may go, and the server need not keep the log before it."""
         self.schemas.committed(self.fold.sequence)
+        self.desk.stored(self.fold.requests)
         self._source.confirm(offset)
 
     def stop(self) -> None:
@@ -220,6 +236,13 @@ class Running:
     def metrics(self) -> dict[str, float]:
         """Numbers for the herder."""
         return self._numbers.numbers()
+
+    def _left_to_dump(self) -> Dump | None:
+        """All tables that some dump still has to read."""
+        own, requests = self.interleaver.dump, self.interleaver.requests
+        if not requests.by_id:
+            return own
+        return dump_of("", {table: None for dump in (own, *(one.dump for one in requests)) if dump is not None for table in dump.left})
 
     def _passed_over(self, table: TableId) -> None:
         self._source.passed_over(table)

@@ -8,7 +8,7 @@ dumped. It makes a ``Running``; a start that fails leaves nothing open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,9 @@ import structlog
 
 from dblog.clock import Clock
 from dblog.config.options import Settings
+from dblog.core.dumprequests import DumpRequest
 from dblog.core.dumps import Dump, dump_of
+from dblog.core.requested import Requests, requests_from_text, resumed, tables_of
 from dblog.core.timeline import JOINED, Parked, Position, Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
 from dblog.errors import PositionLostError, TransientError
@@ -83,8 +85,8 @@ class Starting:
         self._history_of = history_of
         self._clock = clock
 
-    def prepare(self, offset: OffsetMap | None) -> Running:
-        """Connect, check, recover. Raises what the database, Kafka or the configuration make impossible."""
+    def prepare(self, offset: OffsetMap | None, requests: Sequence[DumpRequest] = ()) -> Running:
+        """Connect, check, recover. Raises what the database, Kafka or the configuration make impossible. ``requests``: the dumps that are asked for."""
         server = self._source.connect(again=offset is not None)
         try:
             options = ReaderOptions.from_settings(
@@ -96,7 +98,7 @@ class Starting:
             )
             history = self._history_of()
             try:
-                beginning = _Start(self._source, server, history, options, self._settings, self._clock).beginning(offset)
+                beginning = _Start(self._source, server, history, options, self._settings, self._clock).beginning(offset, requests)
                 return Running(
                     server=server,
                     history=history,
@@ -128,11 +130,11 @@ class _Start:
         self._clock = clock
         self._recovery: dict[str, float] = {}
 
-    def beginning(self, offset: OffsetMap | None) -> Beginning:
+    def beginning(self, offset: OffsetMap | None, requests: Sequence[DumpRequest] = ()) -> Beginning:
         """Everything that has to be ready before the first thread runs."""
         mode = self._options.dump.mode
         plan = start_plan(mode, offset)
-        reads_chunks = plan.new_dump or plan.dumps_new_tables or (plan.dump is not None and not plan.dump.done)
+        reads_chunks = plan.new_dump or plan.dumps_new_tables or (plan.dump is not None and not plan.dump.done) or bool(requests)
         self._check(watermarks=reads_chunks or self._source.log_writes_watermarks)
         epoch_above = 0 if offset is None else self._source.progress(offset).epoch
         if plan.log_from is From.OFFSET:
@@ -157,7 +159,18 @@ class _Start:
             expected=found.expected,
             reports=found.reports,
             ends_after_dump=plan.ends_after_dump,
+            requests=self._requests(offset, requests, found.timeline),
             recovery=self._recovery,
+        )
+
+    def _requests(self, offset: OffsetMap | None, requests: Sequence[DumpRequest], timeline: Timeline) -> Requests:
+        """The dumps that are asked for, each where the offset has come to."""
+        text = None if offset is None else offset.get("dblog_dumps")
+        return resumed(
+            requests,
+            requests_from_text(text) if isinstance(text, str) else {},
+            tables=lambda request: tables_of(request, (table.id for table in timeline.captured_tables())),
+            captured=self._options.selection.includes,
         )
 
     def _check(self, *, watermarks: bool) -> None:

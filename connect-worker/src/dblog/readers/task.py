@@ -5,12 +5,14 @@ two is a type of its own.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from dblog.clock import Clock
 from dblog.config.options import Settings
+from dblog.core.dumprequests import DumpRequest
 from dblog.model import Batch, Headers, OffsetMap
 from dblog.readers.contract import Source
+from dblog.readers.dumpdesk import DumpDesk
 from dblog.readers.history import SchemaHistory
 from dblog.readers.offset import SourceOffset
 from dblog.readers.records import Records
@@ -32,8 +34,9 @@ class ReaderTask:
         history_of: Callable[[], SchemaHistory],
         clock: Clock,
         tables_max: int = TABLES_MAX,
+        requests: Sequence[DumpRequest] = (),
     ) -> None:
-        """``tables_max``: how many tables and topics have numbers of their own in the metrics."""
+        """``requests``: the dumps that are asked for. ``tables_max``: how many tables and topics have numbers of their own in the metrics."""
         self._starting = Starting(
             connector=connector,
             run=uuid.uuid4().hex[:12],
@@ -44,6 +47,7 @@ class ReaderTask:
             clock=clock,
             tables_max=tables_max,
         )
+        self._requests = requests
         self._running: Running | None = None
         self.partition: Mapping[str, str] = {"server": settings.text("topic.prefix")}
         self.context_headers: Headers = records.context_headers
@@ -59,9 +63,14 @@ class ReaderTask:
         """How far it has come; valid once started."""
         return self.running.fold
 
+    @property
+    def desk(self) -> DumpDesk | None:
+        """Where it is asked about dumps; None before it has started."""
+        return None if self._running is None else self._running.desk
+
     def start(self, offset: OffsetMap | None) -> None:
         """Connect, check, recover, run. Raises what the database, Kafka or the configuration make impossible."""
-        self._running = self._starting.prepare(offset)
+        self._running = self._starting.prepare(offset, self._requests)
         self._running.begin()
 
     def poll(self, *, timeout_s: float, records_max: int, bytes_max: int) -> list[Batch]:

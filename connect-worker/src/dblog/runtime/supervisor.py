@@ -16,13 +16,14 @@ would otherwise begin again at a later position of the log, and a row that it ha
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import gc
 import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
@@ -37,13 +38,14 @@ from dblog.config.plugins import find_connector
 from dblog.config.topic_creation import topic_rules
 from dblog.config.tracing import is_traced
 from dblog.config.worker import WorkerConfig, read_worker_config
+from dblog.core.dumprequests import DumpRequest, request_from_json
 from dblog.core.ledger import Ledger
 from dblog.core.retries import Retries, RetryPolicy, gave_up
 from dblog.errors import ConfigError, DblogError, DefiniteError, TransientError
 from dblog.kafka.failures import explained
 from dblog.kafka.producer import offset_producer, record_producer
 from dblog.kafka.topics import TopicCreator
-from dblog.model import Batch, Headers, OffsetMap
+from dblog.model import Batch, Headers, OffsetMap, TableId
 from dblog.observe.numbers import KAFKA_ERRORS, named, parted
 from dblog.ports import OffsetFold
 from dblog.runtime.control import Control
@@ -82,6 +84,9 @@ POLL_BYTES_MAX = 512 * 1024
 
 METRICS_INTERVAL_S = 1.0
 
+CHECKS_MAX = 4
+"""Requests for dumps that are checked at the same time."""
+
 AWAY_REPORTED_S = 3.0
 """A broker that is chosen again is away for a moment; that is not worth a status."""
 
@@ -105,6 +110,24 @@ class StartOrder:
     offsets: list[dict[str, Any]]
     paused: bool = False
     generation: int = 0
+    dumps: Sequence[DumpRequest] = ()
+    """The dumps that are asked for and have not ended, oldest first."""
+
+
+class Desk(Protocol):
+    """Where a task that runs is asked about dumps."""
+
+    def take(self, request: DumpRequest) -> None:
+        """A new request, or one that has changed."""
+
+    def forget(self, identity: str) -> None:
+        """Its end has been noted."""
+
+    def check(self, request: DumpRequest) -> Sequence[TableId]:
+        """The tables of a request; DefiniteError where it cannot be carried out, TransientError where that cannot be found out. Asked from any thread."""
+
+    def statuses(self) -> list[dict[str, Any]]:
+        """How each dump comes on."""
 
 
 class SourceTask(Protocol):
@@ -121,6 +144,10 @@ class SourceTask(Protocol):
     @property
     def context_headers(self) -> Headers:
         """Headers of every row record."""
+
+    @property
+    def desk(self) -> Desk | None:
+        """Where it is asked about dumps; None before it has started, and of a task that dumps nothing on request."""
 
     def start(self, offset: OffsetMap | None) -> None:
         """Connect, check, recover, and let the readers run. Raises TransientError or DefiniteError."""
@@ -175,6 +202,9 @@ class Supervisor:
         self._has_run = False
         self._reported: tuple[str, str | None] | None = None
         self._traces: Traces | None = None
+        self._requests: dict[str, DumpRequest] = {}
+        self._dumps_reported: list[dict[str, Any]] | None = None
+        self._checks = threading.BoundedSemaphore(CHECKS_MAX)
 
     def run(self) -> int:
         """Exit status 0 after an orderly stop, 1 after FAILED."""
@@ -190,6 +220,8 @@ class Supervisor:
             paused=first.get("target") == "PAUSED",
             generation=first.get("generation", 0),
         )
+        for given in first.get("dumps") or ():
+            self._note_request(given)
         structlog.contextvars.bind_contextvars(connector=order.connector, task=order.task)
         self._paused = order.paused
         self._numbers = ProcessNumbers(flush_interval_s=_flush_interval_s(order))
@@ -249,7 +281,7 @@ class Supervisor:
         refused |= check_hosts(order.config, worker.settings.items_of("dblog.connector.allowed.hosts"))
         if refused:
             raise ConfigError(refused)
-        task = self._factory(order)
+        task = self._factory(replace(order, dumps=sorted(self._requests.values(), key=lambda request: (request.created_ms, request.id))))
         run: _Run | None = None
         stored = offset
         try:
@@ -327,6 +359,7 @@ class Supervisor:
                 if now_s - self._metrics_at_s >= METRICS_INTERVAL_S:
                     self._metrics_at_s = now_s
                     self._send_metrics(run)
+                    self._report_dumps(run)
                     self._report_state(self._away(run) or run.task.waits_for())
             return self._last_commit(run) or stored
         except Exception as e:
@@ -396,7 +429,7 @@ class Supervisor:
         self._brokers_away = None
         for entry in entries:
             run.task.fold.advance(entry.step)
-            run.dump_moved = run.dump_moved or getattr(entry.step, "dump", None) is not None
+            run.dump_moved = run.dump_moved or getattr(entry.step, "moves_dump", False)
         if run.traces is not None:
             run.traces.acknowledged(len(entries), run.task.fold)
         run.moved = True
@@ -478,7 +511,77 @@ class Supervisor:
                     self._paused = False
                     self._report_state(None)
                 case _:
-                    pass
+                    self._dump_order(message, run.task.desk)
+
+    def _dump_order(self, message: dict[str, Any], desk: Desk | None) -> None:
+        """A message about dumps, as far as it is one. ``desk`` None: the task does not run now; its next start gets the requests."""
+        match message:
+            case {"type": "dump", "request": request}:
+                noted = self._note_request(request)
+                if noted is not None and desk is not None:
+                    desk.take(noted)
+            case {"type": "dump_forget", "id": str(identity)}:
+                self._requests.pop(identity, None)
+                if desk is not None:
+                    desk.forget(identity)
+            case {"type": "dump_check", "call": call, "request": request}:
+                self._check_request(call, request, desk)
+            case _:
+                pass
+
+    def _note_request(self, given: object) -> DumpRequest | None:
+        """Keep a request for this and later runs; None for an older revision of one that is known."""
+        try:
+            request = request_from_json(given)
+        except DefiniteError as e:
+            log.error("a request for a dump is left out", reason=str(e))
+            return None
+        known = self._requests.get(request.id)
+        if known is not None and known.revision > request.revision:
+            return None
+        self._requests[request.id] = request
+        return request
+
+    def _check_request(self, call: object, given: object, desk: Desk | None) -> None:
+        """Answer whether a request could be carried out, from a thread of its own: databases answer when they like."""
+
+        def answer(error: tuple[int, str] | None, tables: Sequence[TableId] = ()) -> None:
+            told = None if error is None else {"status": error[0], "message": error[1].encode(errors="backslashreplace").decode()}
+            self._control.send({"type": "dump_checked", "call": call, "error": told, "tables": [str(table) for table in tables]})
+
+        def check() -> None:
+            assert desk is not None, "looked at before"
+            try:
+                answer(None, desk.check(request_from_json(given)))
+            except DefiniteError as e:
+                answer((400, str(e)))
+            except TransientError as e:
+                answer((503, f"the request cannot be checked now: {e}"))
+            except Exception as e:
+                log.exception("the check of a request for a dump failed")
+                answer((500, f"the check failed: {type(e).__name__}"))
+            finally:
+                self._checks.release()
+
+        if desk is None:
+            answer(
+                (
+                    503,
+                    "the task does not run now, so the request cannot be checked; GET the connector's status for the reason, and try again",
+                )
+            )
+        elif not self._checks.acquire(blocking=False):
+            answer((503, f"{CHECKS_MAX} checks of other requests still wait for the database; try again later"))
+        else:
+            threading.Thread(target=contextvars.copy_context().run, args=(check,), name="dump-check", daemon=True).start()
+
+    def _report_dumps(self, run: _Run) -> None:
+        """Report how the dumps come on, when that is another than was reported last."""
+        desk = run.task.desk
+        statuses = [] if desk is None else desk.statuses()
+        if statuses != (self._dumps_reported or []):
+            self._dumps_reported = statuses
+            self._control.send({"type": "dumps", "dumps": statuses})
 
     def _wait(self, delay_s: float) -> None:
         """Wait, but not when it has to stop."""
@@ -490,6 +593,8 @@ class Supervisor:
                 case "pause" | "resume" as order:
                     self._paused = order == "pause"
                     self._report_state(self._reported[1] if self._reported is not None else None)
+                case _ if message is not None:
+                    self._dump_order(message, None)
                 case _:
                     pass
 

@@ -63,22 +63,31 @@ def key_indexes(table: Table) -> tuple[int, ...]:
     return tuple(index_of[name.lower()] for name in table.key)
 
 
-def chunk_select(table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, rows_max: int) -> Statement:
-    """The first ``rows_max`` rows of the range (after, upto] in key order. None: open on that side. The table has a key."""
-    return _chunk(table, select_list(table), after, upto, rows_max)
+def chunk_select(
+    table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, rows_max: int, *, where: str | None = None
+) -> Statement:
+    """The first ``rows_max`` rows of the range (after, upto] in key order. None: open on that side. The table has a key.
+
+    ``where``, here and below: of the rows for which this condition holds. It has been checked (``ddl/conditions.py``).
+    """
+    return _chunk(table, select_list(table), after, upto, rows_max, where)
 
 
-def json_kinds(table: Table, column_paths: Sequence[tuple[int, str]], after: Sequence[Any] | None, rows_max: int) -> Statement:
+def json_kinds(
+    table: Table, column_paths: Sequence[tuple[int, str]], after: Sequence[Any] | None, rows_max: int, *, where: str | None = None
+) -> Statement:
     """The kinds of JSON values in the same rows: each is asked for by a column's index and a path. Without a key the rows come as in ``full_scan``."""
     kinds = _kinds(table, column_paths)
     paths = tuple(path for _, path in column_paths)
     if not table.key:
-        return f"SELECT {kinds} FROM {quote_table(table.id)} LIMIT ?", (*paths, rows_max)
-    text, parameters = _chunk(table, kinds, after, None, rows_max)
+        return f"SELECT {kinds} FROM {quote_table(table.id)}{_only(where)} LIMIT ?", (*paths, rows_max)
+    text, parameters = _chunk(table, kinds, after, None, rows_max, where)
     return text, (*paths, *parameters)
 
 
-def _chunk(table: Table, wanted: str, after: Sequence[Any] | None, upto: Sequence[Any] | None, rows_max: int) -> Statement:
+def _chunk(
+    table: Table, wanted: str, after: Sequence[Any] | None, upto: Sequence[Any] | None, rows_max: int, only: str | None
+) -> Statement:
     key = _key_columns(table)
     conditions: list[str] = []
     parameters: list[Any] = []
@@ -87,9 +96,20 @@ def _chunk(table: Table, wanted: str, after: Sequence[Any] | None, upto: Sequenc
             text, values = _ladder(table.id, key, bound, last_operator)
             conditions.append(text)
             parameters += values
+    if only is not None:
+        conditions.append(_bracketed(only))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     order = ", ".join(_ordered(column) for column in key)
     return f"SELECT {wanted} FROM {_indexed(table)}{where} ORDER BY {order} LIMIT ?", (*parameters, rows_max)
+
+
+def _only(where: str | None) -> str:
+    return "" if where is None else f" WHERE {_bracketed(where)}"
+
+
+def _bracketed(where: str) -> str:
+    """On lines of its own: should it end with a comment, the bracket is outside of that."""
+    return f"(\n{where}\n)"
 
 
 def _kinds(table: Table, column_paths: Sequence[tuple[int, str]]) -> str:
@@ -119,10 +139,10 @@ def _by_key(table: Table, wanted: str, keys: Sequence[Sequence[Any]]) -> Stateme
     return f"SELECT {wanted} FROM {_indexed(table)} WHERE {' OR '.join(rungs)} ORDER BY {order}", tuple(parameters)
 
 
-def max_key(table: Table) -> Statement:
+def max_key(table: Table, *, where: str | None = None) -> Statement:
     """The greatest key, as a bound; no row when the table is empty."""
     order = ", ".join(f"{_ordered(column)} DESC" for column in _key_columns(table))
-    return f"SELECT {_bound_list(table)} FROM {_indexed(table)} ORDER BY {order} LIMIT 1", ()
+    return f"SELECT {_bound_list(table)} FROM {_indexed(table)}{_only(where)} ORDER BY {order} LIMIT 1", ()
 
 
 def row_has_bound(table: Table) -> bool:
@@ -144,13 +164,15 @@ def exact_key(table: Table, shown: Sequence[Any]) -> tuple[Any, ...] | None:
     return tuple(out)
 
 
-def last_key(table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, row_count: int) -> Statement:
+def last_key(
+    table: Table, after: Sequence[Any] | None, upto: Sequence[Any] | None, row_count: int, *, where: str | None = None
+) -> Statement:
     """The key of the last of these rows of a chunk, as a bound: for a row that does not show it. It passes all the rows once more."""
-    text, parameters = _chunk(table, _bound_list(table), after, upto, 1)
+    text, parameters = _chunk(table, _bound_list(table), after, upto, 1, where)
     return f"{text} OFFSET ?", (*parameters, row_count - 1)
 
 
-def key_lookup(table: Table, key: Sequence[Any], after: Sequence[Any] | None) -> Statement:
+def key_lookup(table: Table, key: Sequence[Any], after: Sequence[Any] | None, *, where: str | None = None) -> Statement:
     """One row if the table has this key, and it is greater than ``after``."""
     columns = _key_columns(table)
     terms = [_term(column, "=", _value(table.id, column, value)) for column, value in zip(columns, key, strict=True)]
@@ -160,16 +182,18 @@ def key_lookup(table: Table, key: Sequence[Any], after: Sequence[Any] | None) ->
         text, values = _ladder(table.id, columns, after, ">")
         conditions.append(text)
         parameters += values
+    if where is not None:
+        conditions.append(_bracketed(where))
     return f"SELECT 1 FROM {_indexed(table)} WHERE {' AND '.join(conditions)} LIMIT 2", tuple(parameters)
 
 
-def full_scan(table: Table, rows_max: int) -> Statement:
+def full_scan(table: Table, rows_max: int, *, where: str | None = None) -> Statement:
     """The whole of a table without key, in the order of its storage, for one window.
 
     Ask for one row more than the window may hold: if it comes, the table is too large for a dump. There is no ORDER BY: one window has
     no use for an order, and sorting by every column would copy the table to the server's temporary files.
     """
-    return f"SELECT {select_list(table)} FROM {quote_table(table.id)} LIMIT ?", (rows_max,)
+    return f"SELECT {select_list(table)} FROM {quote_table(table.id)}{_only(where)} LIMIT ?", (rows_max,)
 
 
 def readable(table: Table) -> str:

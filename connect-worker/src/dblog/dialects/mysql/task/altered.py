@@ -11,6 +11,7 @@ from typing import Any
 
 from dblog.config.nearest import nearest
 from dblog.core.dumps import dump_from_text
+from dblog.core.requested import requests_from_text
 from dblog.dialects.mysql.binlog.offset import POSITION_BITS, TABLE_COUNT, LogProgress
 from dblog.dialects.mysql.binlog.position import file_index
 from dblog.errors import DblogError, DefiniteError
@@ -19,7 +20,7 @@ from dblog.readers.offset import UNREPORTED
 from dblog.readers.start import INCREMENTAL_SNAPSHOT
 
 _COUNTS = ("event", "dblog_event", "row", "server_id", "ts_sec", "dblog_epoch")
-_TEXTS = ("file", "gtids", "dblog_server", "dblog_xa", "dblog_dump", "transaction_id")
+_TEXTS = ("file", "gtids", "dblog_server", "dblog_xa", "dblog_dump", "dblog_dumps", "transaction_id")
 _OTHERS = ("pos", "snapshot", "snapshot_completed", UNREPORTED)
 _FAMILIES = (TABLE_COUNT, INCREMENTAL_SNAPSHOT)
 """Debezium's fields, one for each table or part of a snapshot."""
@@ -62,6 +63,8 @@ def _check(progress: type[LogProgress], offset: OffsetMap) -> None:
         progress.of_offset(offset)
         if isinstance(dump := offset.get("dblog_dump"), str):
             dump_from_text(dump)
+        if isinstance(dumps := offset.get("dblog_dumps"), str):
+            requests_from_text(dumps)
     except DblogError as e:
         raise DefiniteError(f"The connector cannot start from this offset: {e}") from e
     except (ValueError, TypeError, KeyError) as e:

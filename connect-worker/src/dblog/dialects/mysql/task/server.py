@@ -10,12 +10,14 @@ import structlog
 
 from dblog.abort import Abort
 from dblog.core.changes import Change
+from dblog.core.dumps import Key
 from dblog.core.selection import Parts
 from dblog.core.timeline import Database, Timeline
 from dblog.dialects.mysql.binlog.identity import FILE_BEGIN
 from dblog.dialects.mysql.binlog.offset import LogProgress
-from dblog.dialects.mysql.catalog import sql
+from dblog.dialects.mysql.catalog import given_keys, sql
 from dblog.dialects.mysql.catalog.information_schema import read_databases
+from dblog.dialects.mysql.ddl import conditions
 from dblog.dialects.mysql.ddl.schema_changes import SchemaChange, initial_changes, schema_changes
 from dblog.dialects.mysql.task.connections import Connections
 from dblog.dialects.mysql.task.dialect import gtid_filter, rereads
@@ -24,9 +26,10 @@ from dblog.dialects.mysql.task.schemas import BinlogSchemas
 from dblog.dialects.mysql.task.takeover import take_over
 from dblog.dialects.mysql.task.watch import BinlogWatch
 from dblog.dialects.mysql.wire.check import check
+from dblog.dialects.mysql.wire.connect import PrivilegeError
 from dblog.dialects.mysql.wire.dump import DumpConnection
-from dblog.dialects.mysql.wire.session import Session
-from dblog.errors import DefiniteError, PositionLostError
+from dblog.dialects.mysql.wire.session import Session, settings_of
+from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import LogSchemas, Progress, TableResolver, TaskContext
 from dblog.readers.items import Statement
@@ -185,3 +188,36 @@ class BinlogServer:
     def open_chunks(self) -> DumpConnection:
         """Connections for chunks and watermarks."""
         return self.connections.open_chunks()
+
+    # ---- requests
+
+    def prepare_dump(self, tables: Sequence[Table]) -> None:
+        """On a session of its own; the watermark table is made where the connector has not needed it so far."""
+        session = self.dialect.connect(settings_of(self.settings), again=True)
+        try:
+            if session.identity != self.connections.identity:
+                message = f"another server answers at {session.settings.address} now"
+                raise ServerChangedError(message)
+            check(session, server_id=self.settings.integer("database.server.id"), tables=tables, watermarks=self.watermark_table)
+        finally:
+            session.close()
+
+    def check_condition(self, table: Table, where: str) -> None:
+        """The text is looked at first, then the server is asked."""
+        if (fault := conditions.fault_of(where)) is not None:
+            message = f"the predicate of {table.id} cannot be used: {fault}"
+            raise DefiniteError(message)
+        connection = self.open_chunks()
+        try:
+            connection.select(conditions.probe(table.id, where), (), table=table.id)
+        except PrivilegeError:
+            raise
+        except (DefiniteError, TableChangedError) as e:  # a column that is not there looks like a table that has changed
+            message = f"the server does not take the predicate of {table.id}: {e}"
+            raise DefiniteError(message) from e
+        finally:
+            connection.close()
+
+    def check_keys(self, table: Table, keys: Sequence[Key]) -> None:
+        """By the columns' types."""
+        given_keys.check(table, keys)

@@ -168,13 +168,21 @@ class DumpConnection:
             raise TransientError(message) from e
 
     def complete(
-        self, chunk: ChunkRows, table: Table, after: Sequence[Any] | None, *, keys: Sequence[Sequence[Any]] | None = None
+        self,
+        chunk: ChunkRows,
+        table: Table,
+        after: Sequence[Any] | None,
+        *,
+        keys: Sequence[Sequence[Any]] | None = None,
+        where: str | None = None,
     ) -> ChunkRows:
         """The chunk that was just selected, its JSON documents with the kinds of values that their text hides (json_kinds.py)."""
         select = partial(self.select, table=table.id)
         if keys is not None:
             return json_kinds.rows_with_final_texts(chunk, table, keys, columns=self.columns, doubtful=self.doubtful, select=select)
-        return json_kinds.chunk_with_final_texts(chunk, table, after, columns=self.columns, doubtful=self.doubtful, select=select)
+        return json_kinds.chunk_with_final_texts(
+            chunk, table, after, columns=self.columns, doubtful=self.doubtful, select=select, where=where
+        )
 
     def close(self) -> None:
         """Close both connections, also from another thread, also in the middle of a SELECT."""

@@ -148,8 +148,12 @@ def chunk_with_final_texts(
     columns: Sequence[ResultColumn],
     doubtful: Callable[[bytes, bytes], list[tuple[int, int]]],
     select: Select,
+    where: str | None = None,
 ) -> ChunkRows:
-    """The chunk, read behind ``after``, with the final text of every document whose own text does not show it. Raises as ``select`` does."""
+    """The chunk, read behind ``after`` of the rows that ``where`` holds for, with the final text of every document whose own text does not show it.
+
+    Raises as ``select`` does.
+    """
     types = bytes(column.type_code for column in columns)
     if JSON_TYPE_CODE not in types:
         return chunk
@@ -171,9 +175,9 @@ def chunk_with_final_texts(
     kinds: dict[int, dict[ColumnPath, str]] = {}
     for first, count, column_paths in _questions(rows, keyed=bool(key)):
         if key:
-            statement, parameters = sql.json_kinds(table, column_paths, key_before(first), count)
+            statement, parameters = sql.json_kinds(table, column_paths, key_before(first), count, where=where)
         else:
-            statement, parameters = sql.json_kinds(table, column_paths, after, first + count)
+            statement, parameters = sql.json_kinds(table, column_paths, after, first + count, where=where)
         answer = select(statement, parameters)
         _take(answer, rows, column_paths, first if key else 0, kinds)
     return _rewritten(chunk, rows, kinds)

@@ -1,0 +1,279 @@
+"""The dumps that were asked for, beside the connector's own one: how far each has come, which table is read next, and their text in the source offset.
+
+A request says what is wanted and stays as its owner stored it; here is what has become of it. A table is read for one dump at a time. A request of higher
+priority goes first, then the older one; the connector's own dump counts as a request of priority 0 that is older than all. Two requests that name one table
+are carried out one after the other, each wholly: each has an end of its own to report, and rows that come twice do no harm (I2).
+
+What the offset holds is progress alone; the requests come with the task's start order. An end stays in it until its owner has noted it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from dblog.config.regex import any_of
+from dblog.core.dumprequests import INITIAL, DumpRequest, Order, Wanted, selects
+from dblog.core.dumps import TEXT_CHARS_MAX, Dump, TableDump, dump_from_text, dump_of, dump_to_text
+from dblog.errors import DefiniteError
+from dblog.model import TableId
+
+FORMAT = 1
+
+READERS_MAX = 32
+"""Of one task: each holds two connections."""
+
+FAULTS_MAX = 20
+"""Tables that are named in the reason of a request that failed."""
+
+STOPPED_TABLE = "stopped by request"
+
+
+class End(StrEnum):
+    """How a request ended."""
+
+    DONE = "DONE"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedDump:
+    """One request with its progress."""
+
+    request: DumpRequest
+    dump: Dump
+    end: End | None = None
+    reason: str | None = None
+    failed_before: int = 0
+    """Tables that could not be dumped, of a request whose end an earlier run has stored."""
+
+    @property
+    def tables_failed(self) -> int:
+        """Tables that could not be dumped, or were stopped."""
+        return self.failed_before + len(self.dump.failed)
+
+    @property
+    def runs(self) -> bool:
+        """Whether its tables may be read now."""
+        return self.end is None and self.request.wanted is Wanted.RUNNING
+
+    def reads(self, table: TableId) -> bool:
+        """The same of one table."""
+        return self.runs and str(table) not in self.request.tables_wanted
+
+    def with_dump(self, dump: Dump) -> RequestedDump:
+        """It has come so far; the last table ends it."""
+        if self.end is not None or not dump.ended:
+            return replace(self, dump=dump)
+        faults = [progress for progress in dump.failed if progress.fault != STOPPED_TABLE]
+        if not faults:
+            return replace(self, dump=dump, end=End.DONE)
+        named = "; ".join(f"{progress.fault}" for progress in faults[:FAULTS_MAX])
+        more = f"; and {len(faults) - FAULTS_MAX} more" if len(faults) > FAULTS_MAX else ""
+        return replace(
+            self, dump=dump, end=End.FAILED, reason=f"{len(faults)} of {dump.tables_total} tables could not be dumped: {named}{more}"
+        )
+
+    def with_request(self, request: DumpRequest) -> RequestedDump:
+        """Its owner has changed it. An older revision changes nothing, and nothing changes what has ended."""
+        if request.revision < self.request.revision or self.end is not None:
+            return self
+        if request.wanted is Wanted.STOPPED:
+            return replace(self, request=request, end=End.STOPPED, reason="stopped by request")
+        dump = self.dump
+        for table in tuple(dump.left):
+            if request.tables_wanted.get(str(table)) is Wanted.STOPPED:
+                dump = dump.given_up(table, STOPPED_TABLE)
+        return replace(self, request=request).with_dump(dump)
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """All that are known, oldest first. Values: each step gives a new one."""
+
+    by_id: Mapping[str, RequestedDump] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[RequestedDump]:
+        return iter(self.by_id.values())
+
+    def get(self, identity: str) -> RequestedDump | None:
+        """One of them."""
+        return self.by_id.get(identity)
+
+    def added(self, request: DumpRequest, tables: Iterable[TableId]) -> Requests:
+        """One more, of these tables in this order; one that is known takes the newer revision and keeps its tables."""
+        known = self.by_id.get(request.id)
+        if known is not None:
+            return self._with(known.with_request(request))
+        made = RequestedDump(request=request, dump=dump_of(request.id, tables))
+        if not made.dump.left:
+            made = replace(made, end=End.FAILED, reason="no captured table matches its patterns any more")
+        return self.put(made.with_request(request))
+
+    def put(self, one: RequestedDump) -> Requests:
+        """With this one, in its place."""
+        by_id = {**self.by_id, one.request.id: one}
+        return Requests(dict(sorted(by_id.items(), key=lambda item: (item[1].request.created_ms, item[0]))))
+
+    def changed(self, identity: str, change: Callable[[Dump], Dump]) -> Requests:
+        """The progress of one of them."""
+        known = self.by_id.get(identity)
+        return self if known is None else self._with(known.with_dump(change(known.dump)))
+
+    def all_changed(self, change: Callable[[Dump], Dump]) -> Requests:
+        """What the log shows of a table means the same for each that has not ended."""
+        out = self
+        for one in self:
+            if one.end is None and (dump := change(one.dump)) is not one.dump:
+                out = out._with(one.with_dump(dump))
+        return out
+
+    def forgotten(self, identity: str) -> Requests:
+        """Its owner has noted its end."""
+        return Requests({name: one for name, one in self.by_id.items() if name != identity})
+
+    def _with(self, one: RequestedDump) -> Requests:
+        return Requests({**self.by_id, one.request.id: one})
+
+
+def next_table(
+    own: Dump | None, requests: Requests, *, taken: Mapping[TableId, str], held: Callable[[TableId], bool], own_readers_max: int
+) -> tuple[str, TableId] | None:
+    """The dump and the table that a free reader takes; None where none waits. ``taken``: what is read now, and for which dump."""
+    counts: dict[str, int] = {}
+    for identity in taken.values():
+        counts[identity] = counts.get(identity, 0) + 1
+
+    def first(identity: str, left: Iterable[TableDump], readers_max: int, reads: Callable[[TableId], bool]) -> tuple[str, TableId] | None:
+        if counts.get(identity, 0) >= readers_max:
+            return None
+        free = (each.table for each in left if not each.ended and each.table not in taken and reads(each.table) and not held(each.table))
+        table = next(free, None)
+        return None if table is None else (identity, table)
+
+    for one in sorted((each for each in requests if each.runs and each.request.priority > 0), key=_rank):
+        if found := first(one.request.id, one.dump.left.values(), one.request.parallelism, one.reads):
+            return found
+    if own is not None and (found := first(INITIAL, own.left.values(), own_readers_max, lambda _: True)):
+        return found
+    for one in sorted((each for each in requests if each.runs and each.request.priority <= 0), key=_rank):
+        if found := first(one.request.id, one.dump.left.values(), one.request.parallelism, one.reads):
+            return found
+    return None
+
+
+def _rank(one: RequestedDump) -> tuple[int, int, str]:
+    return -one.request.priority, one.request.created_ms, one.request.id
+
+
+def readers_wanted(own: Dump | None, requests: Requests, *, own_readers_max: int) -> int:
+    """How many readers the dumps want at the same time, as many as tables are left at most."""
+    own_wanted = 0 if own is None else min(own_readers_max, len(own.left))
+    return min(READERS_MAX, own_wanted + sum(min(one.request.parallelism, len(one.dump.left)) for one in requests if one.runs))
+
+
+# ---- which tables, and in which order
+
+
+def tables_of(request: DumpRequest, captured: Iterable[TableId], *, rows_of: Mapping[TableId, int] | None = None) -> list[TableId]:
+    """The captured tables that a request means, in its order. ``rows_of``: by the server's statistics, for the order by size, smallest first; what has none
+    comes last.
+    """
+    selected = selects(request)
+    found = sorted((table for table in captured if selected(str(table))), key=str)
+    match request.order:
+        case Order.SIZE:
+            sizes = rows_of or {}
+            found.sort(key=lambda table: (table not in sizes, sizes.get(table, 0)))
+        case Order.AS_GIVEN:
+            each = [any_of([pattern], ignore_case=True) for pattern in request.tables]
+            found.sort(key=lambda table: next(n for n, matches in enumerate(each) if matches(str(table))))
+        case Order.NAME:
+            pass
+    return found
+
+
+# ---- the text in the source offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What an offset knows of a request: its progress, or how it ended."""
+
+    dump: Dump | None
+    end: End | None = None
+    reason: str | None = None
+    failed: int = 0
+
+
+def requests_to_text(requests: Requests) -> str:
+    """One line of JSON: the progress of each that runs, the numbers of each that has ended. Where it is too long for an offset, the longest begin again after
+    a restart.
+    """
+    kept = {one.request.id: _to_json(one) for one in requests}
+    sizes = {identity: len(_json(value)) for identity, value in kept.items()}
+    for identity in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        if sum(sizes.values()) <= TEXT_CHARS_MAX:
+            break
+        del kept[identity], sizes[identity]
+    return _json({"format": FORMAT, "dumps": kept})
+
+
+def requests_from_text(text: str) -> dict[str, Kept]:
+    """The reverse, by id; a text that is not one raises DefiniteError naming the offset field."""
+    try:
+        value = json.loads(text)
+        if value["format"] != FORMAT:
+            message = (
+                f"the offset's field dblog_dumps has format {value['format']}, this version reads {FORMAT}; use the version that wrote it"
+            )
+            raise DefiniteError(message)
+        return {str(identity): _from_json(str(identity), kept) for identity, kept in value["dumps"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        message = "the offset's field dblog_dumps is not the progress of dumps; reset the connector's offsets"
+        raise DefiniteError(message) from e
+
+
+def resumed(
+    requests: Iterable[DumpRequest],
+    kept: Mapping[str, Kept],
+    *,
+    tables: Callable[[DumpRequest], Iterable[TableId]],
+    captured: Callable[[TableId], bool],
+) -> Requests:
+    """The requests at the start of a task: each where the offset has come to, or from its beginning (``tables`` finds out which). What the offset has of
+    others is gone: their owner has noted their ends.
+    """
+    out = Requests()
+    for request in requests:
+        known = kept.get(request.id)
+        if known is None or known.dump is None:
+            out = out.added(request, tables(request))
+            continue
+        dump = known.dump if known.end is not None else known.dump.only(captured)
+        one = RequestedDump(request=request, dump=dump, end=known.end, reason=known.reason, failed_before=known.failed)
+        one = one.with_request(request)
+        out = out.put(one if one.dump.left else one.with_dump(one.dump))
+    return out
+
+
+def _to_json(one: RequestedDump) -> dict[str, Any]:
+    if one.end is None:
+        return {"dump": dump_to_text(one.dump)}
+    out: dict[str, Any] = {"end": one.end.value, "done": one.dump.tables_done, "rows": one.dump.rows, "failed": one.tables_failed}
+    return out if one.reason is None else {**out, "reason": one.reason}
+
+
+def _from_json(identity: str, value: Mapping[str, Any]) -> Kept:
+    if "end" not in value:
+        return Kept(dump=dump_from_text(value["dump"]))
+    dump = dump_of(identity, (), finished=value["done"], finished_rows=value["rows"])
+    return Kept(dump=dump, end=End(value["end"]), reason=value.get("reason"), failed=value["failed"])
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

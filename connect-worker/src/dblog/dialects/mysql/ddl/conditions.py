@@ -1,0 +1,44 @@
+"""Whether a text that a person gives is one condition, and nothing else, before it is put between brackets into a SELECT."""
+
+from __future__ import annotations
+
+from dblog.dialects.mysql.catalog.sql import quote_table
+from dblog.dialects.mysql.ddl.lexer import Kind, LexerMode, tokenize
+from dblog.model import TableId
+
+CHARACTERS_MAX = 10_000
+
+
+def fault_of(where: str) -> str | None:
+    """Why the text cannot be one condition, in a sentence; None where its brackets and quotes are closed, and it has no end in it.
+
+    That it is valid SQL, the server decides (``probe``). Comments are refused: a server of another version would read another text. Sessions that read chunks
+    have neither ANSI_QUOTES nor NO_BACKSLASH_ESCAPES, so the text is cut as it is without them.
+    """
+    if not where.strip():
+        return "it is empty; leave it out, or name a condition such as status = 'open'"
+    if len(where) > CHARACTERS_MAX:
+        return f"it has {len(where)} characters; {CHARACTERS_MAX} are the most"
+    depth = 0
+    end = 0
+    for token in tokenize(where, LexerMode()):
+        if where[end : token.start].strip():
+            return "it has a comment; leave that out"
+        end = token.end
+        if token.kind is not Kind.OP:
+            continue
+        if token.text == ";":
+            return "it has a semicolon, and only one condition is taken"
+        if token.text == "?":
+            return "it has a question mark outside of a text, for which there is no value"
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if depth < 0:
+            return "it closes a bracket that it has not opened"
+    if where[end:].strip():
+        return "it has a comment, or a text whose quotes are not closed"
+    return None if depth == 0 else "it opens a bracket that it does not close"
+
+
+def probe(table: TableId, where: str) -> str:
+    """A statement that fails where the server does not take the condition for this table; it reads no row."""
+    return f"SELECT 1 FROM {quote_table(table)} WHERE (\n{where}\n) LIMIT 0"

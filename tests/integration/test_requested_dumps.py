@@ -1,0 +1,207 @@
+"""Dumps that are asked for while the log flows: of tables, by a condition, by keys; steered, killed, beside each other. The fold of the output is the source."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from dblog.core.dumprequests import Wanted, changed, with_table_wanted, with_wanted
+from dblog.errors import DefiniteError
+from stack.database import Database
+from support.follower import Follower
+from support.servers import execute, new_database
+
+
+@pytest.fixture
+def shop(source: Database) -> Iterator[Callable[..., Follower]]:
+    """Makes followers of tables whose rows are older than the connector, which dumps nothing by itself."""
+    database = new_database(source, "asked")
+    execute(
+        source,
+        "CREATE TABLE orders (id INT PRIMARY KEY, status VARCHAR(10) NOT NULL, v INT)",
+        "CREATE TABLE docs (id INT PRIMARY KEY, status VARCHAR(10) NOT NULL, doc JSON)",
+        "CREATE TABLE items (sku VARCHAR(20) COLLATE utf8mb4_unicode_ci, line INT, v INT, PRIMARY KEY (sku, line))",
+        "INSERT INTO orders WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) "
+        "SELECT i, IF(i % 3 = 0, 'open', 'done'), i FROM n",
+        """INSERT INTO docs SELECT id, status, CONCAT('{"price": ', id, '.5000000000000000001}') FROM orders""",
+        "INSERT INTO items WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT CONCAT('é', i % 30), i, i FROM n",
+        database=database,
+    )
+    made: list[Follower] = []
+
+    def make(**config: str) -> Follower:
+        follower = Follower(source, database, **{"snapshot.mode": "no_data", "dblog.chunk.rows": "100", **config})
+        made.append(follower)
+        return follower.start()
+
+    yield make
+    for follower in made:
+        follower.task.stop()
+
+
+def dumped(follower: Follower, table: str = "orders") -> list[int]:
+    """The ids of rows that a dump has sent, in their order."""
+    return [record["after"]["id"] for name, record in follower.values if name == table and record is not None and record["op"] == "r"]
+
+
+def test_tables_that_nothing_has_dumped_are_asked_for_under_writes_and_end_equal_to_the_source(shop: Any) -> None:
+    follower = shop()
+    stop = threading.Event()
+
+    def write() -> None:
+        n = 0
+        while not stop.is_set():
+            n += 1
+            follower.sql(
+                f"UPDATE orders SET status = 'u{n % 100}' WHERE id % 97 = {n % 97}",
+                f"DELETE FROM items WHERE line = {n}",
+                f"UPDATE orders SET id = id + 100000 WHERE id = {n * 3}",
+                f"INSERT INTO orders VALUES ({200_000 + n}, 'new', NULL)",
+            )
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        request = follower.ask(rf"{follower.database}\.(orders|items)", parallelism=2, chunk_rows=50)
+        status = follower.until_state(request, "DONE")
+    finally:
+        stop.set()
+        writer.join()
+
+    follower.until_equal("orders")
+    follower.until_equal("items")
+    assert (status["tables_total"], status["tables_done"], status["reason"]) == (2, 2, None)
+    assert "dblog_dumps" in follower.offset
+    assert "snapshot" not in follower.offset, "the connector's own dump is none"
+
+
+def test_a_condition_brings_the_rows_that_it_holds_for_with_the_kinds_of_their_documents(shop: Any) -> None:
+    follower = shop()
+
+    request = follower.ask(rf"{follower.database}\.docs", predicate={".*docs": "status = 'open' OR id < 3"})
+    follower.until_state(request, "DONE")
+    whole = {row["id"]: row["doc"] for row in follower.rows["docs"].values()}
+    follower.sql("UPDATE docs SET status = 'seen'")
+    follower.until(lambda: len(follower.rows["docs"]) == 900 and all(row["status"] == "seen" for row in follower.rows["docs"].values()))
+
+    assert sorted(dumped(follower, "docs")) == sorted({1, 2, *range(3, 901, 3)})
+    assert whole == {row["id"]: row["doc"] for row in follower.rows["docs"].values() if row["id"] in whole}, "as the log has them"
+
+
+def test_keys_bring_their_rows_and_none_for_those_that_there_are_not(shop: Any) -> None:
+    follower = shop()
+
+    request = follower.ask(rf"{follower.database}\.orders", keys=[[n] for n in (*range(5, 600, 2), 7_000_000)])
+    follower.until_state(request, "DONE")
+    other = follower.ask(rf"{follower.database}\.items", keys=[["é1", 1], ["é2", 3]])
+    follower.until_state(other, "DONE")
+
+    assert dumped(follower) == list(range(5, 600, 2))
+    assert [row["sku"] for row in follower.rows["items"].values()] == ["é1"]
+
+
+def test_a_dump_goes_on_over_kills_and_is_done_once(shop: Any) -> None:
+    follower = shop()
+    request = follower.ask(rf"{follower.database}\.orders", chunk_rows=40)
+
+    for rows in (80, 300, 600):
+        follower.until(lambda rows=rows: len(dumped(follower)) >= rows)
+        follower.sql(f"DELETE FROM orders WHERE id = {rows}", f"UPDATE orders SET status = 'k' WHERE id = {rows + 1}")
+        follower.restart()
+    follower.until_state(request, "DONE")
+    follower.restart()
+
+    follower.until_equal("orders")
+    assert follower.status(request.id)["state"] == "DONE"
+    assert len(dumped(follower)) < 2 * 900, "a restart does not begin it again"
+    follower.task.desk.forget(request.id)
+    follower.until(lambda: "dblog_dumps" not in follower.offset or request.id not in follower.offset["dblog_dumps"])
+
+
+def test_a_dump_rests_when_it_is_paused_goes_on_where_it_was_and_becomes_faster_while_it_runs(shop: Any) -> None:
+    follower = shop()
+    request = follower.ask(rf"{follower.database}\.orders", chunk_rows=10, delay_ms=60_000)
+    assert not dumped(follower)
+
+    request = follower.tell(with_wanted(request, Wanted.PAUSED))
+    follower.until_state(request, "PAUSED")
+    request = follower.tell(changed(request, {"delay_ms": 0, "chunk_rows": 300}))
+    follower.restart()
+    assert follower.status(request.id)["state"] == "PAUSED"
+    follower.sql("INSERT INTO orders VALUES (100000, 'log', NULL)")
+    follower.until(lambda: "100000" in str(follower.rows.get("orders")))
+    assert not dumped(follower)
+
+    request = follower.tell(with_wanted(request, Wanted.RUNNING))
+    follower.until_state(request, "DONE")
+    follower.until_equal("orders")
+
+
+def test_a_stop_ends_a_dump_or_one_table_of_it(shop: Any) -> None:
+    follower = shop()
+    slow = follower.ask(rf"{follower.database}\.(orders|items)", chunk_rows=10, delay_ms=2_000, order="as_given")
+    stopped = follower.tell(with_table_wanted(slow, f"{follower.database}.items", Wanted.STOPPED))
+    states = {one["table"].rpartition(".")[2]: one["state"] for one in follower.status(slow.id)["tables"]}
+    assert states["items"] == "STOPPED"
+    assert states["orders"] in ("WAITING", "RUNNING")
+
+    follower.tell(with_wanted(stopped, Wanted.STOPPED))
+    status = follower.until_state(stopped, "STOPPED")
+
+    assert status["reason"] == "stopped by request"
+    assert len(dumped(follower)) < 900
+
+
+def test_two_requests_for_one_table_are_carried_out_one_after_the_other_the_urgent_one_first(shop: Any) -> None:
+    follower = shop()
+    first = follower.ask(rf"{follower.database}\.orders", wanted="PAUSED")
+    urgent = follower.ask(rf"{follower.database}\.orders", priority=5, wanted="PAUSED", predicate={".*": "id <= 10"})
+    first, urgent = (follower.tell(with_wanted(one, Wanted.RUNNING)) for one in (first, urgent))
+
+    follower.until_state(first, "DONE")
+    follower.until_state(urgent, "DONE")
+
+    assert sorted(dumped(follower)) == sorted([*range(1, 901), *range(1, 11)])
+    follower.until_equal("orders")
+
+
+def test_a_table_that_changes_or_goes_in_mid_dump_ends_alone(shop: Any) -> None:
+    follower = shop()
+    request = follower.ask(rf"{follower.database}\.(orders|items)", chunk_rows=50, parallelism=2)
+    follower.until(lambda: len(dumped(follower)) >= 100)
+
+    follower.sql("ALTER TABLE orders ADD COLUMN level INT NOT NULL DEFAULT 7", "DROP TABLE items")
+    status = follower.until_state(request, "DONE")
+
+    assert {row["id"] for row in follower.rows["orders"].values()} == set(range(1, 901))
+    assert any("level" in row for row in follower.rows["orders"].values()), "what is read behind the statement has the new column"
+    assert status["tables_total"] == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"tables": ["nothing.here"]}, "no captured table matches nothing.here"),
+        ({"predicate": {".*": "status ="}}, "the server does not take the predicate"),
+        ({"predicate": {".*": "nobody = 1"}}, "the server does not take the predicate"),
+        ({"predicate": {".*": "1 = 1) OR (1 = 1"}}, "it closes a bracket that it has not opened"),
+        ({"predicate": {".*": "1 = 1); DROP TABLE orders; SELECT (1"}}, "it closes a bracket that it has not opened"),
+        ({"predicate": {".*": "1 = 1) UNION SELECT 1 FROM (orders"}}, "it closes a bracket"),
+        ({"predicate": {".*": "1 = 1 -- x"}}, "it has a comment"),
+        ({"keys": [["a"]]}, "key 1 has a value .* that is none of its type .*; give a whole number"),
+        ({"keys": [[1], [2, 3]]}, "each key must have a value for each column"),
+        ({"keys": [[1, 2]]}, "key 1 has 2 values, and the key of .* has 1 columns: id"),
+        ({"mode": "verify"}, "the mode verify is not carried out"),
+    ],
+)
+def test_what_cannot_be_dumped_is_refused_before_it_begins(shop: Any, body: dict[str, Any], reason: str) -> None:
+    follower = shop()
+    tables = body.get("tables", [rf"{follower.database}\.orders"])
+
+    with pytest.raises(DefiniteError, match=reason):
+        follower.ask(*tables, **{name: value for name, value in body.items() if name != "tables"})
+
+    assert follower.task.running.interleaver.requests.by_id == {}
+    assert follower.selected("orders"), "nothing is changed there"
