@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from dblog.codecs.plan import RowContext
-from dblog.core.changes import Change, tables_of
+from dblog.core.changes import Change, Unknown, tables_of
 from dblog.core.crosscheck import Seen
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.core.watermark import WatermarkPosition
@@ -59,6 +59,8 @@ class Chances:
         """of watermarks that are lost from the log,"""
         self.cuts = cuts
         """and of reads of the log that find the connection lost."""
+        self.on_statement: Callable[[], None] = lambda: None
+        """Called when the log comes to one."""
 
 
 class SimProgress:
@@ -269,8 +271,9 @@ class SimReader:
                 yield Watermarks(rows=(entry[1:],), at=where, position=at + 1)
             elif kind == DDL:
                 HUB.note(f"log: DDL at {at}")
+                self._chances.on_statement()
                 yield Statement(
-                    statement=entry[1],
+                    statement=entry,
                     text="DDL",
                     database=DATABASE,
                     valid_from=(_HIGH, (at + 1) << ROW_BITS),
@@ -516,10 +519,13 @@ class SimSchemas:
         self._source = source
 
     def read_table_map(self, table_map: Table) -> tuple[TableId, Seen, Any]:
-        return table_map.id, Seen(columns=table_map.columns, named=True, key=table_map.key), lambda known, seen: seen
+        if self._source.names_columns:
+            return table_map.id, Seen(columns=table_map.columns, named=True, key=table_map.key), lambda known, seen: seen
+        return table_map.id, Seen(columns=table_map.columns, named=False, complete=False), lambda known, seen: known
 
-    def parse_statement(self, statement: tuple[Change, ...], text: str, position: Position) -> Iterable[Change]:
-        return statement
+    def parse_statement(self, statement: tuple[Any, ...], text: str, position: Position) -> Iterable[Change]:
+        _, changes, strange = statement
+        return (Unknown(tuple(table for change in changes for table in tables_of(change)), "it is strange"),) if strange else changes
 
     def rewritten(self, changes: Iterable[Change], before: Callable[[TableId], Table | None]) -> dict[TableId, str]:
         return rewritten(changes, before)

@@ -85,8 +85,14 @@ def extra_of(table: Table) -> tuple[str, ...]:
 class Source:
     """One server."""
 
-    def __init__(self, *, lag_share: float, readable: float) -> None:
+    def __init__(self, *, lag_share: float, readable: float, strange: float, names_columns: bool, only_renames: bool) -> None:
         self.random = HUB.random
+        self.strange = strange
+        """Share of ALTER statements that nobody but the server understands."""
+        self.names_columns = names_columns
+        """Whether the log's metadata is full."""
+        self.only_renames = only_renames
+        """DDL gives tables other names, and other keys, and nothing else."""
         self.lag_share = lag_share
         self.readable = readable
         """Share of row events of which records can be made; the rows of the others only a dump can bring."""
@@ -120,7 +126,7 @@ class Source:
             row = (number * 2 % (KEYS_MAX + 1), number, self._next())
             content[row[at] if at >= 0 else row[0]] = row
         self.tables = {**self.tables, id_: (table, content)}
-        self._commit((DDL, (CreateTable(table),)))
+        self._commit((DDL, (CreateTable(table),), False))
 
     def _next(self) -> int:
         self._value += 1
@@ -234,12 +240,14 @@ class Source:
         kind = random()
         id_ = (*CAPTURED, ASIDE)[int(random() * 4)]
         if id_ not in self.tables:
-            if kind < 0.5:
+            if kind < 0.5 and not self.only_renames:
                 self._create(id_)
             return
         table, rows = self.tables[id_]
         free = [other for other in (*CAPTURED, ASIDE) if other not in self.tables]
         others = [other for other in self.tables if other != id_]
+        if self.only_renames:
+            kind = 0.4 if kind < 0.2 else 0.85 if kind < 0.6 else 0.95
         if kind < 0.35:
             self._columns(id_, table, rows)
         elif kind < 0.45 and table.key:
@@ -302,8 +310,9 @@ class Source:
             if isinstance(change, TruncateTable):
                 self.truncated.append((change.id, position_of(len(self.log))))
         self.tables = tables
-        self._commit((DDL, changes))
-        HUB.note(f"source: {len(self.log) - 1} DDL {_told(changes)}")
+        strange = isinstance(changes[0], AlterTable) and self.random() < self.strange
+        self._commit((DDL, changes, strange))
+        HUB.note(f"source: {len(self.log) - 1} {'strange ' if strange else ''}DDL {_told(changes)}")
 
     # ---- what is read
 
