@@ -377,7 +377,7 @@ class Play:
                 else:
                     ready = hub.ready
                     task = ready[int(random() * len(ready))]
-                    if task.name != slow or random() < 0.15:
+                    if task.name != slow or random() < (0.4 if len(ready) == 1 else 0.15):
                         hub.run(task)
             raise ViolationError(f"after {STEPS_MAX} steps the dump has not ended: {self.left()}")
         except DblogError as e:

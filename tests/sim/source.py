@@ -109,6 +109,8 @@ class Source:
         self.truncated: list[tuple[TableId, int]] = []
         self._prepared: tuple[TableId, list[tuple[Row | None, Row | None]]] | None = None
         self._value = 0
+        self._left: TableId | None = None
+        """The captured name that the table aside has had."""
 
     # ---- what is committed
 
@@ -248,6 +250,10 @@ class Source:
         others = [other for other in self.tables if other != id_]
         if self.only_renames:
             kind = 0.4 if kind < 0.2 else 0.85 if kind < 0.6 else 0.95
+            # What comes from an uncaptured name is not dumped for that; only the name that it was cut short under is remembered, once.
+            others = [other for other in others if ASIDE not in {id_, other}]
+            if id_ == ASIDE:
+                free = [other for other in free if other == self._left]
         if kind < 0.35:
             self._columns(id_, table, rows)
         elif kind < 0.45 and table.key:
@@ -288,6 +294,10 @@ class Source:
     def _rename(self, pairs: tuple[tuple[TableId, TableId], ...]) -> None:
         after: dict[TableId, tuple[Table, Rows] | None] = {}
         for old, new in pairs:
+            if new == self._left:
+                self._left = None
+            if new == ASIDE:
+                self._left = old
             found = after.get(old) or self.tables[old]
             table, rows = found
             after[new] = (definition(new, extra_of(table), table.key), rows)
