@@ -113,6 +113,17 @@ def test_a_late_record_of_a_worker_that_was_overtaken_counts_for_nothing_and_is_
     assert (store.open("c"), store.is_untidy(exists=exists)) == ([new], False)
 
 
+def test_of_two_workers_that_wrote_the_same_revision_the_first_counts(store):
+    first, second = with_wanted(request(), Wanted.PAUSED), changed(request(), {"priority": 9})
+    for each in (request(), first, second):
+        read(store, KnownDump(each))
+
+    assert store.open("c") == [first]
+    store.tidy_later(exists=exists)
+    store.log.read_back()
+    assert (store.open("c"), store.is_untidy(exists=exists)) == ([first], False)
+
+
 def test_an_end_stays_whatever_arrives_later(store):
     read(store, KnownDump(request(), end()))
 

@@ -187,3 +187,22 @@ def test_a_change_of_a_dump_that_kafka_does_not_take_is_reported_and_changes_not
     with pytest.raises(RequestError, match="Error writing the request of a dump to Kafka"):
         asked.result(0)
     assert herder.dumps.open("a")[0].wanted is Wanted.RUNNING
+
+
+def test_a_change_that_another_worker_forestalled_is_reported(herder):
+    turn(herder)
+    herder.configs.write_connector("a", {**CONFIG, "name": "a"}, target=None)
+    herder.dumps.write(dump())
+    put_all = herder.dumps.log.put_all
+
+    def behind_another(writes, *, limit_s):
+        herder.dumps.log.take(LogRecord(0, 0, *dump_record(("a", "d1"), KnownDump(dump(revision=2, priority=5)))))
+        put_all(writes, limit_s=limit_s)
+
+    herder.dumps.log.put_all = behind_another
+    asked = herder.submit(SetDump("a", "d1", Wanted.PAUSED))
+    turn(herder)
+
+    with pytest.raises(RequestError, match="changed at the same time") as raised:
+        asked.result(0)
+    assert (raised.value.status, herder.dumps.open("a")) == (409, [dump(revision=2, priority=5)])

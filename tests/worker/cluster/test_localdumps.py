@@ -198,3 +198,16 @@ def test_a_task_checks_few_requests_at_a_time_and_those_that_nobody_waits_for_ma
     held.dumps.check(request())
     answer(held, held.sent[3][1]["call"], error=None, tables=[])  # of the one that was given up
     assert futures[3].cancelled()
+
+
+def test_secrets_are_taken_out_of_what_the_task_says(held):
+    held.dumps.begun(TaskId("c", 0), 2, lambda text: text.replace("sesame", "***"))
+    status = {"id": "d1", "state": "FAILED", "reason": "login with sesame refused", "tables": [{"table": "a.sesame", "fault": "sesame?"}]}
+    held.dumps.take(2, {"type": "dumps", "dumps": [status]})
+    future = held.dumps.check(request())
+    held.dumps.take(2, {"type": "dump_checked", "call": held.sent[-1][1]["call"], "error": {"status": 400, "message": "sesame is wrong"}})
+
+    shown = held.dumps.reported("c").statuses["d1"]
+    assert (shown["reason"], shown["tables"][0]) == ("login with *** refused", {"table": "a.sesame", "fault": "***?"})
+    with pytest.raises(RequestError, match=r"\*\*\* is wrong"):
+        future.result(0)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,16 @@ def running(worker: Worker, name: str, told: Path) -> str:
     worker.create(name, dummy_dumps=str(told)).raise_for_status()
     worker.wait_for(name, "RUNNING", "RUNNING")
     return name
+
+
+@pytest.fixture(scope="module")
+def shared(worker: Worker) -> Iterator[str]:
+    """A connector for tests that look at no dump but their own."""
+    name = "shared-dumps"
+    worker.create(name).raise_for_status()
+    worker.wait_for(name, "RUNNING", "RUNNING")
+    yield name
+    worker.gone(name)
 
 
 def messages(told, kind):
@@ -100,8 +111,8 @@ def test_a_dump_that_cannot_be_is_refused_with_a_sentence_and_nothing_of_it_is_k
     assert messages(told, "dump") == []
 
 
-def test_a_body_that_is_no_json_is_refused(worker, running):
-    answer = worker.client.post(f"/connectors/{running}/dumps", content=b'{"tables": [', headers={"content-type": "application/json"})
+def test_a_body_that_is_no_json_is_refused(worker, shared):
+    answer = worker.client.post(f"/connectors/{shared}/dumps", content=b'{"tables": [', headers={"content-type": "application/json"})
 
     assert (answer.status_code, "not valid JSON" in answer.json()["message"]) == (400, True)
 
@@ -118,16 +129,16 @@ def test_a_dump_of_a_connector_that_nobody_knows_is_not_found(worker):
         assert (answer.status_code, answer.json()["message"]) == (404, "Connector nobody not found"), (method, path)
 
 
-def test_a_dump_that_nobody_has_requested_is_not_found(worker, running):
+def test_a_dump_that_nobody_has_requested_is_not_found(worker, shared):
     for method, path, body in (
         ("GET", "", None),
         ("PATCH", "", {"delay_ms": 1}),
         ("POST", "/stop", None),
         ("POST", "/tables/shop.orders/stop", None),
     ):
-        answer = worker.client.request(method, f"/connectors/{running}/dumps/d3f1a2b3c4d5{path}", json=body)
+        answer = worker.client.request(method, f"/connectors/{shared}/dumps/d3f1a2b3c4d5{path}", json=body)
         assert answer.status_code == 404, (method, path)
-        assert f"GET /connectors/{running}/dumps lists" in answer.json()["message"]
+        assert f"GET /connectors/{shared}/dumps lists" in answer.json()["message"]
 
 
 def test_a_dump_of_a_stopped_connector_is_refused_with_what_to_do(worker, running):
@@ -204,8 +215,8 @@ def test_a_dump_is_made_faster_paused_and_resumed_while_it_runs(worker, running,
     assert got == [(1, 1, "RUNNING"), (2, 4, "RUNNING"), (3, 4, "PAUSED"), (4, 4, "RUNNING")]
 
 
-def test_what_a_change_may_not_do_is_refused(worker, running):
-    dump = requested(worker, running)
+def test_what_a_change_may_not_do_is_refused(worker, shared):
+    dump = requested(worker, shared)
 
     for body, reason in (
         ({}, "there is nothing to change"),
@@ -213,15 +224,15 @@ def test_what_a_change_may_not_do_is_refused(worker, running):
         ({"tables": ["a"]}, "tables: it stays as it is while the dump runs"),
         ({"wanted": "PAUSED"}, "wanted: it is not changed so; use pause, resume or stop"),
     ):
-        answer = worker.client.patch(f"/connectors/{running}/dumps/{dump}", json=body)
+        answer = worker.client.patch(f"/connectors/{shared}/dumps/{dump}", json=body)
         assert (answer.status_code, reason in answer.json()["message"]) == (400, True), (body, answer.text)
 
-    assert detail(worker, running, dump)["revision"] == 1
+    assert detail(worker, shared, dump)["revision"] == 1
 
 
-def test_one_table_of_a_dump_is_paused_resumed_and_stopped(worker, running):
-    dump = requested(worker, running, tables=[r"shop\..*"])
-    path = f"/connectors/{running}/dumps/{dump}/tables"
+def test_one_table_of_a_dump_is_paused_resumed_and_stopped(worker, shared):
+    dump = requested(worker, shared, tables=[r"shop\..*"])
+    path = f"/connectors/{shared}/dumps/{dump}/tables"
 
     for table, verb in (("shop.orders", "pause"), ("shop%2Eitems", "stop"), ("shop.orders", "resume")):
         answer = worker.client.post(f"{path}/{table}/{verb}")

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -138,6 +139,11 @@ def test_without_a_terminal_a_dump_is_followed_line_by_line_to_its_end(worker, r
         process = watching(worker, "start", running, r"shop\.orders", "--watch", stdout=file)
     until(lambda: "RUNNING; 5 %, 1 000 of about 20 000 rows, 0 of 1 tables, 5 000 rows/s, 4 s left" in out.read_text(), what=out.read_text)
     dump = out.read_text().split()[1]
+    with watching(worker, "watch", running, dump, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as interrupted:
+        assert f"dump {dump} of {running}".encode() in interrupted.stdout.readline()
+        interrupted.send_signal(signal.SIGINT)
+        assert interrupted.wait(30) == 130
+        assert interrupted.stderr.read().decode() == f"the dump goes on: dblog dumps watch {running} {dump}\n"
 
     worker.client.patch(f"/connectors/{running}/dumps/{dump}", json={"delay_ms": DONE}).raise_for_status()
 

@@ -7,7 +7,7 @@ task's last status of it. Readers skip what they do not understand: the topic ou
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ _STATES = ENDED | {"WAITING", "RUNNING", "PAUSED"}
 TABLES_SHOWN_MAX = 200
 _DUMPS_MAX = 1000
 _REASON_CHARS_MAX = 2000
+_TEXTS = ("reason", "fault")
+"""What a task writes in sentences, which may quote its database."""
 
 DumpKey = tuple[str, str]
 """Connector and id."""
@@ -73,24 +75,26 @@ def read_dump_record(key: bytes | None, value: bytes | None) -> tuple[DumpKey, K
     return found, KnownDump(request, end)
 
 
-def read_statuses(value: object) -> dict[str, DumpStatus]:
-    """The statuses of a task's message by id, in its order; what is none is passed over."""
+def read_statuses(value: object, hide: Callable[[str], str] = str) -> dict[str, DumpStatus]:
+    """The statuses of a task's message by id, in its order, without what ``hide`` takes out of their texts; what is none is passed over."""
     listed = value if isinstance(value, list) else []
-    found = [status for each in listed[:_DUMPS_MAX] if (status := read_status(each)) is not None]
+    found = [status for each in listed[:_DUMPS_MAX] if (status := read_status(each, hide)) is not None]
     return {status["id"]: status for status in found}
 
 
-def read_status(value: object) -> DumpStatus | None:
+def read_status(value: object, hide: Callable[[str], str] = str) -> DumpStatus | None:
     """A status with its texts shortened; None for what is none. Fields that this version does not know stay."""
     if not isinstance(value, dict) or not isinstance(value.get("id"), str) or str(value.get("state")) not in _STATES:
         return None
     tables = value.get("tables")
-    rows = [_shortened(row) for row in tables[:TABLES_SHOWN_MAX] if isinstance(row, dict)] if isinstance(tables, list) else []
-    return {**_shortened(value), "tables": rows}
+    rows = [_shortened(row, hide) for row in tables[:TABLES_SHOWN_MAX] if isinstance(row, dict)] if isinstance(tables, list) else []
+    return {**_shortened(value, hide), "tables": rows}
 
 
-def _shortened(part: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: text[:_REASON_CHARS_MAX] if isinstance(text, str) else text for name, text in part.items()}
+def _shortened(part: Mapping[str, Any], hide: Callable[[str], str]) -> dict[str, Any]:
+    return {
+        name: (hide(text) if name in _TEXTS else text)[:_REASON_CHARS_MAX] if isinstance(text, str) else text for name, text in part.items()
+    }
 
 
 def _loaded(data: bytes | None) -> Any:

@@ -54,7 +54,7 @@ class DumpRequests:
                 # Again: the check has taken its time.
                 self._require_running(asked.connector)
                 self._require_room(asked)
-                self._store.write(asked)
+                self._write(asked)
                 _log.info(
                     "dump requested",
                     connector=asked.connector,
@@ -94,9 +94,15 @@ class DumpRequests:
                 raise bad_request(
                     f"The dump {after.id} has changes of too many of its tables to be stored; pause, resume or stop it as a whole"
                 )
-            self._store.write(after)
+            self._write(after)
             _log.info("dump changed", connector=after.connector, dump=after.id, revision=after.revision, wanted=after.wanted.value)
         return after
+
+    def _write(self, request: DumpRequest) -> None:
+        self._store.write(request)
+        written = self._store.get((request.connector, request.id))
+        if written is None or written.request != request:
+            raise conflict(f"The dump {request.id} was changed at the same time by a worker that led until now; look at it, and try again")
 
     def _open(self, name: str, dump: str) -> DumpRequest:
         """A request that has not ended; refused where there is none."""

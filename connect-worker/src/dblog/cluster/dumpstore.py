@@ -139,10 +139,10 @@ class DumpStore:
 
 
 def _is_behind(new: KnownDump, known: KnownDump) -> bool:
-    """Whether a record that arrived later is older all the same. An end stays; of two workers at the same revision the topic's order decides."""
-    if known.end is not None:
-        return new.end is None
-    return new.end is None and new.request.revision < known.request.revision
+    """Whether a record that arrived later is older all the same. An end stays; of two that have the same revision the first counts, for the task has it."""
+    if new.end is not None:
+        return False
+    return known.end is not None or (new.request.revision <= known.request.revision and new.request != known.request)
 
 
 def _oldest_first(dumps: Iterable[KnownDump]) -> list[KnownDump]:

@@ -45,6 +45,7 @@ class _Run:
     """One process."""
 
     connector: str
+    hide: Callable[[str], str]
     checks: dict[int, Future[list[str]]] = field(default_factory=dict)
 
 
@@ -68,9 +69,9 @@ class LocalDumps:
 
     # Processes.
 
-    def begun(self, task: TaskId, run: int) -> None:
-        """A process has been started with the requests that have not ended."""
-        self._runs[run] = _Run(task.connector)
+    def begun(self, task: TaskId, run: int, hide: Callable[[str], str] = str) -> None:
+        """A process has been started with the requests that have not ended; ``hide`` takes its secrets out of texts."""
+        self._runs[run] = _Run(task.connector, hide)
         self._stale(task.connector)
 
     def ended(self, run: int) -> None:
@@ -136,9 +137,9 @@ class LocalDumps:
         match message:
             case {"type": "dump_checked", "call": int(call)}:
                 if (future := known.checks.pop(call, None)) is not None:
-                    _answer(future, message)
+                    _answer(future, message, known.hide)
             case {"type": "dumps", "dumps": list(dumps)}:
-                statuses = read_statuses(dumps)
+                statuses = read_statuses(dumps, known.hide)
                 self._reported[known.connector] = Reported(statuses, fresh=True)
                 for status in statuses.values():
                     if status["state"] in ENDED and status["id"] != INITIAL:
@@ -168,11 +169,11 @@ class LocalDumps:
         self._reported.pop(connector, None)
 
 
-def _answer(future: Future[list[str]], message: Mapping[str, Any]) -> None:
+def _answer(future: Future[list[str]], message: Mapping[str, Any], hide: Callable[[str], str]) -> None:
     match message:
         case {"error": {"message": str(text), **rest}}:
             status = rest.get("status")
-            _fail(future, RequestError(status if isinstance(status, int) and status in _REFUSALS else 400, text))
+            _fail(future, RequestError(status if isinstance(status, int) and status in _REFUSALS else 400, hide(text)))
         case {"tables": list(tables)}:
             if future.set_running_or_notify_cancel():
                 future.set_result([str(table) for table in tables[:_TABLES_MAX]])

@@ -245,7 +245,7 @@ class LocalTasks:
         unit.run = self._processes.start(unit.id, order.message, hide=order.hide)
         self._by_run[unit.run] = unit
         if self._dumps is not None:
-            self._dumps.begun(unit.id, unit.run)
+            self._dumps.begun(unit.id, unit.run, unit.hide)
 
     def _stop(self, unit: LocalTask) -> None:
         if unit.run is None:
