@@ -32,6 +32,10 @@ FAULTS_MAX = 20
 STOPPED_TABLE = "stopped by request"
 
 
+class NoTableError(DefiniteError):
+    """A request means no captured table."""
+
+
 class End(StrEnum):
     """How a request ended."""
 

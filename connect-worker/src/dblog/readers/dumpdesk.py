@@ -14,7 +14,7 @@ from typing import Any
 from dblog.clock import Clock
 from dblog.core.dumprequests import INITIAL, DumpRequest, Mode, predicates
 from dblog.core.dumps import Dump, TableDump
-from dblog.core.requested import STOPPED_TABLE, End, RequestedDump, Requests, tables_of
+from dblog.core.requested import STOPPED_TABLE, End, NoTableError, RequestedDump, Requests, tables_of
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from dblog.readers.contract import RequestCheck
@@ -91,7 +91,7 @@ class DumpDesk:
                 f"no captured table matches {', '.join(request.tables)}; a pattern matches the whole of database.table, and the connector captures what "
                 "its include and exclude lists select"
             )
-            raise DefiniteError(message)
+            raise NoTableError(message)
         if request.keys is not None and len(tables) > 1:
             message = f"keys belong to one table, and {request.tables[0]} matches {len(tables)}; name one"
             raise DefiniteError(message)
