@@ -14,6 +14,7 @@ from typing import Any
 from dblog.codecs.plan import RowContext
 from dblog.core.changes import Change, Unknown, tables_of
 from dblog.core.crosscheck import Seen
+from dblog.core.dumprequests import Scope
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.core.watermark import WatermarkPosition
 from dblog.dialects.mysql.ddl.rewrites import rewritten
@@ -168,7 +169,7 @@ class SimRecords:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self.upto: dict[TableId, Any] = {}
+        self.upto: dict[tuple[str, TableId], Any] = {}
         self.shown = BEHIND_ALL
         """The snapshot of the rows that were encoded last."""
 
@@ -176,14 +177,15 @@ class SimRecords:
         return SimEncoder(table, self)
 
     def marker(self, made: ChunkMarker) -> Segment | None:
-        if made.after is not None and made.after != self.upto.get(made.table, made.after):
+        chain = (made.dump, made.table)
+        if made.scope == Scope.TABLE and (made.after != self.upto.get(chain, made.after) if not made.begins else made.after is not None):
             raise ViolationError(
-                f"I9: a chunk of {made.table} begins behind {made.after}, the one before it ended with {self.upto[made.table]}"
+                f"I9: a chunk of {made.table} begins behind {made.after}, the one before it ended with {self.upto.get(chain)}"
             )
-        self.upto[made.table] = made.upto
+        self.upto[chain] = made.upto
         low, high = made.low.pos, made.high.pos
         HUB.note(f"window of {made.table.name} closes: ({made.after}, {made.upto}]{' final' if made.final else ''}")
-        keyless = made.after is None and made.upto is None
+        keyless = made.scope == Scope.TABLE and made.after is None and made.upto is None
         for at in range(low, high):
             entry = self._source.log[at]
             if entry[0] == DDL and at >= self.shown and any(made.table in tables_of(change) for change in entry[1]):
@@ -378,6 +380,9 @@ class SimSql:
     def chunk_select(self, table: Table, after: Any, upto: Any, rows_max: int, *, where: str | None = None) -> tuple[Any, Any]:
         return "chunk", (table, after, upto, rows_max)
 
+    def rows_by_key(self, table: Table, keys: Any) -> tuple[Any, Any]:
+        return "keys", (table, keys)
+
     def max_key(self, table: Table, *, where: str | None = None) -> tuple[Any, Any]:
         return "max", (table,)
 
@@ -478,6 +483,9 @@ class SimChunks:
         elif statement == "lookup":
             _, wanted_key, behind = parameters
             ordered = [row for row in ordered if row[at] == wanted_key[0] and (behind is None or row[at] > behind[0])]
+        elif statement == "keys":
+            asked = {wanted_key[0] for wanted_key in parameters[1]}
+            ordered = [row for row in ordered if row[at] in asked]
         else:
             ordered = ordered[: parameters[1]]
         if bytes_max and len(ordered) > bytes_max:
@@ -488,7 +496,7 @@ class SimChunks:
             taken = [(shown, names, tuple(row[i] for i in picked)) for row in ordered]
         else:
             taken = [(shown, names, row) for row in ordered]
-        if statement in ("chunk", "scan"):
+        if statement in {"chunk", "scan", "keys"}:
             HUB.note(f"select {id_.name} {parameters[1:]}: {[row for _, _, row in taken]}")
         return ChunkRows(rows=taken, row_count=len(taken), last_key=last_key)  # type: ignore[arg-type]
 

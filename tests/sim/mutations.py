@@ -49,7 +49,7 @@ MUTATIONS = (
     Mutation("lost watermarks are waited for", f"{WATERMARK}:Windows.overdue", "late = self._late(submitted_before_s)", "late = []", 5000),
     # ---- core/dumps.py
     Mutation("the frontier does not move", f"{DUMPS}:Dump.advanced", "after=after,", "after=t.after,", 10_000),
-    Mutation("a restarted table keeps its frontier", f"{DUMPS}:Dump.restarted", "TableDump(table=t.table)", "replace(t, done=False)"),
+    Mutation("a restarted table keeps its frontier", f"{DUMPS}:Dump.restarted", "TableDump(table=t.table)", "replace(t, done=False)", 1000),
     Mutation("a table cut short is forgotten", f"{DUMPS}:Dump.dropped", ", cut_short=t.cut_short or not t.done", "", 20_000),
     Mutation("a table that takes an unfinished one's name is left alone", f"{DUMPS}:Dump.renamed", "or is_pending(new)", "", 20_000),
     Mutation(
@@ -131,6 +131,7 @@ MUTATIONS = (
         f"{READERS}interleaved:Interleaver.settled",
         "or not (self._windows.open_of(table) or self._closing == table)",
         "or True",
+        1000,
     ),
     Mutation(
         "a range is read again while an older window closes",
@@ -144,10 +145,60 @@ MUTATIONS = (
         "windows have no bound", f"{READERS}interleaved:Interleaver.declare", "or self._windows.open_of(table) < windows_max", "or True"
     ),
     Mutation(
-        "a reset does not end the wait for the end",
+        "a window that was never opened is waited for",
         f"{READERS}interleaved:Interleaver.wait_done",
-        "or self._resets.get(table, 0) != resets",
+        "or not (self._windows.open_of(table) or self._closing == table)",
         "",
+        20_000,
+    ),
+    Mutation(
+        "an end is told before an offset has it",
+        f"{READERS}dumpdesk:DumpDesk.statuses",
+        "end = None if stored is None else stored.end",
+        "end = one.end",
+        5000,
+    ),
+    Mutation(
+        "a table that is put back is read on for the dump before",
+        f"{READERS}dumping:Dumping.put_back",
+        "self._interleaver.read_for(table, INITIAL)",
+        "pass",
+        20_000,
+    ),
+    Mutation(
+        "the offset does not hear of dumps that were asked for",
+        f"{READERS}offset:SourceOffset.advance",
+        "if step.requests is not None:",
+        "if False:",
+        1000,
+    ),
+    Mutation(
+        "one table is read for two dumps at once",
+        "dblog.core.requested:next_table",
+        "and each.table not in taken",
+        "",
+        5000,
+    ),
+    Mutation(
+        "what the log shows of a table is nothing to dumps that were asked for",
+        f"{READERS}interleaved:Interleaver.change_all",
+        "self._set_requests(self._requests.all_changed(change))",
+        "pass",
+        20_000,
+    ),
+    Mutation(
+        "a dump that was stopped goes on",
+        "dblog.core.requested:RequestedDump.with_request",
+        "if request.wanted is Wanted.STOPPED:",
+        "if False:",
+        1000,
+    ),
+    Mutation(
+        "an older revision counts",
+        "dblog.core.requested:RequestedDump.with_request",
+        "request.revision < self.request.revision or self.end is not None",
+        "self.end is not None",
+        5000,
     ),
     Mutation(
         "a failed window stays open",
@@ -229,14 +280,17 @@ MUTATIONS = (
     ),
     # ---- readers/dumping.py, readers/output.py, readers/stream.py
     Mutation("a table that is put back stays taken", f"{READERS}dumping:Dumping.put_back", "self._taken.pop(table, None)", "pass", 5000),
-    Mutation("nobody is sent to a table that is dumped again", f"{READERS}dumping:Dumping.dump_again", "self.start_readers()", "pass"),
-    Mutation("a table that is dumped again is not begun again", f"{READERS}dumping:Dumping.dump_again", ".restarted(t)", ""),
+    Mutation(
+        "nobody is sent to a table that is dumped again", f"{READERS}dumping:Dumping.dump_again", "self.start_readers()", "pass", 1000
+    ),
+    Mutation("a table that is dumped again is not begun again", f"{READERS}dumping:Dumping.dump_again", ".restarted(t)", "", 1000),
     Mutation("the dump does not follow renames", f"{READERS}dumping:Dumping._follow", "self.renamed(pairs)", "pass", 20_000),
     Mutation(
         "rewritten tables are not dumped again",
         f"{READERS}dumping:Dumping.tables_changed",
         "if rewritten and self._options.redumps:",
         "if False:",
+        1000,
     ),
     Mutation(
         "rows that only a dump brings are left out",

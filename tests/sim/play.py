@@ -17,8 +17,11 @@ from typing import Any
 
 from dblog.config.connector import MYSQL_OPTIONS, parse_connector
 from dblog.config.options import Settings
+from dblog.core.changes import tables_of
+from dblog.core.dumprequests import DumpRequest, Mode, Wanted, selects
 from dblog.core.governor import ChunkLimits
 from dblog.core.ledger import Entry, Ledger
+from dblog.core.requested import End, RequestedDump, requests_from_text
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.errors import DblogError
 from dblog.model import Batch, OffsetMap, TableId
@@ -26,12 +29,13 @@ from dblog.readers import interleaved, starting
 from dblog.readers.options import ReaderOptions
 from dblog.readers.running import Running
 from sim.dialect import Chances, SimConnector, SimRecords, SimServer, ViolationError
-from sim.source import CAPTURED, Source, key_index, names_of
+from sim.source import CAPTURED, DDL, Source, key_index, key_of, names_of
 from sim.threads import HUB, Chance, Locks, SimClock, Time
 
 STEPS_MAX = 12_000
 WAITS_MAX = 400
 """How often time may pass once nothing more is written: then somebody waits for what will never come."""
+NOTHING_MATCHES = "no captured table matches"
 FORGOTTEN = "has no key and changed during each of"
 """The one reason for which a table's dump may fail here."""
 
@@ -199,6 +203,13 @@ class Play:
             (1, 3, 50)[int(random() * 3)],
             (1, 4, 50)[int(random() * 3)],
         )
+        self.asks = 0 if random() < 0.6 else 1 + int(random() * 2)
+        """Dumps that are asked for while the task runs."""
+        self.requests: dict[str, DumpRequest] = {}
+        """As their owner has them, until he has noted their ends."""
+        self.asked: dict[str, tuple[int, int]] = {}
+        """How much Kafka and the log had when a dump was asked for."""
+        self.ends: dict[str, tuple[DumpRequest, RequestedDump]] = {}
         self.read_only = hasattr(OPTIONS, "read_only") and random() < 0.3
         keyless = random() < 0.08
         for id_ in CAPTURED[: 1 + int(random() * 3)]:
@@ -221,7 +232,7 @@ class Play:
         options = self.options = options_of(*self.limits, f"r{self.runs}", read_only=self.read_only, redumps=self.redumps)
         self.records.upto = {}
         start = starting._Start(self.connector, self.server, self.history, options, SETTINGS, CLOCK)  # type: ignore[arg-type]  # noqa: SLF001
-        beginning = start.beginning(self.stored)
+        beginning = start.beginning(self.stored, list(self.requests.values()))
         HUB.note(f"run {self.runs} begins at {beginning.progress}")
         self.running = Running(
             server=self.server,  # type: ignore[arg-type]
@@ -305,6 +316,101 @@ class Play:
                         newest[at] = pos
                     self.partitions[part].append((topic, key, value, sent))
 
+    # ---- dumps that are asked for
+
+    def ask(self) -> None:
+        """An operator asks for a dump of some tables, or of some keys of one."""
+        self.asks -= 1
+        random = self.random
+        one = "s\\." + "abc"[int(random() * 3)]
+        keys = tuple((int(random() * 12),) for _ in range(1 + int(random() * 4))) if random() < 0.25 else None
+        request = DumpRequest(
+            id=f"{len(self.asked):012x}",
+            connector="c",
+            created_ms=len(self.asked),
+            requested_by="rest",
+            mode=Mode.REPAIR if random() < 0.3 else Mode.ROWS,
+            tables=(one,) if keys or random() < 0.4 else ("s\\.[abc]",),
+            keys=keys,
+            chunk_rows=None if random() < 0.5 else 1 + int(random() * 3),
+            delay_ms=0 if random() < 0.7 else 200,
+            parallelism=1 + int(random() * 2),
+            priority=int(random() * 2),
+        )
+        self.asked[request.id] = (len(self.kafka), len(self.source.log))
+        self.order(request)
+
+    def order(self, request: DumpRequest) -> None:
+        """The owner stores a request, or another revision of it, and has the task take it."""
+        self.requests[request.id] = request
+        HUB.note(f"dump {request.id[-1]} of {request.tables} keys {request.keys}: {request.wanted} {dict(request.tables_wanted)}")
+        desk = self.running.desk
+        HUB.spawn("desk", lambda: desk.take(request))
+
+    def steer(self) -> None:
+        """An operator pauses, resumes or stops a dump, or a table of it."""
+        random = self.random
+        request = list(self.requests.values())[int(random() * len(self.requests))]
+        if request.wanted is Wanted.STOPPED:
+            return
+        wanted = Wanted.RUNNING if random() < 0.4 else Wanted.PAUSED if random() < 0.8 else Wanted.STOPPED
+        if random() < 0.6:
+            self.order(replace(request, revision=request.revision + 1, wanted=wanted))
+        else:
+            of_tables = {**request.tables_wanted, "s." + "abc"[int(random() * 3)]: wanted}
+            of_tables = {table: each for table, each in of_tables.items() if each is not Wanted.RUNNING}
+            self.order(replace(request, revision=request.revision + 1, tables_wanted=of_tables))
+
+    def resume_all(self) -> None:
+        """Nothing is left paused."""
+        for request in list(self.requests.values()):
+            if request.wanted is not Wanted.STOPPED:
+                kept = {table: wanted for table, wanted in request.tables_wanted.items() if wanted is Wanted.STOPPED}
+                self.order(replace(request, revision=request.revision + 1, wanted=Wanted.RUNNING, tables_wanted=kept))
+
+    def note_ends(self) -> None:
+        """The owner hears of ends, and has the task forget them. None may be told before an offset has it."""
+        told = {status["id"]: status["state"] for status in self.running.desk.statuses()}
+        text = (self.stored or {}).get("dblog_dumps")
+        kept = requests_from_text(text) if isinstance(text, str) else {}
+        for one in self.running.fold.requests:
+            identity = one.request.id
+            ended = identity in kept and kept[identity].end is not None
+            if told.get(identity) in {"DONE", "FAILED", "STOPPED"} and not ended:
+                raise ViolationError(f"I1: dump {identity} is told to be {told[identity]}, and the stored offset does not have that")
+            if ended and one.end is not None and identity in self.requests and identity not in self.ends and self.random() < 0.5:
+                self.ends[identity] = (self.requests.pop(identity), one)
+                desk = self.running.desk
+                HUB.spawn("desk", lambda desk=desk, identity=identity: desk.forget(identity))
+
+    def check_requests(self) -> None:
+        """A dump that is done has brought every row, since it was asked for, of each table that was left alone meanwhile."""
+        ended = dict(self.ends)
+        for one in self.running.fold.requests:
+            if one.request.id in self.requests:
+                ended[one.request.id] = (self.requests[one.request.id], one)
+        for identity, (begun, position) in self.asked.items():
+            request, one = ended[identity]
+            if one.end is None or (
+                one.end is End.FAILED and FORGOTTEN not in (one.reason or "") and NOTHING_MATCHES not in (one.reason or "")
+            ):
+                raise ViolationError(f"dump {identity} has ended as {one.end}: {one.reason}")
+            if one.end is not End.DONE or one.tables_failed:
+                continue
+            brought = {(topic, key) for topic, key, _ in self.kafka[begun:]}
+            known = self.source.states[position][0]
+            altered = {id_ for entry in self.source.log[position:] if entry[0] == DDL for change in entry[1] for id_ in tables_of(change)}
+            for id_ in CAPTURED:
+                if id_ in altered or id_ not in known or not known[id_][0].key or not selects(request)(str(id_)):
+                    continue
+                table, rows = self.source.tables[id_]
+                for row in rows.values():
+                    key = key_of(table, row)
+                    if request.keys is not None and (row[key_index(table)],) not in request.keys:
+                        continue
+                    if (id_.name, key) not in brought:
+                        raise ViolationError(f"I3: dump {identity} is done, and has not brought {id_.name} {key!r}")
+
     def deliver(self) -> None:
         """A broker takes some records, and says so."""
         partition = self.partitions[0 if not self.partitions[1] or (self.partitions[0] and self.random() < 0.5) else 1]
@@ -333,6 +439,8 @@ class Play:
         self.stored = dict(self.running.fold.offset())
         HUB.note(f"offset stored: {self.stored}")
         self.running.commit(self.stored)
+        if self.requests:
+            self.note_ends()
 
     def check_windows(self) -> None:
         """I6."""
@@ -400,15 +508,21 @@ class Play:
     def write(self) -> None:
         self.writes -= 1
         source, random = self.source, self.random
-        if self.ddl and random() < 0.25:
+        if self.asks and random() < 0.3:
+            self.ask()
+        elif self.requests and random() < 0.25:
+            self.steer()
+        elif self.ddl and random() < 0.25:
             self.ddl -= 1
             source.alter()
         elif self.xa and (random() < self.xa or (source.is_prepared and random() < 0.3)):
             source.prepare()
         else:
             source.write()
-        if self.writes == 0 and source.is_prepared:
-            source.prepare()
+        if self.writes == 0:
+            if source.is_prepared:
+                source.prepare()
+            self.resume_all()
 
     def nothing_to_send(self) -> bool:
         return not self.partitions[0] and not self.partitions[1] and not self.running.queue._batches  # noqa: SLF001
@@ -434,6 +548,8 @@ class Play:
             return False
         if (dump is not None and not dump.ended) or len(HUB.tasks) > 1:
             return False
+        if any(one.end is None for one in running.interleaver.requests):
+            return False
         if running.interleaver.dump_moved or running.stream._unsent:  # noqa: SLF001
             return False
         self.commit()
@@ -443,6 +559,7 @@ class Play:
         if self.stored is None or self.stored["entries"] != len(self.source.log):
             return False
         failed = self.failed()
+        self.check_requests()
         if not self.is_exempt:
             self.check_output(failed)
         return True

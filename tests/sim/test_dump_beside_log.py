@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from dblog.clock import SystemClock
+from dblog.core.dumprequests import DumpRequest, Mode, Wanted, with_wanted
 from dblog.core.dumps import Dump, dump_of
 from dblog.core.governor import ChunkLimits
 from dblog.core.watermark import WatermarkPosition, Windows
@@ -592,3 +593,22 @@ def test_only_a_dump_that_a_held_table_is_left_in_is_reported_to_wait() -> None:
         world.interleaver.hold(frozenset({ORDERS, ITEMS}), "it is prepared")
 
     assert [(line["event"], line["table"]) for line in lines] == [("the table's dump waits", str(ORDERS))]
+
+
+def test_a_dump_that_was_paused_for_a_moment_goes_on_though_its_reader_has_seen_only_the_pause() -> None:
+    world = World()
+    interleaver = world.interleaver
+    request = DumpRequest(id="1", connector="c", created_ms=1, requested_by="rest", mode=Mode.ROWS, tables=(r"shop\.orders",))
+    paused = with_wanted(request, Wanted.PAUSED)
+    interleaver.change_requests(lambda known: known.added(request, [ORDERS]).added(paused, []))
+    interleaver.read_for(ORDERS, request.id)
+    assert interleaver.declare(ORDERS, keyed=True, resets=0, windows_max=2) is None
+    interleaver.change_requests(lambda known: known.added(with_wanted(paused, Wanted.RUNNING), []))
+    done: list[bool] = []
+    waiting = threading.Thread(target=lambda: done.append(interleaver.wait_done(ORDERS, resets=0)), daemon=True)
+
+    waiting.start()
+    waiting.join(timeout=5)
+    interleaver.stop()
+
+    assert done == [False]

@@ -264,7 +264,9 @@ class Interleaver:
             return shrink
 
     def wait_done(self, table: TableId, *, resets: int) -> bool:
-        """Wait until the table's last window has closed, or its dump has failed. False: a window was discarded (or the task stops): more is to be read."""
+        """Wait until the table's last window has closed, or its dump has failed. False: a window was discarded, or none is open and more is to be read (the
+        dump was paused for a moment), or the task stops.
+        """
         with self._changed:
             self._changed.wait_for(
                 lambda: (
@@ -272,7 +274,7 @@ class Interleaver:
                     or self._resets.get(table, 0) != resets
                     or table in self._held
                     or self._is_done(table)
-                    or (self.is_paused(table) and not self._windows.open_of(table))
+                    or not (self._windows.open_of(table) or self._closing == table)
                 )
             )
             return self._is_done(table)
