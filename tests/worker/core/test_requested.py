@@ -99,6 +99,17 @@ def test_a_stop_ends_a_dump_and_a_stopped_table_ends_alone() -> None:
     assert (one.end, one.tables_failed) == (End.DONE, 1)
 
 
+def test_a_table_that_takes_the_name_of_a_stopped_one_keeps_its_dump_from_no_end() -> None:
+    request = asked()
+    requests = with_requests(request).added(with_table_wanted(request, str(A), Wanted.STOPPED), [])
+
+    requests = requests.all_changed(lambda dump: dump.renamed([(B, A)], lambda _: True)[0])
+    requests = read(requests, request.id, C)
+
+    (one,) = requests
+    assert one.end is End.DONE
+
+
 def test_an_older_revision_changes_nothing_and_a_newer_one_keeps_the_progress() -> None:
     request = asked()
     faster = changed(request, {"delay_ms": 5})

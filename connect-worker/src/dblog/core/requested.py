@@ -71,6 +71,7 @@ class RequestedDump:
 
     def with_dump(self, dump: Dump) -> RequestedDump:
         """It has come so far; the last table ends it."""
+        dump = self._without_stopped(dump)
         if self.end is not None or not dump.ended:
             return replace(self, dump=dump)
         faults = [progress for progress in dump.failed if progress.fault != STOPPED_TABLE]
@@ -88,11 +89,15 @@ class RequestedDump:
             return self
         if request.wanted is Wanted.STOPPED:
             return replace(self, request=request, end=End.STOPPED, reason="stopped by request")
-        dump = self.dump
-        for table in tuple(dump.left):
-            if request.tables_wanted.get(str(table)) is Wanted.STOPPED:
-                dump = dump.given_up(table, STOPPED_TABLE)
-        return replace(self, request=request).with_dump(dump)
+        return replace(self, request=request).with_dump(self.dump)
+
+    def _without_stopped(self, dump: Dump) -> Dump:
+        """Tables that were stopped by their names end, also one that another has taken its name from or given it to: nobody would read it."""
+        if self.request.tables_wanted:
+            for table in tuple(dump.left):
+                if self.request.tables_wanted.get(str(table)) is Wanted.STOPPED:
+                    dump = dump.given_up(table, STOPPED_TABLE)
+        return dump
 
 
 @dataclass(frozen=True, slots=True)
