@@ -54,8 +54,13 @@ def test_a_dump_is_asked_for_steered_killed_and_ends_with_every_row_in_the_topic
         assert (refused.status_code, "does not take the predicate" in refused.text) == (400, True)
         assert rest("POST", url, {"tables": ["nothing"]}).status_code == 404
 
+        # A paused connector takes it, checked like any other, and begins when it goes on.
+        rest("PUT", f"/connectors/{name}/pause")
+        wait_until(lambda: worker.rest.state(name) == "PAUSED", timeout_s=60, what="the connector's pause")
         asked = rest("POST", url, {"tables": [rf"{database}\.t"], "chunk_rows": 100, "delay_ms": 1_000})
         assert asked.status_code == 202, asked.text
+        assert state(asked.json()["id"]) == "WAITING"
+        rest("PUT", f"/connectors/{name}/resume")
         identity = asked.json()["id"]
         wait_until(lambda: sent() >= 100, timeout_s=60, what="the first chunk")
         for pid in task_pids(worker.pid):

@@ -23,7 +23,9 @@ class Held:
         self.sent = []
         self.leads = True
         self.store = DumpStore("dumps", HeldLog, on_change=self.changed, record_bytes_max=1_000_000)
-        self.dumps = LocalDumps(self.store, send=lambda run, message: self.sent.append((run, message)), leads=lambda: self.leads)
+        self.dumps = LocalDumps(
+            self.store, send=lambda run, message: self.sent.append((run, message)), leads=lambda: self.leads, now_ms=lambda: 4711
+        )
         self.dumps.begun(TaskId("c", 0), 1)
 
     def changed(self, key):
@@ -68,7 +70,8 @@ def test_an_end_is_stored_before_the_task_may_forget_it(held):
 
     assert (held.forgotten(), len(held.store.log.put)) == ([], 1)
     held.store.log.read_back()
-    assert (held.forgotten(), held.store.get(("c", "d1")).end["rows"]) == (["d1"], 5)
+    end = held.store.get(("c", "d1")).end
+    assert (held.forgotten(), end["rows"], end["ended_ms"]) == (["d1"], 5, 4711)
 
 
 def test_an_end_that_is_known_already_or_belongs_to_no_request_is_answered_at_once(held):

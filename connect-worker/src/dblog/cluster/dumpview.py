@@ -14,7 +14,7 @@ from dblog.cluster.dumprecords import ENDED, DumpStatus, KnownDump
 from dblog.cluster.dumpstore import DumpStore
 from dblog.cluster.localdumps import LocalDumps
 from dblog.cluster.localtasks import LocalTasks
-from dblog.cluster.records import Target, TaskId
+from dblog.cluster.records import State, Target, TaskId
 from dblog.cluster.requests import not_found
 from dblog.cluster.state import ConnectorView
 from dblog.cluster.stores import ConfigStore
@@ -72,6 +72,8 @@ class DumpView:
             return "the connector is paused: PUT /connectors/NAME/resume lets it go on"
         if task is None or task.run is None:
             return "the connector's task does not run yet: its status has the reason"
+        if task.state is State.UNASSIGNED:
+            return f"the connector's task starts: {task.waits}" if task.waits else "the connector's task starts"
         return None
 
 

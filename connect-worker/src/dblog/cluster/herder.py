@@ -129,7 +129,9 @@ class Herder:
         self.connectors = LocalConnectors(self.configs, self.status_writer, providers=providers, hidden=hidden or {})
         self.local_dumps: LocalDumps | None = None
         if self.dumps is not None:
-            self.local_dumps = LocalDumps(self.dumps, send=self.processes.send, leads=lambda: self.role.leads)
+            self.local_dumps = LocalDumps(
+                self.dumps, send=self.processes.send, leads=lambda: self.role.leads, now_ms=lambda: clock.now_us() // 1000
+            )
         self.tasks = LocalTasks(
             processes=self.processes,
             start_orders=StartOrders(

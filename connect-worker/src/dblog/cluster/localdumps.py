@@ -52,11 +52,14 @@ class _Run:
 class LocalDumps:
     """Changed in the herder's thread only; any thread may ask ``reported``."""
 
-    def __init__(self, store: DumpStore, *, send: Callable[[int, Mapping[str, Any]], None], leads: Callable[[], bool]) -> None:
+    def __init__(
+        self, store: DumpStore, *, send: Callable[[int, Mapping[str, Any]], None], leads: Callable[[], bool], now_ms: Callable[[], int]
+    ) -> None:
         """``send`` sends a message to a process, by its run."""
         self._store = store
         self._send = send
         self._leads = leads
+        self._now_ms = now_ms
         self._runs: dict[int, _Run] = {}
         self._reported: dict[str, Reported] = {}
         self._calls = count(1)
@@ -152,7 +155,7 @@ class LocalDumps:
         elif key not in self._ending and self._leads():
             self._ending.add(key)
             _log.info("dump ended", connector=key[0], dump=key[1], state=end["state"], rows=end.get("rows"), reason=end.get("reason"))
-            self._store.end_later(known, end)
+            self._store.end_later(known, {**end, "ended_ms": end.get("ended_ms") or self._now_ms()})
 
     def changed(self, key: DumpKey) -> None:
         """A record of the topic has been read: the task gets the request, or learns that its end is stored. One that starts gets all requests anyway."""
