@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
@@ -351,6 +352,55 @@ def test_a_record_that_nobody_understands_ends_neither_the_registry_nor_its_next
     assert store.log.ended is None
     assert again.skipped >= len(POISON) - 4
     assert (entry.id, again.schema(1).schema) == (1, entry.schema)
+
+
+def test_registrations_that_wait_for_their_turn_are_written_together_and_one_that_is_refused_harms_no_other(store, monkeypatch) -> None:
+    store.set_level(None, "FULL")
+    store.register("s0", schema(0))
+    transactions: list[int] = []
+    write = fenced.FencedWriter.write
+
+    def counted(self, writes, *, limit_s):
+        transactions.append(len(writes))
+        return write(self, writes, limit_s=limit_s)
+
+    monkeypatch.setattr(fenced.FencedWriter, "write", counted)
+    refused = json.dumps({"type": "record", "name": "R0", "fields": [{"name": "new", "type": "int"}]})
+    wanted = [*((f"s{n}", schema(n)) for n in range(1, 13)), ("s0", refused), ("twin a", schema(99)), ("twin b", schema(99))]
+
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        with store.writing:
+            waiting = [pool.submit(store.register, *each) for each in wanted]
+            until(lambda: len(store._waiting) == len(wanted))  # noqa: SLF001
+        answers = [each.exception(30) or each.result() for each in waiting]
+
+    assert isinstance(answers[12], RegistryError)
+    assert answers[12].code == 409
+    entries = [each for each in answers if not isinstance(each, Exception)]
+    assert sorted({entry.id for entry in entries}) == list(range(2, 15))
+    assert entries[-1].id == entries[-2].id, "one schema has one id"
+    assert [store.version(subject, "latest") for subject, _ in [*wanted[:12], *wanted[13:]]] == entries
+    assert transactions == [14]
+
+
+def test_versions_of_one_subject_that_wait_together_are_registered_one_after_the_other(store) -> None:
+    with ThreadPoolExecutor(5) as pool:
+        with store.writing:
+            waiting = [pool.submit(store.register, "s", schema(n)) for n in range(5)]
+            until(lambda: len(store._waiting) == 5)  # noqa: SLF001
+        entries = [each.result(30) for each in waiting]
+
+    assert sorted(entry.version for entry in entries) == [1, 2, 3, 4, 5]
+    assert len({entry.id for entry in entries}) == 5
+
+
+def until(condition: Callable[[], bool]) -> None:
+    tick = threading.Event()
+    for _ in range(2000):
+        if condition():
+            return
+        tick.wait(0.005)
+    raise AssertionError("it never became true")
 
 
 def test_a_store_that_stops_ends_the_waits_of_those_who_have_not_had_their_turn(store) -> None:

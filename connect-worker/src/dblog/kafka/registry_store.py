@@ -14,7 +14,7 @@ import json
 import secrets
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -43,6 +43,8 @@ _REFERENCE_DEPTH_MAX = 50
 _REFERENCED_CHARS_MAX = 5_000_000
 _COMPARED_CHARS_MAX = 10_000_000
 """Of the versions that a new one is compared with, and what they refer to: reading them takes a few tenths of a second."""
+_TOGETHER_MAX = 100
+"""Registrations of one transaction."""
 _TURNS_MAX = 10
 """How often a registration may find its id or version taken by a writer without the fence, before it is logged."""
 _LATEST = -1
@@ -183,6 +185,8 @@ class RegistryStore:
     def __init__(self, topic: str, make_log: MakeLog) -> None:
         self._lock = threading.Lock()
         self.writing = threading.Lock()
+        self._waiting: deque[_Wanted] = deque()
+        """Registrations that wait for their turn; whoever has it takes them out."""
         self._state = RegistryState()
         self._ids: dict[tuple[str, tuple[Reference, ...]], int] = {}
         self._ids_noted = 0
@@ -338,44 +342,8 @@ class RegistryStore:
         known = self._known(self._held(subject), canonical, references)
         if known is not None:
             return known
-
-        def decide() -> tuple[Sequence[Write], Registered]:
-            held = self._held(subject)
-            known = self._known(held, canonical, references)
-            if known is not None:
-                return (), known
-            if held.mode.startswith("READONLY"):
-                raise _read_only(subject)
-            live, level, next_id, version = held.entries, held.level, held.next_id, held.next_version
-            mistaken = self._mistaken(held, canonical, references)
-            owner = None if mistaken is None else held.owners[mistaken.id]
-            restored = []
-            if mistaken is not None and owner is not None:
-                live = [entry for entry in live if entry is not mistaken]
-                if (owner.subject, owner.version) == (subject, mistaken.version):
-                    # Compaction keeps the newest record of a key: the owner's is written again, or its id would be nobody's.
-                    restored = [schema_write(owner)]
-                    live.append(owner)
-                else:
-                    version = mistaken.version
-            schema_id = self._id_of(canonical, references) or next_id
-            _require_numbers_left(subject, version, schema_id)
-            problems = self._problems(canonical, references, live, level)
-            if problems:
-                details = "; ".join(problems)
-                raise RegistryError(
-                    409,
-                    f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{details}, '
-                    f"{{compatibility: '{level}'}}]",
-                )
-            entry = Registered(subject=subject, version=version, id=schema_id, schema=canonical, type=type_name, references=references)
-            write = schema_write(entry)
-            if len(write.key) + len(write.value or b"") > _RECORD_BYTES_MAX:
-                raise RegistryError(42201, f"The schema makes a record of more than {_RECORD_BYTES_MAX} bytes, and Kafka takes no more")
-            return [*restored, write], entry
-
         for _ in range(_TURNS_MAX):
-            entry = self._alone(decide)
+            entry = self._register_in_turn(_Wanted(subject, canonical, references, type_name))
             # Read back: a writer without the fence may have claimed the id or the version in between.
             if self._known(self._held(subject), canonical, references) == entry:
                 return entry
@@ -383,6 +351,90 @@ class RegistryStore:
             f"what was written of subject {subject} is not in the topic as it was written, {_TURNS_MAX} times in a row; another program writes "
             f"{self.log.topic} beside this worker"
         )
+
+    def _register_in_turn(self, wanted: _Wanted) -> Registered:
+        """Who has the turn registers what others wait for as well: a transaction takes as long for a hundred records as for one."""
+        self._waiting.append(wanted)
+        with self._turn():
+            if wanted.outcome is None:
+                some = self._next_registrations(wanted)
+                try:
+                    for other, outcome in zip(some, self._written(lambda: self._decide_all(some)), strict=True):
+                        other.outcome = outcome
+                except DblogError as e:
+                    for other in some:
+                        other.outcome = e
+        if isinstance(wanted.outcome, Registered):
+            return wanted.outcome
+        raise wanted.outcome or AssertionError("whoever has the turn leaves an outcome")
+
+    def _next_registrations(self, first: _Wanted) -> list[_Wanted]:
+        """This one and others that wait, none of the same subject: what is decided of a subject depends on its versions."""
+        some = {first.subject: first}
+        for _ in range(len(self._waiting)):
+            other = self._waiting.popleft()
+            if other.outcome is not None or other is first:
+                continue
+            if len(some) >= _TOGETHER_MAX or other.subject in some:
+                self._waiting.append(other)
+            else:
+                some[other.subject] = other
+        return list(some.values())
+
+    def _decide_all(self, some: Sequence[_Wanted]) -> tuple[Sequence[Write], list[Registered | RegistryError]]:
+        """What to write for registrations of different subjects; one that is refused harms no other."""
+        writes: list[Write] = []
+        outcomes: list[Registered | RegistryError] = []
+        given: dict[tuple[str, tuple[Reference, ...]], int] = {}
+        for wanted in some:
+            try:
+                needed, entry = self._decide(wanted, given)
+            except RegistryError as e:
+                outcomes.append(e)
+            else:
+                writes += needed
+                outcomes.append(entry)
+        return writes, outcomes
+
+    def _decide(self, wanted: _Wanted, given: dict[tuple[str, tuple[Reference, ...]], int]) -> tuple[Sequence[Write], Registered]:
+        """``given``: the new ids of the registrations before this one, which are not in the topic yet."""
+        subject, canonical, references = wanted.subject, wanted.canonical, wanted.references
+        held = self._held(subject)
+        known = self._known(held, canonical, references)
+        if known is not None:
+            return (), known
+        if held.mode.startswith("READONLY"):
+            raise _read_only(subject)
+        live, level, version = held.entries, held.level, held.next_version
+        mistaken = self._mistaken(held, canonical, references)
+        owner = None if mistaken is None else held.owners[mistaken.id]
+        restored = []
+        if mistaken is not None and owner is not None:
+            live = [entry for entry in live if entry is not mistaken]
+            if (owner.subject, owner.version) == (subject, mistaken.version):
+                # Compaction keeps the newest record of a key: the owner's is written again, or its id would be nobody's.
+                restored = [schema_write(owner)]
+                live.append(owner)
+            else:
+                version = mistaken.version
+        text = canonical, references
+        schema_id = self._id_of(*text) or given.get(text) or max([held.next_id, *(i + 1 for i in given.values())])
+        _require_numbers_left(subject, version, schema_id)
+        problems = self._problems(canonical, references, live, level)
+        if problems:
+            details = "; ".join(problems)
+            raise RegistryError(
+                409,
+                f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{details}, '
+                f"{{compatibility: '{level}'}}]",
+            )
+        entry = Registered(subject=subject, version=version, id=schema_id, schema=canonical, type=wanted.type_name, references=references)
+        write = schema_write(entry)
+        if len(write.key) + len(write.value or b"") > _RECORD_BYTES_MAX:
+            raise RegistryError(42201, f"The schema makes a record of more than {_RECORD_BYTES_MAX} bytes, and Kafka takes no more")
+        if schema_id >= held.next_id:
+            given[text] = schema_id
+        return [*restored, write], entry
 
     def delete_subject(self, subject: str, *, permanent: bool) -> list[int]:
         """Soft-delete all versions, or remove those already soft-deleted."""
@@ -461,24 +513,28 @@ class RegistryStore:
     def _alone(self, decide: Callable[[], tuple[Sequence[Write], _Answer]]) -> _Answer:
         """Decide on all that was ever written, and write, as the only writer; return once it has been read back."""
         with self._turn():
-            # From here: the time that others of this process took for their turns is none of ours.
-            deadline = time.monotonic() + WRITE_LIMIT_S
-            while True:
-                try:
-                    writes, answer = self._decided(decide)
-                    if writes:
-                        self._behind = True
-                        self.log.read_back(self._writer.write(writes, limit_s=WRITE_LIMIT_S), limit_s=WRITE_LIMIT_S)
-                        self._behind = False
-                except Overtaken as e:
-                    # Two that take turns would fence each other for ever if their pauses were the same.
-                    pause_s = secrets.randbelow(_OVERTAKEN_PAUSE_MS) / 1000
-                    if time.monotonic() >= deadline or self._stopping.wait(pause_s):
-                        raise TransientError(f"{e}; this worker found no turn in {WRITE_LIMIT_S:.0f} s") from e
-                except DefiniteError as e:
-                    raise RegistryError(50001, f"Error in the backend data store: {e}") from e
-                else:
-                    return answer
+            return self._written(decide)
+
+    def _written(self, decide: Callable[[], tuple[Sequence[Write], _Answer]]) -> _Answer:
+        """The same for who has the turn."""
+        # From here: the time that others of this process took for their turns is none of ours.
+        deadline = time.monotonic() + WRITE_LIMIT_S
+        while True:
+            try:
+                writes, answer = self._decided(decide)
+                if writes:
+                    self._behind = True
+                    self.log.read_back(self._writer.write(writes, limit_s=WRITE_LIMIT_S), limit_s=WRITE_LIMIT_S)
+                    self._behind = False
+            except Overtaken as e:
+                # Two that take turns would fence each other for ever if their pauses were the same.
+                pause_s = secrets.randbelow(_OVERTAKEN_PAUSE_MS) / 1000
+                if time.monotonic() >= deadline or self._stopping.wait(pause_s):
+                    raise TransientError(f"{e}; this worker found no turn in {WRITE_LIMIT_S:.0f} s") from e
+            except DefiniteError as e:
+                raise RegistryError(50001, f"Error in the backend data store: {e}") from e
+            else:
+                return answer
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -668,6 +724,17 @@ class _Held:
     mode: str
     next_id: int
     next_version: int
+
+
+@dataclass(slots=True, eq=False)
+class _Wanted:
+    """A registration, and what has become of it."""
+
+    subject: str
+    canonical: str
+    references: tuple[Reference, ...]
+    type_name: str
+    outcome: Registered | DblogError | None = None
 
 
 def _read_only(subject: str) -> RegistryError:
