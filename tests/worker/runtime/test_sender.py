@@ -60,12 +60,12 @@ def brokers() -> Brokers:
 
 @pytest.fixture
 def sender(brokers: Brokers) -> Sender:
-    return Sender(brokers, context_headers=[], ensure_topic=lambda topic: None, on_error=lambda error: None)  # type: ignore[arg-type]
+    return Sender(brokers, context_headers=[], ensure_topics=lambda topics: None, on_error=lambda error: None)  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def tolerant(brokers: Brokers) -> Sender:
-    return Sender(brokers, context_headers=[], ensure_topic=lambda topic: None, on_error=lambda error: None, tolerate=True)  # type: ignore[arg-type]
+    return Sender(brokers, context_headers=[], ensure_topics=lambda topics: None, on_error=lambda error: None, tolerate=True)  # type: ignore[arg-type]
 
 
 def send(sender: Sender, ledger: Ledger, records: int, size_bytes: int = 10) -> None:
@@ -167,7 +167,7 @@ def test_a_bad_record_that_is_tolerated_counts_as_dealt_with(tolerant: Sender, b
 def test_a_producer_that_has_ended_takes_nothing_and_nothing_counts_as_dealt_with(brokers: Brokers, tolerate: bool) -> None:
     """Librdkafka's producer ends in a thread of its own; the next record may meet that before its reports do. # I1"""
     brokers.refuses = KafkaError._FATAL  # noqa: SLF001 - librdkafka's local codes are spelled so
-    sender = Sender(brokers, context_headers=[], ensure_topic=lambda topic: None, on_error=lambda error: None, tolerate=tolerate)  # type: ignore[arg-type]
+    sender = Sender(brokers, context_headers=[], ensure_topics=lambda topics: None, on_error=lambda error: None, tolerate=tolerate)  # type: ignore[arg-type]
     ledger = Ledger()
 
     with pytest.raises(TransientError):

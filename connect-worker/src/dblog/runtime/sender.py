@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import structlog
 from confluent_kafka import KafkaError
@@ -40,7 +40,8 @@ the broker, the larger the requests. What gathers is ready after its linger of 1
 class Sender:
     """One task's way to Kafka. ``context_headers`` go on every row record (Debezium's ``__debezium.context.*``), or are empty; the producer knows them too.
 
-    ``ensure_topic`` is called once before the first record of a topic, ``on_error`` with every trouble that the client has with the brokers.
+    ``ensure_topics`` is called before the first records of topics, with all that come new at a time, ``on_error`` with every trouble that the client has with
+    the brokers.
     ``tolerate`` True: a record that Kafka refuses is logged, counted and treated as delivered (errors.tolerance=all); False: it ends the task.
     """
 
@@ -49,7 +50,7 @@ class Sender:
         producer: BatchProducer,
         *,
         context_headers: Headers,
-        ensure_topic: Callable[[str], None],
+        ensure_topics: Callable[[Collection[str]], None],
         on_error: Callable[[KafkaError], None],
         stop: Stop | None = None,
         tolerate: bool = False,
@@ -57,7 +58,7 @@ class Sender:
         self._producer = producer
         self._stop = stop or Stop()
         self._context_headers = context_headers
-        self._ensure_topic = ensure_topic
+        self._ensure_topics = ensure_topics
         self._on_error = on_error
         self._tolerate = tolerate
         self._topics: set[str] = set()
@@ -102,11 +103,12 @@ class Sender:
         if headers is not None:
             self._step_headers = headers
             self._lent = RecordHeaders([*self._context_headers, *headers]), RecordHeaders(headers)
+        self._ensure(batch for batch, _ in batches)
         for batch, entry in batches:
-            self.send(batch, entry)
+            self._send(batch, entry)
         self._push()
 
-    def send(self, batch: Batch, entry: Entry) -> None:
+    def _send(self, batch: Batch, entry: Entry) -> None:
         """Hand over all records of a batch; waits while the producer is full, until the task has to stop. Raises what an earlier delivery failed with."""
         self._batches_total += 1
         tag = self._batches_total
@@ -116,9 +118,6 @@ class Sender:
             if self._lent is not None:
                 self._producer.lend(tag, *self._lent)
         for segment in batch.segments:
-            if segment.topic not in self._topics:
-                self._ensure_topic(segment.topic)
-                self._topics.add(segment.topic)
             self._send_segment(segment, tag)
         self.records_total += batch.records_total
         self.bytes_total += batch.bytes_total
@@ -129,6 +128,13 @@ class Sender:
         """Take acknowledgements, waiting up to that long for the first, then push out what waited for them; raise the first failure."""
         self._take(timeout_s)
         self._push()
+
+    def _ensure(self, batches: Iterable[Batch]) -> None:
+        """A dump of many tables brings many topics at once, and each request for some of them takes a broker as long as one for one."""
+        new = {segment.topic: None for batch in batches for segment in batch.segments if segment.topic not in self._topics}
+        if new:
+            self._ensure_topics(new.keys())
+            self._topics.update(new)
 
     def _push(self) -> None:
         under_way = bool(self._entries) and next(iter(self._entries)) <= self._pushed_to

@@ -22,7 +22,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -382,14 +382,15 @@ class Supervisor:
         admin_settings = beside(worker.client_settings("admin"), connector_client(order.config, "admin.override."))
         topics = TopicCreator(topic_rules(order.config) if creates else (), admin_settings, stopped=self._stop.ordered)
 
-        def ensure_topic(topic: str) -> None:
-            topics.ensure(topic)
-            self._control.send({"type": "topic", "topic": topic})
+        def ensure_topics(new: Collection[str]) -> None:
+            topics.ensure(new)
+            for topic in new:
+                self._control.send({"type": "topic", "topic": topic})
 
         sender = Sender(
             producer,
             context_headers=task.context_headers,
-            ensure_topic=ensure_topic,
+            ensure_topics=ensure_topics,
             on_error=self._on_kafka_error,
             stop=self._stop,
             tolerate=order.config.get("errors.tolerance", "none").strip().lower() == "all",
