@@ -73,6 +73,17 @@ class DumpConnectionContract:
 
         assert (seen_within, seen_afterwards) == (first, second)
 
+    def test_selects_within_their_limit_are_answered_and_the_limit_can_be_taken_back(self, given, connection):
+        given.insert([(1, "a", "x")])
+
+        connection.begin_snapshot()
+        connection.limit_selects(30.0)
+        limited = self.chunk(given, connection, None, None, 10)
+        connection.limit_selects(0)
+        unlimited = self.chunk(given, connection, None, None, 10)
+
+        assert (limited.row_count, unlimited.row_count) == (1, 1)
+
     def test_a_watermark_that_nobody_wrote_is_none(self, connection):
         connection.begin_snapshot()
 

@@ -16,6 +16,7 @@ from dblog.model import TableId
 from stack.database import Database
 from support.servers import execute, new_database
 
+DIGITS = "(SELECT 0 n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
 ROWS = "SELECT id, v FROM {}.t WHERE id > ?"
 
 
@@ -107,6 +108,23 @@ def test_a_chunk_that_takes_too_long_is_ended_at_the_server_too(opened, source, 
     while any("BENCHMARK" in text for text in _connections(source).values()):
         assert time.monotonic() < deadline, "the statement goes on although nobody waits for it"
         time.sleep(0.05)
+
+
+def test_a_select_beyond_its_limit_is_ended_by_the_server_and_the_snapshot_goes_on(opened, write, database):
+    dump = opened()
+    dump.begin_snapshot()
+    assert dump.select(ROWS.format(database), (0,)).row_count == 3
+    write("DELETE FROM t WHERE id = 1", limit_s=10)
+    dump.limit_selects(0.3)
+
+    with pytest.raises(TransientError, match="short of something for now"):
+        dump.select(
+            f"SELECT COUNT(SHA2(CONCAT(a.v, b.n, c.n, d.n, e.n, f.n, g.n), 512)) FROM {database}.t a, {', '.join(f'{DIGITS} {n}' for n in 'bcdefg')}",
+            (),
+        )
+
+    dump.limit_selects(0)
+    assert dump.select(ROWS.format(database), (0,)).row_count == 3
 
 
 def test_no_row_is_written_within_a_snapshot(opened, source, database):

@@ -34,9 +34,9 @@ MUTATIONS = (
     # ---- core/watermark.py
     Mutation("keys of the log are not noted", f"{WATERMARK}:Windows.note", "window.dropped.update(", "set().update("),
     Mutation("a table without a key keeps its window", f"{WATERMARK}:Windows.note", "if not window.keyed:", "if False:", 20_000),
-    Mutation("notes have no bound", f"{WATERMARK}:Windows.note", "len(window.dropped) > self._keys_max", "False"),
+    Mutation("notes have no bound", f"{WATERMARK}:Windows.note", "len(window.dropped) > window.keys_max", "False"),
     Mutation("watermarks of an earlier run count", f"{WATERMARK}:Windows.watermark", "if run != self._run:", "if False:", 5000),
-    Mutation("a younger window closes first", f"{WATERMARK}:Windows.watermark", "if oldest is not window:", "if False:", 5000),
+    Mutation("a younger window closes first", f"{WATERMARK}:Windows._met_high", "if oldest is not window:", "if False:", 5000),
     Mutation("younger siblings are not discarded", f"{WATERMARK}:Windows._discard", "w.number >= first.number", "w is first", 1000),
     Mutation(
         "DDL discards only windows that are open",
@@ -110,7 +110,7 @@ MUTATIONS = (
         "        early = self._dump.started(closed.table, key=chunk.table.key, upto=chunk.greatest) if chunk.begins else self._dump\n"
         "        self._set_dump(early.advanced(closed.table, after=chunk.upto, rows=0, done=chunk.final))\n"
         "    for start in range(",
-        5000,
+        20_000,
     ),
     Mutation(
         "a window opens though the table was reset",
@@ -122,21 +122,21 @@ MUTATIONS = (
     Mutation(
         "a window that has closed wakes nobody",
         f"{READERS}interleaved:Interleaver.watermark",
-        "            self._closing = None\n            self._changed.notify_all()",
-        "            self._closing = None",
+        "                self._closing.discard(window.table)\n                self._changed.notify_all()",
+        "                self._closing.discard(window.table)",
         20_000,
     ),
     Mutation(
         "a range is read again while an older window is open",
         f"{READERS}interleaved:Interleaver.settled",
-        "or not (self._windows.open_of(table) or self._closing == table)",
+        "or not (self._windows.open_of(table) or table in self._closing)",
         "or True",
         1000,
     ),
     Mutation(
         "a range is read again while an older window closes",
         f"{READERS}interleaved:Interleaver.settled",
-        "or self._closing == table",
+        "or table in self._closing",
         "",
         20_000,
     ),
@@ -147,7 +147,7 @@ MUTATIONS = (
     Mutation(
         "a window that was never opened is waited for",
         f"{READERS}interleaved:Interleaver.wait_done",
-        "or not (self._windows.open_of(table) or self._closing == table)",
+        "or not (self._windows.open_of(table) or table in self._closing)",
         "",
         20_000,
     ),
@@ -251,10 +251,42 @@ MUTATIONS = (
         5000,
     ),
     Mutation(
+        "tables are read together ahead of their low watermark",
+        f"{READERS}together:SmallTables._read_between",
+        "        self._reads.behind_watermark(connection, tickets[0], read_each)",
+        "        connection.begin_snapshot()\n        read_each()\n        connection.end_snapshot()\n"
+        "        self._reads.behind_watermark(connection, tickets[0], lambda: None)",
+        5000,
+    ),
+    Mutation(
+        "the high watermark of tables that are read together comes ahead of their rows",
+        f"{READERS}together:SmallTables._read_between",
+        "        if self._interleaver.submit_together(tickets, read):",
+        "        self._reads.mark_high(connection, tickets[0])\n        if self._interleaver.submit_together(tickets, read):",
+        5000,
+    ),
+    Mutation(
+        "windows of tables that were not read together stay open",
+        f"{READERS}interleaved:Interleaver.submit_together",
+        "self._windows.release(ticket.number)",
+        "pass",
+        5000,
+    ),
+    Mutation(
+        "a table that was reset is read with others",
+        f"{READERS}interleaved:Interleaver.declare_together",
+        "self._resets.get(table, 0) == resets and",
+        "",
+        20_000,
+    ),
+    Mutation(
+        "a held table is read with others", f"{READERS}interleaved:Interleaver.declare_together", "and table not in self._held", "", 20_000
+    ),
+    Mutation(
         "the high watermark comes ahead of the rows",
         f"{READERS}chunk:ChunkReader._read_from_frontier",
         "            if not self._interleaver.submit(ticket, read):",
-        "            connection.write_watermark(self._watermark_name, ticket.high_token)\n            if not self._interleaver.submit(ticket, read):",
+        "            self.mark_high(connection, ticket)\n            if not self._interleaver.submit(ticket, read):",
         5000,
     ),
     Mutation(

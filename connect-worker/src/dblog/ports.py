@@ -70,6 +70,9 @@ class DumpConnection(Watermarks, Protocol):
         ``keys``: the rows are those of these keys, wherever they stand. ``where``: they were selected with this condition.
         """
 
+    def limit_selects(self, limit_s: float) -> None:
+        """From now on a SELECT that takes longer ends with TransientError, and the snapshot goes on; 0: as long as it likes."""
+
     def end_snapshot(self) -> None:
         """End the snapshot."""
 

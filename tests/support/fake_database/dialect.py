@@ -331,6 +331,9 @@ class FakeChunks:
         self._check()
         self._view = self._database.snapshot()
 
+    def limit_selects(self, limit_s: float) -> None:
+        self._check()
+
     def read_watermark(self, name: str) -> str | None:
         self._check()
         _, watermarks = self._view or self._database.snapshot()

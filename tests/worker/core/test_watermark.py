@@ -100,11 +100,11 @@ def play(initial: State, writes: tuple[Write, ...], gaps: tuple[int, ...], range
     for keys in ranges:
         commit_writes_of_gap()
         ticket = windows.declare(TABLE, keyed=True)
-        assert windows.watermark(ticket.low_token, position(step)) is None
+        assert windows.watermark(ticket.low_token, position(step)) == []
         commit_writes_of_gap()
         assert windows.submit(ticket.number, {k: v for k, v in state.items() if k in keys})
         commit_writes_of_gap()
-        closed = windows.watermark(ticket.high_token, position(step))
+        (closed,) = windows.watermark(ticket.high_token, position(step))
         assert isinstance(closed, Closed)
         output.records += [(k, v, True) for k, v in closed.rows.items() if k not in closed.dropped]
     commit_writes_of_gap()
@@ -160,9 +160,9 @@ def test_windows_that_overlap_in_the_log_drop_each_their_own_rows() -> None:
     windows.watermark(second.low_token, position(2))
     windows.note(TABLE, [b"b"])
     windows.submit(second.number, "second")
-    closed_first = windows.watermark(first.high_token, position(3))
+    (closed_first,) = windows.watermark(first.high_token, position(3))
     windows.note(TABLE, [b"c"])
-    closed_second = windows.watermark(second.high_token, position(4))
+    (closed_second,) = windows.watermark(second.high_token, position(4))
 
     assert isinstance(closed_first, Closed)
     assert isinstance(closed_second, Closed)
@@ -178,7 +178,7 @@ def test_changes_of_another_table_drop_nothing() -> None:
 
     windows.note(OTHER, [b"a"])
     windows.submit(ticket.number, "rows")
-    closed = windows.watermark(ticket.high_token, position(2))
+    (closed,) = windows.watermark(ticket.high_token, position(2))
 
     assert isinstance(closed, Closed)
     assert closed.dropped == frozenset()
@@ -188,8 +188,8 @@ def test_watermarks_of_another_run_mean_nothing() -> None:
     windows: Windows[str] = Windows(run="new", keys_max=100)
     ticket = windows.declare(TABLE, keyed=True)
 
-    assert windows.watermark(f"old/{ticket.number}/high", position(1)) is None
-    assert windows.watermark("not a watermark", position(1)) is None
+    assert windows.watermark(f"old/{ticket.number}/high", position(1)) == []
+    assert windows.watermark("not a watermark", position(1)) == []
     assert windows.open_total == 1
 
 
@@ -204,7 +204,7 @@ def test_ddl_discards_every_window_of_the_table_also_those_not_open_yet() -> Non
     assert discarded is not None
     assert discarded.numbers == (first.number, second.number)
     assert windows.submit(second.number, "rows") is False
-    assert windows.watermark(first.high_token, position(2)) is None
+    assert windows.watermark(first.high_token, position(2)) == []
     assert windows.submit(other.number, "rows") is True
 
 
@@ -266,7 +266,7 @@ def test_a_high_watermark_ahead_of_an_older_window_shows_that_the_older_one_is_l
     windows.watermark(younger.low_token, position(2))
     windows.submit(younger.number, "younger")
 
-    discarded = windows.watermark(younger.high_token, position(3))
+    (discarded,) = windows.watermark(younger.high_token, position(3))
 
     assert isinstance(discarded, Discarded), "closing the younger one would pass over the range of the older"
     assert discarded.numbers == (lost.number, younger.number)
@@ -279,7 +279,7 @@ def test_a_window_whose_low_watermark_alone_is_lost_is_read_again() -> None:
     ticket = windows.declare(TABLE, keyed=True)
     windows.submit(ticket.number, "rows")
 
-    discarded = windows.watermark(ticket.high_token, position(1))
+    (discarded,) = windows.watermark(ticket.high_token, position(1))
 
     assert isinstance(discarded, Discarded)
     assert discarded.numbers == (ticket.number,)
@@ -301,3 +301,131 @@ def test_windows_that_wait_too_long_for_their_high_watermark_are_read_again_and_
     assert [d.numbers for d in discarded] == [(late.number, sibling.number)]
     assert windows.submit(fresh.number, "fresh")
     assert windows.submit(unread.number, "a SELECT may take long")
+
+
+def play_together(
+    writes: tuple[tuple[TableId, Write], ...], gaps: tuple[int, ...], spoilt: tuple[TableId, int] | None
+) -> dict[TableId, Output]:
+    """One pair of watermarks around two tables that are read one after the other; write i is committed in gap ``gaps[i]`` of low, select, select, high.
+
+    ``spoilt``: a table that is altered in a gap, whose window is read again by itself.
+    """
+    windows: Windows[State] = Windows(run="r", keys_max=100)
+    tables = (TABLE, OTHER)
+    output = {table: Output([]) for table in tables}
+    states: dict[TableId, State] = {table: {KEYS[0]: 1} for table in tables}
+    queue = list(zip(writes, gaps, range(10, 10 + len(writes)), strict=True))
+    step = 0
+
+    def pass_gap() -> None:
+        nonlocal step
+        if spoilt is not None and spoilt[1] == step:
+            windows.table_changed(spoilt[0], "altered")
+        while queue and queue[0][1] == step:
+            (table, write), _, version = queue.pop(0)
+            for key in write.removes:
+                states[table].pop(key, None)
+                output[table].records.append((key, version, False))
+            for key in write.leaves:
+                states[table][key] = version
+                output[table].records.append((key, version, True))
+            assert windows.note(table, [*write.removes, *write.leaves]) is None
+        step += 1
+
+    def close(token: str) -> set[TableId]:
+        met = windows.watermark(token, position(step))
+        for closed in met:
+            assert isinstance(closed, Closed)
+            output[closed.table].records += [(k, v, True) for k, v in closed.rows.items() if k not in closed.dropped]
+        return {closed.table for closed in met}
+
+    pass_gap()
+    tickets = windows.declare_together(tables)
+    assert windows.watermark(tickets[0].low_token, position(step)) == []
+    pass_gap()
+    for ticket in tickets:
+        windows.submit(ticket.number, dict(states[ticket.table]))
+        pass_gap()
+    done = close(tickets[0].high_token)
+    pass_gap()
+    for table in tables:
+        if table not in done:
+            again = windows.declare(table, keyed=True)
+            windows.watermark(again.low_token, position(step))
+            windows.submit(again.number, dict(states[table]))
+            assert close(again.high_token) == {table}
+    assert not queue
+    assert windows.open_total == 0
+    return output
+
+
+def test_tables_between_one_pair_of_watermarks_give_the_source_for_every_placement_of_writes_and_of_a_change_of_one_table() -> None:
+    changes = [Write((), KEYS[:1]), Write(KEYS[:1], ()), Write(KEYS[:1], KEYS[1:2]), Write((), KEYS[1:2])]
+    spoils: list[tuple[TableId, int] | None] = [None, *((table, gap) for table in (TABLE, OTHER) for gap in range(5))]
+    played = 0
+    for writes in product(product((TABLE, OTHER), changes), repeat=2):
+        finals: dict[TableId, State] = {TABLE: {KEYS[0]: 1}, OTHER: {KEYS[0]: 1}}
+        for version, (table, write) in enumerate(writes, start=10):
+            finals[table] = {k: v for k, v in finals[table].items() if k not in write.removes} | dict.fromkeys(write.leaves, version)
+        for gaps in product(range(5), repeat=2):
+            for spoilt in spoils if gaps[0] <= gaps[1] else []:
+                for table, output in play_together(writes, gaps, spoilt).items():
+                    check({KEYS[0]: 1}, output, finals[table])
+                played += 1
+
+    assert played > 10_000
+
+
+def test_windows_between_one_pair_of_watermarks_share_the_limit_of_notes_and_one_beyond_it_leaves_the_other_open() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=4)
+    first, second = windows.declare_together([TABLE, OTHER])
+    windows.watermark(first.low_token, position(1))
+
+    assert windows.note(TABLE, [b"a", b"b"]) is None
+    discarded = windows.note(TABLE, [b"c"])
+    windows.note(OTHER, [b"d"])
+    windows.submit(second.number, "rows")
+    met = windows.watermark(second.high_token, position(2))
+
+    assert discarded is not None
+    assert discarded.numbers == (first.number,)
+    assert [(type(closed), closed.table) for closed in met] == [(Closed, OTHER)]
+
+
+def test_a_window_that_is_given_up_before_it_is_read_is_no_window_thrown_away() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=4)
+    first, second = windows.declare_together([TABLE, OTHER])
+    windows.watermark(first.low_token, position(1))
+    windows.submit(second.number, "rows")
+
+    windows.release(first.number)
+    met = windows.watermark(first.high_token, position(2))
+
+    assert [closed.table for closed in met] == [OTHER]
+    assert not windows.discarded_total
+    assert windows.open_total == 0
+
+
+def test_a_lost_low_watermark_of_several_tables_has_each_of_them_read_again() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=4)
+    for ticket in (tickets := windows.declare_together([TABLE, OTHER])):
+        windows.submit(ticket.number, "rows")
+
+    met = windows.watermark(tickets[0].high_token, position(2))
+
+    assert [(type(discarded), discarded.table) for discarded in met] == [(Discarded, TABLE), (Discarded, OTHER)]
+    assert windows.open_total == 0
+
+
+def test_a_lost_pair_of_watermarks_is_shown_to_be_lost_by_the_next_window_of_one_table_for_that_table_only() -> None:
+    windows: Windows[str] = Windows(run="r", keys_max=4)
+    for ticket in windows.declare_together([TABLE, OTHER]):
+        windows.submit(ticket.number, "rows", now_s=1.0)
+    younger = windows.declare(TABLE, keyed=True)
+    windows.watermark(younger.low_token, position(1))
+    windows.submit(younger.number, "rows", now_s=70.0)
+
+    (discarded,) = windows.watermark(younger.high_token, position(2))
+
+    assert discarded.table == TABLE
+    assert [lost.table for lost in windows.overdue(60.0)] == [OTHER]

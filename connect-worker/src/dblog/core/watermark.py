@@ -14,6 +14,9 @@ Source of the rule: "DBLog: A Watermark Based Change-Data-Capture Framework" (An
 Windows of one table are opened on consecutive key ranges and progress is a frontier; so a window that is thrown away takes its younger
 siblings of the same table with it.
 
+One pair of watermarks may stand for windows of several tables, which were read in one snapshot. They share the two positions and nothing else: each drops
+its own table's keys, and one that is thrown away leaves the others as they are.
+
 A watermark may be lost: a server that takes over never got it, or a damaged event is passed over. High watermarks of one table come in the order of its
 windows, so one that comes ahead of an older sibling's proves that the older one is lost; where no younger one follows, the shell asks for those that are
 overdue.
@@ -22,7 +25,7 @@ overdue.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
@@ -31,6 +34,8 @@ from dblog.model import TableId
 
 Rows = TypeVar("Rows")
 """Whatever the reader gives for a chunk; windows never look inside."""
+
+Group = TypeVar("Group")
 
 
 class Why(Enum):
@@ -63,7 +68,7 @@ class WatermarkPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """What the chunk reader gets for a window it may now read: the texts to write as watermarks."""
+    """What the chunk reader gets for a window it may now read: the texts to write as watermarks. Windows that are declared together have them in common."""
 
     number: int
     table: TableId
@@ -96,8 +101,11 @@ class Discarded:
 @dataclass(slots=True, eq=False)
 class _Window(Generic[Rows]):
     number: int
+    pair: int
+    """The number that its watermarks have: that of the first window between them."""
     table: TableId
     keyed: bool
+    keys_max: int
     low: WatermarkPosition | None = None
     rows: Rows | None = None
     submitted_s: float = 0.0
@@ -116,6 +124,7 @@ class Windows(Generic[Rows]):
         self._keys_max = keys_max
         self._next_number = 1
         self._windows: dict[int, _Window[Rows]] = {}
+        self._pairs: dict[int, list[_Window[Rows]]] = {}
         self._by_table: dict[TableId, list[_Window[Rows]]] = {}
         self.closed_total = 0
         self.discarded_total: Counter[Why] = Counter()
@@ -136,16 +145,25 @@ class Windows(Generic[Rows]):
 
     def declare(self, table: TableId, *, keyed: bool) -> Ticket:
         """Announce a window, before its low watermark is written. ``keyed`` False: any event of the table spoils the window."""
-        window: _Window[Rows] = _Window(self._next_number, table, keyed)
-        self._next_number += 1
-        self._windows[window.number] = window
-        self._by_table.setdefault(table, []).append(window)
-        return Ticket(
-            number=window.number,
-            table=table,
-            low_token=f"{self._run}/{window.number}/low",
-            high_token=f"{self._run}/{window.number}/high",
-        )
+        return self._declare([table], keyed=keyed)[0]
+
+    def declare_together(self, tables: Sequence[TableId]) -> list[Ticket]:
+        """Announce a window of each of these tables, all between one pair of watermarks; the tables have keys. They share ``keys_max``. # I6"""
+        return self._declare(tables, keyed=True)
+
+    def _declare(self, tables: Sequence[TableId], *, keyed: bool) -> list[Ticket]:
+        pair = self._next_number
+        windows: list[_Window[Rows]] = [
+            _Window(number, pair, table, keyed, max(1, self._keys_max // len(tables))) for number, table in enumerate(tables, start=pair)
+        ]
+        self._next_number += len(windows)
+        if windows:
+            self._pairs[pair] = list(windows)
+        for window in windows:
+            self._windows[window.number] = window
+            self._by_table.setdefault(window.table, []).append(window)
+        low, high = f"{self._run}/{pair}/low", f"{self._run}/{pair}/high"
+        return [Ticket(number=window.number, table=window.table, low_token=low, high_token=high) for window in windows]
 
     def submit(self, number: int, rows: Rows, *, now_s: float = 0.0) -> bool:
         """Give a window its rows, before its high watermark is written. False: the window was discarded meanwhile, do not write the watermark."""
@@ -154,6 +172,12 @@ class Windows(Generic[Rows]):
             return False
         window.rows, window.submitted_s = rows, now_s
         return True
+
+    def release(self, number: int) -> None:
+        """A window that was declared is not read after all. It is the newest of its table, so no range follows on it."""
+        window = self._windows.get(number)
+        if window is not None:
+            self._forget(window)
 
     def note(self, table: TableId, keys: Iterable[bytes | None]) -> Discarded | None:
         """Drop the keys of log events from the table's open windows. Called in log order, between the calls of ``watermark``."""
@@ -166,24 +190,27 @@ class Windows(Generic[Rows]):
             if not window.keyed:
                 return self._discard(window, "a change of a table without a key came inside the window", Why.KEYLESS)
             window.dropped.update(key for key in keys if key is not None)
-            if len(window.dropped) > self._keys_max:
-                return self._discard(window, f"more than {self._keys_max} keys changed inside the window", Why.KEYS, smaller=True)
+            if len(window.dropped) > window.keys_max:
+                return self._discard(window, f"more than {window.keys_max} keys changed inside the window", Why.KEYS, smaller=True)
         return None
 
-    def watermark(self, token: str, position: WatermarkPosition) -> Closed[Rows] | Discarded | None:
-        """A watermark has shown up in the log. Watermarks of other runs, and of windows discarded since, mean nothing.
+    def watermark(self, token: str, position: WatermarkPosition) -> list[Closed[Rows] | Discarded]:
+        """A watermark has shown up in the log: what becomes of the windows between it and its counterpart, in their order. Watermarks of other runs, and of
+        windows discarded since, mean nothing.
 
-        A high watermark that shows another one to be lost closes no window: the range of the older one would be passed over.
+        A high watermark that shows another one to be lost closes no window of that table: the range of the older one would be passed over.
         """
         run, _, rest = token.rpartition("/")[0].rpartition("/")
         if run != self._run:
-            return None
-        window = self._windows.get(int(rest))
-        if window is None:
-            return None
+            return []
+        windows = self._pairs.get(int(rest), [])
         if token.endswith("/low"):
-            window.low = position
-            return None
+            for window in windows:
+                window.low = position
+            return []
+        return [self._met_high(window, position) for window in tuple(windows)]
+
+    def _met_high(self, window: _Window[Rows], position: WatermarkPosition) -> Closed[Rows] | Discarded:
         if window.rows is None:
             message = f"the high watermark of window {window.number} of {window.table} came before its rows"
             raise AssertionError(message)
@@ -234,7 +261,12 @@ class Windows(Generic[Rows]):
 
     def _forget(self, window: _Window[Rows]) -> None:
         del self._windows[window.number]
-        siblings = self._by_table[window.table]
-        siblings.remove(window)
-        if not siblings:
-            del self._by_table[window.table]
+        _leave(self._by_table, window.table, window)
+        _leave(self._pairs, window.pair, window)
+
+
+def _leave(groups: dict[Group, list[_Window[Rows]]], group: Group, window: _Window[Rows]) -> None:
+    windows = groups[group]
+    windows.remove(window)
+    if not windows:
+        del groups[group]

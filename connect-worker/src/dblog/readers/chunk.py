@@ -3,6 +3,8 @@
 One ``ChunkReader`` is one thread with its own connection; it takes tables from the dump one after the other. It runs ahead of the log by at most
 ``windows_max`` windows of the table, so the database works on the next chunk while the last one waits for its high watermark.
 
+Small tables are read many at a time (``together.py``) before any table is read alone.
+
 Each window proves itself: the watermark row is selected inside the chunk's own snapshot and must show the low watermark. A replica that lags, or a snapshot
 taken too early, shows another token, and the chunk is read again. # I2
 """
@@ -31,6 +33,7 @@ from dblog.readers.contract import ChunkSql
 from dblog.readers.extent import Extent
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.proof import read_behind_watermark
+from dblog.readers.together import SmallTables, TablesWaiting
 
 log = structlog.get_logger(__name__)
 
@@ -54,7 +57,8 @@ Found = TypeVar("Found")
 class ChunkReader:
     """One dump thread. ``next_table`` hands out tables, ``put_back`` hears of each that it is through with, for now or for good.
 
-    ``table_of`` shows a table's version at the log's position.
+    ``table_of`` shows a table's version at the log's position. ``together`` hands out tables to be read many at a time; None: each is read alone.
+    ``prepare`` hears of each version of a table that is about to be read.
     """
 
     def __init__(
@@ -68,6 +72,8 @@ class ChunkReader:
         table_of: Callable[[TableId], Table | None],
         watermark_name: str,
         limits: ChunkLimits,
+        together: TablesWaiting | None = None,
+        prepare: Callable[[Table], None] = lambda _: None,
         windows_max: int = 2,
         keyless_bytes_max: int = 256 << 20,
         delay_s: Callable[[], float] = lambda: 0.0,
@@ -80,6 +86,7 @@ class ChunkReader:
         self._next_table = next_table
         self._put_back = put_back
         self._table_of = table_of
+        self._prepare = prepare
         self._watermark_name = watermark_name
         self._limits = limits
         self._windows_max = windows_max
@@ -89,11 +96,25 @@ class ChunkReader:
         self._clock = clock or SystemClock()
         self._stop = threading.Event()
         self._connection: DumpConnection | None = None
+        self._small: SmallTables | None = None
+        if together is not None:
+            self._small = SmallTables(
+                waiting=together,
+                reads=self,
+                interleaver=interleaver,
+                table_of=table_of,
+                prepare=prepare,
+                limits=limits,
+                windows_max=windows_max,
+                done=self._report_table,
+            )
 
     def run(self) -> None:
         """Read tables until none is left; raises DefiniteError for what no table can be read with, returns early when stopped."""
         try:
             while not self._ends():
+                if self._small is not None:
+                    self._read_small(self._small)
                 table = self._next_table()
                 if table is None:
                     return
@@ -112,6 +133,30 @@ class ChunkReader:
     def _ends(self) -> bool:
         """Stopped itself, or its task is: a window would be refused for ever."""
         return self._stop.is_set() or self._interleaver.stopping
+
+    def _read_small(self, small: SmallTables) -> None:
+        """Read small tables until none waits; what a lost connection was reading is read again."""
+        retries, done_at = Retries(self._retry_policy), -1
+        while not self._ends():
+            try:
+                small.read(self._connected, self._ends)
+            except ServerChangedError:
+                if self._ends():
+                    return
+                raise
+            except TransientError as e:
+                if self._ends():
+                    return
+                self._disconnect()
+                dump = self._interleaver.dump
+                if dump is not None and dump.tables_done != done_at:
+                    retries.succeeded()  # tables have come through since: a new trouble, not the old one
+                    done_at = dump.tables_done
+                delay_s = retries.failed(e, now_s=self._clock.monotonic_s(), chance=random.random())  # noqa: S311 - jitter, no secret
+                log.warning("dump waits before its next try", reason=str(e), delay_s=round(delay_s, 2))
+                self._stop.wait(delay_s)
+            else:
+                return
 
     def _read_table(self, table: TableId) -> None:
         retries, failed_at = Retries(self._retry_policy), None
@@ -133,6 +178,7 @@ class ChunkReader:
                 log.info("the table's key has changed, its dump begins again", table=str(table))
                 self._interleaver.change_table(table, lambda d: d.restarted(table))
                 continue
+            self._prepare(version)
             try:
                 rows_asked = self._read_from_frontier(
                     version, progress, resets, rows_asked, Extent.of(self._interleaver.request_of(table), table)
@@ -214,7 +260,7 @@ class ChunkReader:
                     read = self._select_keys(connection, ticket, version, wanted, rows_asked)
                 if not self._interleaver.submit(ticket, read):
                     return rows_asked
-                connection.write_watermark(self._watermark_name, ticket.high_token)
+                self.mark_high(connection, ticket)
             except BaseException as e:
                 self._interleaver.abandon(ticket, f"its chunk could not be read: {type(e).__name__}")
                 raise
@@ -238,7 +284,7 @@ class ChunkReader:
             return
         try:
             statement = self._sql.full_scan(version, KEYLESS_ROWS_MAX + 1, where=extent.where)
-            chunk = self._behind_watermark(
+            chunk = self.behind_watermark(
                 connection,
                 ticket,
                 lambda: self._select(connection, statement, version, None, bytes_max=self._keyless_bytes_max, where=extent.where),
@@ -254,7 +300,7 @@ class ChunkReader:
                 return
             read = ChunkRead(table=version, rows=chunk.rows, row_count=chunk.row_count, after=None, upto=None, final=True, extent=extent)
             if self._interleaver.submit(ticket, read):
-                connection.write_watermark(self._watermark_name, ticket.high_token)
+                self.mark_high(connection, ticket)
         except BaseException as e:
             self._interleaver.abandon(ticket, f"its chunk could not be read: {type(e).__name__}")
             raise
@@ -311,7 +357,7 @@ class ChunkReader:
                 fault=self._fault(connection, version, _Range(after, upto, wanted.begins, wanted.extent), last, final=final),
             )
 
-        return self._behind_watermark(connection, ticket, read)
+        return self.behind_watermark(connection, ticket, read)
 
     def _fault(self, connection: DumpConnection, version: Table, wanted: _Range, last: Key | None, *, final: bool) -> str | None:
         """Why the server and we do not mean the same rows by the range: asked of the server in the chunk's snapshot, for it alone compares keys.
@@ -361,7 +407,7 @@ class ChunkReader:
                 extent=wanted.extent,
             )
 
-        return self._behind_watermark(connection, ticket, read)
+        return self.behind_watermark(connection, ticket, read)
 
     def _select(
         self,
@@ -378,7 +424,29 @@ class ChunkReader:
         chunk = connection.select(text, parameters, bytes_max=bytes_max, key=key, table=version.id)
         return connection.complete(chunk, version, after, where=where)
 
-    def _behind_watermark(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
+    def read_whole(self, connection: DumpConnection, version: Table, limits: ChunkLimits) -> ChunkRead | None:
+        """All rows of a table in the snapshot that is open; None when there are more than the limits allow. One range without bounds: no key is compared."""
+        statement = self._sql.chunk_select(version, None, None, limits.rows_max + 1)
+        chunk = self._select(connection, statement, version, None, bytes_max=limits.bytes_max)
+        if chunk.row_count > limits.rows_max or len(chunk.rows) > limits.bytes_max:
+            return None
+        last = self._last_key(connection, version, _Range(None, None, begins=True, extent=Extent()), None, chunk)
+        return ChunkRead(
+            table=version,
+            rows=chunk.rows,
+            row_count=chunk.row_count,
+            after=None,
+            upto=last,
+            final=True,
+            begins=True,
+            greatest=last,
+        )
+
+    def mark_high(self, connection: DumpConnection, ticket: Ticket) -> None:
+        """Write the high watermark of a window whose rows were submitted."""
+        connection.write_watermark(self._watermark_name, ticket.high_token)
+
+    def behind_watermark(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
         """What ``read`` gives in a snapshot that is proved to lie behind the low watermark. # I2"""
         connection.write_watermark(self._watermark_name, ticket.low_token)
         return read_behind_watermark(
@@ -391,7 +459,7 @@ class ChunkReader:
             retried=self._interleaver.tally.proof_retried,
         )
 
-    def _last_key(self, connection: DumpConnection, version: Table, wanted: _Range, upto: Key, chunk: ChunkRows) -> Key | None:
+    def _last_key(self, connection: DumpConnection, version: Table, wanted: _Range, upto: Key | None, chunk: ChunkRows) -> Key | None:
         if chunk.last_key is None:
             return None
         exact = self._sql.exact_key(version, chunk.last_key)

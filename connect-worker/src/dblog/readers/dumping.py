@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
 import structlog
 
@@ -29,6 +30,9 @@ from dblog.readers.schemas import Schemas
 log = structlog.get_logger(__name__)
 
 REPORT_INTERVAL_S = 10.0
+
+_WITH_OTHERS = ""
+"""No dump's identity."""
 
 
 class Dumping:
@@ -57,7 +61,11 @@ class Dumping:
         self._lock = threading.Lock()
         self._readers: dict[int, ChunkReader] = {}
         self._taken: dict[TableId, str] = {}
-        """What is read now, and for which dump."""
+        """What is read alone now, and for which dump."""
+        self._together: dict[int, set[TableId]] = {}
+        """What readers read of the connector's own dump many at a time, by their numbers."""
+        self._alone: set[TableId] = set()
+        """Tables that are not to be read together with others."""
         self._end_reported = False
         self._report_due_s = clock.monotonic_s() + REPORT_INTERVAL_S
 
@@ -87,8 +95,10 @@ class Dumping:
                     sql=self._chunks.chunk_sql,
                     interleaver=self._interleaver,
                     next_table=lambda number=number: self.next_table(number),  # type: ignore[misc]
+                    together=_Together(self, number),
                     put_back=self.put_back,
                     table_of=self._schemas.table,
+                    prepare=self._schemas.prepare,
                     watermark_name=f"{self._options.watermark_name}/{number}",
                     limits=self._options.chunk_limits,
                     retry_policy=self._options.retry_policy,
@@ -109,11 +119,45 @@ class Dumping:
             found = self._next()
             if found is None:
                 self._readers.pop(number, None)
+                self._together.pop(number, None)
                 return None
             identity, table = found
             self._taken[table] = identity
+            self._alone.discard(table)
             self._interleaver.read_for(table, identity)
             return table
+
+    def take_together(self, number: int, tables_max: int) -> list[TableId]:
+        """Tables of the connector's own dump to be read many at a time, at most a reader's share of those that wait; fewer than two are read alone."""
+        with self._lock:
+            own, dump = self._together.setdefault(number, set()), self._interleaver.dump
+            if dump is None or (found := self._next(reader=number)) is None or found[0] != INITIAL:
+                return []
+            taken = self._all_taken()
+            waiting = len(dump.left) - sum(table in dump.left for table in taken)
+            share = min(tables_max, -(-waiting // self._options.dump_threads))
+            candidates = (
+                table
+                for table, progress in dump.left.items()
+                if not (progress.started or table in taken or table in self._alone or self._interleaver.is_held(table))
+            )
+            tables = list(islice(candidates, share)) if share > 1 else []
+            if len(tables) < 2:  # noqa: PLR2004
+                return []
+            own.update(tables)
+            return tables
+
+    def give_back_together(self, number: int, tables: Iterable[TableId], *, alone: bool) -> None:
+        """The reader is through with these tables of its own. ``alone``: whoever takes one next reads it by itself; readers that had ended come back for it."""
+        given_back = set(tables)
+        if not given_back:
+            return
+        with self._lock:
+            self._together[number] -= given_back
+            if alone:
+                self._alone |= given_back
+        if alone:
+            self.start_readers()
 
     def put_back(self, table: TableId) -> None:
         """The reader is through with the table, or it is held: who lets go of it starts a reader again. A reader that puts a table back asks for another one,
@@ -123,15 +167,24 @@ class Dumping:
             self._taken.pop(table, None)
             self._interleaver.read_for(table, INITIAL)
 
-    def _next(self) -> tuple[str, TableId] | None:
-        """The dump and the table for a reader that is free. The lock is held."""
+    def _next(self, *, reader: int | None = None) -> tuple[str, TableId] | None:
+        """The dump and the table for a reader that is free, or for one that reads tables together. The lock is held."""
         return next_table(
             self._interleaver.dump,
             self._interleaver.requests,
-            taken=self._taken,
+            taken=self._all_taken(free=reader),
             held=self._interleaver.is_held,
             own_readers_max=self._options.dump_threads,
         )
+
+    def _all_taken(self, *, free: int | None = None) -> dict[TableId, str]:
+        """What is read now, and for which dump: tables that one reader reads together count as one of them, or as none of the reader ``free``."""
+        taken = dict(self._taken)
+        for number, tables in self._together.items():
+            taken |= dict.fromkeys(tables, _WITH_OTHERS)
+            if tables and number != free:
+                taken[next(iter(tables))] = INITIAL
+        return taken
 
     def _read(self, reader: ChunkReader) -> None:
         reader.run()
@@ -214,6 +267,23 @@ class Dumping:
 
     def _is_dumped(self, table: TableId) -> bool:
         return self._options.selection.includes(table) and self._options.dump.dumps(table)
+
+
+class _Together:
+    """The tables that one reader reads together. Satisfies ``together.TablesWaiting``."""
+
+    def __init__(self, dumping: Dumping, number: int) -> None:
+        self._dumping = dumping
+        self._number = number
+
+    def take_together(self, tables_max: int) -> list[TableId]:
+        return self._dumping.take_together(self._number, tables_max)
+
+    def put_back(self, table: TableId) -> None:
+        self._dumping.give_back_together(self._number, (table,), alone=False)
+
+    def leave_alone(self, tables: Iterable[TableId]) -> None:
+        self._dumping.give_back_together(self._number, tables, alone=True)
 
 
 def refuse_incomplete(dump: Dump | None) -> None:

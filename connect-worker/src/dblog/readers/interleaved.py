@@ -11,7 +11,7 @@ columns any more: the window is discarded and read again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,8 +128,8 @@ class Interleaver:
         self._resets: dict[TableId, int] = {}
         self._shrink: set[TableId] = set()
         self._held: frozenset[TableId] = frozenset()
-        self._closing: TableId | None = None
-        """Whose window has met its high watermark, and has not moved the frontier yet."""
+        self._closing: set[TableId] = set()
+        """Whose windows have met their high watermark, and have not moved the frontier yet."""
         self._mixed_up: dict[TableId, tuple[Key | None, int]] = {}
         """Where each table's chunks have got stuck, and how often: log rows had message keys of theirs, which do not distinguish rows."""
 
@@ -227,6 +227,29 @@ class Interleaver:
                 return None
             return self._windows.declare(table, keyed=keyed)
 
+    def declare_together(self, tables: Mapping[TableId, int]) -> list[Ticket]:
+        """Announce a window of each of these tables between one pair of watermarks; by table how often it had been reset when its reader looked. Those that
+        were reset since, or are held, are left out.
+        """
+        with self._changed:
+            if self._stopping:
+                return []
+            return self._windows.declare_together(
+                [table for table, resets in tables.items() if self._resets.get(table, 0) == resets and table not in self._held]
+            )
+
+    def submit_together(self, tickets: Iterable[Ticket], chunks: Mapping[TableId, ChunkRead]) -> bool:
+        """Give windows between one pair of watermarks their rows; those that have none are given up. False: all were discarded meanwhile, or given up."""
+        now_s = self._clock.monotonic_s()
+        waits = False
+        with self._changed:
+            for ticket in tickets:
+                if ticket.table in chunks:
+                    waits |= self._windows.submit(ticket.number, chunks[ticket.table], now_s=now_s)
+                else:
+                    self._windows.release(ticket.number)
+        return waits
+
     def submit(self, ticket: Ticket, chunk: ChunkRead) -> bool:
         """Give a window its rows. False: it was discarded meanwhile; its high watermark need not be written."""
         with self._changed:
@@ -248,7 +271,7 @@ class Interleaver:
         """
         with self._changed:
             self._changed.wait_for(
-                lambda: self._stopping or table in self._held or not (self._windows.open_of(table) or self._closing == table)
+                lambda: self._stopping or table in self._held or not (self._windows.open_of(table) or table in self._closing)
             )
             return self._resets.get(table, 0)
 
@@ -274,7 +297,7 @@ class Interleaver:
                     or self._resets.get(table, 0) != resets
                     or table in self._held
                     or self._is_done(table)
-                    or not (self._windows.open_of(table) or self._closing == table)
+                    or not (self._windows.open_of(table) or table in self._closing)
                 )
             )
             return self._is_done(table)
@@ -334,19 +357,19 @@ class Interleaver:
             self._set_dump(change(self._dump))
 
     def watermark(self, token: str, at: WatermarkPosition) -> None:
-        """A watermark, at the log's position; a high watermark sends the rows of its window."""
+        """A watermark, at the log's position; a high watermark sends the rows of its windows."""
         with self._changed:
-            closed = self._windows.watermark(token, at)
-            if isinstance(closed, Discarded):
-                self._discarded(closed)
-                return
-            if closed is not None:
-                self._closing = closed.table
-        if closed is not None:
-            self._close(closed)
-            with self._changed:
-                self._closing = None
-                self._changed.notify_all()
+            met = self._windows.watermark(token, at)
+            for window in met:
+                if isinstance(window, Discarded):
+                    self._discarded(window)
+            self._closing = {window.table for window in met if isinstance(window, Closed)}
+        for window in met:
+            if isinstance(window, Closed):
+                self._close(window)
+                with self._changed:
+                    self._closing.discard(window.table)
+                    self._changed.notify_all()
 
     def has_overdue(self, *, submitted_before_s: float) -> bool:
         """Whether a window that was submitted before that moment still waits for its high watermark."""

@@ -23,6 +23,7 @@ from dblog.model import Batch, OffsetMap, Table, TableId
 from dblog.readers.contract import Progress, Server, TaskContext
 from dblog.readers.dumpdesk import DumpDesk
 from dblog.readers.dumping import Dumping, refuse_incomplete
+from dblog.readers.encoders_ahead import EncodersAhead
 from dblog.readers.history import SchemaHistory
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.logwatch import Watch
@@ -94,6 +95,7 @@ class Running:
             clock=clock,
         )
         log_schemas = server.schemas(beginning.timeline, context, epoch=progress.epoch)
+        self._ahead = EncodersAhead(records.encoder)
         self.schemas = Schemas(
             timeline=beginning.timeline,
             history=history,
@@ -105,6 +107,7 @@ class Running:
             goes_on=options.dump.goes_on,
             patience=patience,
             left_out=self._passed_over,
+            ahead=self._ahead,
         )
         self._source = server.log(log_schemas, self.schemas.resolve, context)
         self.schemas.resume_parkings(progress.sequence)
@@ -223,6 +226,7 @@ class Running:
         self.interleaver.stop()
         self.stream.stop()
         self.dumping.stop()
+        self._ahead.stop()
         for thread in self._threads:
             thread.join(timeout=THREAD_ENDS_TIMEOUT_S)
         self.server.close()

@@ -32,6 +32,7 @@ from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from dblog.readers.contract import LogSchemas, Merge, Reading
+from dblog.readers.encoders_ahead import EncodersAhead
 from dblog.readers.history import SchemaHistory
 from dblog.readers.items import IGNORED_FOR_NOW, ROWS_PARKED, IgnoredForNow, RowsParked
 
@@ -91,6 +92,7 @@ class Schemas:
     ``filtered``: statements that the user wants left out of the history (schema.history.internal.ddl.filter). They are followed all the same.
     ``dumps``: whether a dump may bring rows of the table that were passed over; ``goes_on``: whether the task does so without them where none may.
     ``left_out`` is called with each table whose rows are passed over for now, when ``resolve`` asks for it.
+    ``ahead`` builds encoders for tables that are going to be dumped; it does not wait for a registry as ``build_encoder`` does.
     """
 
     def __init__(
@@ -106,9 +108,11 @@ class Schemas:
         goes_on: bool = False,
         patience: Callable[[Callable[[], Any]], Any] = lambda call: call(),
         left_out: Callable[[TableId], None] = lambda _: None,
+        ahead: EncodersAhead | None = None,
     ) -> None:
         self._patience = patience
         self._left_out = left_out
+        self._ahead = ahead
         self._timeline = timeline
         self._history = history
         self._log_schemas = log_schemas
@@ -149,6 +153,15 @@ class Schemas:
         """The newest known version; asked by chunk threads as well."""
         with self._lock:
             return self._timeline.current_table(table)
+
+    def prepare(self, table: Table) -> None:
+        """Rows of this version are going to be read: have its encoder ready by then. Dump threads call it."""
+        if self._ahead is None:
+            return
+        with self._lock:
+            known = self._encoders.get(table.id)
+            if (known is None or known.plan.table != table) and self._timeline.current_table(table.id) == table:
+                self._ahead.begin(table)
 
     def encoder(self, table: TableId) -> RowEncoder | None:
         """The encoder of the newest version; None when the table is not known (any more)."""
@@ -257,6 +270,8 @@ class Schemas:
             unparked = {}
             for table in changed:
                 self._encoders.pop(table, None)
+                if self._ahead is not None:
+                    self._ahead.forget(table)
                 was_parked = self._parked.pop(table, None) is not None
                 if table in self._expected:
                     continue  # its first row asks for its columns, or the position where it joined the selection gives them
@@ -422,6 +437,6 @@ class Schemas:
     def _encoder_of(self, table: Table) -> RowEncoder:
         encoder = self._encoders.get(table.id)
         if encoder is None or encoder.plan.table != table:
-            encoder = self._build_encoder(table)
-            self._encoders[table.id] = encoder
+            ahead = None if self._ahead is None else self._ahead.take(table)
+            encoder = self._encoders[table.id] = ahead or self._build_encoder(table)
         return encoder

@@ -122,6 +122,13 @@ class DumpConnection:
         self._snapshot.query(f"SET SESSION wait_timeout = {SILENCE_S}", doing="starting a snapshot")
         self._snapshot.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", doing="starting a snapshot")
 
+    def limit_selects(self, limit_s: float) -> None:
+        """From now on the server ends a SELECT that takes longer, with an error that TransientError stands for, and the snapshot goes on; 0: no limit."""
+        try:
+            self._snapshot.query(f"SET SESSION max_execution_time = {limit_s * 1000:.0f}", doing="limiting SELECTs")  # MySQL
+        except DefiniteError:
+            self._snapshot.query(f"SET SESSION max_statement_time = {limit_s:g}", doing="limiting SELECTs")  # MariaDB
+
     def read_watermark(self, name: str) -> str | None:
         """The token that the snapshot sees in row ``name``."""
         rows = self._snapshot.query(sql.read_watermark(self._watermarks), (name,), doing=f"reading a watermark of {self._watermarks}")
