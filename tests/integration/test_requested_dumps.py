@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from dblog.errors import DefiniteError
 from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database
+from worker.core.test_javaarray import ARRAY, WRITTEN
 
 
 @pytest.fixture
@@ -205,3 +207,26 @@ def test_what_cannot_be_dumped_is_refused_before_it_begins(shop: Any, body: dict
 
     assert follower.task.running.interleaver.requests.by_id == {}
     assert follower.selected("orders"), "nothing is changed there"
+
+
+def test_an_incremental_snapshot_that_debezium_had_not_finished_goes_on_behind_the_last_row_that_it_sent(shop: Any) -> None:
+    follower = shop()
+    follower.task.stop()
+    number = ARRAY + WRITTEN["int"][0][:-8]
+    follower.offset |= {
+        "incremental_snapshot_primary_key": f"{number}{600:08x}",
+        "incremental_snapshot_maximum_key": f"{number}{890:08x}",
+        "incremental_snapshot_collections": json.dumps(
+            [{"incremental_snapshot_collections_id": f"{follower.database}.{table}"} for table in ("orders", "items", "gone")]
+        ),
+        "incremental_snapshot_correlation_id": "ad-hoc-1",
+    }
+    follower.sql("UPDATE orders SET status = 'later' WHERE id = 700", "DELETE FROM orders WHERE id = 701")
+
+    follower.task = follower.new_task()
+    follower.start()
+    follower.until_dumped()
+
+    assert sorted(dumped(follower)) == sorted({*range(601, 891)} - {701})
+    follower.until_equal("items")
+    assert not [key for key in follower.offset if key.startswith("incremental_snapshot_")]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from dblog.core.dumps import dump_of, dump_to_text
+from dblog.core.takeover import Unfinished
 from dblog.errors import DefiniteError
 from dblog.model import TableId
 from dblog.readers.start import From, may_start_over, start_plan
+from worker.core.test_javaarray import ARRAY, WRITTEN
 
 UNFINISHED = dump_to_text(dump_of("d", [TableId("shop", "a")]))
 PLAIN = {"file": "binlog.000001", "pos": 4}
@@ -73,16 +75,51 @@ def test_only_when_needed_and_always_may_start_over() -> None:
 
 
 @pytest.mark.parametrize("mode", ["initial", "no_data", "when_needed"])
-def test_the_offset_of_a_running_incremental_snapshot_is_refused(mode: str) -> None:
+def test_an_incremental_snapshot_that_debezium_had_not_finished_goes_on_in_every_mode(mode: str) -> None:
     running = {
         **PLAIN,
-        "incremental_snapshot_collections": '[{"incremental_snapshot_collections_id":"shop.a"}]',
-        "incremental_snapshot_maximum_key": "aced0005",
-        "incremental_snapshot_primary_key": "aced0005",
+        "incremental_snapshot_collections": '[{"incremental_snapshot_collections_id":"shop.a"},{"incremental_snapshot_collections_id":"shop.b"}]',
+        "incremental_snapshot_maximum_key": ARRAY + WRITTEN["int"][0],
+        "incremental_snapshot_primary_key": ARRAY + WRITTEN["int"][0],
     }
 
-    with pytest.raises(DefiniteError, match=r"has not ended \(incremental_snapshot_collections, .*let Debezium finish or stop"):
-        start_plan(mode, running)
+    plan = start_plan(mode, running)
+
+    assert plan.log_from is From.OFFSET
+    assert plan.unfinished == (
+        Unfinished(table=TableId("shop", "a"), sent_upto=(42,), ends_at=(42,)),
+        Unfinished(table=TableId("shop", "b")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("collections", "maximum"),
+    [
+        ('[{"incremental_snapshot_collections_id":"shop.a"}]', "aced0005"),
+        (
+            '[{"incremental_snapshot_collections_id":"shop.a","incremental_snapshot_collections_surrogate_key":"other"}]',
+            ARRAY + WRITTEN["int"][0],
+        ),
+        ('[{"incremental_snapshot_collections_id":"shop.a"}]', None),
+    ],
+)
+def test_its_table_is_begun_again_where_the_keys_are_not_known(collections: str, maximum: str | None) -> None:
+    running = {
+        **PLAIN,
+        "incremental_snapshot_collections": collections,
+        "incremental_snapshot_maximum_key": maximum,
+        "incremental_snapshot_primary_key": ARRAY + WRITTEN["int"][0],
+    }
+
+    assert start_plan("initial", running).unfinished == (Unfinished(table=TableId("shop", "a")),)
+
+
+@pytest.mark.parametrize("collections", [None, "", "[]", "{}", "[1]", '[{"id":"a"}]', '[{"incremental_snapshot_collections_id":"a"}]', 7])
+def test_a_list_of_its_tables_that_cannot_be_read_is_refused(collections: object) -> None:
+    running = {**PLAIN, "incremental_snapshot_collections": collections, "incremental_snapshot_correlation_id": "x"}
+
+    with pytest.raises(DefiniteError, match=r"has not ended \(incremental_snapshot_.*let Debezium finish or stop"):
+        start_plan("initial", running)
 
 
 def test_a_null_that_a_patch_leaves_of_an_incremental_snapshot_is_nothing() -> None:

@@ -180,6 +180,11 @@ class Dump:
         new = dict.fromkeys(tables)
         return self._of((*(t for t in self.tables if t.table not in new), *(TableDump(table=t) for t in new)))
 
+    def with_progress(self, tables: Iterable[TableDump]) -> Dump:
+        """The same dump with more tables, each from where it has come to."""
+        new = {t.table: t for t in tables}
+        return self._of((*(t for t in self.tables if t.table not in new), *new.values()))
+
     def only(self, captured: Callable[[TableId], bool]) -> Dump:
         """Without the tables that are not captured any more: one that comes back has missed rows, and is to be dumped like a new one."""
         return self._of(t for t in self.tables if captured(t.table))

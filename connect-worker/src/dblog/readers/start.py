@@ -14,6 +14,7 @@ from enum import Enum
 
 from dblog.core.dumps import Dump, dump_from_text
 from dblog.core.selection import name_matcher
+from dblog.core.takeover import Unfinished, unfinished_snapshot
 from dblog.errors import DefiniteError
 from dblog.model import OffsetMap, TableId
 
@@ -37,23 +38,22 @@ class StartPlan:
     dump: Dump | None
     dumps_new_tables: bool
     ends_after_dump: bool
+    unfinished: tuple[Unfinished, ...] = ()
+    """What Debezium has left of an incremental snapshot."""
 
-
-INCREMENTAL_SNAPSHOT = "incremental_snapshot_"
 
 DUMPING_MODES = frozenset({"initial", "initial_only", "always", "when_needed"})
 
 
 def start_plan(mode: str, offset: OffsetMap | None) -> StartPlan:
-    """The plan for a snapshot mode and the stored offset. A dump of Debezium's that it had not finished is started again, as Debezium would.
-
-    DefiniteError for an incremental snapshot of Debezium's that runs: it has sent a part of the rows, and nobody would send the rest. # I3
+    """The plan for a snapshot mode and the stored offset. A dump of Debezium's that it had not finished is started again, as Debezium would; an incremental
+    snapshot that it had not finished goes on, whatever the mode: it has sent a part of the rows, and nobody else would send the rest. # I3
     """
     mode = {"schema_only": "no_data"}.get(mode.lower(), mode.lower())
     if mode not in DUMPING_MODES | {"no_data", "never"}:
         message = f"snapshot.mode={mode} is not supported; use initial, initial_only, always, no_data, when_needed or never"
         raise DefiniteError(message)
-    _refuse_incremental_snapshot(offset)
+    unfinished = unfinished_snapshot(offset or {})
     dumps = mode in DUMPING_MODES
     dump = None
     unfinished_elsewhere = False
@@ -76,18 +76,8 @@ def start_plan(mode: str, offset: OffsetMap | None) -> StartPlan:
         dump=None if again else dump,
         dumps_new_tables=dumps,
         ends_after_dump=mode == "initial_only",
+        unfinished=unfinished,
     )
-
-
-def _refuse_incremental_snapshot(offset: OffsetMap | None) -> None:
-    """Debezium writes these keys only while an incremental snapshot runs (AbstractIncrementalSnapshotContext.store): without them rows would be missing."""
-    found = sorted(key for key, value in (offset or {}).items() if key.startswith(INCREMENTAL_SNAPSHOT) and value is not None)
-    if found:
-        message = (
-            f"the stored offset is that of an incremental snapshot of Debezium's that has not ended ({', '.join(found)}), and dblog cannot go on with it; let "
-            "Debezium finish or stop the snapshot before taking the connector over, or reset the connector's offsets to dump again"
-        )
-        raise DefiniteError(message)
 
 
 def may_start_over(mode: str) -> bool:

@@ -8,8 +8,9 @@ dumped. It makes a ``Running``; a start that fails leaves nothing open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import structlog
@@ -17,11 +18,12 @@ import structlog
 from dblog.clock import Clock
 from dblog.config.options import Settings
 from dblog.core.dumprequests import DumpRequest
-from dblog.core.dumps import Dump, dump_of
+from dblog.core.dumps import Dump, Key, TableDump, dump_of
 from dblog.core.requested import Requests, requests_from_text, resumed, tables_of
+from dblog.core.takeover import Unfinished
 from dblog.core.timeline import JOINED, Parked, Position, Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
-from dblog.errors import PositionLostError, TransientError
+from dblog.errors import DefiniteError, PositionLostError, TransientError
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import Progress, Server, Source
 from dblog.readers.history import SchemaHistory
@@ -134,7 +136,9 @@ class _Start:
         """Everything that has to be ready before the first thread runs."""
         mode = self._options.dump.mode
         plan = start_plan(mode, offset)
-        reads_chunks = plan.new_dump or plan.dumps_new_tables or (plan.dump is not None and not plan.dump.done) or bool(requests)
+        reads_chunks = (
+            plan.new_dump or plan.dumps_new_tables or (plan.dump is not None and not plan.dump.done) or bool(requests or plan.unfinished)
+        )
         self._check(watermarks=reads_chunks or self._source.log_writes_watermarks)
         epoch_above = 0 if offset is None else self._source.progress(offset).epoch
         if plan.log_from is From.OFFSET:
@@ -193,9 +197,40 @@ class _Start:
                 named = [str(table) for table in added[:TABLES_NAMED_MAX]]
                 log.info("tables that were new or parked are dumped", count=len(added), tables=named)
                 dump = (dump or dump_of(run, ())).with_new(added)
+        if plan.unfinished and not plan.new_dump:
+            dump = (dump or dump_of(run, ())).with_progress(self._taken_over(plan.unfinished, found.timeline))
         if dump is not None and plan.dumps_new_tables:
             dump = replace(dump, joins=max([dump.joins, *(number for number, _ in found.joined.values())]))
         return dump
+
+    def _taken_over(self, unfinished: Iterable[Unfinished], timeline: Timeline) -> list[TableDump]:
+        """Where an incremental snapshot of Debezium's goes on: behind the last row that it has sent, if that is a key of the table as it is now."""
+        known = {table.id: table for table in timeline.captured_tables()}
+        out = []
+        for left in unfinished:
+            table = known.get(left.table)
+            if table is None:
+                log.warning("a table of Debezium's incremental snapshot is not captured, and is left out", table=str(left.table))
+                continue
+            bounds = None
+            if left.sent_upto is not None and left.ends_at is not None:
+                bounds = [self._bound(table, values) for values in (left.sent_upto, left.ends_at)]
+            if bounds is None or None in bounds:
+                log.info("a table of Debezium's incremental snapshot is dumped from its beginning", table=str(table.id))
+                out.append(TableDump(table=table.id))
+            else:
+                log.info("Debezium's incremental snapshot of a table goes on", table=str(table.id))
+                out.append(TableDump(table=table.id, started=True, key=table.key, after=bounds[0], upto=bounds[1]))
+        return out
+
+    def _bound(self, table: Table, values: Key) -> Key | None:
+        """Values of Debezium's as a bound; None where they are no key of the table, or may not show all of it. Java has large whole numbers as decimals."""
+        values = tuple(int(value) if isinstance(value, Decimal) and value == value.to_integral_value() else value for value in values)
+        try:
+            self._server.check_keys(table, [values])
+        except DefiniteError:
+            return None
+        return self._server.chunk_sql.exact_key(table, values)
 
     def _begin(self, plan: StartPlan, *, epoch_above: int) -> _Recovered:
         """Position and schemas of now, and a history that starts with them. At the oldest log the schemas of now show nothing of then: the log's

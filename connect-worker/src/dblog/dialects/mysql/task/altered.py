@@ -12,17 +12,17 @@ from typing import Any
 from dblog.config.nearest import nearest
 from dblog.core.dumps import dump_from_text
 from dblog.core.requested import requests_from_text
+from dblog.core.takeover import PREFIX
 from dblog.dialects.mysql.binlog.offset import POSITION_BITS, TABLE_COUNT, LogProgress
 from dblog.dialects.mysql.binlog.position import file_index
 from dblog.errors import DblogError, DefiniteError
 from dblog.model import OffsetMap
 from dblog.readers.offset import UNREPORTED
-from dblog.readers.start import INCREMENTAL_SNAPSHOT
 
 _COUNTS = ("event", "dblog_event", "row", "server_id", "ts_sec", "dblog_epoch")
 _TEXTS = ("file", "gtids", "dblog_server", "dblog_xa", "dblog_dump", "dblog_dumps", "transaction_id")
 _OTHERS = ("pos", "snapshot", "snapshot_completed", UNREPORTED)
-_FAMILIES = (TABLE_COUNT, INCREMENTAL_SNAPSHOT)
+_FAMILIES = (TABLE_COUNT, PREFIX)
 """Debezium's fields, one for each table or part of a snapshot."""
 _POS_MAX = 1 << (63 - POSITION_BITS)
 _COUNT_MAX = 1 << 63
