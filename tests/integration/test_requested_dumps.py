@@ -122,7 +122,8 @@ def test_a_dump_goes_on_over_kills_and_is_done_once(shop: Any) -> None:
     follower.until(lambda: "dblog_dumps" not in follower.offset or request.id not in follower.offset["dblog_dumps"])
 
 
-def test_a_dump_rests_when_it_is_paused_goes_on_where_it_was_and_becomes_faster_while_it_runs(shop: Any) -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_dump_rests_when_it_is_paused_goes_on_where_it_was_and_becomes_faster_while_it_runs(shop: Any, *, restarts: bool) -> None:
     follower = shop()
     request = follower.ask(rf"{follower.database}\.orders", chunk_rows=10, delay_ms=60_000)
     assert not dumped(follower)
@@ -130,13 +131,25 @@ def test_a_dump_rests_when_it_is_paused_goes_on_where_it_was_and_becomes_faster_
     request = follower.tell(with_wanted(request, Wanted.PAUSED))
     follower.until_state(request, "PAUSED")
     request = follower.tell(changed(request, {"delay_ms": 0, "chunk_rows": 300}))
-    follower.restart()
+    if restarts:
+        follower.restart()
     assert follower.status(request.id)["state"] == "PAUSED"
     follower.sql("INSERT INTO orders VALUES (100000, 'log', NULL)")
     follower.until(lambda: "100000" in str(follower.rows.get("orders")))
     assert not dumped(follower)
 
     request = follower.tell(with_wanted(request, Wanted.RUNNING))
+    follower.until_state(request, "DONE")
+    follower.until_equal("orders")
+
+
+def test_a_rest_between_chunks_ends_when_it_is_made_shorter(shop: Any) -> None:
+    follower = shop()
+    request = follower.ask(rf"{follower.database}\.orders", chunk_rows=100, delay_ms=3_600_000)
+    follower.until(lambda: any(thread.name == "dump-0" for thread in threading.enumerate()))
+
+    follower.tell(changed(request, {"delay_ms": 0}))
+
     follower.until_state(request, "DONE")
     follower.until_equal("orders")
 

@@ -247,7 +247,11 @@ class ChunkReader:
             extent = Extent.of(self._interleaver.request_of(table), table)
             limits = extent.limits(self._limits)
             rows_asked = min(rows_asked, limits.rows_max)
-            self._stop.wait(self._delay_s() + extent.delay_s)
+            if self._interleaver.is_paused(table):
+                return rows_asked
+            rest_s = self._delay_s() + extent.delay_s
+            if rest_s and not self._interleaver.rest(table, rest_s):
+                continue
             ticket = self._interleaver.declare(table, keyed=True, resets=resets, windows_max=self._windows_max)
             if ticket is None:
                 return rows_asked

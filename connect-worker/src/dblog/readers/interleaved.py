@@ -190,6 +190,18 @@ class Interleaver:
         one = self.request_of(table)
         return one is not None and not one.reads(table)
 
+    def rest(self, table: TableId, rest_s: float) -> bool:
+        """Rest ahead of a window of the table. False: the request that it is read for, and with it the rest, is another one now."""
+        with self._changed:
+            one = self.request_of(table)
+            before = None if one is None else one.request
+
+            def changed() -> bool:
+                now = self.request_of(table)
+                return self._stopping or (None if now is None else now.request) is not before
+
+            return not self._changed.wait_for(changed, timeout=rest_s)
+
     def change_dump(self, change: Callable[[Dump | None], Dump | None]) -> None:
         """Replace the state of the connector's own dump; the next batch carries it into the offset."""
         with self._changed:
