@@ -167,13 +167,13 @@ class Play:
     def __init__(self, seed: int, *, trace: list[str] | None = None) -> None:
         self.chance = Random(seed)
         random = self.random = self.chance.random
-        HUB.begin(self.chance, preempts=(0.1, 0.4, 0.8)[int(random() * 3)], trace=trace)
+        HUB.begin(self.chance, preempts=(0.1, 0.3, 0.7)[int(random() * 3)], trace=trace)
         self.calm = random() < 0.15
         """Nothing fails, so that also the straight way is played."""
-        self.writes = 2 + int(random() * 14)
+        self.writes = 2 + int(random() * 9)
         self.ddl = 0 if random() < 0.4 else 1 + int(random() * 4)
         self.xa = 0.1 if random() < 0.2 else 0.0
-        self.crashes = 0 if self.calm or random() < 0.45 else 1 + int(random() * 2)
+        self.crashes = 0 if self.calm or random() < 0.5 else 1 + int(random() * 2)
         self.writes_share = (0.03, 0.1, 0.3)[int(random() * 3)]
         self.sends_share = (0.03, 0.1, 0.3)[int(random() * 3)]
         self.slow = ("", "", "log", "dump-0")[int(random() * 4)]
@@ -203,17 +203,17 @@ class Play:
             (1, 3, 50)[int(random() * 3)],
             (1, 4, 50)[int(random() * 3)],
         )
-        self.asks = 0 if random() < 0.6 else 1 + int(random() * 2)
+        self.asks = 0 if random() < 0.75 else 1 + int(random() * 2)
         """Dumps that are asked for while the task runs."""
         self.requests: dict[str, DumpRequest] = {}
         """As their owner has them, until he has noted their ends."""
         self.asked: dict[str, tuple[int, int]] = {}
-        """How much Kafka and the log had when a dump was asked for."""
+        """How much Kafka had when a dump was asked for, and how far the log was read: tables are those that are known there."""
         self.ends: dict[str, tuple[DumpRequest, RequestedDump]] = {}
         self.read_only = hasattr(OPTIONS, "read_only") and random() < 0.3
         keyless = random() < 0.08
-        for id_ in CAPTURED[: 1 + int(random() * 3)]:
-            self.source.create(id_, key=() if keyless and id_ is CAPTURED[1] else ("id",), rows=int(random() * 6))
+        for id_ in CAPTURED[: 1 + int(random() * 2.3)]:
+            self.source.create(id_, key=() if keyless and id_ is CAPTURED[1] else ("id",), rows=int(random() * 5))
         self.server = SimServer(self.source, self.chances)
         self.connector = SimConnector()
         self.history = SimHistory()
@@ -337,7 +337,7 @@ class Play:
             parallelism=1 + int(random() * 2),
             priority=int(random() * 2),
         )
-        self.asked[request.id] = (len(self.kafka), len(self.source.log))
+        self.asked[request.id] = (len(self.kafka), self.running.stream.progress.entries)  # type: ignore[attr-defined]
         self.order(request)
 
     def order(self, request: DumpRequest) -> None:
