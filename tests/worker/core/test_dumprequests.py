@@ -34,7 +34,7 @@ ORDERS = {"tables": [r"inventory\.orders"]}
 
 
 def parsed(body: object) -> DumpRequest:
-    return parse_request(body, id="d3f1a2b3c4d5", connector="shop", created_ms=1764170000000, requested_by="rest")
+    return parse_request(body, id="aaaabbbbcccc", connector="shop", created_ms=1764170000000, requested_by="rest")
 
 
 def test_what_is_left_out_has_a_default_and_the_rest_is_kept() -> None:
@@ -55,7 +55,7 @@ def test_what_is_left_out_has_a_default_and_the_rest_is_kept() -> None:
     )
 
     assert plain.to_json() == {
-        "id": "d3f1a2b3c4d5",
+        "id": "aaaabbbbcccc",
         "connector": "shop",
         "revision": 1,
         "created_ms": 1764170000000,
@@ -247,7 +247,7 @@ def test_one_table_of_a_dump_is_paused_resumed_and_stopped_by_its_name() -> None
     assert stopped.to_json()["tables_wanted"] == {"inventory.Orders": "PAUSED", "inventory.items": "STOPPED"}
     assert with_table_wanted(stopped, "inventory.Orders", Wanted.RUNNING).tables_wanted == {"inventory.items": Wanted.STOPPED}
     assert with_table_wanted(request, "inventory.a", Wanted.RUNNING) is request
-    with pytest.raises(DumpStateError, match=r"inventory\.items of the dump d3f1a2b3c4d5 is stopped"):
+    with pytest.raises(DumpStateError, match=r"inventory\.items of the dump aaaabbbbcccc is stopped"):
         with_table_wanted(stopped, "inventory.items", Wanted.RUNNING)
     with pytest.raises(
         DefiniteError, match=r"has no table shop\.a: none of its patterns matches that name, which is written database\.table"

@@ -26,7 +26,7 @@ STATUS = {
     "tables": [TABLE, {**TABLE, "table": "shop.items", "state": "FAILED", "rows_estimated": None, "fault": "it has no key"}],
 }
 DUMP = {
-    "id": "d3f1a2b3c4d5",
+    "id": "aaaabbbbcccc",
     "connector": "shop",
     "requested_by": "rest",
     "mode": "rows",
@@ -55,13 +55,13 @@ def test_a_list_has_a_line_for_each_dump():
     assert list(table_of([OWN, DUMP])) == [
         "ID            MODE  STATE    DONE   TABLES   ROWS        PATTERNS",
         "initial       rows  DONE     100 %  3 of 10  10 400 000  (the connector's own)",
-        r"d3f1a2b3c4d5  rows  RUNNING  52 %   3 of 10  10 400 000  shop\.orders, shop\.items",
+        r"aaaabbbbcccc  rows  RUNNING  52 %   3 of 10  10 400 000  shop\.orders, shop\.items",
     ]
 
 
 def test_the_details_have_what_was_asked_how_far_it_is_and_the_tables():
     assert list(details_of(DUMP)) == [
-        "dump d3f1a2b3c4d5 of shop (rows): RUNNING",
+        "dump aaaabbbbcccc of shop (rows): RUNNING",
         r"  tables: shop\.orders, shop\.items",
         r"  predicate: shop\.orders: status = 'open'",
         "  delay_ms: 0",
@@ -78,7 +78,7 @@ def test_the_details_have_what_was_asked_how_far_it_is_and_the_tables():
 
 def test_the_picture_has_a_bar_for_the_dump_and_for_each_table():
     assert picture_of(DUMP, width=200, height=24) == [
-        "dump d3f1a2b3c4d5 of shop (rows): RUNNING",
+        "dump aaaabbbbcccc of shop (rows): RUNNING",
         "[############............] 52 %, 10 400 000 of about 20 000 000 rows, 3 of 10 tables, 1 failed, 32 000 rows/s, 5 min left",
         "  [######......] shop.orders  RUNNING  5 000 000 of about 9 800 000 rows, 610 chunks, 8 192 rows a chunk",
         "  [............] shop.items   FAILED  5 000 000 rows, 610 chunks, it has no key",
@@ -117,7 +117,7 @@ def test_what_is_not_known_is_not_made_up():
 
     assert progress_of(status) == "?, 0 rows, 0 of ? tables"
     assert headline({**DUMP, "status": {**status, "reason": "the connector is paused"}}) == (
-        "dump d3f1a2b3c4d5 of shop (rows): WAITING, the connector is paused"
+        "dump aaaabbbbcccc of shop (rows): WAITING, the connector is paused"
     )
     assert headline(OWN) == "the connector's own dump of shop (rows): DONE"
     assert bar(None, 4) == "[....]"
