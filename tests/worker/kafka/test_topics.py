@@ -66,6 +66,24 @@ def test_a_topic_that_cannot_be_made_is_named_though_others_of_its_request_are_m
     until_partitions(kafka, prefix, {f"{prefix}good": 2})
 
 
+def test_a_topic_that_was_begun_ahead_is_asked_for_once_and_its_failure_is_told_where_it_is_needed(
+    kafka: Kafka, own_folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = f"{own_folder.name}."
+    made = creator(kafka)
+    too_many = creator(kafka, **{"topic.creation.default.replication.factor": "3"})
+
+    made.begin([f"{prefix}a", f"{prefix}b"])
+    made.begin([f"{prefix}a"])
+    until_partitions(kafka, prefix, {f"{prefix}a": 2, f"{prefix}b": 2})
+    too_many.begin([f"{prefix}c"])
+    monkeypatch.setattr(AdminClient, "create_topics", None)
+    made.ensure([f"{prefix}b", f"{prefix}a"])
+
+    with pytest.raises(DefiniteError, match=rf"topic {prefix}c could not be created"):
+        too_many.ensure([f"{prefix}c"])
+
+
 def test_without_rules_no_topic_is_made(kafka: Kafka, own_folder: Any) -> None:
     TopicCreator((), {"bootstrap.servers": kafka.bootstrap}, stopped=lambda: False).ensure([f"{own_folder.name}.t"])
 

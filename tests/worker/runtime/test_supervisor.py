@@ -93,6 +93,9 @@ class CountingTask:
     def metrics(self) -> dict[str, float]:
         return {"next": float(self.next), **self.world.numbers}
 
+    def take_topics_ahead(self) -> list[str]:
+        return []
+
     def waits_for(self) -> str | None:
         return self.world.waits
 

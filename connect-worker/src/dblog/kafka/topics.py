@@ -39,15 +39,36 @@ class TopicCreator:
         self._rules = rules
         self._settings = dict(settings)
         self._admin: AdminClient | None = None
+        self._begun: dict[str, Future[None]] = {}
+        """What was asked of the broker, and not waited for yet."""
 
-    def ensure(self, topics: Iterable[str]) -> None:
-        """Make those that have a rule and are not there yet: many at a time, for a broker needs hardly longer for a hundred than for one."""
-        rules = {topic: rule for topic in topics if (rule := next((r for r in self._rules if r.matches(topic)), None)) is not None}
+    def begin(self, topics: Iterable[str]) -> None:
+        """Have those made that have a rule and are not there yet, many with one request, for a broker needs hardly longer for a hundred than for one. Whether
+        it has worked is seen by ``ensure``.
+        """
+        rules = {
+            topic: rule
+            for topic in topics
+            if topic not in self._begun and (rule := next((r for r in self._rules if r.matches(topic)), None)) is not None
+        }
         wanted = list(rules)
         for start in range(0, len(wanted), CALL_TOPICS_MAX):
-            self._make({topic: rules[topic] for topic in wanted[start : start + CALL_TOPICS_MAX]})
+            self._begun |= self._asked({topic: rules[topic] for topic in wanted[start : start + CALL_TOPICS_MAX]})
 
-    def _make(self, rules: Mapping[str, TopicRule]) -> None:
+    def ensure(self, topics: Iterable[str]) -> None:
+        """The same, and wait until they are made."""
+        wanted = list(topics)
+        self.begin(wanted)
+        answers = {topic: answer for topic in wanted if (answer := self._begun.pop(topic, None)) is not None}
+        while wait(answers.values(), _ANSWER_S).not_done:
+            if self._stopped():
+                message = f"the task stops while topic {next(iter(answers))} is created"
+                raise TransientError(message)
+        created = [topic for topic, answer in answers.items() if self._is_new(topic, answer)]
+        if created:
+            log.info("topics created", topics=created[:_TOPICS_NAMED_MAX], count=len(created))
+
+    def _asked(self, rules: Mapping[str, TopicRule]) -> dict[str, Future[None]]:
         if self._admin is None:
             with files_in_memory(self._settings) as settings:
                 self._admin = AdminClient({"log_level": 2, **settings})
@@ -55,14 +76,8 @@ class TopicCreator:
             NewTopic(topic, num_partitions=rule.partitions, replication_factor=rule.replication_factor, config=dict(rule.settings))
             for topic, rule in rules.items()
         ]
-        made = self._admin.create_topics(new, request_timeout=TIMEOUT_S)
-        while wait(made.values(), _ANSWER_S).not_done:
-            if self._stopped():
-                message = f"the task stops while topic {next(iter(rules))} is created"
-                raise TransientError(message)
-        created = [topic for topic, answer in made.items() if self._is_new(topic, answer)]
-        if created:
-            log.info("topics created", topics=created[:_TOPICS_NAMED_MAX], count=len(created))
+        made: dict[str, Future[None]] = self._admin.create_topics(new, request_timeout=TIMEOUT_S)
+        return made
 
     def _is_new(self, topic: str, answer: Future[None]) -> bool:
         """Whether it was made now and not there already."""

@@ -29,7 +29,7 @@ from dblog.core.dumps import key_to_json
 from dblog.core.selection import Selection, key_rules, message_key
 from dblog.core.watermark import WatermarkPosition
 from dblog.kafka.converters import Converter
-from dblog.model import Headers, Segment, Table
+from dblog.model import Headers, Segment, Table, TableId
 from dblog.readers.contract import Progress, RowPlans
 from dblog.readers.interleaved import ChunkMarker
 
@@ -97,6 +97,10 @@ class Records:
             value=lambda value: self._value.serialize(plan.topic, plan.value_schema, value) or b"",
         )
         return self._plans.encoder(plan, writers)
+
+    def topic_of(self, table: TableId) -> str:
+        """The topic of a table's rows."""
+        return self._naming.table(table)
 
     def schemas(self, table: Table) -> TablePlan:
         """The schemas of a table version's records, with nothing registered."""

@@ -96,6 +96,7 @@ class Running:
         )
         log_schemas = server.schemas(beginning.timeline, context, epoch=progress.epoch)
         self._ahead = EncodersAhead(records.encoder)
+        self._records = records
         self.schemas = Schemas(
             timeline=beginning.timeline,
             history=history,
@@ -231,6 +232,10 @@ class Running:
             thread.join(timeout=THREAD_ENDS_TIMEOUT_S)
         self.server.close()
         self._history.close()
+
+    def take_topics_ahead(self) -> list[str]:
+        """Topics whose first records come soon, since the last call."""
+        return [self._records.topic_of(table) for table in self.interleaver.take_coming()]
 
     @property
     def waits_for(self) -> str | None:

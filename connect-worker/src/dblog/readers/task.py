@@ -86,6 +86,10 @@ class ReaderTask:
         if self._running is not None:
             self._running.stop()
 
+    def take_topics_ahead(self) -> list[str]:
+        """Topics whose first records come soon, since the last call."""
+        return self.running.take_topics_ahead()
+
     def waits_for(self) -> str | None:
         """What keeps the log from being read, None while nothing does."""
         return None if self._running is None else self._running.waits_for

@@ -165,6 +165,9 @@ class SourceTask(Protocol):
     def metrics(self) -> dict[str, float]:
         """Numbers for the herder; ``lag_ms`` speaks of what has not been polled yet."""
 
+    def take_topics_ahead(self) -> list[str]:
+        """Topics whose first records come soon, since the last call: to be made meanwhile."""
+
     def waits_for(self) -> str | None:
         """What keeps the readers from going on, in a sentence; None while nothing does."""
 
@@ -179,6 +182,7 @@ class _Run:
     task: SourceTask
     sender: Sender
     writer: OffsetWriter
+    topics: TopicCreator
     traces: StepTraces | None = None
     ledger: Ledger = field(default_factory=Ledger)
     dump_moved: bool = False
@@ -337,6 +341,7 @@ class Supervisor:
             idle_s = _idle_s(order)
             while not self._stop.ordered():
                 self._orders(run)
+                run.topics.begin(run.task.take_topics_ahead())
                 if self._paused or run.sender.busy:
                     run.sender.serve(POLL_TIMEOUT_S)
                 else:
@@ -406,7 +411,7 @@ class Supervisor:
             timeout_s=_milliseconds(order.worker, "offset.flush.timeout.ms", 5_000) / 1000,
             stop=self._stop,
         )
-        return _Run(task, sender, writer, self._step_traces(order, worker))
+        return _Run(task, sender, writer, topics, self._step_traces(order, worker))
 
     def _step_traces(self, order: StartOrder, worker: WorkerConfig) -> StepTraces | None:
         """Of one run; None where nobody asks for traces. The packages are an extra, so they are imported here."""
