@@ -18,12 +18,15 @@ UNIVERSES = 60
 BATCHES = 2
 LAND_EVERYTHING = {"trigger.interval.s": "0", "merge.rows.min": "1000000"}
 MERGE_ALWAYS = {"rewrite.rows.max": "0"}
+OTHERS = ("versioned", "expired", "snapshot_chosen", "published", "confirmed", "ghosts_recorded", "ghosts_removed")
 KILLS = {
-    "mirror": {step for step in STEPS if step not in ("versioned", "expired", "snapshot_chosen", "published")},
+    "mirror": {step for step in STEPS if step not in OTHERS},
     "history": {"truncated", "tombstones_written", "versioned", "merged_recorded"},
     "append": {"appended", "recorded", "merged_recorded"},
 }
-"""After which steps a mode is killed: all of one mode, and of the others those that are theirs. Those of snapshots: test_manifest.py."""
+"""After which steps a mode is killed: all of one mode, and of the others those that are theirs. Those of snapshots: test_manifest.py;
+those of repair dumps: test_ghosts.py.
+"""
 
 
 class Kill(DefiniteError):  # noqa: N818  the process is gone: not an error that anything may try again

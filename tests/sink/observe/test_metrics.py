@@ -46,6 +46,8 @@ def metrics_of_a_run(tmp_path: Path) -> Metrics:
     progress.emit("chunks", table="shop.a", topic="t.shop.a", complete=4, rows=400)
     for result in ("short", "late", "unproven"):
         progress.emit("chunk", table="shop.a", topic="t.shop.a", result=result, missing=3)
+    for result, rows in (("waits", 0), ("removed", 7), ("kept", 0)):
+        progress.emit("ghosts", table="shop.a", topic="t.shop.a", result=result, rows=rows)
     progress.emit("snapshot", number=4, source_ts_ms=1_700_000_007_000, seconds=2.5)
     progress.emit("incomplete", transaction="0-1-5", seconds=300.0)
     progress.emit("restarting", reason="r", attempt=1, pause_s=1)
@@ -122,6 +124,11 @@ def test_every_line_becomes_a_number_and_is_served(tmp_path: Path) -> None:
         ("chunks_total", "unproven,shop.a"): 1,
         ("chunks_total", "short,shop.b"): 0,
         ("chunk_rows_missing_total", "shop.a"): 3,
+        ("ghosts_removed_total", "shop.a"): 7,
+        ("ghosts_removed_total", "shop.b"): 0,
+        ("repair_dumps_total", "removed,shop.a"): 1,
+        ("repair_dumps_total", "kept,shop.a"): 1,
+        ("repair_dumps_total", "kept,shop.b"): 0,
     }
     assert {name: found.get(name) for name in expected} == expected
 

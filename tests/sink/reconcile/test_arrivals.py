@@ -114,10 +114,16 @@ def test_a_shortfall_of_a_compacted_topic_proves_nothing(sink: Sink, items: Tabl
     assert outcome(sink) == [("a", "unproven", 1)]
 
 
-def test_markers_of_topics_that_are_not_read_are_not_judged(sink: Sink, items: TableSchema) -> None:
+def test_markers_of_topics_that_are_not_read_and_of_dumps_that_send_no_rows_are_not_judged(sink: Sink, items: TableSchema) -> None:
     foreign = TableSchema(topic="q.shop.items", columns=items.columns, registry=items.registry)
+    of_older_worker = chunk_marker(items.topic, chunk_id="b", low=(1, 100 << 23), read=1)
 
-    sink.batch(*dumped(items, 1, at=100), marker(foreign, "a", at=100, read=2), marker(items, "b", at=100, read=1))
+    sink.batch(
+        *dumped(items, 1, at=100),
+        marker(foreign, "a", at=100, read=2),
+        marker(items, "compared", at=100, read=7, mode="verify", dump="d1"),
+        Record(topic=MARKERS, key=None, value=in_avro(items.registry, of_older_worker, without=("dump", "mode", "begins", "scope"))),
+    )
 
     assert outcome(sink, {"q.shop.items": {0: 1000}} | PAST) == [("b", "complete", 0)]
 

@@ -331,9 +331,15 @@ class Settings:
 
     def tombstones_path(self, path: str) -> str:
         """Where the tombstones of the table at ``path`` are."""
+        return f"{self.state_path}/tombstones/{self._relative(path)}"
+
+    def confirmed_path(self, path: str) -> str:
+        """Where the keys are that a dump has confirmed in the history at ``path``."""
+        return f"{self.state_path}/confirmed/{self._relative(path)}"
+
+    def _relative(self, path: str) -> str:
         base = self.base_path
-        relative = path[len(base) :].strip("/") if path.startswith(base) else path.replace("://", "/").strip("/")
-        return f"{self.state_path}/tombstones/{relative}"
+        return path[len(base) :].strip("/") if path.startswith(base) else path.replace("://", "/").strip("/")
 
     def paths(self, topics: Iterable[str]) -> dict[str, str]:
         """Every Delta table that the job writes: those of the topics by their names, its own by theirs under state.path."""
@@ -344,6 +350,8 @@ class Settings:
             if spec is not None:
                 found[spec.name] = spec.path
                 found[f"_dblog/tombstones/{spec.name}"] = self.tombstones_path(spec.path)
+                if spec.mode == "history":
+                    found[f"_dblog/confirmed/{spec.name}"] = self.confirmed_path(spec.path)
         return found
 
     def table_name(self, topic: str) -> str:

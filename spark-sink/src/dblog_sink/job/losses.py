@@ -4,7 +4,7 @@ is led past the gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from pyspark.sql import SparkSession
 
@@ -13,6 +13,7 @@ from dblog_sink.config.job_options import Settings
 from dblog_sink.kafka import brokers, data_loss, source
 from dblog_sink.kafka.data_loss import Loss
 from dblog_sink.observe.progress import Progress
+from dblog_sink.reconcile.arrivals import Arrivals
 from dblog_sink.snapshots.waivers import Offsets
 from dblog_sink.state import files
 from dblog_sink.state.notes import State
@@ -36,7 +37,7 @@ class CheckpointOffsets:
         wanted = self._read()
         return data_loss.losses(wanted, *brokers.ends(self._session, self._settings, wanted)) if wanted else []
 
-    def pass_losses(self, state: State, book: TableBook, progress: Progress, of_markers: Callable[[str], bool]) -> None:
+    def pass_losses(self, state: State, book: TableBook, progress: Progress, arrivals: Arrivals) -> None:
         """Report lost records, park the tables concerned, and lead the checkpoint past the gap: the others go on.
 
         ``state``: the control table's, which knows how far the sink had read where there is no checkpoint.
@@ -45,18 +46,32 @@ class CheckpointOffsets:
         by_topic: dict[str, list[str]] = {}
         for one in found:
             by_topic.setdefault(one.topic, []).append(str(one))
+        if by_topic:
+            arrivals.lose(by_topic)
         for topic, lost in by_topic.items():
-            reason = f"data loss: {'; '.join(lost)}. Dump the table again, then resume it"
-            if (spec := self._settings.table(topic)) is not None:
-                away = f"{spec.path} and {self._settings.tombstones_path(spec.path)}"
-                reason += f"; rows that the source deleted meanwhile stay, unless you move {away} away before you resume it"
+            reason = f"data loss: {'; '.join(lost)}. {self._advice(topic, arrivals)}"
             progress.emit("data_loss", topic=topic, reason=reason)
-            if self._settings["topics.exclude"].fullmatch(topic) is None and not of_markers(topic):
+            if self._settings["topics.exclude"].fullmatch(topic) is None and not arrivals.of_markers(topic):
                 book.park(topic, reason)
         if found and self._read():
             # By Hadoop's client also where the path is local: it keeps checksums of Spark's files beside them.
             offsets = files.HadoopFolder(self._session, f"{self._path}/offsets")
             data_loss.lead_past(files.folder(self._session, f"{self._path}/commits"), offsets, found)
+
+    def _advice(self, topic: str, arrivals: Arrivals) -> str:
+        spec = self._settings.table(topic)
+        if spec is None:
+            return "Dump its table again, then resume it"
+        if arrivals.counts:
+            return (
+                f"Ask for a repair dump of the table (dblog dumps start CONNECTOR {spec.name} --mode repair), then resume it (dblog-sink resume "
+                f"{spec.name}): rows that the source deleted meanwhile are removed when the dump is whole"
+            )
+        away = f"{spec.path} and {self._settings.tombstones_path(spec.path)}"
+        return (
+            "Dump the table again, then resume it; rows that the source deleted meanwhile stay, for the job reads no chunk markers (topics.markers), unless "
+            f"you move {away} away before you resume it"
+        )
 
     def _is_new(self) -> bool:
         """Whether the query begins where the options say. A checkpoint with one open batch has a beginning already."""

@@ -180,7 +180,7 @@ class Runner:
         try:
             if self._fence is not None:
                 self._fence.check()  # no Delta transaction guards the checkpoint and the commands
-            self._checkpoint.pass_losses(self._parts.control.state, self._parts.book, self._progress, self._arrivals.of_markers)
+            self._checkpoint.pass_losses(self._parts.control.state, self._parts.book, self._progress, self._arrivals)
             self._commands.obey()
             query = self._start()
         except Exception as e:  # noqa: BLE001  whatever the start met decides between restart and stop above

@@ -22,6 +22,7 @@ _WAITS = ("land", "parked")
 ERROR_CLASSES = ("kafka", "registry", "conflict", "storage", "definite", "other")
 """What the errors of the job are of; ``definite``: a person must act."""
 REGISTRY_RESULTS = ("ok", "unknown", "away", "refused")
+_REPAIRED = ("removed", "kept")
 _WRITTEN = (("upsert", "upserts"), ("delete", "deletes"))
 
 
@@ -49,6 +50,10 @@ class Metrics:
         gauge("ends_by_itself", "1 where the job ends once it has read all (trigger.once), 0 where it runs until it is stopped.").set(once)
         self._chunks = counter("chunks", "Dumped chunks whose markers were compared with what arrived, by the outcome.", "table", "result")
         self._chunk_rows = counter("chunk_rows_missing", "Rows that a chunk marker counts and that did not arrive.", "table")
+        self._ghosts = counter("ghosts_removed", "Rows removed after a whole repair dump, for the source does not have them.", "table")
+        self._repairs = counter(
+            "repair_dumps", "Repair dumps that came to their ends, by the outcome: removed, or kept (rows).", "table", "result"
+        )
         self._restarts = counter("restarts", "Restarts of the query after failures that may pass.")
         self._errors = counter("errors", "Failures of the query or of one of its steps, by what failed.", "class")
         for name in ERROR_CLASSES:
@@ -144,6 +149,10 @@ class Metrics:
                 self._chunks.labels(facts["table"], facts["result"]).inc()
                 if facts["result"] == "short":
                     self._chunk_rows.labels(facts["table"]).inc(facts["missing"])
+            case "ghosts" if facts["result"] in _REPAIRED:
+                self._meet(facts["table"])
+                self._repairs.labels(facts["table"], facts["result"]).inc()
+                self._ghosts.labels(facts["table"]).inc(facts["rows"])
             case "snapshot":
                 self._snapshot.set(facts["number"])
                 self._snapshot_seconds.observe(facts["seconds"])
@@ -187,7 +196,9 @@ class Metrics:
         self._known.add(table)
         for result in ("complete", "short", "late", "unproven"):
             self._chunks.labels(table, result)
-        for series in (self._chunk_rows, self._bad, self._parked, self._conflicts):
+        for result in _REPAIRED:
+            self._repairs.labels(table, result)
+        for series in (self._chunk_rows, self._ghosts, self._bad, self._parked, self._conflicts):
             series.labels(table)
 
     def _written(self, table: str, one: Mapping[str, Any]) -> None:

@@ -1,5 +1,5 @@
-"""A table's newest rows, or what is in quarantine, for ``dblog-sink show``: by Spark, which reads deletion vectors and renamed columns, as not every
-reader of Delta does.
+"""A table's newest rows, what is in quarantine, or what became of repair dumps, for ``dblog-sink show``: by Spark, which reads deletion vectors and renamed
+columns, as not every reader of Delta does.
 
 The newest are those of the highest positions in the source's log, whatever mode the table is kept in. Row values are shown because they are asked for; of
 records in quarantine only where they stand and why.
@@ -17,10 +17,11 @@ from dblog_sink.config.job_options import Settings
 from dblog_sink.delta.target import identity, version_of
 from dblog_sink.errors import DefiniteError
 from dblog_sink.kafka.source import topic_to_read
+from dblog_sink.reconcile.arrivals import GHOSTS
 from dblog_sink.records.decode import SEQ1, SEQ2
 from dblog_sink.state.control_table import read_state
 
-QUARANTINE = "quarantine"
+QUARANTINE, DUMPS = "quarantine", "dumps"
 """Instead of a table's name, which has a dot."""
 
 
@@ -43,12 +44,26 @@ def show(session: SparkSession, settings: Settings, *, table: str, rows_max: int
             return Shown(table=QUARANTINE, path=path, version=0, rows=0, newest=[])
         columns = ("topic", "partition", "offset", "timestamp", "reason", "at")
         return _shown(session, QUARANTINE, path, rows_max, order=[F.desc("at"), *columns[:3]], columns=columns)
+    if table == DUMPS:
+        return _dumps(session, settings, rows_max)
     spec = settings.table(topic_to_read(settings, read_state(session, settings.state_path), table))
     assert spec is not None
     if identity(session, spec.path) is None:
         msg = f"{spec.name} has no Delta table yet; its records may have landed and wait for their merge"
         raise DefiniteError(msg)
     return _shown(session, spec.name, spec.path, rows_max, order=[F.desc(SEQ1), F.desc(SEQ2)], columns=("*",))
+
+
+def _dumps(session: SparkSession, settings: Settings, rows_max: int) -> Shown:
+    """What became of repair dumps: how many rows were removed, or why none was."""
+    path = f"{settings.state_path}/chunks"
+    if identity(session, path) is None or "dump" not in (frame := session.read.format("delta").load(path)).columns:
+        return Shown(table=DUMPS, path=path, version=0, rows=0, newest=[])
+    found = frame.where(F.col("kind") == GHOSTS).select(F.col("name").alias("table"), "topic", "dump", "result", "rows", "why", "at")
+    newest = found.orderBy(F.desc("at")).limit(rows_max).select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}))
+    return Shown(
+        table=DUMPS, path=path, version=version_of(session, path)[0], rows=found.count(), newest=[row[0] for row in newest.collect()]
+    )
 
 
 def _shown(session: SparkSession, table: str, path: str, rows_max: int, *, order: Sequence[Column | str], columns: Sequence[str]) -> Shown:

@@ -7,6 +7,9 @@ is reported before its chunk's counts were read there once more. Verdicts are ap
 Counting reads no row's columns: ``op`` and ``source.sequence`` are skipped to, in records that contain ``incremental``, as rows of a dump do. The
 marker's digest is not compared: it is made of the Avro bytes of each row that the worker read, those that were never sent included; to have them
 here, every dumped row would be decoded and encoded a second time.
+
+Markers of repair dumps are links of chains besides (``dump_chains.py``). A dump that is whole waits in ``whole`` until what landed of it is merged and
+its ghosts are removed (``batches/ghosts.py``); the outcome is appended here, and a dump without one is decided again after a restart.
 """
 
 from __future__ import annotations
@@ -28,9 +31,11 @@ from dblog_sink.config.job_options import Settings, listed
 from dblog_sink.delta.merge import Txn
 from dblog_sink.kafka.source import reads
 from dblog_sink.observe.progress import Progress
-from dblog_sink.reconcile.chunk_ledger import COMPLETE, LATE, SHORT, Book, Group, Marker, Position, ReadTo, Verdict
+from dblog_sink.reconcile.chunk_ledger import COMPLETE, LATE, SHORT, UNPROVEN, Book, Group, Marker, Position, ReadTo, Verdict
+from dblog_sink.reconcile.dump_chains import IN_QUARANTINE, REPAIR, VERIFY, WHOLE_TABLE, ChainKey, Chains, Dump, Kept, Link
 from dblog_sink.records.decode import quoted_part
 from dblog_sink.schema.avro import read_avro
+from dblog_sink.schema.types import quote
 from dblog_sink.schema.wire_format import maybe_dumped
 from dblog_sink.schema.writer_schemas import UNWRAPPED, Envelope
 from dblog_sink.state.crash_points import Reached
@@ -42,7 +47,7 @@ log = logging.getLogger(__name__)
 _GROUPS_MAX = 200_000
 """Chunks that wait for rows or for a marker: some hundred bytes each."""
 _COMPACT_EVERY = 50
-_ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _FINAL = (
+_ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _FINAL, _LOST, GHOSTS = (
     "arrived",
     "marker",
     "unreadable",
@@ -50,7 +55,11 @@ _ARRIVED, _MARKER, _UNREADABLE, _JUDGED, _LATE, _FLOOR, _FINAL = (
     "late",
     "floor",
     "final",
+    "lost",
+    "ghosts",
 )
+REMOVED, KEPT, WAITS = "removed", "kept", "waits"
+"""What became of a repair dump's ghosts; ``waits`` is reported, and not the end."""
 _SCHEMA = t.StructType(
     [
         t.StructField(name, kind)
@@ -58,14 +67,34 @@ _SCHEMA = t.StructType(
             (t.StringType(), ("kind", "topic", "name", "chunk_id", "ends", "result", "why")),
             (t.LongType(), ("sequence", "seq1", "seq2", "rows", "missing", "unreadable")),
             (t.BooleanType(), ("exact",)),
+            (t.StringType(), ("dump", "scope", "server", "source", "after", "upto")),
+            (t.LongType(), ("high", "dropped", "ts_ms")),
+            (t.BooleanType(), ("begins", "final")),
         )
         for name in names
     ]
 )
-_MARKER_FIELDS = (
-    "topic: STRING, chunk_id: STRING, final: BOOLEAN, low: STRUCT<sequence_high: BIGINT, sequence_low: BIGINT>, rows_read: BIGINT, rows_dropped: BIGINT, "
-    "offsets: ARRAY<STRUCT<partition: INT, last_offset: BIGINT>>"
-)
+_POSITION = "STRUCT<sequence_high: BIGINT, sequence_low: BIGINT>"
+_MARKER_FIELDS = {
+    "topic": "STRING",
+    "chunk_id": "STRING",
+    "final": "BOOLEAN",
+    "low": _POSITION,
+    "high": _POSITION,
+    "rows_read": "BIGINT",
+    "rows_dropped": "BIGINT",
+    "offsets": "ARRAY<STRUCT<partition: INT, last_offset: BIGINT>>",
+    "server": "STRING",
+    "table": "STRING",
+    "range_after": "STRING",
+    "range_upto": "STRING",
+    "ts_ms": "BIGINT",
+    "dump": "STRING",
+    "mode": "STRING",
+    "begins": "BOOLEAN",
+    "scope": "STRING",
+}
+"""What is read of a marker; what an older worker does not write is NULL."""
 
 Entry = dict[str, Any]
 """One row of the table."""
@@ -102,11 +131,16 @@ class Arrivals:
         self._now_s = now_s
         self._keep_s = settings["chunks.keep.h"] * 3600.0
         names = settings["topics"]
-        self._counts = settings["topics.markers"].pattern != "" and (names is None or any(map(self.of_markers, listed(names))))
+        self.counts: bool = settings["topics.markers"].pattern != "" and (names is None or any(map(self.of_markers, listed(names))))
+        """Whether the job may read chunk markers."""
         self._turn = threading.RLock()
         self._commits = 0
         self._exists = DeltaTable.isDeltaTable(session, path)
+        self._follow_columns()
         self.book = self._read()
+        self.chains = self._read_chains()
+        self.whole: dict[ChainKey, Dump] = {}
+        """Repair dumps that are whole and whose ghosts are not removed yet. Read by other threads."""
 
     # -- what a batch asks ----------------------------------------------------------------------------------------------------------
 
@@ -116,7 +150,7 @@ class Arrivals:
 
     def count(self, raw: DataFrame, profiled: Iterable[TopicStats], markers: Iterable[TopicStats], sequence: int, txn: Txn) -> None:
         """Record what a batch has of dumps, unless it was recorded before."""
-        dumped = [stats for stats in profiled if stats.maybe_dumped] if self._counts else []
+        dumped = [stats for stats in profiled if stats.maybe_dumped] if self.counts else []
         markers = list(markers)
         with self._turn:
             if sequence <= self.book.sequence or not (dumped or markers):
@@ -131,9 +165,11 @@ class Arrivals:
             for entry in entries:
                 entry["sequence"] = sequence
             self._append(entries, txn.of("chunks"))
-            _take(self.book, entries, self._now_s())
+            _take(self.book, self.chains, entries, self._now_s())
             for verdict in self.book.forget(_GROUPS_MAX):
                 self._report_one(verdict)
+                self._judge_link(verdict)
+            self._keep(self.chains.forget(_GROUPS_MAX))
         self._reached("counted")
 
     def _arrived(self, raw: DataFrame, profiled: Sequence[TopicStats]) -> list[Entry]:
@@ -164,19 +200,31 @@ class Arrivals:
             schema_ids = self._applier.marker_schemas(stats)
             records = sum(count for schema_id, count in stats.value_schema_ids.items() if schema_id in schema_ids)
             for schema_id, writer in schema_ids.items():
+                known = {field["name"] for field in json.loads(writer)["fields"]} if writer else _MARKER_FIELDS.keys()
                 if writer:
                     read = read_avro(F.expr("substring(value, 6)"), writer)
                 else:
-                    read = F.from_json(F.col("value").cast("string"), f"payload STRUCT<{_MARKER_FIELDS}>")["payload"]
+                    fields = ", ".join(f"{name}: {kind}" for name, kind in _MARKER_FIELDS.items())
+                    read = F.from_json(F.col("value").cast("string"), f"payload STRUCT<{fields}>")["payload"]
                 of_schema = raw.where((F.col("topic") == stats.topic) & (F.col("value_schema_id") == F.lit(bytearray(schema_id))))
-                found += of_schema.select(read.alias("m")).where("m.chunk_id IS NOT NULL").select("m.*").collect()
+                columns = [
+                    (F.col(f"m.{name}") if name in known else F.lit(None).cast(kind)).alias(name) for name, kind in _MARKER_FIELDS.items()
+                ]
+                found += of_schema.select(read.alias("m")).where("m.chunk_id IS NOT NULL").select(*columns).collect()
             if stats.records > records:
                 log.warning("topic %s: %d records are no chunk markers; they are left out", stats.topic, stats.records - records)
-        markers = [row for row in found if reads(self._session, self._settings, row["topic"])]
+        # A dump that only compares sends no rows.
+        markers = [row for row in found if row["mode"] != VERIFY and reads(self._session, self._settings, row["topic"])]
         finals = [
-            {"kind": _FINAL, "topic": row["topic"], "seq1": row["low"]["sequence_high"], "seq2": row["low"]["sequence_low"]}
+            {
+                "kind": _FINAL,
+                "topic": row["topic"],
+                "source": row["table"],
+                "seq1": row["low"]["sequence_high"],
+                "seq2": row["low"]["sequence_low"],
+            }
             for row in markers
-            if row["final"]
+            if row["final"] and row["scope"] in (None, WHOLE_TABLE)
         ]
         asked = {row["topic"] for row in markers if row["offsets"] is None}
         ends = self._ends(asked) if asked else {}
@@ -196,6 +244,7 @@ class Arrivals:
                 ),
                 "exact": row["offsets"] is not None,
             }
+            | (_link_facts(row) if row["mode"] == REPAIR and row["dump"] is not None else {})
             for row in markers
         ]
 
@@ -221,9 +270,7 @@ class Arrivals:
     def look(self, read_to: ReadTo) -> list[Verdict]:
         """Judge what can be judged, and report; ``read_to``: the offsets that the query has committed."""
         with self._turn:
-            if not self.book.groups:
-                return []
-            found = self._judged(read_to)
+            found = self._judged(read_to) if self.book.groups else []
             if any(one.result not in (COMPLETE, LATE) for one in found):
                 # The book may have met a marker for the second time, long after it was judged: the table knows.
                 self.book = self._read()
@@ -231,8 +278,72 @@ class Arrivals:
             if found:
                 self._append([_judged_entry(one) for one in found], None)
                 self._report(found)
+                for verdict in found:
+                    self._judge_link(verdict)
                 self._compact()
+            self._decide(read_to)
             return found
+
+    # -- repair dumps ---------------------------------------------------------------------------------------------------------------
+
+    def lose(self, topics: Iterable[str]) -> None:
+        """Records of these topics are lost: a dump that runs now may lack changes that replaced rows of its chunks."""
+        with self._turn:
+            if self.counts and (entries := [{"kind": _LOST, "topic": topic} for topic in topics]):
+                self._append(entries, None)
+                for entry in entries:
+                    self.chains.lose(entry["topic"], self._now_s())
+
+    def ended(self, dump: Dump, result: str, *, rows: int = 0, why: str = "", final: bool = True) -> None:
+        """Record what became of a dump's ghosts, and report it. ``final`` False: what is still missing may come."""
+        entry = {"kind": GHOSTS, "topic": dump.topic, "name": dump.table, "dump": dump.dump, "seq1": dump.low[0], "seq2": dump.low[1]}
+        with self._turn:
+            self._append([entry | {"rows": rows, "result": result, "why": why, "exact": final}], None)
+            if self.whole.get(dump.key) == dump:
+                del self.whole[dump.key]
+        self.report_dump(dump, result, rows=rows, why=why)
+
+    def report_dump(self, dump: Dump, result: str, *, rows: int = 0, why: str = "") -> None:
+        """Report what becomes of a dump's ghosts."""
+        facts = {"table": dump.table, "topic": dump.topic, "dump": dump.dump, "position": list(dump.low)}
+        self._progress.emit("ghosts", result=result, rows=rows, why=why, **facts)
+        if result == REMOVED:
+            log.info("%s: dump %s is whole; %d rows that the source does not have were removed", dump.table, dump.dump, rows)
+        elif result == WAITS:
+            log.info("%s: dump %s is whole; rows that the source does not have are removed later: %s", dump.table, dump.dump, why)
+        else:
+            log.warning("%s: no row was removed after dump %s, for %s", dump.table, dump.dump, why)
+
+    def _decide(self, read_to: ReadTo) -> None:
+        """Find the dumps that came to their ends."""
+        if not self.chains.open:
+            return
+        found = self.chains.decide(
+            read_to,
+            now_s=self._now_s(),
+            wait_s=self._settings["chunks.wait.s"],
+            keep_s=self._keep_s,
+            uncounted=self._uncounted,
+        )
+        self.whole.update({one.key: one for one in found if isinstance(one, Dump)})
+        self._keep([one for one in found if isinstance(one, Kept)])
+
+    def _keep(self, found: Iterable[Kept]) -> None:
+        for one in found:
+            self.ended(one.dump, KEPT, why=one.why, final=False)
+
+    def _uncounted(self, topic: str, position: Position) -> bool:
+        floor = self.book.floors.get(topic)
+        return self._midway() if floor is None else position <= floor
+
+    def _judge_link(self, verdict: Verdict) -> None:
+        marker = verdict.marker
+        if verdict.result == LATE:  # whole now, if nothing of it is missing any more
+            group = self.book.groups.get((marker.topic, marker.position))
+            if group is None or marker.chunk_id not in group.missing_rows:
+                self.chains.judge(marker.topic, marker.chunk_id, "")
+        else:
+            self.chains.judge(marker.topic, marker.chunk_id, _fault(verdict.result, verdict.missing, verdict.unreadable, verdict.why))
 
     def _judged(self, read_to: ReadTo) -> list[Verdict]:
         wait_s = self._settings["chunks.wait.s"]
@@ -287,17 +398,80 @@ class Arrivals:
 
     # -- the table ------------------------------------------------------------------------------------------------------------------
 
-    def _append(self, entries: Sequence[Entry], txn: Txn | None) -> None:
+    def _append(self, entries: Sequence[Entry], txn: Txn | None, *, columns: Sequence[str] | None = None) -> None:
         names = [field.name for field in _SCHEMA.fields]
         text = json.dumps([{name: entry.get(name) for name in names if entry.get(name) is not None} for entry in entries])
         # Text that the JVM takes apart, as in the control table: no Python worker is needed.
         rows = self._session.range(1).select(F.explode(F.from_json(F.lit(text), t.ArrayType(_SCHEMA))).alias("one")).select("one.*")
-        writer = rows.withColumn("at", F.current_timestamp()).coalesce(1).write.format("delta").mode("append")
+        rows = rows.withColumn("at", F.current_timestamp())
+        writer = (rows if columns is None else rows.select(*columns)).coalesce(1).write.format("delta").mode("append")
         if txn is not None:
             writer = writer.option("txnAppId", txn.app_id).option("txnVersion", txn.version)
         writer.save(self.path)
         self._exists = True
         self._commits += 1
+
+    def _follow_columns(self) -> None:
+        """Add the columns that a table of an earlier version lacks. That version did not record what a repair dump confirms (``tables/modes/history.py``), so
+        all that it counted is taken for not counted.
+        """
+        if not self._exists:
+            return
+        table = self._session.read.format("delta").load(self.path)
+        missing = [f"{quote(field.name)} {field.dataType.simpleString()}" for field in _SCHEMA.fields if field.name not in table.columns]
+        if not missing:
+            return
+        counted = table.where("seq1 IS NOT NULL").groupBy("topic").agg(F.max(F.struct("seq1", "seq2")).alias("last")).collect()
+        if counted:
+            floors = [{"kind": _FLOOR, "topic": row["topic"], "seq1": row["last"][0], "seq2": row["last"][1]} for row in counted]
+            self._append(floors, None, columns=table.columns)
+        self._session.sql(f"ALTER TABLE delta.{quote(self.path)} ADD COLUMNS ({', '.join(missing)})")
+
+    def _read_chains(self) -> Chains:
+        """The repair dumps that the table shows no end of."""
+        chains = Chains()
+        if not self._exists:
+            return chains
+        table = self._session.read.format("delta").load(self.path)
+        at = F.unix_timestamp("at").cast("double").alias("at_s")
+        kinds = F.col("kind")
+        rows = table.where(kinds.isin(_FINAL, _LOST, GHOSTS) | ((kinds == _MARKER) & F.col("dump").isNotNull())).select("*", at).collect()
+        ended: dict[ChainKey, list[Row]] = {}
+        for row in sorted(rows, key=lambda row: row["at_s"]):
+            match row["kind"]:
+                case "final" if row["source"] is not None:
+                    chains.name(row["topic"], row["source"])
+                case "lost":
+                    chains.lose(row["topic"], row["at_s"])
+                case "ghosts":
+                    ended.setdefault((row["topic"], row["dump"]), []).append(row)
+                case _:
+                    pass
+        for key, found in ended.items():
+            done = [(row["seq1"], row["seq2"]) for row in found if row["exact"]]
+            if done:
+                chains.done[key] = max(done)
+        links = [row for row in rows if row["kind"] == _MARKER]
+        for row in sorted(links, key=lambda row: (row["seq1"], row["seq2"])):
+            given = row.asDict()
+            chains.link(_link(_marker(row["topic"], (row["seq1"], row["seq2"]), given, row["at_s"]), given))
+        if not chains.open:
+            return chains
+        for key, chain in chains.open.items():
+            chain.reported = ended[key][-1]["why"] if key in ended else ""
+        own = table.where((kinds == _MARKER) & F.col("dump").isNotNull()).select("topic", "chunk_id")
+        judged = table.where(kinds.isin(_JUDGED, _LATE)).join(own, ["topic", "chunk_id"], "left_semi")
+        late: dict[tuple[str, str], int] = {}
+        verdicts = judged.select("kind", "topic", "chunk_id", "rows", "missing", "unreadable", "result", "why").collect()
+        for row in verdicts:
+            if row["kind"] == _LATE:
+                late[row["topic"], row["chunk_id"]] = late.get((row["topic"], row["chunk_id"]), 0) + row["rows"]
+        for row in verdicts:
+            if row["kind"] == _JUDGED:
+                missing = max(0, row["missing"] - late.get((row["topic"], row["chunk_id"]), 0))
+                result = COMPLETE if row["result"] == SHORT and not missing else row["result"]
+                chains.judge(row["topic"], row["chunk_id"], _fault(result, missing, row["unreadable"], row["why"]))
+        return chains
 
     def _read(self) -> Book:
         """The book as the table has it, without chunks that are judged."""
@@ -351,7 +525,7 @@ class Arrivals:
         self._commits = 0
         table = DeltaTable.forPath(self._session, self.path)
         table.delete(
-            ~F.col("kind").isin(_FLOOR, _FINAL) & (F.col("at") < F.current_timestamp() - F.make_interval(secs=F.lit(self._keep_s)))
+            ~F.col("kind").isin(_FLOOR, _FINAL, GHOSTS) & (F.col("at") < F.current_timestamp() - F.make_interval(secs=F.lit(self._keep_s)))
         )
         table.optimize().executeCompaction()
         sequence = self.book.sequence
@@ -387,7 +561,7 @@ def _position_of_dump() -> list[Column]:
     return [F.expr(f"IF(dump.op = 'r', {quoted_part('dump.source.sequence', at)}, NULL)").alias(name) for at, name in numbers]
 
 
-def _take(book: Book, entries: Iterable[Entry], now_s: float) -> None:
+def _take(book: Book, chains: Chains, entries: Iterable[Entry], now_s: float) -> None:
     for entry in entries:
         topic, position = entry["topic"], (entry.get("seq1", 0), entry.get("seq2", 0))
         match entry["kind"]:
@@ -399,9 +573,56 @@ def _take(book: Book, entries: Iterable[Entry], now_s: float) -> None:
                 book.floors[topic] = position
             case "final":
                 book.end(topic, position)
+                chains.name(topic, entry["source"])
             case _:
-                book.expect(_marker(topic, position, entry, now_s))
+                marker = _marker(topic, position, entry, now_s)
+                book.expect(marker)
+                if "dump" in entry:
+                    chains.link(_link(marker, entry))
         book.sequence = entry["sequence"]
+
+
+def _link_facts(row: Row) -> Entry:
+    """What the chain of a repair dump must know of a marker."""
+    return {
+        "dump": row["dump"],
+        "scope": row["scope"] or "",
+        "server": row["server"],
+        "source": row["table"],
+        "after": row["range_after"],
+        "upto": row["range_upto"],
+        "begins": bool(row["begins"]),
+        "final": bool(row["final"]),
+        "high": row["high"]["sequence_high"],
+        "dropped": row["rows_dropped"],
+        "ts_ms": row["ts_ms"],
+    }
+
+
+def _link(marker: Marker, given: Mapping[str, Any]) -> Link:
+    return Link(
+        marker=marker,
+        dump=given["dump"],
+        scope=given["scope"],
+        server=given["server"],
+        source=given["source"],
+        after=given["after"],
+        upto=given["upto"],
+        begins=given["begins"],
+        final=given["final"],
+        high=given["high"],
+        dropped=given["dropped"],
+        ts_ms=given["ts_ms"],
+    )
+
+
+def _fault(result: str, missing: int, unreadable: int, why: str) -> str:
+    """Why a judged chunk is no part of a whole dump; empty where it is."""
+    if result == SHORT:
+        return f"{missing} rows of one of its chunks did not arrive"
+    if result == UNPROVEN:
+        return f"{missing} rows of one of its chunks were not met ({why})"
+    return IN_QUARANTINE if unreadable else ""
 
 
 def _marker(topic: str, position: Position, given: Mapping[str, Any], met_s: float) -> Marker:

@@ -126,7 +126,7 @@ class Book:
         found: list[Verdict] = []
         for key, group in list(self.groups.items()):
             for marker in list(group.markers.values()):
-                if group.arrived < marker.rows and not _past(marker, read_to, now_s=now_s, wait_s=wait_s):
+                if group.arrived < marker.rows and not is_past(marker, read_to, now_s=now_s, wait_s=wait_s):
                     break
                 verdict = self._judged(marker, group, doubt, midway=midway)
                 found.append(verdict)
@@ -164,7 +164,7 @@ class Book:
         return Verdict(marker=marker, result=SHORT if why is None else UNPROVEN, missing=missing, unreadable=unreadable, why=why or "")
 
 
-def _past(marker: Marker, read_to: ReadTo, *, now_s: float, wait_s: float) -> bool:
+def is_past(marker: Marker, read_to: ReadTo, *, now_s: float, wait_s: float) -> bool:
     partitions = read_to.get(marker.topic)
     if partitions is None:  # the sink does not read the topic, or not yet
         return False

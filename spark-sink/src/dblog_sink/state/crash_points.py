@@ -20,6 +20,9 @@ STEPS = (
     "rewritten",  # a small table as a whole
     "versioned",  # history opened and closed
     "counted",  # rows of dumps, and what chunk markers count
+    "confirmed",  # keys whose rows a dump has shown to be as a history has them
+    "ghosts_recorded",  # the position below which a whole dump has superseded everything
+    "ghosts_removed",  # rows that the source does not have
     "snapshot_chosen",  # and recorded, before its first merge
     "published",  # a snapshot in the manifest
     "recorded",  # high-water marks of the batch, and other notes

@@ -31,6 +31,7 @@ from dblog_sink.schema.resolve import Known, Schemas
 from dblog_sink.schema.writer_schemas import UNWRAPPED, Envelope, KeySchema
 from dblog_sink.state.crash_points import Reached, nothing
 from dblog_sink.state.notes import Note, State
+from dblog_sink.tables import ghosts
 from dblog_sink.tables.log_follower import LogFollower
 from dblog_sink.tables.modes import append, history, mirror
 from dblog_sink.tables.modes.work import Applied, Work
@@ -47,6 +48,10 @@ _MODES: Mapping[str, Callable[[Work], Applied]] = {
     targets.HISTORY: history.apply,
     targets.APPEND: append.apply,
 }
+
+
+_WINDOW_MS = 3_600_000
+"""Longer than any window is open: what is in quarantine of a dump came at most so long before the first window closed."""
 
 
 class Applier:
@@ -135,6 +140,37 @@ class Applier:
                 self.tables.keep_readable(opened.target, session)
                 self.tables.compact(spec, opened, session)
 
+    def remove_ghosts(self, topic: str, *, low: tuple[int, int], ts_ms: int, txn: Txn, log_ends: LogEnds) -> int | str:
+        """Remove the rows that are older than the low watermark of a whole dump (``tables/ghosts.py``): how many, or why none may be.
+
+        Nobody else may write the table meanwhile. It is opened anew: rows of others, which have no position, and a RESTORE are found then.
+        """
+        spec = self._spec(topic)
+        for attempt in range(1, self._settings["merge.attempts.max"] + 1):
+            try:
+                with self._pool.borrow() as session:
+                    self.tables.forget(topic)
+                    opened = self.tables.found(spec, session)
+                    if opened is not None and self.tables.restored(topic, opened.target, log_ends, session):
+                        opened = self.tables.found(spec, session)
+                    if opened is None:
+                        return "there is no table"
+                    if (reason := ghosts.kept_reason(opened, self._settings)) is not None:
+                        return reason
+                    if bad := self._quarantine.count_since(session, topic, ts_ms - _WINDOW_MS):
+                        return f"{bad} records of its topic that came since it began are in quarantine"
+                    self.tables.keep_readable(opened.target, session)
+                    epochs = {logs.epoch for logs in self._state.source_logs.get(topic, {}).values()}
+                    one_log = len(epochs) <= 1
+                    return ghosts.remove(opened, session, low=low, ts_ms=ts_ms, txn=txn, reached=self._reached, floor=one_log)
+            except Exception as e:
+                self.tables.forget(topic)
+                if isinstance(e, SinkError) or not is_conflict(e) or attempt == self._settings["merge.attempts.max"]:
+                    raise
+                self._conflicted(topic)
+                self._sleep(min(0.2 * 2**attempt, 5.0))
+        raise AssertionError
+
     def _apply(
         self, stats: TopicStats, raw: DataFrame, txn: Txn, session: SparkSession, log_ends: LogEnds, *, repeated: bool, replayed: bool
     ) -> Applied | None:
@@ -170,6 +206,7 @@ class Applier:
             topic=stats.topic,
             target=target,
             tombstones=opened.tombstones,
+            confirmed=opened.confirmed,
             raw=read.records.where(F.col("value_schema_id").isNotNull()) if read.nulls and not nulls else read.records,
             decoding=replace(self._decoding(spec, target, read, plan, ends), keep_offsets=replayed, nulls=nulls),
             records=stats.records,

@@ -34,10 +34,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class OpenTable:
-    """A table that the sink has open: its rows, and its tombstones."""
+    """A table that the sink has open: its rows, its tombstones, and of a history the keys that dumps have confirmed."""
 
     target: Target
     tombstones: Tombstones | None
+    confirmed: Tombstones | None = None
 
 
 class OpenTables:
@@ -113,8 +114,9 @@ class OpenTables:
             plan = self.planned(spec, target, known)
         if plan.changes:
             targets.alter(session, target, plan, newest=newest)
-            if opened.tombstones is not None:
-                opened.tombstones.evolved(session, spec.name, target.keys)
+            for positions in (opened.tombstones, opened.confirmed):
+                if positions is not None:
+                    positions.evolved(session, spec.name, target.keys)
             self._reached("altered")
         for change in plan.changes:
             log.info("%s: %s", spec.name, change)
@@ -196,6 +198,8 @@ class OpenTables:
         if opened.tombstones is not None:
             oldest_ms = self._quarantine.oldest_ms(session, spec.topic)
             opened.tombstones.compact(session, self._settings["tombstones.keep.h"], oldest_ms=oldest_ms)
+        if opened.confirmed is not None:  # longer than a dump may take whose ghosts are removed
+            opened.confirmed.compact(session, 2 * self._settings["chunks.keep.h"])
         self._record_compacted(spec.topic, opened.target, targets.version_of(session, opened.target.path)[0])
 
     def _record_compacted(self, topic: str, target: Target, version: int) -> None:
@@ -206,8 +210,11 @@ class OpenTables:
         opened = OpenTable(target, None)
         if target.mode != targets.APPEND:
             opened.tombstones = tombstones_of.opened(session, path=self.tombstones_path(spec.path), keys=target.keys)
-            if opened.tombstones.keys != target.keys and not self._reading:
-                opened.tombstones.evolved(session, spec.name, target.keys)
+            if target.mode == targets.HISTORY:
+                opened.confirmed = tombstones_of.opened(session, path=self._settings.confirmed_path(spec.path), keys=target.keys)
+            for positions in (opened.tombstones, opened.confirmed):
+                if positions is not None and positions.keys != target.keys and not self._reading:
+                    positions.evolved(session, spec.name, target.keys)
         self._open[spec.topic] = opened
         if not self._reading:
             version, _ = targets.version_of(session, target.path)

@@ -61,6 +61,13 @@ class Quarantine:
         found = kept.agg(F.min(F.unix_millis(F.least("timestamp", "at")))).collect()[0][0]
         return None if found is None else int(found)
 
+    def count_since(self, session: SparkSession, topic: str, since_ms: int) -> int:
+        """How many records of the topic are here that Kafka got at this time or later, in milliseconds."""
+        if not DeltaTable.isDeltaTable(session, self.path):
+            return 0
+        kept = session.read.format("delta").load(self.path).where(F.col("topic") == topic)
+        return kept.where(F.unix_millis("timestamp") >= F.lit(since_ms)).count()
+
     def topics(self, session: SparkSession, version: int | None) -> set[str]:
         """The topics that have records here, or had at that version."""
         if not DeltaTable.isDeltaTable(session, self.path):

@@ -7,6 +7,9 @@ differs from the table is written. Late events split versions, repeated ones cha
 
 A dump row shows that its row was so at its position, not that it changed there. If it equals the version valid then it is left out; else it opens a
 version, for nothing older is known. Should the log's own event turn up later, the dump row's version is found equal to it and removed.
+
+A dump row that is left out leaves no trace in the table. So its key and position are recorded beside it, before the rows are committed: once a dump is whole,
+an open version that is older than it and was not confirmed by it is a ghost (``tables/ghosts.py``).
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from dblog_sink.tables.modes import rows as rows_of
 from dblog_sink.tables.modes.work import SMALL_ROWS, Applied, Work
 
 _RANK, _ENDS, _ACTION = "_dblog_rank", "_dblog_ends", "_dblog_action"
+_CONFIRMED = "confirmed"
 _BATCH, _STORED, _DELETED, _DUMPED, _STORED_DUMP, _IMPLIED = 5, 4, 3, 2, 1, 0
 """Of two events of one key at one position, which one counts: the newest event of the log, then what the table has of the log, then a recorded delete, then
 a dump row (its position is where the log was before it was read), then an end that only follows from the table."""
@@ -122,8 +126,18 @@ def _write_within(transaction: Transaction | None, work: Work, rows: DataFrame, 
         deleted = deleted.join(touched, list(target.key_names), "left_semi")
     changed = folded(rows, stored, deleted, work, first).localCheckpoint()
     # A checkpoint, not a cache: a cached frame that reads the table would be computed again after the commit, against the new version.
-    counts = {(row[0], row[1]): row["count"] for row in changed.groupBy(_ACTION, F.col(TO1).isNull()).count().collect()}
-    total = sum(counts.values())
+    counted = (
+        changed.groupBy(_ACTION, F.col(TO1).isNull()).agg(F.count("*").alias("n"), F.max(F.struct(SEQ1, SEQ2)).alias("last")).collect()
+    )
+    counts = {(row[0], row[1]): row["n"] for row in counted}
+    total = sum(count for (action, _), count in counts.items() if action != _CONFIRMED)
+    if total < sum(counts.values()):
+        assert work.confirmed is not None
+        confirmed = changed.where(F.col(_ACTION) == _CONFIRMED).withColumn(TS_MS, F.lit(None).cast("long"))
+        last = max((row["last"][0], row["last"][1]) for row in counted if row[0] == _CONFIRMED)
+        work.confirmed.write(session, confirmed, last, work.txn.of("confirmed"))
+        work.reached("confirmed")
+        changed = changed.where(F.col(_ACTION) != _CONFIRMED)
     if not total:
         applied.path = "nothing"
         return
@@ -173,7 +187,10 @@ def _write_within(transaction: Transaction | None, work: Work, rows: DataFrame, 
 
 
 def folded(rows: DataFrame, stored: DataFrame | None, deleted: DataFrame | None, work: Work, first: Position) -> DataFrame:
-    """What must be written so that the table holds the history of all these events: rows of the table with an action, ``new``, ``set`` or ``delete``."""
+    """What must be written so that the table holds the history of all these events: rows of the table with an action, ``new``, ``set`` or ``delete``.
+
+    Those with the action ``confirmed`` are not written: dump rows that show a version to have been valid.
+    """
     target = work.target
     names = [name for name, _ in target.columns]
     keys = [quote(name) for name in target.key_names]
@@ -218,10 +235,12 @@ def folded(rows: DataFrame, stored: DataFrame | None, deleted: DataFrame | None,
     changed = F.col("_was").isNull() | differs | ~F.col(TO1).eqNullSafe(F.col("_was_to1")) | ~F.col(TO2).eqNullSafe(F.col("_was_to2"))
     written = following.where(~F.col(_ENDS) & changed).withColumn(_ACTION, F.when(F.col("_was"), "set").otherwise("new"))
     ended = following.where(F.col(_ENDS) & F.col("_was")).withColumn(_ACTION, F.lit("delete"))
-    nothing = {TO1: F.lit(None).cast("long"), TO2: F.lit(None).cast("long"), TO: F.lit(None).cast("timestamp"), _ACTION: F.lit("delete")}
+    nothing = {TO1: F.lit(None).cast("long"), TO2: F.lit(None).cast("long"), TO: F.lit(None).cast("timestamp")}
+    gone = stale.withColumns(nothing | {_ACTION: F.lit("delete")})
+    shown = events.where("_left_out").withColumns(nothing | {_ACTION: F.lit(_CONFIRMED)})
     together = [
         frame.withColumn(CURRENT, F.col(TO1).isNull()).select(*map(quote, target.column_names), _ACTION)
-        for frame in (written, ended, stale.withColumns(nothing))
+        for frame in (written, ended, gone, shown)
     ]
     return reduce(DataFrame.unionByName, together)
 

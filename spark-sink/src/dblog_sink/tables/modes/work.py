@@ -25,6 +25,8 @@ class Work:
     topic: str
     target: Target
     tombstones: Tombstones | None
+    confirmed: Tombstones | None
+    """Of a history: the keys whose rows a dump has shown to be as the table has them, with the dump's positions."""
     raw: DataFrame
     decoding: Decoding
     records: int

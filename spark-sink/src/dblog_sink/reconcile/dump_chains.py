@@ -1,0 +1,260 @@
+"""Which repair dumps of a table are whole, by the markers of their chunks: what a whole dump did not bring, the source does not have. Pure.
+
+A chain is the markers of one dump of one topic. It is whole if complete chunks lead from one that begins to one that is final, each from the end of the one
+before (schemas/README.md). Then every row of the source has a record at or behind the low watermark of the chunk that begins: its row was sent, or a change
+inside a window replaced it, or it came later. So a row of the table whose newest record is older is a ghost.
+
+No order of arrival is relied on: markers are a graph of bounds, and a chunk that a restarted worker reads again is one edge more. A dump that begins its
+table again is another attempt, which begins behind all chunks of the one before: the two are never mixed, for each has looked up anew where the table ends.
+
+Whatever is doubtful keeps the rows: a ghost that stays is found by the next dump, a row that is deleted by mistake is gone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dblog_sink.reconcile.chunk_ledger import Marker, Position, ReadTo, is_past
+from dblog_sink.records.source_epochs import EPOCH_SHIFT
+
+REPAIR, VERIFY = "repair", "verify"
+"""Modes: ghosts are removed after the one, and the other sends no rows."""
+WHOLE_TABLE = "table"
+"""The scope of dumps that cover their tables."""
+
+ChainKey = tuple[str, str]
+"""A topic, and the id of the dump."""
+
+NOT_BEGUN = "its first chunk was not met"
+MISSING_CHUNK = "a chunk between its first and its last was not met"
+LOST = "records of the topic were lost while it ran"
+OTHER_LOG = "another server's log began while it ran"
+TOO_OLD = "it began longer ago than chunks.keep.h"
+TOO_LONG = "too many chunks"
+SHARED = "rows of other tables may be in the topic"
+NOT_COUNTED = "the sink began to count in the middle of it"
+IN_QUARANTINE = "records of the topic are in quarantine since it began"
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+"""Database and table with no character that a topic's name replaces, or that separates its parts: no other table has a topic of this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One chunk of a repair dump. ``high``: the first number of the high watermark's position; ``ts_ms``: when the window closed."""
+
+    marker: Marker
+    dump: str
+    scope: str
+    server: str
+    source: str
+    """The table's name in the source."""
+    after: str | None
+    upto: str | None
+    begins: bool
+    final: bool
+    high: int
+    dropped: int
+    """Rows that were not sent, for a change of the log replaced them."""
+    ts_ms: int
+
+    @property
+    def low(self) -> Position:
+        """The low watermark."""
+        return self.marker.position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dump:
+    """A dump of a table that came to its end. ``table`` is the name in the lake, ``ts_ms`` the worker's time of the low watermark, about."""
+
+    topic: str
+    dump: str
+    table: str
+    low: Position
+    ts_ms: int
+
+    @property
+    def key(self) -> ChainKey:
+        """Which chain it is of."""
+        return self.topic, self.dump
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A dump after which no row is removed, and why."""
+
+    dump: Dump
+    why: str
+
+
+@dataclass(slots=True)
+class Chain:
+    """The chunks of one dump, by their ids. ``verdicts``: empty for a complete chunk, else what is wrong with it; none yet for one that is not judged."""
+
+    links: dict[str, Link] = field(default_factory=dict)
+    verdicts: dict[str, str] = field(default_factory=dict)
+    has_end: bool = False
+    """A final chunk was met."""
+    reported: str = ""
+    """Why it was not whole when that was last reported."""
+
+
+@dataclass(slots=True)
+class Chains:
+    """Everything that is not removed after yet."""
+
+    open: dict[ChainKey, Chain] = field(default_factory=dict)
+    done: dict[ChainKey, Position] = field(default_factory=dict)
+    """Dumps that were whole, and where they began: what a restarted worker reads again of their ends changes nothing."""
+    lost_s: dict[str, float] = field(default_factory=dict)
+    """By topic, when records of it were last found to be lost."""
+    sources: dict[str, set[str]] = field(default_factory=dict)
+    """By topic, the tables of the source whose markers name it."""
+
+    def name(self, topic: str, source: str) -> None:
+        """Rows of a source table go to this topic."""
+        self.sources.setdefault(topic, set()).add(source)
+
+    def lose(self, topic: str, at_s: float) -> None:
+        """Records of the topic were found to be lost."""
+        self.lost_s[topic] = max(at_s, self.lost_s.get(topic, at_s))
+
+    def link(self, link: Link) -> None:
+        """A marker came; the same one a second time changes nothing."""
+        key = (link.marker.topic, link.dump)
+        began = self.done.get(key)
+        if began is not None and key not in self.open and not (link.begins and link.low > began):
+            return
+        chain = self.open.setdefault(key, Chain())
+        chain.links.setdefault(link.marker.chunk_id, link)
+        chain.has_end |= link.final
+
+    def judge(self, topic: str, chunk_id: str, fault: str) -> None:
+        """A chunk was judged; ``fault`` is empty if all of it came."""
+        for (one, _), chain in self.open.items():
+            if one == topic and chunk_id in chain.links:
+                chain.verdicts[chunk_id] = fault
+
+    def decide(
+        self, read_to: ReadTo, *, now_s: float, wait_s: float, keep_s: float, uncounted: Callable[[str, Position], bool]
+    ) -> list[Dump | Kept]:
+        """What came to its end: dumps that are whole, each once, and those that are not, each time for another reason.
+
+        ``uncounted``: whether rows of a chunk of this topic and low watermark may have come before counting began.
+        """
+        found: list[Dump | Kept] = []
+        for key, chain in list(self.open.items()):
+            outcome = self._outcome(chain, read_to, now_s=now_s, wait_s=wait_s, uncounted=uncounted) if chain.has_end else None
+            newest_s = max(link.marker.met_s for link in chain.links.values())
+            if isinstance(outcome, Dump):
+                began_s = min(link.marker.met_s for link in chain.links.values() if link.low >= outcome.low)
+                if now_s - began_s > keep_s:
+                    outcome = Kept(outcome, TOO_OLD)
+                else:
+                    self.done[key] = outcome.low
+            if isinstance(outcome, Dump) or now_s - newest_s > keep_s:
+                del self.open[key]
+            if isinstance(outcome, Kept) and outcome.why == chain.reported:
+                outcome = None
+            elif isinstance(outcome, Kept):
+                chain.reported = outcome.why
+            if outcome is not None:
+                found.append(outcome)
+        return found
+
+    def forget(self, links_max: int) -> list[Kept]:
+        """Drop the oldest dumps of too many chunks. # I6"""
+        found = []
+        while sum(len(chain.links) for chain in self.open.values()) > links_max:
+            chain = self.open.pop(next(iter(self.open)))
+            found.append(Kept(_dump_of(min(chain.links.values(), key=lambda link: link.low)), TOO_LONG))
+        return found
+
+    def _outcome(
+        self, chain: Chain, read_to: ReadTo, *, now_s: float, wait_s: float, uncounted: Callable[[str, Position], bool]
+    ) -> Dump | Kept | None:
+        """Of the newest attempt, unless an earlier one is whole. None: more may come."""
+        found: list[Dump | Kept | None] = []
+        for attempt in _attempts(chain.links.values()):
+            first = attempt[0]
+            if not any(link.final for link in attempt):
+                found.append(None)
+            elif not first.begins:
+                found.append(Kept(_dump_of(first), NOT_BEGUN))
+            elif (fault := self._fault(attempt, uncounted)) is not None:
+                found.append(Kept(_dump_of(first), fault))
+            else:
+                found.append(_chained(attempt, chain.verdicts, read_to, now_s=now_s, wait_s=wait_s))
+        return next((one for one in reversed(found) if isinstance(one, Dump)), found[-1])
+
+    def _fault(self, attempt: list[Link], uncounted: Callable[[str, Position], bool]) -> str | None:
+        """What makes a dump doubtful, however complete its chunks are."""
+        first = attempt[0]
+        topic = first.marker.topic
+        if any(link.scope != WHOLE_TABLE for link in attempt):
+            return f"it does not cover the whole table (scope {next(link.scope for link in attempt if link.scope != WHOLE_TABLE)})"
+        if not is_alone(topic, first.server, first.source) or len(self.sources.get(topic, {first.source}) | {first.source}) > 1:
+            return SHARED
+        if len({number >> EPOCH_SHIFT for link in attempt for number in (link.low[0], link.high)}) > 1:
+            return OTHER_LOG
+        if first.ts_ms / 1000 <= self.lost_s.get(topic, -1.0):
+            return LOST
+        return NOT_COUNTED if uncounted(topic, first.low) else None
+
+
+def is_alone(topic: str, server: str, source: str) -> bool:
+    """Whether the topic's name shows that it is one table's: ``<topic.prefix>.<database>.<table>``, from which no character was taken away."""
+    return topic == f"{server}.{source}" and _PLAIN.fullmatch(source) is not None
+
+
+def _attempts(links: Iterable[Link]) -> list[list[Link]]:
+    """The chunks in the order of their low watermarks, parted in front of each that begins its table."""
+    found: list[list[Link]] = []
+    for link in sorted(links, key=lambda link: (link.low, not link.begins)):
+        if not found or (link.begins and (link.low > found[-1][0].low or not found[-1][0].begins)):
+            found.append([])
+        found[-1].append(link)
+    return found
+
+
+def _chained(attempt: list[Link], verdicts: Mapping[str, str], read_to: ReadTo, *, now_s: float, wait_s: float) -> Dump | Kept | None:
+    complete = [link for link in attempt if verdicts.get(link.marker.chunk_id) == ""]
+    if _reaches_end(complete):
+        # The changes that replaced rows of its chunks are counted by nobody: they have come when all partitions are read past what there was.
+        replaced = (link.marker for link in complete if link.dropped)
+        settled = all(is_past(marker, read_to, now_s=now_s, wait_s=wait_s) for marker in replaced)
+        return _dump_of(attempt[0]) if settled else None
+    if any(link.marker.chunk_id not in verdicts for link in attempt):
+        return None
+    faults = [fault for link in attempt if (fault := verdicts[link.marker.chunk_id])]
+    if faults:
+        return Kept(_dump_of(attempt[0]), faults[0])
+    if now_s - max(link.marker.met_s for link in attempt) < wait_s:
+        return None
+    return Kept(_dump_of(attempt[0]), MISSING_CHUNK)
+
+
+def _reaches_end(links: list[Link]) -> bool:
+    """Whether these chunks lead from the table's beginning to its end."""
+    behind: dict[str | None, list[Link]] = {}
+    for link in links:
+        if not link.begins:
+            behind.setdefault(link.after, []).append(link)
+    met: set[str | None] = set()
+    ahead = [link for link in links if link.begins]
+    while ahead:
+        link = ahead.pop()
+        if link.final:
+            return True
+        if link.upto not in met:
+            met.add(link.upto)
+            ahead += behind.get(link.upto, [])
+    return False
+
+
+def _dump_of(first: Link) -> Dump:
+    marker = first.marker
+    return Dump(topic=marker.topic, dump=first.dump, table=marker.table, low=marker.position, ts_ms=first.ts_ms)

@@ -1,0 +1,297 @@
+"""Whole dumps: whatever a worker does, a dump that is taken for whole has brought, or shown to be newer, every row of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+import pytest
+from dblog_sink.reconcile.chunk_ledger import Marker
+from dblog_sink.reconcile.dump_chains import (
+    LOST,
+    MISSING_CHUNK,
+    NOT_BEGUN,
+    NOT_COUNTED,
+    OTHER_LOG,
+    SHARED,
+    TOO_LONG,
+    TOO_OLD,
+    Chains,
+    Dump,
+    Kept,
+    Link,
+    is_alone,
+)
+from dblog_sink.records.source_epochs import EPOCH_SHIFT
+
+TOPIC = "p.shop.t"
+PAST = {TOPIC: {0: 1000}}
+EPOCH = 7 << EPOCH_SHIFT
+
+
+def link(chunk_id: str, at: int, after: str | None, upto: str | None, **facts: Any) -> Link:
+    marker = Marker(
+        topic=facts.pop("topic", TOPIC),
+        position=(EPOCH, at),
+        chunk_id=chunk_id,
+        table="shop.t",
+        rows=1,
+        ends={0: facts.pop("end", 10)},
+        exact=False,
+        met_s=facts.pop("met_s", 1000.0),
+    )
+    given: dict[str, Any] = {"scope": "table", "server": "p", "source": "shop.t", "begins": after is None, "final": False, "high": EPOCH}
+    return Link(marker=marker, dump=facts.pop("dump", "d1"), after=after, upto=upto, dropped=0, ts_ms=50_000, **given | facts)
+
+
+def decided(chains: Chains, read_to: dict[str, dict[int, int]] = PAST, *, now_s: float = 1100.0, counted: bool = True) -> list[Dump | Kept]:
+    return chains.decide(read_to, now_s=now_s, wait_s=60.0, keep_s=3600.0, uncounted=lambda _topic, _low: not counted)
+
+
+def whole(found: Sequence[Dump | Kept]) -> list[int]:
+    return [one.low[1] for one in found if isinstance(one, Dump)]
+
+
+def reasons(found: Sequence[Dump | Kept]) -> list[str]:
+    return [one.why for one in found if isinstance(one, Kept)]
+
+
+def chained(*links: Link, faults: dict[str, str] | None = None) -> Chains:
+    chains = Chains()
+    for one in links:
+        chains.link(one)
+        chains.judge(one.marker.topic, one.marker.chunk_id, (faults or {}).get(one.marker.chunk_id, ""))
+    return chains
+
+
+# -- all short stories of a worker and its source ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class World:
+    """A source of three keys at most, the worker that dumps it, and what reaches the sink. Time is the position in the log."""
+
+    rows: set[int] = field(default_factory=lambda: {1, 2})
+    newest: dict[int, int] = field(default_factory=dict)
+    """By key, the position of its newest record."""
+    chunks: list[tuple[Link, dict[int, int]]] = field(default_factory=list)
+    """With the rows that were sent."""
+    now: int = 0
+    after: int | None = None
+    before: int | None = None
+    """The frontier that is stored: a killed worker goes on there."""
+    greatest: int | None = None
+    started: bool = False
+    started_before: bool = False
+    over: bool = False
+    over_before: bool = False
+
+    def play(self, step: str) -> None:
+        self.now += 1
+        match step.split():
+            case ["chunk", rows_max]:
+                if not self.over:
+                    self._chunk(int(rows_max))
+            case ["killed"]:
+                self.after, self.started, self.over = self.before, self.started_before, self.over_before
+            case ["again"]:
+                self.after = self.before = None
+                self.started = self.started_before = self.over = self.over_before = False
+            case ["insert", key]:
+                self.rows.add(int(key))
+                self.newest[int(key)] = self.now
+            case ["delete", key]:
+                self.rows.discard(int(key))
+
+    def _chunk(self, rows_max: int) -> None:
+        self.before, self.started_before, self.over_before = self.after, self.started, self.over
+        begins = not self.started
+        if begins:
+            self.greatest, self.started = max(self.rows, default=None), True
+        inside = sorted(key for key in self.rows if (self.after or 0) < key <= (self.greatest or 0))[:rows_max]
+        final = self.greatest is None or len(inside) < rows_max or inside[-1] == self.greatest
+        upto = self.greatest if final else inside[-1]
+        bounds = [None if bound is None else f"[{bound}]" for bound in (self.after, upto)]
+        made = link(f"run/{self.now}", self.now, bounds[0], bounds[1], begins=begins, final=final)
+        self.chunks.append((made, dict.fromkeys(inside, self.now)))
+        self.after, self.over = upto, final
+
+
+STEPS = ("chunk 1", "chunk 2", "killed", "again", "insert 3", "delete 1", "delete 2")
+
+
+def test_after_every_short_story_a_whole_dump_has_shown_every_row_of_the_source_whatever_was_lost() -> None:
+    found_whole = 0
+    for story in product(STEPS, repeat=5):
+        world = World()
+        for step in story:
+            world.play(step)
+        if not any(made.final for made, _ in world.chunks):
+            continue
+        for lost in (None, *(made.marker.chunk_id for made, _ in world.chunks)):
+            for what in ("rows", "marker") if lost else ("nothing",):
+                newest = dict(world.newest)
+                for made, sent in world.chunks:
+                    for key, at in sent.items() if made.marker.chunk_id != lost or what == "marker" else ():
+                        newest[key] = max(at, newest.get(key, 0))
+                met = [made for made, _ in world.chunks if made.marker.chunk_id != lost or what == "rows"]
+                faults = {lost: "lost"} if lost and what == "rows" else {}
+                outcomes = [whole(decided(chained(*order, faults=faults))) for order in (met, met[::-1])]
+
+                assert outcomes[0] == outcomes[1], (story, lost, what)
+                for low in outcomes[0]:
+                    found_whole += 1
+                    assert all(newest.get(key, 0) >= low for key in world.rows), (story, lost, what)
+                if what == "nothing" and world.over:
+                    assert outcomes[0] == [max(made.low[1] for made, _ in world.chunks if made.begins)], (story, "nothing was lost")
+    assert found_whole > 1000
+
+
+# -- one thing at a time ----------------------------------------------------------------------------------------------------------------------
+
+FIRST, SECOND, LAST = link("a", 1, None, "[3]"), link("b", 2, "[3]", "[6]"), link("c", 3, "[6]", "[9]", final=True)
+FACTS = {
+    "the first chunk was not met": ((SECOND, LAST), NOT_BEGUN),
+    "a chunk between was not met": ((FIRST, LAST), MISSING_CHUNK),
+    "the dump is of a predicate": (
+        (replace(FIRST, scope="predicate"), SECOND, LAST),
+        "it does not cover the whole table (scope predicate)",
+    ),
+    "another server's log began": ((FIRST, SECOND, replace(LAST, high=8 << EPOCH_SHIFT)), OTHER_LOG),
+    "the topic's name is not the table's": (tuple(replace(one, source="shop.t_2023") for one in (FIRST, SECOND, LAST)), SHARED),
+}
+
+
+@pytest.mark.parametrize(("links", "why"), FACTS.values(), ids=FACTS)
+def test_what_is_doubtful_keeps_the_rows_and_is_reported_once(links: tuple[Link, ...], why: str) -> None:
+    chains = chained(*links)
+
+    assert reasons(decided(chains)) == [why]
+    assert decided(chains) == []
+
+
+def test_a_dump_is_whole_once_and_what_a_killed_worker_reads_again_of_its_end_changes_nothing() -> None:
+    chains = chained(FIRST, SECOND, LAST)
+
+    assert whole(decided(chains)) == [1]
+    again = link("d", 4, "[6]", "[9]", final=True)
+    chains.link(again)
+    chains.link(LAST)
+    chains.link(FIRST)
+
+    assert chains.open == {}
+    assert decided(chains) == []
+    anew = link("e", 5, None, "[9]", final=True)  # the table is begun again, and is one chunk
+    chains.link(anew)
+    chains.judge(TOPIC, "e", "")
+    assert whole(decided(chains)) == [5]
+
+
+def test_a_dump_is_not_judged_before_its_chunks_are() -> None:
+    chains = Chains()
+    for one in (FIRST, SECOND, LAST):
+        chains.link(one)
+        assert decided(chains) == []
+    chains.judge(TOPIC, "c", "")
+    chains.judge(TOPIC, "a", "")
+    assert decided(chains) == []
+
+    chains.judge(TOPIC, "b", "2 rows did not arrive")
+    assert reasons(decided(chains)) == ["2 rows did not arrive"]
+    chains.judge(TOPIC, "b", "")  # they came late
+
+    assert whole(decided(chains)) == [1]
+
+
+def test_a_missing_marker_is_waited_for() -> None:
+    chains = chained(FIRST, LAST)
+
+    assert decided(chains, now_s=1059.0) == []
+    assert reasons(decided(chains, now_s=1060.0)) == [MISSING_CHUNK]
+    chains.link(SECOND)
+    chains.judge(TOPIC, "b", "")
+
+    assert whole(decided(chains, now_s=1061.0)) == [1]
+
+
+def test_where_changes_replaced_rows_of_a_chunk_every_partition_is_read_past_it_first() -> None:
+    chains = chained(FIRST, replace(SECOND, dropped=1), LAST)
+
+    assert decided(chains, {TOPIC: {0: 9}}) == decided(chains, {}) == decided(chains, now_s=1059.0) == []
+    assert whole(decided(chains, {TOPIC: {0: 10}})) == [1]
+
+
+def test_two_dumps_of_one_table_at_once_are_whole_each_by_itself() -> None:
+    other = [
+        replace(one, dump="d2", marker=replace(one.marker, chunk_id=f"{one.marker.chunk_id}2", position=(EPOCH, at)))
+        for one, at in (
+            (FIRST, 2),
+            (SECOND, 4),
+            (LAST, 5),
+        )
+    ]
+    chains = chained(FIRST, other[0], SECOND, other[1], LAST)
+
+    assert whole(decided(chains)) == [1]
+    chains.link(other[2])
+    chains.judge(TOPIC, "c2", "")
+
+    assert whole(decided(chains)) == [2]
+
+
+def test_a_dump_that_began_before_records_of_its_topic_were_lost_is_doubtful_and_a_later_one_is_not() -> None:
+    chains = chained(FIRST, SECOND, LAST)
+    chains.lose("p.shop.other", 90.0)
+    chains.lose(TOPIC, 50.0)
+    assert reasons(decided(chains)) == [LOST]
+
+    for one in (FIRST, SECOND, LAST):
+        chains.link(replace(one, dump="d2", ts_ms=50_001))
+    for chunk_id in "abc":
+        chains.judge(TOPIC, chunk_id, "")
+
+    assert whole(decided(chains)) == [1]
+
+
+def test_a_dump_whose_first_rows_may_have_come_before_counting_began_is_doubtful() -> None:
+    assert reasons(decided(chained(FIRST, SECOND, LAST), counted=False)) == [NOT_COUNTED]
+
+
+def test_a_dump_that_takes_longer_than_its_chunks_are_kept_is_doubtful_and_is_forgotten() -> None:
+    chains = chained(FIRST, SECOND, link("c", 3, "[6]", "[9]", final=True, met_s=5000.0))
+
+    assert reasons(decided(chains, now_s=5100.0)) == [TOO_OLD]
+    assert decided(chains, now_s=9000.0) == []
+    assert chains.open == {}
+
+
+def test_a_topic_that_other_tables_rows_go_to_keeps_them() -> None:
+    chains = chained(FIRST, SECOND, LAST)
+    chains.name(TOPIC, "shop.t_2023")
+
+    assert reasons(decided(chains)) == [SHARED]
+
+
+@pytest.mark.parametrize(
+    ("topic", "server", "source", "alone"),
+    [
+        ("p.shop.t", "p", "shop.t", True),
+        ("a.b.my-shop.t_1", "a.b", "my-shop.t_1", True),
+        ("p.shop.t", "p", "shop.u", False),
+        ("p-shop-t", "p", "shop.t", False),
+        ("p.shop.t_1", "p", "shop.t$1", False),  # the topic of shop.t_1 has the same name
+        ("p.shop.t.1", "p", "shop.t.1", False),  # shop.`t.1`, or `shop.t`.1
+    ],
+)
+def test_a_topic_is_one_tables_where_its_name_can_be_no_others(topic: str, server: str, source: str, alone: bool) -> None:
+    assert is_alone(topic, server, source) == alone
+
+
+def test_the_oldest_dumps_of_too_many_chunks_are_let_go() -> None:
+    chains = chained(FIRST, SECOND, LAST, replace(FIRST, dump="d2"))
+
+    assert reasons(chains.forget(3)) == [TOO_LONG]
+    assert list(chains.open) == [(TOPIC, "d2")]
+    assert chains.forget(1) == []
