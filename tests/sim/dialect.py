@@ -298,6 +298,8 @@ class SimReader:
         for number, (table, before, after) in enumerate(changes):
             encoder = self._encoder(table, at)
             if encoder is None:
+                # A dump brings what is passed over, and takes away nothing: what is deleted here stays in the topic.
+                self._source.breaks[table.id] = max(self._source.breaks.get(table.id, 0), position_of(at))
                 continue
             found = next((row for row in rows if row[0] is encoder), None)
             if found is None:

@@ -431,7 +431,7 @@ class Play:
             if sent.entry is not entry or sent.arrived != sent.records:
                 raise ViolationError(f"I1: an offset covers a batch of which {sent.arrived} of {sent.records} records have arrived")
             fold.advance(entry.step)
-        if self.random() < 0.6:
+        if self.random() < 0.35:
             self.store()
 
     def store(self) -> None:
