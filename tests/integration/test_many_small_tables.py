@@ -15,6 +15,7 @@ import pytest
 from dblog.core.dumps import dump_to_text
 from dblog.readers import offset as offsets
 from stack.database import Database
+from support import task_follower
 from support.follower import Follower
 from support.servers import connected, execute, new_database
 
@@ -146,6 +147,7 @@ def test_the_dump_of_many_tables_goes_on_after_a_kill_and_its_state_stays_short(
 def test_the_dump_of_ten_thousand_tables_goes_on_after_a_kill_and_its_state_stays_short(
     shop_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(task_follower, "TIMEOUT_S", 900.0)
     shop, follower = shop_of(10_000)
 
     longest, times_s = check_thousands(shop, follower, monkeypatch)
