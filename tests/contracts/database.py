@@ -37,6 +37,8 @@ EPOCH = 7
 SMALL = {"dblog.chunk.rows": "10", "max.batch.size": "20", "max.queue.size": "40"}
 """A dump that is many chunks, and that no poll gets whole."""
 WATCHED = {"dblog.metrics.server.interval.ms": "50"}
+WINDOWS = pytest.mark.parametrize("windows", [{}, {"read.only": "true"}], ids=["written", "read-only"])
+"""How the windows of a dump get their marks."""
 NO_DATA = {"snapshot.mode": "no_data"}
 
 
@@ -264,9 +266,10 @@ class DatabaseContract:
 
     # ---- a whole task: the dump beside the log
 
+    @WINDOWS
     @pytest.mark.usefixtures("long_table")
-    def test_a_dump_beside_writes_ends_equal_to_the_table(self, given: Given, follow: Any) -> None:
-        follower = follow().start()
+    def test_a_dump_beside_writes_ends_equal_to_the_table(self, given: Given, follow: Any, windows: dict[str, str]) -> None:
+        follower = follow(**windows).start()
 
         with Writes(given):
             follower.until_dumped()
@@ -275,8 +278,9 @@ class DatabaseContract:
         assert "r" in follower.ops("t")
         assert follower.task.metrics()["dump_tables_done"] == 1
 
+    @WINDOWS
     @pytest.mark.usefixtures("long_table")
-    def test_a_change_inside_a_chunk_s_window_wins_over_the_chunk_s_row(self, given: Given, follow: Any) -> None:
+    def test_a_change_inside_a_chunk_s_window_wins_over_the_chunk_s_row(self, given: Given, follow: Any, windows: dict[str, str]) -> None:
         changed = 0
 
         def change(last_key: tuple[int]) -> None:
@@ -285,7 +289,7 @@ class DatabaseContract:
             given.delete("t", last_key[0])
             given.update("t", last_key[0] - 1, "newer")
 
-        follower = follow()
+        follower = follow(**windows)
         follower.wrapped = lambda source: SourceWithWindows(source, change)
         follower.restart()
         follower.until_dumped()
@@ -294,9 +298,12 @@ class DatabaseContract:
         assert changed >= 4
         assert follower.ops("t").count("r") == ROWS - changed, "each window has lost two of its rows to the log"
 
+    @WINDOWS
     @pytest.mark.usefixtures("long_table")
-    def test_a_run_that_is_killed_in_the_dump_goes_on_from_its_stored_offset(self, given: Given, follow: Any) -> None:
-        follower = follow().start()
+    def test_a_run_that_is_killed_in_the_dump_goes_on_from_its_stored_offset(
+        self, given: Given, follow: Any, windows: dict[str, str]
+    ) -> None:
+        follower = follow(**windows).start()
 
         with Writes(given):
             follower.until(lambda: follower.ops("t").count("r") > ROWS // 4)
@@ -306,9 +313,10 @@ class DatabaseContract:
         follower.until_equal_by_name("t")
         assert follower.ops("t").count("r") < 2 * ROWS - ROWS // 4, "the dump went on and did not begin again"
 
+    @WINDOWS
     @pytest.mark.usefixtures("long_table")
-    def test_a_schema_change_beside_the_dump_ends_equal_to_the_table(self, given: Given, follow: Any) -> None:
-        follower = follow().start()
+    def test_a_schema_change_beside_the_dump_ends_equal_to_the_table(self, given: Given, follow: Any, windows: dict[str, str]) -> None:
+        follower = follow(**windows).start()
 
         follower.until(lambda: follower.ops("t").count("r") > 20)
         given.add_column("t", "more")

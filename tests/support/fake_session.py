@@ -31,6 +31,8 @@ class FakeDatabase:
         self.selects: list[tuple[str, tuple[Any, ...]]] = []
         self._on_commit = on_commit
         self._hidden: tuple[TableId, Row] | None = None
+        self.logged = self.visible = 0
+        """For read-only mode: how many entries the log has, and how many of the first ones every snapshot shows. Whoever keeps the log keeps them."""
 
     def create(self, table: Table) -> None:
         with self.lock:
@@ -127,6 +129,19 @@ class FakeDumpConnection:
 
     def limit_selects(self, limit_s: float) -> None:
         self._check()
+
+    def begin_snapshot_behind(self, low: Any) -> bool:
+        self._check()
+        with self._database.lock:
+            shows = self._database.visible >= low.entries
+            if shows:
+                self.begin_snapshot()
+        return shows
+
+    def log_end(self) -> int:
+        self._check()
+        with self._database.lock:
+            return self._database.logged
 
     def read_watermark(self, name: str) -> str | None:
         self._check()

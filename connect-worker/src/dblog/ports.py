@@ -42,7 +42,19 @@ class Watermarks(Protocol):
         """The token that the snapshot sees in row ``name``."""
 
 
-class DumpConnection(Watermarks, Protocol):
+class LogPositions(Protocol):
+    """Positions of the log in place of written watermarks (``read.only=true``): nothing is written to the source. # I2"""
+
+    def begin_snapshot_behind(self, low: Any) -> bool:
+        """Start a consistent snapshot that is proved to show everything that a reader of the log has brought up to ``low``, its progress between two
+        transactions. False: it cannot be proved now, and no snapshot is open.
+        """
+
+    def log_end(self) -> Any:
+        """A mark, for ``Progress.has_come_to``, behind everything that any snapshot can have shown until now."""
+
+
+class DumpConnection(Watermarks, LogPositions, Protocol):
     """The connection(s) a chunk reader works with: watermarks are committed on their own, chunks are read in a snapshot."""
 
     def begin_snapshot(self) -> None:

@@ -135,10 +135,10 @@ class FakeDatabase:
         """The row's key values."""
         return tuple(row[at] for at in key_indexes(self.tables[table]))
 
-    def entries(self, start: int, *, timeout_s: float) -> list[Entry]:
-        """What the log has from there on, at least one entry unless none comes in time."""
+    def entries(self, start: int, *, timeout_s: float, unless: threading.Event) -> list[Entry]:
+        """What the log has from there on, at least one entry unless none comes in time, or ``unless`` is set."""
         with self.changed:
-            self.changed.wait_for(lambda: len(self.log) > start, timeout=timeout_s)
+            self.changed.wait_for(lambda: len(self.log) > start or unless.is_set(), timeout=timeout_s)
             return self.log[start:]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -52,6 +53,13 @@ class FakeProgress:
     @property
     def resume_point(self) -> int:
         return self.entries
+
+    @property
+    def is_between(self) -> bool:
+        return True
+
+    def has_come_to(self, mark: int, *, quiet: bool) -> bool:
+        return self.entries >= mark
 
     def sequence_of(self, position: int) -> Position:
         return self.epoch << 32 | self.number, position << ROW_BITS
@@ -106,6 +114,7 @@ class FakeReader:
         self._arrived: list[Entry] = []
         self._encoders: dict[TableId, RowEncoder | RowsParked | None] = {}
         self._closed = False
+        self._woken = threading.Event()
         self.counts = LogCounts()
 
     @property
@@ -115,7 +124,8 @@ class FakeReader:
     def receive(self, timeout_s: float) -> int:
         if self._closed:
             raise TransientError("the connection is closed")
-        self._arrived = self._database.entries(self._next, timeout_s=min(timeout_s, 0.02))
+        self._arrived = self._database.entries(self._next, timeout_s=timeout_s, unless=self._woken)
+        self._woken.clear()
         return len(self._arrived)
 
     def items(self) -> Iterator[LogItem]:
@@ -132,11 +142,17 @@ class FakeReader:
     def forget_tables(self) -> None:
         self._encoders.clear()
 
+    def wake(self) -> None:
+        with self._database.changed:
+            self._woken.set()
+            self._database.changed.notify_all()
+
     def close(self) -> None:
         self._closed = True
+        self.wake()
 
     def _item(self, entry: Entry, index: int) -> LogItem:
-        high, low = self._epoch << 32 | self._database.number, index << ROW_BITS
+        high, low = self._epoch << 32 | self._database.number, (index << ROW_BITS) + (1 << ROW_BITS - 1)
         context = _context(self._database.number, index, (high, low), self._now_us())
         behind = index + 1
         match entry:
@@ -338,6 +354,18 @@ class FakeChunks:
         self._check()
         _, watermarks = self._view or self._database.snapshot()
         return watermarks.get(name)
+
+    def begin_snapshot_behind(self, low: FakeProgress) -> bool:
+        self._check()
+        with self._database.changed:
+            shows = len(self._database.log) >= low.entries
+            if shows:
+                self.begin_snapshot()
+        return shows
+
+    def log_end(self) -> int:
+        self._check()
+        return len(self._database.log)
 
     def select(
         self, statement: str, parameters: Sequence[Any], *, bytes_max: int = 0, key: Sequence[int] = (), table: TableId | None = None

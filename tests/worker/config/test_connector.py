@@ -164,7 +164,6 @@ def test_keys_nobody_knows_are_ignored_and_kept():
         ("message.key.columns", "a.b"),
         ("message.key.columns", "a.b:c;(:d"),
         ("signal.data.collection", "a.b"),
-        ("read.only", "true"),
         ("topic.naming.strategy", "org.example.Mine"),
         ("schema.history.internal", "io.debezium.storage.file.history.FileSchemaHistory"),
         ("gtid.ignore.on.recovery", "true"),
@@ -269,6 +268,16 @@ topic.delimiter topic.heartbeat.name topic.heartbeat.prefix topic.naming.strateg
 unavailable.value.placeholder use.nongraceful.disconnect value.converter
 """
 """Every key of Debezium 3.6's manual for MySQL and MariaDB, besides families like column.mask.*."""
+
+
+def test_read_only_goes_with_what_writes_nothing_and_only_it_reads_chunks_elsewhere():
+    replica = {"dblog.dump.hostname": "replica", "dblog.dump.port": "3307"}
+
+    assert errors(**{"read.only": "true"}) == {}
+    assert errors(**{"read.only": "true", **replica}) == {}
+    assert list(errors(**replica)) == ["dblog.dump.hostname", "dblog.dump.port"]
+    assert list(errors(**{"read.only": "true", **replica, "dblog.dump.port": "0"})) == ["dblog.dump.port"]
+    assert list(errors(**{"read.only": "true", "dblog.row.image.missing": "reread"})) == ["read.only"]
 
 
 @pytest.mark.parametrize("options", [MYSQL_OPTIONS, MARIADB_OPTIONS])

@@ -89,6 +89,12 @@ class ScriptedLog:
     def push(self) -> None:
         self.sent.append("position")
 
+    def passed(self, at: object, *, between: bool, quiet: bool) -> None:
+        pass
+
+    def wake(self) -> None:
+        pass
+
     def has_overdue(self, *, submitted_before_s: float) -> bool:
         return self.submitted_at_s is not None and self.submitted_at_s < submitted_before_s and not self.thrown_away
 

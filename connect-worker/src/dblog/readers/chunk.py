@@ -32,7 +32,7 @@ from dblog.ports import ChunkRows, DumpConnection
 from dblog.readers.contract import ChunkSql
 from dblog.readers.extent import Extent
 from dblog.readers.interleaved import ChunkRead, Interleaver
-from dblog.readers.proof import read_behind_watermark
+from dblog.readers.marks import MakeMarks, WrittenMarks
 from dblog.readers.together import SmallTables, TablesWaiting
 
 log = structlog.get_logger(__name__)
@@ -74,6 +74,7 @@ class ChunkReader:
         limits: ChunkLimits,
         together: TablesWaiting | None = None,
         prepare: Callable[[Table], None] = lambda _: None,
+        marks: MakeMarks = WrittenMarks,
         windows_max: int = 2,
         keyless_bytes_max: int = 256 << 20,
         delay_s: Callable[[], float] = lambda: 0.0,
@@ -87,7 +88,6 @@ class ChunkReader:
         self._put_back = put_back
         self._table_of = table_of
         self._prepare = prepare
-        self._watermark_name = watermark_name
         self._limits = limits
         self._windows_max = windows_max
         self._keyless_bytes_max = keyless_bytes_max
@@ -95,6 +95,7 @@ class ChunkReader:
         self._retry_policy = retry_policy or RetryPolicy()
         self._clock = clock or SystemClock()
         self._stop = threading.Event()
+        self._marks = marks(watermark_name, self._stop, interleaver.tally.proof_retried)
         self._connection: DumpConnection | None = None
         self._small: SmallTables | None = None
         if together is not None:
@@ -447,21 +448,12 @@ class ChunkReader:
         )
 
     def mark_high(self, connection: DumpConnection, ticket: Ticket) -> None:
-        """Write the high watermark of a window whose rows were submitted."""
-        connection.write_watermark(self._watermark_name, ticket.high_token)
+        """Have the window closed whose rows were submitted."""
+        self._marks.high(connection, ticket)
 
     def behind_watermark(self, connection: DumpConnection, ticket: Ticket, read: Callable[[], Found]) -> Found:
         """What ``read`` gives in a snapshot that is proved to lie behind the low watermark. # I2"""
-        connection.write_watermark(self._watermark_name, ticket.low_token)
-        return read_behind_watermark(
-            connection,
-            read,
-            watermark=self._watermark_name,
-            token=ticket.low_token,
-            wanted_for=f"below a chunk of {ticket.table}",
-            stopped=self._stop,
-            retried=self._interleaver.tally.proof_retried,
-        )
+        return self._marks.behind_low(connection, ticket, read)
 
     def _last_key(self, connection: DumpConnection, version: Table, wanted: _Range, upto: Key | None, chunk: ChunkRows) -> Key | None:
         if chunk.last_key is None:

@@ -72,6 +72,15 @@ class Progress(Protocol):
     def advance(self, position: Any) -> None:
         """Take the position of an item; items come in the order of the log."""
 
+    @property
+    def is_between(self) -> bool:
+        """Whether no transaction is taken in part."""
+
+    def has_come_to(self, mark: Any, *, quiet: bool) -> bool:
+        """Whether everything that the mark names has been taken (``ports.LogPositions.log_end``). ``quiet``: the log has nothing more now, so
+        there is time to compare what the position alone does not show.
+        """
+
     def copy(self) -> Self:
         """An independent copy."""
 
@@ -138,6 +147,9 @@ class LogReader(Protocol):
 
     def forget_tables(self) -> None:
         """Schemas have changed: ask for the encoder of each table again."""
+
+    def wake(self) -> None:
+        """End a ``receive`` that waits, or the next one, as if its time had passed. Any thread may call it, also once it is closed."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -317,14 +329,18 @@ class ChunkSql(Protocol):
 
 
 class ChunkSource(Protocol):
-    """Rows of key ranges, each read in a snapshot that shows the low watermark written before it (``ports.Watermarks``). # I2"""
+    """Rows of key ranges, each read in a snapshot that shows the low watermark written before it (``ports.Watermarks``), or in read-only mode the low
+    position read before it (``ports.LogPositions``). # I2
+    """
 
     @property
     def chunk_sql(self) -> ChunkSql:
         """The statements."""
 
     def open_chunks(self) -> DumpConnection:
-        """Connections for one dump thread, to this very server; ServerChangedError when another one answers."""
+        """Connections for one dump thread, to this very server; ServerChangedError when another one answers. In read-only mode chunks may come from
+        a replica, which proves itself with each snapshot.
+        """
 
 
 # ---- the whole
@@ -337,7 +353,7 @@ class Check(Protocol):
         """DefiniteError that names every setting and privilege that is missing, with the statement to run; warnings otherwise.
 
         ``tables``: the captured tables that the account sees. ``named``: what the configuration names, which it may not see. ``watermarks``: the
-        watermark table, which is made here where it is missing; None where nothing is read from tables.
+        watermark table, which is made here where it is missing; None where nothing is read from tables, or nothing may be written.
         """
 
 

@@ -24,6 +24,7 @@ from dblog.model import TableId
 from dblog.readers.chunk import ChunkReader
 from dblog.readers.contract import ChunkSource
 from dblog.readers.interleaved import Interleaver
+from dblog.readers.marks import MakeMarks, WrittenMarks
 from dblog.readers.options import ReaderOptions
 from dblog.readers.schemas import Schemas
 
@@ -49,7 +50,9 @@ class Dumping:
         spawn: Callable[[str, Callable[[], None]], None],
         done: Callable[[Dump | None], None],
         clock: Clock,
+        marks: MakeMarks = WrittenMarks,
     ) -> None:
+        self._marks = marks
         self._interleaver = interleaver
         self._chunks = chunks
         self._schemas = schemas
@@ -101,6 +104,7 @@ class Dumping:
                     prepare=self._schemas.prepare,
                     watermark_name=f"{self._options.watermark_name}/{number}",
                     limits=self._options.chunk_limits,
+                    marks=self._marks,
                     retry_policy=self._options.retry_policy,
                     clock=self._clock,
                 )

@@ -77,6 +77,8 @@ class ReaderOptions:
     reports_captured_databases_only: bool
     chunk_limits: ChunkLimits
     dump_threads: int
+    read_only: bool
+    """Nothing is written to the source: windows have read marks instead of written ones."""
     window_keys_max: int
     queue_records_max: int
     queue_bytes_max: int
@@ -118,6 +120,7 @@ class ReaderOptions:
             or settings.boolean("schema.history.internal.store.only.captured.databases.ddl"),
             chunk_limits=ChunkLimits(rows_max=settings.integer("dblog.chunk.rows"), bytes_max=settings.integer("dblog.chunk.bytes.max")),
             dump_threads=dump_threads(settings),
+            read_only=settings.boolean("read.only"),
             window_keys_max=settings.integer("dblog.window.keys.max"),
             queue_records_max=settings.integer("max.queue.size"),
             queue_bytes_max=settings.integer("max.queue.size.in.bytes") or QUEUE_BYTES_MAX,

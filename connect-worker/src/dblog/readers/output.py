@@ -12,6 +12,7 @@ from dblog.readers.contract import Progress, SchemaReports
 from dblog.readers.dumping import Dumping
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.items import LogRows, Statement
+from dblog.readers.marks import MarkExchange
 from dblog.readers.options import ReaderOptions
 from dblog.readers.patience import Patience
 from dblog.readers.records import Records
@@ -21,7 +22,10 @@ Result = TypeVar("Result")
 
 
 class LogOutput:
-    """One task's. Implements ``stream.Output``; the log thread calls it. ``first``: what the schema-change topic gets ahead of all records."""
+    """One task's. Implements ``stream.Output``; the log thread calls it. ``first``: what the schema-change topic gets ahead of all records.
+
+    ``exchange``: where windows get their marks in read-only mode.
+    """
 
     def __init__(
         self,
@@ -35,7 +39,9 @@ class LogOutput:
         patience: Patience,
         first: Iterable[Any] = (),
         began: Progress,
+        exchange: MarkExchange | None = None,
     ) -> None:
+        self._exchange = exchange
         self._interleaver = interleaver
         self._dumping = dumping
         self._records = records
@@ -69,6 +75,11 @@ class LogOutput:
         """A row of the watermark table; those of other connectors and earlier runs mean nothing to the windows."""
         if name.startswith(f"{self._options.watermark_name}/"):
             self._interleaver.watermark(token, at)
+
+    def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
+        """Everything up to there is out: windows whose marks it meets open and close."""
+        if self._exchange is not None:
+            self._exchange.passed(at, between=between, quiet=quiet)
 
     def statement(self, statement: Statement, done: StatementDone) -> None:
         """Tables have changed: windows are read again, the dump follows, and the topics get their records."""

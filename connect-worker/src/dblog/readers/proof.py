@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dblog.errors import DefiniteError, TransientError
 from dblog.ports import DumpConnection
@@ -18,6 +18,9 @@ Found = TypeVar("Found")
 
 PROOFS_MAX = 50
 PROOF_INTERVAL_S = 0.05
+
+POSITION_PROOF_S = 60.0
+"""A snapshot that has to show a position of the log is waited for so long: a replica lags, and a commit may wait for one before it is visible."""
 
 
 def read_behind_watermark(
@@ -48,6 +51,31 @@ def read_behind_watermark(
         "read (a load balancer, or a replica that lags?): point database.hostname at one server"
     )
     raise DefiniteError(message)
+
+
+@contextlib.contextmanager
+def snapshot_behind(
+    connection: DumpConnection, low: Any, *, wanted_for: str, stopped: threading.Event, retried: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """A snapshot that is proved to show everything that a reader of the log has brought up to ``low``, with nothing written. Each one that is not
+    is given up and counted by ``retried``.
+
+    TransientError when the task stops meanwhile, or the server does not come to show it.
+    """
+    for _ in range(max(1, int(POSITION_PROOF_S / PROOF_INTERVAL_S))):
+        if connection.begin_snapshot_behind(low):
+            yield
+            connection.end_snapshot()
+            return
+        retried()
+        if stopped.wait(PROOF_INTERVAL_S):
+            message = "the task is stopping"
+            raise TransientError(message)
+    message = (
+        f"a chunk of {wanted_for} waits: no snapshot shows what the log has up to {low}; the server that chunks are read from lags, or its commits wait for "
+        "a replica"
+    )
+    raise TransientError(message)
 
 
 @contextlib.contextmanager

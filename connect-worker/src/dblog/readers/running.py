@@ -27,6 +27,7 @@ from dblog.readers.encoders_ahead import EncodersAhead
 from dblog.readers.history import SchemaHistory
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.logwatch import Watch
+from dblog.readers.marks import MarkExchange, WrittenMarks
 from dblog.readers.numbers import RunningNumbers
 from dblog.readers.offset import SourceOffset
 from dblog.readers.options import ReaderOptions
@@ -126,6 +127,7 @@ class Running:
             run=options.run,
             tally=Tally(clock, tables_max=tables_max),
         )
+        exchange = MarkExchange(self.interleaver.watermark) if options.read_only else None
         if beginning.dump is not None:
             self.interleaver.change_dump(lambda _: beginning.dump)
         self.interleaver.change_requests(lambda _: beginning.requests)
@@ -138,6 +140,7 @@ class Running:
             spawn=self._spawn,
             done=self._dump_done,
             clock=clock,
+            marks=WrittenMarks if exchange is None else exchange.marks,
         )
         output = LogOutput(
             interleaver=self.interleaver,
@@ -149,6 +152,7 @@ class Running:
             patience=patience,
             first=beginning.reports,
             began=progress.copy(),
+            exchange=exchange,
         )
         self.fold = SourceOffset(progress.copy(), dump=beginning.dump, unreported=len(beginning.reports), requests=beginning.requests)
         self.stream = LogStream(
@@ -164,6 +168,8 @@ class Running:
                 retry_policy=options.retry_policy,
             ),
         )
+        if exchange is not None:
+            exchange.wake = self.stream.wake
         self._watches = options.watch_interval_s > 0
         self._watch = Watch(
             server,

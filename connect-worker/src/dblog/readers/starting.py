@@ -179,7 +179,7 @@ class _Start:
 
     def _check(self, *, watermarks: bool) -> None:
         tables = self._server.read_tables(self._options.selection.includes)
-        table = self._options.watermark_table if watermarks else None
+        table = self._options.watermark_table if watermarks and not self._options.read_only else None
         for warning in self._server.check(tables, watermarks=table, named=self._options.named):
             log.warning("server setting", warning=warning)
         for warning in describe_unmatched_columns(self._settings.originals, tables):

@@ -93,6 +93,9 @@ class Output(Protocol):
     def watermark(self, name: str, token: str, at: WatermarkPosition) -> None:
         """A row of the watermark table."""
 
+    def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
+        """Everything up to there is out. ``between``: no transaction is in part. ``quiet``: nothing more of the log is there now."""
+
     def statement(self, statement: Statement, done: StatementDone) -> None:
         """Tables have changed."""
 
@@ -162,6 +165,8 @@ class LogStream:
         self._moved_at_s = 0.0
         self._beat_at_s = 0.0
         self._unsent = False
+        self._between = progress.is_between
+        """Whether no transaction is out in part."""
         self._caught_up = False
         self._heard_at_s = clock.monotonic_s()
         self._connected_at_s: float | None = None
@@ -252,6 +257,12 @@ class LogStream:
         self._stop.set()
         self.disconnect()
 
+    def wake(self) -> None:
+        """Have the log thread go on that waits for the log, from another thread."""
+        reader = self._reader
+        if reader is not None:
+            reader.wake()
+
     def _heard_for_s(self) -> float:
         """How long the log's server has been heard over the last connection."""
         return 0.0 if self._connected_at_s is None else self._heard_at_s - self._connected_at_s
@@ -291,6 +302,7 @@ class LogStream:
             # A catch-up lasts for hours, and heartbeats and offsets are due in it as well.
             if received_bytes < RECV_FULL_BYTES or self._duties_are_due():
                 self._take(reader, reader.flush())
+                self._output.passed(self._at, between=self._between, quiet=not received_bytes)
                 self._duties()
                 if received_bytes:
                     pushed_at_s = self._clock.monotonic_s()
@@ -336,6 +348,7 @@ class LogStream:
                     self._only_by_dump(item)
                 case Unusable():
                     self._unusable(item)
+            self._output.passed(self._at, between=self._between, quiet=False)
 
     def _move(self, reader: LogReader, position: Any, *, moves: bool) -> None:
         """Tables that have a schema again from here on are dumped again. The dump is ordered before the position is passed, so that no kill loses it.
@@ -348,6 +361,7 @@ class LogStream:
                 self._output.tables_back(ended)
         if moves:
             self._at.advance(position)
+            self._between = self._at.is_between
             self._output.moved(position)
             self._unsent = True
 
@@ -356,6 +370,7 @@ class LogStream:
             self.source_ts_us = item.source_ts_us
         if not item.records:
             return
+        self._between = self._between and item.moves
         self.records_total += item.records
         self.record_at_us = self.heard_at_us
         self._output.rows(item)

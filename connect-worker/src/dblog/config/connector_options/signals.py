@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dblog.config.connector_options.forms import LOW, SIGNALS, bool_option, int_option, list_option, long_option, not_yet, option
-from dblog.config.options import not_negative, not_negative_long, only, positive_long
+from dblog.config.options import Value, not_negative, not_negative_long, only, positive_long
+
+
+def _writes_nothing(value: Value, everything: Mapping[str, Value]) -> str | None:
+    if value and everything.get("dblog.row.image.missing") == "reread":
+        return "rows that are read again (dblog.row.image.missing=reread) need written watermarks; remove one of the two keys"
+    return None
+
 
 SIGNAL_OPTIONS = (
     bool_option(
         name="read.only",
-        doc="Never write to the source, not even watermarks.",
+        doc="Never write to the source, not even watermarks: GTIDs prove what a chunk's snapshot shows (MySQL: gtid_mode=ON). The account needs no privilege "
+        "to write, and chunks may be read from a replica (dblog.dump.hostname).",
         default="false",
         group=SIGNALS,
         label="Read only",
-        refused=only(False, because=not_yet("dump without writing watermarks")),
+        check=_writes_nothing,
     ),
     option(
         name="signal.data.collection",

@@ -51,6 +51,10 @@ class MariaDbSession(Session):
         file, pos = status["file"], int(status["position"])
         return file, pos, self._gtids_at(file, pos)
 
+    def honest_position(self) -> tuple[str, int, str]:
+        """The GTID position is that of the offset."""
+        return self.current_position()
+
     def why_other_log(self, known: KnownLog) -> str | None:
         """Also by the GTID position at the known position: independent servers often have one server_id."""
         reason = super().why_other_log(known)

@@ -590,6 +590,18 @@ def test_each_setting_at_fault_is_named_with_its_remedy(variables, changes, sent
     assert sentence in (check.setting_at_fault(read_facts({**variables, **changes}), "h:1", server_id=2) or "")
 
 
+@pytest.mark.parametrize("mode", ["OFF", "ON_PERMISSIVE", "OFF_PERMISSIVE"])
+def test_a_server_without_gtids_is_at_fault_where_nothing_may_be_written(mode):
+    facts = read_facts({**GOOD_MYSQL, "gtid_mode": mode})
+
+    found = check.setting_at_fault(facts, "h:1", server_id=2, read_only=True)
+
+    assert f"runs with gtid_mode={mode}; turn GTIDs on there" in (found or "")
+    assert check.setting_at_fault(facts, "h:1", server_id=2) is None
+    for good in (GOOD_MYSQL, GOOD_MARIADB):
+        assert check.setting_at_fault(read_facts(good), "h:1", server_id=2, read_only=True) is None
+
+
 def test_warnings_show_of_metadata_and_gtids():
     assert check.warnings(read_facts(GOOD_MYSQL), "h:1") == []
     assert [text.split(" at ")[0] for text in check.warnings(read_facts(OLD_MYSQL), "h:1")] == [

@@ -14,6 +14,7 @@ many of a table's were taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from dblog.codecs.plan import RowContext
@@ -46,6 +47,18 @@ def schema_position(*, epoch: int, at: LogOffset) -> tuple[int, int]:
     return high, low + 1 if at.in_transaction else low
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogMark:
+    """Where a server's log ends, as a read mark of a window: everything that a snapshot taken until then can show is in front of ``file`` and ``pos``, and
+    its transactions are among ``gtids``.
+    """
+
+    file: str
+    pos: int
+    gtids: Any
+    """In the form of one kind of server."""
+
+
 class Gtids(Protocol):
     """The transactions that are behind a position, in the form of one kind of server."""
 
@@ -54,6 +67,12 @@ class Gtids(Protocol):
 
     def text(self) -> str:
         """As the offset has it."""
+
+    def contains(self, other: Any) -> bool:
+        """Whether all of the other's are among these."""
+
+    def subtract(self, other: Any) -> Self:
+        """Those that are not among the other's."""
 
     def __bool__(self) -> bool: ...
 
@@ -167,6 +186,17 @@ class LogProgress:
     def resume_point(self) -> Hashable:
         """Equal as long as a new connection would begin at the same event."""
         return self.file, self.pos, self.skip_events
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no transaction is taken in part."""
+        return not (self.event or self.packed_event or self.row)
+
+    def has_come_to(self, mark: LogMark, *, quiet: bool) -> bool:
+        """By the position; of a quiet log by its GTIDs too, for a position does not move with what the server leaves out because it was read before."""
+        if (file_index(self.file), self.pos) >= (file_index(mark.file), mark.pos):
+            return True
+        return quiet and self.gtids is not None and self.gtids.contains(mark.gtids)
 
     @property
     def source_ts_us(self) -> int:

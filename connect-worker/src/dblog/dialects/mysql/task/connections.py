@@ -4,7 +4,11 @@ chunks; and which server they all have to reach.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from dblog.codecs.rowplan import RowEncoder
 from dblog.config.options import Settings
@@ -12,10 +16,10 @@ from dblog.dialects.mysql.binlog._fast import LogDecoder
 from dblog.dialects.mysql.binlog.identity import KnownLog
 from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogOffset, RowsParked
 from dblog.dialects.mysql.binlog.offset import LogProgress
-from dblog.dialects.mysql.task.dialect import BinlogDialect, gtid_filter
+from dblog.dialects.mysql.task.dialect import BinlogDialect, gtid_filter, writes_watermarks
 from dblog.dialects.mysql.wire.dump import DumpConnection
 from dblog.dialects.mysql.wire.log import LogConnection
-from dblog.dialects.mysql.wire.session import Session, settings_of
+from dblog.dialects.mysql.wire.session import ConnectSettings, Session, settings_of
 from dblog.errors import ServerChangedError, TransientError
 from dblog.model import TableId
 
@@ -36,6 +40,15 @@ def second_server_id(settings: Settings) -> int:
     return (first + settings.integer(_IDS_OFFSET)) % _IDS or 1
 
 
+def chunk_settings_of(settings: Settings) -> ConnectSettings:
+    """Where chunks are read in read-only mode: a replica where one is named."""
+    where = settings_of(settings)
+    port = settings["dblog.dump.port"]
+    return replace(
+        where, host=settings.text_or_none("dblog.dump.hostname") or where.host, port=port if isinstance(port, int) else where.port
+    )
+
+
 class Connections:
     """One session serves the starting thread, then the log thread; the log and each dump thread have connections of their own."""
 
@@ -45,6 +58,9 @@ class Connections:
         self.session = session
         self._identity = session.identity
         self._watermark_table = watermark_table
+        self._log_lock: str | None = None
+        self.absent_gtids: Any = None
+        """Of the stored offset, those that this server did not have at the start."""
 
     @property
     def identity(self) -> str:
@@ -81,8 +97,16 @@ class Connections:
         )
 
     def open_chunks(self) -> DumpConnection:
-        """Connections for chunks and watermarks, to this very server."""
-        return DumpConnection.open(settings_of(self.settings), self.watermark_table, server=self._identity)
+        """Connections for chunks and watermarks, to this very server; in read-only mode chunks may come from a replica."""
+        settings = settings_of(self.settings)
+        if writes_watermarks(self.settings):
+            return DumpConnection.open(settings, self.watermark_table, server=self._identity)
+        return DumpConnection.open_read_only(
+            chunk_settings_of(self.settings),
+            settings,
+            server=self._identity,
+            marks=partial(self.dialect.marks, lock=lambda: self._log_lock, status=self.session.status_statement, absent=self.absent_gtids),
+        )
 
     def decoder(
         self, resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None], *, transactions: bool = False
@@ -92,13 +116,17 @@ class Connections:
 
     def open_log(self, at: LogProgress) -> LogConnection:
         """The task's own log connection."""
-        return self.session.open_log(
+        lock = None if writes_watermarks(self.settings) else f"dblog-{uuid.uuid4().hex}"
+        connection = self.session.open_log(
             server_id=self.settings.integer("database.server.id"),
             file=at.file,
             pos=at.pos,
             gtids=None if at.gtids is None else at.gtids.text(),
             known=self.known(at),
+            lock=lock,
         )
+        self._log_lock = lock
+        return connection
 
     def open_second_log(self, file: str, pos: int) -> LogConnection:
         """Beside the task's own log connection, so with another server id: the server ends the older of two with one id."""

@@ -28,6 +28,7 @@ from dblog.dialects.mysql.ddl.rewrites import rewritten
 from dblog.dialects.mysql.ddl.row_changes import row_change
 from dblog.dialects.mysql.values import types as mysql_types
 from dblog.dialects.mysql.wire import session as mysql_session
+from dblog.dialects.mysql.wire.marks import SnapshotMarks
 from dblog.dialects.mysql.wire.session import ServerFacts, Session
 from dblog.model import Table, TableId
 from dblog.readers.contract import Merge
@@ -45,6 +46,8 @@ class BinlogDialect:
     column_plan: Callable[..., Any]
     flavor_of: Callable[[tuple[int, int, int]], Flavor]
     progress: type[LogProgress] = LogProgress
+    marks: type[SnapshotMarks] = SnapshotMarks
+    """Read marks of read-only mode."""
     compares_gtids: bool = False
     """Whether a log is known by the GTIDs in front of a position, for its servers do not name themselves."""
 
@@ -151,6 +154,11 @@ def _explicit_timestamps(query: events.Query, flavor: Flavor) -> bool | None:
 def rereads(settings: Settings) -> bool:
     """Whether rows that lack columns are read again from their table."""
     return settings.text("dblog.row.image.missing") == "reread"
+
+
+def writes_watermarks(settings: Settings) -> bool:
+    """Whether the watermark table is needed wherever rows are read from tables."""
+    return not settings.boolean("read.only")
 
 
 def gtid_filter(settings: Settings) -> Callable[[str], bool] | None:

@@ -13,7 +13,7 @@ from dblog.core.timeline import AFTER_ALL, Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.task import altered
-from dblog.dialects.mysql.task.dialect import BinlogDialect, rereads
+from dblog.dialects.mysql.task.dialect import BinlogDialect, rereads, writes_watermarks
 from dblog.dialects.mysql.task.source import BinlogSource
 from dblog.dialects.mysql.wire.budget import AnswerBudget
 from dblog.dialects.mysql.wire.check import check
@@ -43,7 +43,7 @@ class BinlogKind:
         """Reachable, the right login, a usable log, privileges. The watermark table is made when the task starts."""
         watermarks = sql.parse_table_name(settings.text("dblog.watermark.table"))
         selection = Selection.from_settings(settings.originals, builtin=sql.BUILTIN_DATABASES, never=frozenset({watermarks}))
-        reads = dumps_at_all(settings.text("snapshot.mode")) or rereads(settings)
+        writes = writes_watermarks(settings) and (dumps_at_all(settings.text("snapshot.mode")) or rereads(settings))
         session = self._connect(settings, limit_s, abort, budget=_BUDGET)
         try:
             tables = session.read_catalog(selection.includes)
@@ -51,10 +51,11 @@ class BinlogKind:
                 session,
                 server_id=settings.integer("database.server.id"),
                 tables=tables,
-                watermarks=watermarks if reads else None,
+                watermarks=watermarks if writes else None,
                 rereads=rereads(settings),
                 named=named_parts(settings.originals),
                 make=False,
+                read_only=not writes_watermarks(settings),
             )
             return [*warnings, *describe_unmatched_columns(settings.originals, tables)]
         finally:
@@ -64,7 +65,7 @@ class BinlogKind:
         """By SHOW GRANTS."""
         watermarks = sql.parse_table_name(settings.text("dblog.watermark.table"))
         selection = Selection.from_settings(settings.originals, builtin=sql.BUILTIN_DATABASES, never=frozenset({watermarks}))
-        reads = dumps_at_all(settings.text("snapshot.mode")) or rereads(settings)
+        writes = writes_watermarks(settings) and (dumps_at_all(settings.text("snapshot.mode")) or rereads(settings))
         session = self._connect(settings, limit_s, abort, budget=_BUDGET)
         try:
             captured = [table.id for table in session.read_catalog(selection.includes)]
@@ -76,7 +77,7 @@ class BinlogKind:
                     status=session.status_privilege,
                     captured=captured,
                     named=named_parts(settings.originals),
-                    watermarks=watermarks if reads else None,
+                    watermarks=watermarks if writes else None,
                 )
             )
         finally:

@@ -182,6 +182,10 @@ class BinlogReader:
         """Have each table map looked up again."""
         self._decoder.forget_tables()
 
+    def wake(self) -> None:
+        """End a wait for more of the log."""
+        self._connection.wake()
+
     def close(self) -> None:
         """Close the connections."""
         self._connection.close()

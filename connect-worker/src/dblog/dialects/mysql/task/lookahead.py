@@ -32,6 +32,9 @@ class LogBytes(Protocol):
     def is_silent(self) -> bool:
         """Whether the server's heartbeats are overdue."""
 
+    def wake(self) -> None:
+        """End a wait inside ``recv``."""
+
     def close(self) -> None:
         """Close the connection, also from another thread."""
 

@@ -20,7 +20,7 @@ from dblog.dialects.mysql.catalog.information_schema import read_databases
 from dblog.dialects.mysql.ddl import conditions
 from dblog.dialects.mysql.ddl.schema_changes import SchemaChange, initial_changes, schema_changes
 from dblog.dialects.mysql.task.connections import Connections
-from dblog.dialects.mysql.task.dialect import gtid_filter, rereads
+from dblog.dialects.mysql.task.dialect import gtid_filter, rereads, writes_watermarks
 from dblog.dialects.mysql.task.log import BinlogLog
 from dblog.dialects.mysql.task.schemas import BinlogSchemas
 from dblog.dialects.mysql.task.takeover import take_over
@@ -66,11 +66,20 @@ class BinlogServer:
     def check(self, tables: Sequence[Table], *, watermarks: TableId | None, named: Parts) -> list[str]:
         """Everything that the server must offer; the warnings otherwise."""
         server_id = self.settings.integer("database.server.id")
-        return check(self.session, server_id=server_id, tables=tables, watermarks=watermarks, rereads=rereads(self.settings), named=named)
+        return check(
+            self.session,
+            server_id=server_id,
+            tables=tables,
+            watermarks=watermarks,
+            rereads=rereads(self.settings),
+            named=named,
+            read_only=not writes_watermarks(self.settings),
+        )
 
     def now(self) -> LogProgress:
-        """The log's end."""
-        file, pos, gtids = self.session.current_position()
+        """The log's end. Read marks compare by it, so in read-only mode nothing in front of it may be missing in its GTIDs."""
+        written = writes_watermarks(self.settings)
+        file, pos, gtids = self.session.current_position() if written else self.session.honest_position()
         return self._progress(file, pos, gtids)
 
     def oldest(self) -> LogProgress:
@@ -91,7 +100,20 @@ class BinlogServer:
             # The server refuses a reader that lacks any purged transaction, also of sources that are not wanted.
             progress.pass_over(self.session.purged_gtids(), wanted)
         self.session.check_position(file=progress.file, pos=progress.pos, gtids=None if progress.gtids is None else progress.gtids.text())
+        if not writes_watermarks(self.settings):
+            self._prepare_marks(progress)
         return followed
+
+    def _prepare_marks(self, progress: LogProgress) -> None:
+        """Snapshots have to show what the log has brought, in earlier runs too, but for what only another server had, which is lost."""
+        if progress.gtids is None:
+            message = (
+                "the connector's offset has no GTIDs (it was stored while the server did not use them), and read.only=true proves its windows by them; "
+                "reset the connector's offsets to dump again, or remove read.only"
+            )
+            raise DefiniteError(message)
+        absent = progress.gtids.subtract(self.dialect.progress.parse_gtids(self.session.executed_gtids()))
+        self.connections.absent_gtids = absent or None
 
     def _follow(self, progress: LogProgress) -> bool:
         """Whether this is another server's log than the one that the offset's file names belong to: then only GTIDs carry over, and the epoch has to

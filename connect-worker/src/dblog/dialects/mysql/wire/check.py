@@ -32,13 +32,14 @@ def check(
     rereads: bool = False,
     named: Parts = (),
     make: bool = True,
+    read_only: bool = False,
 ) -> list[str]:
     """DefiniteError for what makes a start pointless; the warnings otherwise. ``tables``: the captured tables that the account sees; ``named``: what the
-    configuration names, which it may not see. ``watermarks``: the watermark table, None where nothing is read from tables; ``make`` False changes nothing.
-    ``rereads``: rows that lack columns are read again.
+    configuration names, which it may not see. ``watermarks``: the watermark table, None where nothing is read from tables or nothing may be written;
+    ``make`` False changes nothing. ``rereads``: rows that lack columns are read again. ``read_only``: windows are proved by GTIDs.
     """
     address = session.settings.address
-    problem = setting_at_fault(session.facts, address, server_id=server_id, rereads=rereads)
+    problem = setting_at_fault(session.facts, address, server_id=server_id, rereads=rereads, read_only=read_only)
     if problem is not None:
         raise DefiniteError(problem)
     user = session.current_user()
@@ -81,7 +82,7 @@ def check(
     ]
 
 
-def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int, rereads: bool = False) -> str | None:
+def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int, rereads: bool = False, read_only: bool = False) -> str | None:
     """The first setting that makes the log unusable, with its remedy."""
     if not facts.log_bin:
         return f"the server at {address} writes no binary log; start it with log_bin (and binlog_format=ROW) in its configuration"
@@ -112,6 +113,11 @@ def setting_at_fault(facts: ServerFacts, address: str, *, server_id: int, reread
             f"the server at {address} runs with binlog_order_commits=OFF, so what the log shows may not be visible "
             "yet, and no watermark is safe; "
             "run: SET GLOBAL binlog_order_commits = ON;"
+        )
+    if read_only and not facts.uses_gtids:
+        return (
+            f"read.only=true proves by GTIDs what a snapshot shows, and the server at {address} runs with gtid_mode={facts.gtid_mode}; turn GTIDs on there "
+            "(gtid_mode=ON, enforce_gtid_consistency=ON), or remove read.only and let the connector write its watermarks"
         )
     return None
 

@@ -2,7 +2,8 @@
 
 A window proves itself (D5): the low watermark is written and committed first, the snapshot is opened after that, and the watermark read inside
 it shows that the snapshot holds everything that the log has before the watermark. That needs commits to become visible in the order of
-the log, which MariaDB always keeps and MySQL with ``binlog_order_commits=ON`` (check.py looks).
+the log, which MariaDB always keeps and MySQL with ``binlog_order_commits=ON`` (check.py looks). In read-only mode nothing is written, and
+the second connection answers for the log's server instead (marks.py).
 
 Chunk rows come by the binary protocol of prepared statements and stay as the server sent them: the row plan reads them (D4).
 """
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from dblog.dialects.mysql.binlog.offset import LogMark, LogProgress
 from dblog.dialects.mysql.catalog import sql
 from dblog.dialects.mysql.wire import json_kinds, protocol
 from dblog.dialects.mysql.wire.connect import (
@@ -31,6 +33,7 @@ from dblog.dialects.mysql.wire.connect import (
     open_wire,
 )
 from dblog.dialects.mysql.wire.guarded import no_server
+from dblog.dialects.mysql.wire.marks import SnapshotMarks
 from dblog.dialects.mysql.wire.protocol import ResultColumn
 from dblog.errors import DblogError, DefiniteError, TableChangedError, TransientError
 from dblog.model import Table, TableId
@@ -64,10 +67,13 @@ class DumpConnection:
         self,
         snapshot: Wire,
         watermark_session: Wire,
-        watermarks: TableId,
+        watermarks: TableId | None,
         walk: Walk = protocol.walk_rows,
         doubtful: Doubtful = json_kinds.doubtful_rows,
+        marks: SnapshotMarks | None = None,
     ) -> None:
+        """``marks``: of read-only mode, in which the second session answers for the log's server."""
+        self._marks = marks
         self._snapshot = snapshot
         self._watermark_session = watermark_session
         self._watermarks = watermarks
@@ -82,11 +88,8 @@ class DumpConnection:
     @classmethod
     def open(cls, settings: ConnectSettings, watermarks: TableId, *, server: str | None = None) -> DumpConnection:
         """Open both connections. ``server``: whose log is read; ServerChangedError when either has reached another one."""
-        snapshot = open_wire(settings, again=True)
+        snapshot = _open_snapshot(settings, server)
         try:
-            check_identity(snapshot, server)
-            snapshot.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", doing="preparing the dump")
-            snapshot.query(f"SET SESSION net_write_timeout = {SILENCE_S}", doing="preparing the dump")
             watermark_session = open_wire(settings, again=True)
         except BaseException:
             snapshot.close()
@@ -100,8 +103,30 @@ class DumpConnection:
             raise
         return cls(snapshot, watermark_session, watermarks, *_compiled())
 
+    @classmethod
+    def open_read_only(
+        cls, settings: ConnectSettings, log_settings: ConnectSettings, *, server: str, marks: Callable[[Wire, Wire], SnapshotMarks]
+    ) -> DumpConnection:
+        """Open both connections for read-only mode. ``settings``: where chunks are read, ``log_settings``: whose log is read, which is ``server``."""
+        snapshot = _open_snapshot(settings, None)
+        try:
+            log_server = open_wire(log_settings, again=True)
+        except BaseException:
+            snapshot.close()
+            raise
+        try:
+            check_identity(log_server, server)
+            for wire in (snapshot, log_server):
+                wire.query("SET SESSION TRANSACTION READ ONLY", doing="preparing the dump")
+        except BaseException:
+            snapshot.close()
+            log_server.close()
+            raise
+        return cls(snapshot, log_server, None, *_compiled(), marks=marks(snapshot, log_server))
+
     def write_watermark(self, name: str, token: str) -> None:
         """Commit the token to the watermark row ``name``, in a transaction of its own. Tokens are never used twice."""
+        assert self._watermarks is not None, "nothing is written in read-only mode"
         if len(name) > sql.WATERMARK_NAME_CHARACTERS_MAX or len(token) > sql.WATERMARK_NAME_CHARACTERS_MAX:
             message = f"the watermark '{name[:50]}...' is longer than {sql.WATERMARK_NAME_CHARACTERS_MAX} characters; give the connector a shorter name"
             raise DefiniteError(message)
@@ -129,8 +154,26 @@ class DumpConnection:
         except DefiniteError:
             self._snapshot.query(f"SET SESSION max_statement_time = {limit_s:g}", doing="limiting SELECTs")  # MariaDB
 
+    def begin_snapshot_behind(self, low: Any) -> bool:
+        """Start a snapshot that is proved to show what the log has brought up to there."""
+        assert self._marks is not None, "asked in read-only mode only"
+        assert isinstance(low, LogProgress), "made by this dialect"
+        if not self._marks.may_begin(low):
+            return False
+        self.begin_snapshot()
+        if self._marks.shows(low):
+            return True
+        self.end_snapshot()
+        return False
+
+    def log_end(self) -> LogMark:
+        """Where the log ends now."""
+        assert self._marks is not None, "asked in read-only mode only"
+        return self._marks.end()
+
     def read_watermark(self, name: str) -> str | None:
         """The token that the snapshot sees in row ``name``."""
+        assert self._watermarks is not None, "nothing is written in read-only mode"
         rows = self._snapshot.query(sql.read_watermark(self._watermarks), (name,), doing=f"reading a watermark of {self._watermarks}")
         return str(rows[0][0]) if rows else None
 
@@ -199,7 +242,11 @@ class DumpConnection:
             wire.close()
 
     def _end_statement(self) -> None:
-        """End at the server what nobody waits for any more: it would not look for us before its first row, and hold the table until then."""
+        """End at the server what nobody waits for any more: it would not look for us before its first row, and hold the table until then. The number of a
+        connection means nothing at another server.
+        """
+        if self._marks is not None and not self._marks.same_server:
+            return
         with contextlib.suppress(DblogError):
             self._watermark_session.limit_answers(_KILL_LIMIT_S)
             self._watermark_session.query(f"KILL {self.snapshot_id}", doing="ending a chunk")
@@ -320,6 +367,19 @@ class _Answer:
             message = f"the server at {self._settings.address} ended the connection while a chunk was read"
             raise TransientError(message)
         self._data += data
+
+
+def _open_snapshot(settings: ConnectSettings, server: str | None) -> Wire:
+    """The connection that chunks are read on."""
+    snapshot = open_wire(settings, again=True)
+    try:
+        check_identity(snapshot, server)
+        snapshot.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", doing="preparing the dump")
+        snapshot.query(f"SET SESSION net_write_timeout = {SILENCE_S}", doing="preparing the dump")
+    except BaseException:
+        snapshot.close()
+        raise
+    return snapshot
 
 
 def _log_rows(watermark_session: Wire) -> None:

@@ -7,9 +7,12 @@ MariaDB sql/sql_repl.cc (``@mariadb_slave_capability``, ``@slave_connect_state``
 
 from __future__ import annotations
 
+import contextlib
+import os
 import select
 import socket
 import ssl
+import threading
 import time
 
 from dblog.dialects.mysql.wire import protocol
@@ -51,6 +54,9 @@ class LogConnection:
         self._buffer = memoryview(bytearray(RECV_BYTES_MAX))
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
+        self._wake_lock = threading.Lock()
+        self._wake_fd: int | None = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll.register(self._wake_fd, select.POLLIN)
 
     @property
     def settings(self) -> ConnectSettings:
@@ -63,6 +69,7 @@ class LogConnection:
             data = self._read()
             if data is None and timeout_s > 0:
                 self._poll.poll(timeout_s * 1000)
+                self._woken()
                 data = self._read()
         except OSError as e:
             message = f"the log connection to {self.settings.address} broke ({e.strerror or type(e).__name__})"
@@ -115,10 +122,25 @@ class LogConnection:
             pass
         return bytes(buffer[:filled])
 
+    def wake(self) -> None:
+        """End a wait inside ``recv``, or the next one, from any thread."""
+        with self._wake_lock:
+            if self._wake_fd is not None:
+                os.eventfd_write(self._wake_fd, 1)
+
+    def _woken(self) -> None:
+        with self._wake_lock, contextlib.suppress(BlockingIOError):
+            if self._wake_fd is not None:
+                os.eventfd_read(self._wake_fd)
+
     def close(self) -> None:
         """End the connection; a thread inside ``recv`` gets a TransientError."""
         self._wire.abort()
         self._wire.close()
+        with self._wake_lock:
+            fd, self._wake_fd = self._wake_fd, None
+            if fd is not None:
+                os.close(fd)
 
 
 def announce(wire: Wire, *, server_id: int, hostname: str) -> None:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dblog.dialects.mysql.binlog.identity import KnownLog, LogEnd, why_other_log
+from dblog.dialects.mysql.binlog.identity import FILE_BEGIN, KnownLog, LogEnd, why_other_log
 from dblog.dialects.mysql.binlog.position import GtidSet, file_index
 from dblog.dialects.mysql.catalog import information_schema, sql
 from dblog.dialects.mysql.wire import protocol
 from dblog.dialects.mysql.wire.connect import ConnectSettings, PrivilegeError, Wire, identity, open_wire, settings_of
 from dblog.dialects.mysql.wire.guarded import CATALOG_BYTES_MAX
 from dblog.dialects.mysql.wire.log import LogConnection, announce
+from dblog.dialects.mysql.wire.marks import owned_gtids
 from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError
 from dblog.model import Table, TableId
 
@@ -30,6 +32,8 @@ _VARIABLES = (
     "server_id", "server_uuid", "lower_case_table_names", "sql_mode", "character_set_server", "collation_server", "version",
     "version_comment", "innodb_native_foreign_keys", "read_only", "super_read_only", "system_time_zone",
 )  # fmt: skip
+
+HONEST_TRIES_MAX, HONEST_INTERVAL_S = 50, 0.01
 
 _RETENTION = "'binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge'"
 _ROWS = "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
@@ -152,6 +156,20 @@ class Session:
         status = self.log_status()
         gtids = GtidSet.parse(status.get("executed_gtid_set", "")).text() if self.facts.uses_gtids else ""
         return status["file"], int(status["position"]), gtids
+
+    def honest_position(self) -> tuple[str, int, str]:
+        """As ``current_position``, but the set holds every transaction in front of the offset, and may lead it. For what compares by the offset that
+        it was brought: the status row may lack a transaction that is written and not visible yet. Its GTID is owned until it is executed. Where
+        some stay owned (a replica applies them, a commit waits for a replica) the offset is the file's beginning, for a file begins with none open.
+        """
+        for _ in range(HONEST_TRIES_MAX):
+            file, pos, _ = self.current_position()
+            owned = owned_gtids(self._wire)
+            executed = self.executed_gtids()
+            if GtidSet.parse(executed).contains(owned):
+                return file, pos, executed
+            time.sleep(HONEST_INTERVAL_S)
+        return file, FILE_BEGIN, executed
 
     @property
     def identity(self) -> str:
@@ -291,12 +309,14 @@ class Session:
         heartbeat_s: float = 5.0,
         statements: bool = False,
         known: KnownLog | None = None,
+        lock: str | None = None,
     ) -> LogConnection:
         """The log from a position: after the GTIDs where they are given and the server uses them, else from file and offset.
 
         A position that is not to be had may show only in the stream, as an ERR packet (``log.end_of_log``); ``check_position`` asks first.
         ``statements``: also the texts of the statements behind row changes, where the server has to be asked for them (include.query).
-        ``known``: the log that was read so far; ServerChangedError when this very connection has reached another one.
+        ``known``: the log that was read so far; ServerChangedError when this very connection has reached another one. ``lock``: a name that the
+        connection holds a lock by for as long as it lasts, by which other connections know its server.
         """
         wire = open_wire(self.settings, again=True)
         try:
@@ -307,6 +327,8 @@ class Session:
                 )
                 raise ServerChangedError(message)
             self._prepare_log(wire, heartbeat_s=heartbeat_s, gtids=gtids)
+            if lock is not None:
+                wire.query("SELECT GET_LOCK(%s, 0)", (lock,), doing="preparing to read the log")
             announce(wire, server_id=server_id, hostname=socket.gethostname())
             command = self._dump_command(server_id=server_id, file=file, pos=pos, gtids=gtids, statements=statements)
             wire.socket.sendall(protocol.packets(command))
