@@ -67,6 +67,10 @@ class At:
     def has_come_to(self, mark: int, *, quiet: bool) -> bool:
         return self.entries >= mark
 
+    @property
+    def sequence(self) -> tuple[int, int]:
+        return 1, self.entries << ROW_BITS
+
     def copy(self) -> At:
         return At(self.entries)
 

@@ -52,7 +52,7 @@ def test_a_window_opens_at_the_first_position_between_two_transactions(between) 
     awaited: AwaitedMarks[int] = AwaitedMarks()
     awaited.want_low(ticket(1))
 
-    opened = [[made.number for made in awaited.take_lows(between=one)] for one in between]
+    opened = [[made.number for made in awaited.take_lows(between=one, follows=lambda _: True)] for one in between]
 
     first = between.index(True) if True in between else None
     assert opened == [[1] if at == first else [] for at in range(3)]
@@ -67,5 +67,18 @@ def test_a_window_that_nobody_wants_any_more_is_not_opened() -> None:
     awaited.forget_low(ticket(1))
     awaited.forget_low(ticket(1))
 
-    assert [made.number for made in awaited.take_lows(between=True)] == [2]
+    assert [made.number for made in awaited.take_lows(between=True, follows=lambda _: True)] == [2]
     assert not awaited
+
+
+@pytest.mark.parametrize("followed", [set(TABLES[:n]) for n in range(3)])
+def test_a_window_does_not_open_where_rows_of_its_table_are_passed_over(followed) -> None:
+    awaited: AwaitedMarks[int] = AwaitedMarks()
+    for number, table in enumerate((*TABLES, *TABLES)):
+        awaited.want_low(ticket(number, table))
+
+    opened = [made.table for made in awaited.take_lows(between=True, follows=lambda table: table in followed)]
+    rest = [made.table for made in awaited.take_lows(between=True, follows=lambda _: True)]
+
+    assert opened == [table for table in (*TABLES, *TABLES) if table in followed]
+    assert rest == [table for table in (*TABLES, *TABLES) if table not in followed]

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from dblog.core.marks import AwaitedMarks
+from dblog.core.timeline import Position
 from dblog.core.watermark import Ticket, WatermarkPosition
 from dblog.errors import TransientError
+from dblog.model import TableId
 from dblog.ports import DumpConnection
 from dblog.readers.contract import Progress
 from dblog.readers.proof import read_behind_watermark, snapshot_behind
@@ -69,10 +71,18 @@ class WrittenMarks:
 
 
 class MarkExchange:
-    """Where one task's chunk threads and its log thread meet in read-only mode. ``watermark`` tells the windows of a mark that is met here."""
+    """Where one task's chunk threads and its log thread meet in read-only mode. ``watermark`` tells the windows of a mark that is met here.
 
-    def __init__(self, watermark: Callable[[str, WatermarkPosition], None]) -> None:
+    ``later``: whether windows of the table open further on only than at a position.
+    """
+
+    def __init__(
+        self,
+        watermark: Callable[[str, WatermarkPosition], None],
+        later: Callable[[TableId, Position], bool] = lambda _table, _position: False,
+    ) -> None:
         self._watermark = watermark
+        self._later = later
         self._changed = threading.Condition()
         self._awaited: AwaitedMarks[Any] = AwaitedMarks()
         self._given: dict[int, Progress] = {}
@@ -113,12 +123,12 @@ class MarkExchange:
     # ---- the log thread
 
     def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
-        """The log is brought up to there. ``between``: no transaction is brought in part. ``quiet``: nothing more of it is there now."""
+        """The log is brought up to there. ``between``: nothing behind it is, not even in part. ``quiet``: nothing more of it is there now."""
         if not self._awaited:
             return
         with self._changed:
             closing = self._awaited.take_highs(lambda mark: at.has_come_to(mark, quiet=quiet))
-            opening = self._awaited.take_lows(between=between)
+            opening = self._awaited.take_lows(between=between, follows=lambda table: not self._later(table, at.sequence))
         for ticket in closing:
             self._watermark(ticket.high_token, _position(at, ticket))
         for ticket in opening:

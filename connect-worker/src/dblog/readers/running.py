@@ -127,7 +127,7 @@ class Running:
             run=options.run,
             tally=Tally(clock, tables_max=tables_max),
         )
-        exchange = MarkExchange(self.interleaver.watermark) if options.read_only else None
+        exchange = MarkExchange(self.interleaver.watermark, self._opens_further_on) if options.read_only else None
         if beginning.dump is not None:
             self.interleaver.change_dump(lambda _: beginning.dump)
         self.interleaver.change_requests(lambda _: beginning.requests)
@@ -258,6 +258,10 @@ class Running:
         if not requests.by_id:
             return own
         return dump_of("", {table: None for dump in (own, *(one.dump for one in requests)) if dump is not None for table in dump.left})
+
+    def _opens_further_on(self, table: TableId, position: Position) -> bool:
+        """Whether a window of the table would miss rows here: they are passed over, or the dump was ordered to bring those up to some position."""
+        return self.schemas.passes_over(table, position) or self.stream.dumps_behind(table, position)
 
     def _passed_over(self, table: TableId) -> None:
         self._source.passed_over(table)

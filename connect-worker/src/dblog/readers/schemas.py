@@ -172,6 +172,10 @@ class Schemas:
         """The table joined the connector at ``position``: older rows are not its business (it is dumped, or followed from there)."""
         self._ignored_before[table] = position
 
+    def passes_over(self, table: TableId, position: Position) -> bool:
+        """Whether the position is in front of where the table joined."""
+        return position < self._ignored_before.get(table, (0, 0))
+
     def expect(self, table: Table, position: Position) -> None:
         """The table joined the connector at ``position``, where the server had it so, and no dump brings its rows: those in front of that position
         are followed, too, with the columns that the log shows. What the log leaves open is taken as it is at ``position``. # I4
@@ -232,7 +236,7 @@ class Schemas:
     def _resolve(self, table_id: TableId, seen: Seen, merge: Merge, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | None:
         if not self._includes(table_id) or not seen.is_table:
             return None
-        if position < self._ignored_before.get(table_id, (0, 0)):
+        if self.passes_over(table_id, position):
             return IGNORED_FOR_NOW
         match self._timeline.state_at(table_id, position):
             case Known(table):

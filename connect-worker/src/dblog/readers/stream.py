@@ -94,7 +94,7 @@ class Output(Protocol):
         """A row of the watermark table."""
 
     def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
-        """Everything up to there is out. ``between``: no transaction is in part. ``quiet``: nothing more of the log is there now."""
+        """Everything up to there is out. ``between``: nothing behind it is, not even in part. ``quiet``: nothing more of the log is there now."""
 
     def statement(self, statement: Statement, done: StatementDone) -> None:
         """Tables have changed."""
@@ -165,8 +165,6 @@ class LogStream:
         self._moved_at_s = 0.0
         self._beat_at_s = 0.0
         self._unsent = False
-        self._between = progress.is_between
-        """Whether no transaction is out in part."""
         self._caught_up = False
         self._heard_at_s = clock.monotonic_s()
         self._connected_at_s: float | None = None
@@ -257,6 +255,10 @@ class LogStream:
         self._stop.set()
         self.disconnect()
 
+    def dumps_behind(self, table: TableId, position: Position) -> bool:
+        """Whether a dump of the table was ordered that has to show all up to a later position than this one. A written watermark stands behind it anyway."""
+        return position < self._dumped_behind.get(table, (0, 0))
+
     def wake(self) -> None:
         """Have the log thread go on that waits for the log, from another thread."""
         reader = self._reader
@@ -302,7 +304,7 @@ class LogStream:
             # A catch-up lasts for hours, and heartbeats and offsets are due in it as well.
             if received_bytes < RECV_FULL_BYTES or self._duties_are_due():
                 self._take(reader, reader.flush())
-                self._output.passed(self._at, between=self._between, quiet=not received_bytes)
+                self._output.passed(self._at, between=self._at.is_between, quiet=not received_bytes)
                 self._duties()
                 if received_bytes:
                     pushed_at_s = self._clock.monotonic_s()
@@ -348,7 +350,9 @@ class LogStream:
                     self._only_by_dump(item)
                 case Unusable():
                     self._unusable(item)
-            self._output.passed(self._at, between=self._between, quiet=False)
+            # What comes ahead of its position (a table that is held no longer, rows that only a dump brings) is behind no snapshot's proof until that is passed.
+            moved = isinstance(item, Moved) or getattr(item, "moves", False)
+            self._output.passed(self._at, between=moved and self._at.is_between, quiet=False)
 
     def _move(self, reader: LogReader, position: Any, *, moves: bool) -> None:
         """Tables that have a schema again from here on are dumped again. The dump is ordered before the position is passed, so that no kill loses it.
@@ -361,7 +365,6 @@ class LogStream:
                 self._output.tables_back(ended)
         if moves:
             self._at.advance(position)
-            self._between = self._at.is_between
             self._output.moved(position)
             self._unsent = True
 
@@ -370,7 +373,6 @@ class LogStream:
             self.source_ts_us = item.source_ts_us
         if not item.records:
             return
-        self._between = self._between and item.moves
         self.records_total += item.records
         self.record_at_us = self.heard_at_us
         self._output.rows(item)
