@@ -77,7 +77,7 @@ def test_a_window_does_not_open_where_rows_of_its_table_are_passed_over(followed
     for number, table in enumerate((*TABLES, *TABLES)):
         awaited.want_low(ticket(number, table))
 
-    opened = [made.table for made in awaited.take_lows(between=True, follows=lambda table: table in followed)]
+    opened = [made.table for made in awaited.take_lows(between=True, follows=lambda one: one.table in followed)]
     rest = [made.table for made in awaited.take_lows(between=True, follows=lambda _: True)]
 
     assert opened == [table for table in (*TABLES, *TABLES) if table in followed]

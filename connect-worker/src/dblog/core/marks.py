@@ -4,7 +4,8 @@ A written watermark comes by itself in the log. A mark that was only read from a
 the mark names. Two kinds, and what makes each of them safe:
 
 - The low mark is the log's own position, taken between two transactions and where the table's rows are followed: everything in front of it
-  has been brought, and the window notes all that comes. The chunk's snapshot has to prove that it shows everything in front of it; until it does, no row is read. # I2
+  has been brought, and the window notes all that comes. The chunk's snapshot has to prove that it shows everything in front of it; until it
+  does, no row is read. # I2
 - The high mark is read from the server behind the SELECT and names at least everything that the SELECT can have seen. The window closes
   where the log has brought all of it; later would be right as well.
 
@@ -58,13 +59,13 @@ class AwaitedMarks(Generic[Mark]):
                 del self._highs[table]
         return out
 
-    def take_lows(self, *, between: bool, follows: Callable[[TableId], bool]) -> list[Ticket]:
+    def take_lows(self, *, between: bool, follows: Callable[[Ticket], bool]) -> list[Ticket]:
         """The windows that open here. ``between`` False: some rows of a transaction have been brought and others have not, so what a snapshot has to
-        show cannot be named. ``follows`` False: rows of the table are passed over here, which no window would note, or
-        its dump has to bring rows that are further on.
+        show cannot be named. ``follows`` False: rows of one of its tables are passed over here, which no window would note,
+        or a dump has to bring rows that are further on.
         """
         if not between:
             return []
-        here = [ticket for ticket in self._lows if follows(ticket.table)]
+        here = [ticket for ticket in self._lows if follows(ticket)]
         self._lows = [ticket for ticket in self._lows if ticket not in here]
         return here

@@ -165,6 +165,11 @@ class Windows(Generic[Rows]):
         low, high = f"{self._run}/{pair}/low", f"{self._run}/{pair}/high"
         return [Ticket(number=window.number, table=window.table, low_token=low, high_token=high) for window in windows]
 
+    def tables_between(self, ticket: Ticket) -> tuple[TableId, ...]:
+        """The tables whose windows lie between the ticket's watermarks, without those that were thrown away."""
+        pair = int(ticket.low_token.split("/")[-2])
+        return tuple(window.table for window in self._pairs.get(pair, ()))
+
     def submit(self, number: int, rows: Rows, *, now_s: float = 0.0) -> bool:
         """Give a window its rows, before its high watermark is written. False: the window was discarded meanwhile, do not write the watermark."""
         window = self._windows.get(number)

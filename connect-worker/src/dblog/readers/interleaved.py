@@ -255,6 +255,11 @@ class Interleaver:
                 [table for table, resets in tables.items() if self._resets.get(table, 0) == resets and table not in self._held]
             )
 
+    def tables_between(self, ticket: Ticket) -> tuple[TableId, ...]:
+        """The tables whose windows share the ticket's watermarks."""
+        with self._changed:
+            return self._windows.tables_between(ticket)
+
     def submit_together(self, tickets: Iterable[Ticket], chunks: Mapping[TableId, ChunkRead]) -> bool:
         """Give windows between one pair of watermarks their rows; those that have none are given up. False: all were discarded meanwhile, or given up."""
         now_s = self._clock.monotonic_s()

@@ -16,7 +16,6 @@ from dblog.core.marks import AwaitedMarks
 from dblog.core.timeline import Position
 from dblog.core.watermark import Ticket, WatermarkPosition
 from dblog.errors import TransientError
-from dblog.model import TableId
 from dblog.ports import DumpConnection
 from dblog.readers.contract import Progress
 from dblog.readers.proof import read_behind_watermark, snapshot_behind
@@ -73,13 +72,13 @@ class WrittenMarks:
 class MarkExchange:
     """Where one task's chunk threads and its log thread meet in read-only mode. ``watermark`` tells the windows of a mark that is met here.
 
-    ``later``: whether windows of the table open further on only than at a position.
+    ``later``: whether a window, and those between its pair of marks, open further on only than at a position.
     """
 
     def __init__(
         self,
         watermark: Callable[[str, WatermarkPosition], None],
-        later: Callable[[TableId, Position], bool] = lambda _table, _position: False,
+        later: Callable[[Ticket, Position], bool] = lambda _ticket, _position: False,
     ) -> None:
         self._watermark = watermark
         self._later = later
@@ -128,7 +127,7 @@ class MarkExchange:
             return
         with self._changed:
             closing = self._awaited.take_highs(lambda mark: at.has_come_to(mark, quiet=quiet))
-            opening = self._awaited.take_lows(between=between, follows=lambda table: not self._later(table, at.sequence))
+            opening = self._awaited.take_lows(between=between, follows=lambda ticket: not self._later(ticket, at.sequence))
         for ticket in closing:
             self._watermark(ticket.high_token, _position(at, ticket))
         for ticket in opening:

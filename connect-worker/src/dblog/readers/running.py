@@ -18,7 +18,7 @@ from dblog.clock import Clock
 from dblog.core.dumps import Dump, dump_of
 from dblog.core.requested import Requests
 from dblog.core.timeline import Position, Timeline
-from dblog.core.watermark import Windows
+from dblog.core.watermark import Ticket, Windows
 from dblog.model import Batch, OffsetMap, Table, TableId
 from dblog.readers.contract import Progress, Server, TaskContext
 from dblog.readers.dumpdesk import DumpDesk
@@ -259,9 +259,10 @@ class Running:
             return own
         return dump_of("", {table: None for dump in (own, *(one.dump for one in requests)) if dump is not None for table in dump.left})
 
-    def _opens_further_on(self, table: TableId, position: Position) -> bool:
-        """Whether a window of the table would miss rows here: they are passed over, or the dump was ordered to bring those up to some position."""
-        return self.schemas.passes_over(table, position) or self.stream.dumps_behind(table, position)
+    def _opens_further_on(self, ticket: Ticket, position: Position) -> bool:
+        """Whether a window would miss rows of its table here: they are passed over, or the dump was ordered to bring those up to some position."""
+        tables = self.interleaver.tables_between(ticket)
+        return any(self.schemas.passes_over(table, position) or self.stream.dumps_behind(table, position) for table in tables)
 
     def _passed_over(self, table: TableId) -> None:
         self._source.passed_over(table)

@@ -350,7 +350,7 @@ class LogStream:
                     self._only_by_dump(item)
                 case Unusable():
                     self._unusable(item)
-            # What comes ahead of its position (a table that is held no longer, rows that only a dump brings) is behind no snapshot's proof until that is passed.
+            # What comes ahead of its position (a table that is held no longer, rows that only a dump brings) is in no proof until that is passed.
             moved = isinstance(item, Moved) or getattr(item, "moves", False)
             self._output.passed(self._at, between=moved and self._at.is_between, quiet=False)
 
