@@ -244,6 +244,12 @@ MUTATIONS = (
         "a window is not proved", f"{READERS}proof:read_behind_watermark", "if connection.read_watermark(watermark) == token:", "if True:"
     ),
     Mutation(
+        "a read-only window is not proved",
+        f"{READERS}marks:ReadMarks.behind_low",
+        "low = self._exchange.low(ticket, self._stopped)",
+        "low = self._exchange.low(ticket, self._stopped); low.entries = 0",
+    ),
+    Mutation(
         "the greatest key is taken outside the snapshot",
         f"{READERS}chunk:ChunkReader._select_chunk",
         "    def read() -> ChunkRead:\n        upto = self._greatest_key(connection, version, where) if wanted.begins else wanted.upto",

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parents[1]
 
 
@@ -23,11 +25,13 @@ def test_every_schedule_keeps_the_invariants_and_comes_to_its_end() -> None:
     assert "3000 schedules" in done.stdout
 
 
-def test_a_seed_gives_the_same_schedule_again() -> None:
-    first, second = simulate("--seed", "7"), simulate("--seed", "7")
+@pytest.mark.parametrize(("seed", "watermarks"), [("8", True), ("12", False)], ids=["written watermarks", "read-only"])
+def test_a_seed_gives_the_same_schedule_again(seed: str, watermarks: bool) -> None:
+    first, second = simulate("--seed", seed), simulate("--seed", seed)
 
     assert len(first.stdout.splitlines()) > 20
     assert first.stdout == second.stdout
+    assert (" watermark " in first.stdout) == watermarks
 
 
 def test_a_protection_that_is_taken_away_is_missed_and_the_schedule_that_shows_it_is_named() -> None:
