@@ -150,6 +150,8 @@ class SimEncoder:
         dropped = 0
         pos = context.sequence_low
         self._records.shown = rows[0][0] if rows else BEHIND_ALL
+        held = self._records.source.states[pos >> ROW_BITS][0].get(self.table.id)
+        truth = held[1] if held is not None and names_of(held[0]) == self.names and held[0].key == self.table.key else None
         for shown, names, row in rows:
             if names != self.names:
                 raise ViolationError(f"I4: a chunk of {self.table.id} read with {names} is decoded with {self.names}")
@@ -159,6 +161,10 @@ class SimEncoder:
             if key in dropped_keys:
                 dropped += 1
                 continue
+            if truth is not None and self.key_at >= 0 and truth.get(row[self.key_at]) != row:
+                raise ViolationError(
+                    f"I2: {row} of {self.table.id} is sent with the position {pos}, where it was {truth.get(row[self.key_at])}"
+                )
             keys.append(key)
             values.append(("r", pos, names, row))
         return keys, values, dropped, 0
@@ -168,7 +174,7 @@ class SimRecords:
     """The ``Records`` of a task. Each marker is checked against the one before it."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        self.source = source
         self.upto: dict[tuple[str, TableId], Any] = {}
         self.shown = BEHIND_ALL
         """The snapshot of the rows that were encoded last."""
@@ -187,7 +193,7 @@ class SimRecords:
         HUB.note(f"window of {made.table.name} closes: ({made.after}, {made.upto}]{' final' if made.final else ''}")
         keyless = made.scope == Scope.TABLE and made.after is None and made.upto is None
         for at in range(low, high):
-            entry = self._source.log[at]
+            entry = self.source.log[at]
             if entry[0] == DDL and at >= self.shown and any(made.table in tables_of(change) for change in entry[1]):
                 raise ViolationError(f"I2: {made.table} is altered at {at}, inside its window from {low} to {high} and behind its snapshot")
             if keyless and made.rows_read and entry[0] in {ROWS, PREPARED} and any(table.id == made.table for table, *_ in entry[1]):

@@ -350,6 +350,21 @@ MUTATIONS = (
     Mutation(
         "overdue watermarks are never looked for", f"{READERS}stream:LogStream._duties", "self._look_for_watermarks(now_s)", "pass", 5000
     ),
+    # ---- read.only: core/marks.py, readers/marks.py
+    Mutation(
+        "a window between positions of the log opens where its table's rows are passed over",
+        "dblog.core.marks:AwaitedMarks.take_lows",
+        "if follows(ticket)]",
+        "if True]",
+        20_000,
+    ),
+    Mutation(
+        "a window between positions of the log closes at once",
+        f"{READERS}marks:MarkExchange.passed",
+        "lambda mark: at.has_come_to(mark, quiet=quiet)",
+        "lambda mark: True",
+        5000,
+    ),
 )
 
 

@@ -170,10 +170,10 @@ class Play:
         HUB.begin(self.chance, preempts=(0.1, 0.3, 0.7)[int(random() * 3)], trace=trace)
         self.calm = random() < 0.15
         """Nothing fails, so that also the straight way is played."""
-        self.writes = 2 + int(random() * 9)
+        self.writes = 2 + int(random() * 5)
         self.ddl = 0 if random() < 0.4 else 1 + int(random() * 4)
         self.xa = 0.1 if random() < 0.2 else 0.0
-        self.crashes = 0 if self.calm or random() < 0.5 else 1 + int(random() * 2)
+        self.crashes = 0 if self.calm or random() < 0.6 else 1 + int(random() * 2)
         self.writes_share = (0.03, 0.1, 0.3)[int(random() * 3)]
         self.sends_share = (0.03, 0.1, 0.3)[int(random() * 3)]
         self.slow = ("", "", "log", "dump-0")[int(random() * 4)]
@@ -203,7 +203,7 @@ class Play:
             (1, 3, 50)[int(random() * 3)],
             (1, 4, 50)[int(random() * 3)],
         )
-        self.asks = 0 if random() < 0.75 else 1 + int(random() * 2)
+        self.asks = 0 if random() < 0.8 else 1 + int(random() * 2)
         """Dumps that are asked for while the task runs."""
         self.requests: dict[str, DumpRequest] = {}
         """As their owner has them, until he has noted their ends."""
@@ -212,8 +212,8 @@ class Play:
         self.ends: dict[str, tuple[DumpRequest, RequestedDump]] = {}
         self.read_only = hasattr(OPTIONS, "read_only") and random() < 0.3
         keyless = random() < 0.08
-        for id_ in CAPTURED[: 1 + int(random() * 2.3)]:
-            self.source.create(id_, key=() if keyless and id_ is CAPTURED[1] else ("id",), rows=int(random() * 5))
+        for id_ in CAPTURED[: 1 + int(random() * 1.9)]:
+            self.source.create(id_, key=() if keyless and id_ is CAPTURED[1] else ("id",), rows=int(random() * 4.5))
         self.server = SimServer(self.source, self.chances)
         self.connector = SimConnector()
         self.history = SimHistory()
@@ -243,6 +243,7 @@ class Play:
             clock=CLOCK,
         )
         self.ledger = Ledger()
+        self.messages: deque[Callable[[], object]] = deque()
         self.sent: deque[Sent] = deque()
         self.newest: dict[tuple[str, bytes | None], int] = {}
         self.emptied: dict[str, int] = {}
@@ -345,7 +346,20 @@ class Play:
         self.requests[request.id] = request
         HUB.note(f"dump {request.id[-1]} of {request.tables} keys {request.keys}: {request.wanted} {dict(request.tables_wanted)}")
         desk = self.running.desk
-        HUB.spawn("desk", lambda: desk.take(request))
+        self.tell(lambda: desk.take(request))
+
+    def tell(self, message: Callable[[], object]) -> None:
+        """The owner's messages are taken in their order, by a thread of the task."""
+        messages = self.messages
+        messages.append(message)
+
+        def take() -> None:
+            while messages:
+                messages[0]()
+                messages.popleft()
+
+        if len(messages) == 1:
+            HUB.spawn("desk", take)
 
     def steer(self) -> None:
         """An operator pauses, resumes or stops a dump, or a table of it."""
@@ -381,7 +395,7 @@ class Play:
             if ended and one.end is not None and identity in self.requests and identity not in self.ends and self.random() < 0.5:
                 self.ends[identity] = (self.requests.pop(identity), one)
                 desk = self.running.desk
-                HUB.spawn("desk", lambda desk=desk, identity=identity: desk.forget(identity))
+                self.tell(lambda desk=desk, identity=identity: desk.forget(identity))
 
     def check_requests(self) -> None:
         """A dump that is done has brought every row, since it was asked for, of each table that was left alone meanwhile."""
