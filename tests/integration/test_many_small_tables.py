@@ -94,8 +94,8 @@ def test_dozens_of_small_tables_are_equal_in_the_end_though_they_are_written_and
     shop_of: Any, seed: int
 ) -> None:
     shop, follower = shop_of(60, seed=seed, **{"dblog.dump.threads": str(seed)})
-    shop.begin()
     follower.start()
+    shop.begin()  # a first start reads the catalog, which has to be left alone for a moment: a busy machine would not get to it
     for share in (0.2, 0.6):
         follower.until(lambda share=share: tables_done(follower) > share * len(shop.names))
         follower.restart()
@@ -140,7 +140,7 @@ def test_the_dump_of_many_tables_goes_on_after_a_kill_and_its_state_stays_short(
 
     longest, _ = check_thousands(shop, follower, monkeypatch)
 
-    assert longest < 4_000
+    assert longest < 5_000, "beyond 4 096 characters the list of tables is packed"
 
 
 @pytest.mark.long

@@ -86,7 +86,9 @@ def assert_progress_is_reported(worker: Worker) -> None:
         "inventory.products_on_hand": 2,
     }
     assert {line["connector"] for line in [*tables.values(), end]} == {"inventory-connector"}
-    assert sorted(line["tables_done"] for line in tables.values()) == [1, 2, 3, 4, 5, 6]
+    done = sorted(line["tables_done"] for line in tables.values())  # small tables are read together, and may end together
+    assert all(count >= n for n, count in enumerate(done, 1))
+    assert done[-1] == 6
     assert (end["tables"], end["rows"]) == (6, 12)
     assert dump == {"running": False, "tables_done": 6, "tables_total": 6, "rows": 12}
     assert 'dblog_task_dump_rows_total{connector="inventory-connector",task="0"} 12.0' in metrics
