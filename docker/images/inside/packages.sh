@@ -16,7 +16,8 @@ if [ "$1" = --python-build ]; then
 fi
 
 export DEBIAN_FRONTEND=noninteractive
-options="-oAcquire::Retries=3 -oDpkg::Use-Pty=0"
+# dpkg syncs each file to the disk, for machines that may lose power in between; a stage that is not finished is thrown away.
+options="-oAcquire::Retries=3 -oDpkg::Use-Pty=0 -oDpkg::Options::=--force-unsafe-io"
 [ ! -f /run/secrets/ca ] || options="$options -oAcquire::https::CaInfo=/run/secrets/ca"
 [ ! -f /run/secrets/apt ] || options="$options -oDir::Etc::SourceList=/run/secrets/apt -oDir::Etc::SourceParts=/nonexistent"
 
