@@ -34,6 +34,7 @@ _KNOWN_LOGGERS = (
     "dblog.audit",
     "dblog.cli",
     "dblog.cluster",
+    "dblog.cluster.dumps",
     "dblog.cluster.herder",
     "dblog.cluster.processes",
     "dblog.config",
