@@ -27,6 +27,7 @@ from dblog.readers import interleaved
 from dblog.readers.chunk import ChunkReader
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.queue import BlockingQueue
+from sim.the_end import check_the_end
 from structlog.testing import capture_logs
 from support.fake_session import FakeDatabase, FakeDumpConnection, FakeSql, fake_sql
 
@@ -222,13 +223,7 @@ def play(seed: int, world: World, *, writes: int = 120) -> None:
         if left <= 0 and dump.done and read == len(world.log) and world.queue.records_total == 0:
             break
     try:
-        assert not world.errors, world.errors
-        assert time.monotonic() < deadline_s, f"seed {seed}: not done"
-        seen = -1
-        while seen != len(world.batches) or world.queue.records_total:
-            seen = len(world.batches)
-            threading.Event().wait(0.03)  # the consumer polls every 10 ms
-        assert world.fold() == world.source(), f"seed {seed}"
+        check_the_end(world, seed, deadline_s)
     finally:
         world.stop()
 

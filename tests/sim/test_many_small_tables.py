@@ -25,6 +25,7 @@ from dblog.readers import together
 from dblog.readers.dumping import Dumping
 from dblog.readers.options import DumpRule
 from sim.test_dump_beside_log import FakeEncoder, World, table_of
+from sim.the_end import check_the_end
 from support.fake_session import FakeDumpConnection
 
 REGRESSIONS: tuple[int, ...] = ()
@@ -175,13 +176,7 @@ def play(seed: int, world: ManyWorld, *, writes: int = 150) -> None:
         if left <= 0 and dump.done and read == len(world.log) and world.queue.records_total == 0:
             break
     try:
-        assert not world.errors, world.errors
-        assert time.monotonic() < deadline_s, f"seed {seed}: not done"
-        seen = -1
-        while seen != len(world.batches) or world.queue.records_total:
-            seen = len(world.batches)
-            threading.Event().wait(0.03)  # the consumer polls every 10 ms
-        assert world.fold() == world.source(), f"seed {seed}"
+        check_the_end(world, seed, deadline_s)
     finally:
         world.dumping.stop()
         world.stop()

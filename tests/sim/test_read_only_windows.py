@@ -25,6 +25,7 @@ from dblog.readers.chunk import ChunkReader
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.marks import MarkExchange
 from dblog.readers.queue import BlockingQueue
+from sim.the_end import check_the_end
 from support.fake_session import FakeDatabase, FakeDumpConnection, fake_sql
 
 REGRESSIONS: tuple[int, ...] = ()
@@ -288,13 +289,7 @@ def play(seed: int, world: World, *, writes: int = 200) -> None:
         if over and dump.done and world.queue.records_total == 0:
             break
     try:
-        assert not world.errors, world.errors
-        assert time.monotonic() < deadline_s, f"seed {seed}: not done"
-        seen = -1
-        while seen != len(world.batches) or world.queue.records_total:
-            seen = len(world.batches)
-            threading.Event().wait(0.03)  # the consumer polls every 10 ms
-        assert world.fold() == world.source(), f"seed {seed}"
+        check_the_end(world, seed, deadline_s)
         assert world.database.watermarks == {}
     finally:
         world.stop()

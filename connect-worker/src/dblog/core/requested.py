@@ -29,7 +29,8 @@ READERS_MAX = 32
 FAULTS_MAX = 20
 """Tables that are named in the reason of a request that failed."""
 
-STOPPED_TABLE = "stopped by request"
+STOPPED = "stopped by request"
+"""The reason of a dump, or of one table of it."""
 
 
 class NoTableError(DefiniteError):
@@ -74,7 +75,7 @@ class RequestedDump:
         dump = self._without_stopped(dump)
         if self.end is not None or not dump.ended:
             return replace(self, dump=dump)
-        faults = [progress for progress in dump.failed if progress.fault != STOPPED_TABLE]
+        faults = [progress for progress in dump.failed if progress.fault != STOPPED]
         if not faults:
             return replace(self, dump=dump, end=End.DONE)
         named = "; ".join(f"{progress.fault}" for progress in faults[:FAULTS_MAX])
@@ -88,7 +89,7 @@ class RequestedDump:
         if request.revision < self.request.revision or self.end is not None:
             return self
         if request.wanted is Wanted.STOPPED:
-            return replace(self, request=request, end=End.STOPPED, reason="stopped by request")
+            return replace(self, request=request, end=End.STOPPED, reason=STOPPED)
         return replace(self, request=request).with_dump(self.dump)
 
     def _without_stopped(self, dump: Dump) -> Dump:
@@ -96,7 +97,7 @@ class RequestedDump:
         if self.request.tables_wanted:
             for table in tuple(dump.left):
                 if self.request.tables_wanted.get(str(table)) is Wanted.STOPPED:
-                    dump = dump.given_up(table, STOPPED_TABLE)
+                    dump = dump.given_up(table, STOPPED)
         return dump
 
 
@@ -164,19 +165,18 @@ def next_table(
         table = next(free, None)
         return None if table is None else (identity, table)
 
-    for one in sorted((each for each in requests if each.runs and each.request.priority > 0), key=_rank):
-        if found := first(one.request.id, one.dump.left.values(), one.request.parallelism, one.reads):
-            return found
-    if own is not None and (found := first(INITIAL, own.left.values(), own_readers_max, lambda _: True)):
-        return found
-    for one in sorted((each for each in requests if each.runs and each.request.priority <= 0), key=_rank):
-        if found := first(one.request.id, one.dump.left.values(), one.request.parallelism, one.reads):
+    running = sorted(
+        (one for one in requests if one.runs), key=lambda one: -one.request.priority
+    )  # of one priority the oldest first, as they stand
+    urgent = [one for one in running if one.request.priority > 0]
+    for one in (*urgent, None, *running[len(urgent) :]):
+        if one is not None:
+            found = first(one.request.id, one.dump.left.values(), one.request.parallelism, one.reads)
+        else:
+            found = first(INITIAL, () if own is None else own.left.values(), own_readers_max, lambda _: True)
+        if found is not None:
             return found
     return None
-
-
-def _rank(one: RequestedDump) -> tuple[int, int, str]:
-    return -one.request.priority, one.request.created_ms, one.request.id
 
 
 def readers_wanted(own: Dump | None, requests: Requests, *, own_readers_max: int) -> int:
@@ -213,7 +213,7 @@ def tables_of(request: DumpRequest, captured: Iterable[TableId], *, rows_of: Map
 class Kept:
     """What an offset knows of a request: its progress, or how it ended."""
 
-    dump: Dump | None
+    dump: Dump
     end: End | None = None
     reason: str | None = None
     failed: int = 0
@@ -260,7 +260,7 @@ def resumed(
     out = Requests()
     for request in requests:
         known = kept.get(request.id)
-        if known is None or known.dump is None:
+        if known is None:
             out = out.added(request, tables(request))
             continue
         dump = known.dump if known.end is not None else known.dump.only(captured)

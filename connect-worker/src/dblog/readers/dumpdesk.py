@@ -14,7 +14,7 @@ from typing import Any
 from dblog.clock import Clock
 from dblog.core.dumprequests import INITIAL, DumpRequest, Mode, predicates
 from dblog.core.dumps import Dump, TableDump
-from dblog.core.requested import STOPPED_TABLE, End, NoTableError, RequestedDump, Requests, tables_of
+from dblog.core.requested import STOPPED, End, NoTableError, RequestedDump, Requests, tables_of
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from dblog.readers.contract import RequestCheck
@@ -157,7 +157,7 @@ class DumpDesk:
         name = str(progress.table)
         wanted = None if one is None else one.request.tables_wanted.get(name)
         if progress.fault is not None:
-            state = "STOPPED" if progress.fault == STOPPED_TABLE else "FAILED"
+            state = "STOPPED" if progress.fault == STOPPED else "FAILED"
         elif progress.done:
             state = "DONE"
         elif wanted is not None:
