@@ -185,8 +185,9 @@ class HadoopFolder:
         path = self._at("")
         try:
             found = self._system.listStatus(path)
-        except Py4JJavaError:
-            if self._system.exists(path):
+        except Py4JJavaError as error:
+            # Not by a second look: an object store has a folder only while there is a file in it, and another writer may have made one since.
+            if error.java_exception.getClass().getName() != "java.io.FileNotFoundException":
                 raise
             return []
         names = (str(status.getPath().getName()) for status in found if status.isFile())
