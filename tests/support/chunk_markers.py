@@ -30,6 +30,8 @@ def chunk_marker(
     mode: str | None = "rows",
     scope: str | None = "table",
     ts_ms: int = 1_700_000_000_000,
+    fingerprints: bytes | None = None,
+    schemas: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """What the worker writes of a chunk of ``read`` rows between the low watermark and a high one."""
     database, table = topic.split(".")[-2:]
@@ -56,6 +58,8 @@ def chunk_marker(
         "mode": mode,
         "begins": begins,
         "scope": scope,
+        "fingerprints": fingerprints,
+        "schemas": schemas,
     }
 
 

@@ -28,6 +28,9 @@ PARTITION_OFFSETS = struct(
     version=1,
 )
 
+VERIFIED_SCHEMAS = struct("io.dblog.VerifiedSchemas", ("key", STRING), ("row", STRING), version=1)
+"""The Avro schemas, as JSON text, that the bytes behind fingerprints were written with."""
+
 MARKER_KEY = struct("io.dblog.ChunkMarkerKey", ("table", STRING), version=1)
 MARKER_VALUE = struct(
     "io.dblog.ChunkMarker",
@@ -51,6 +54,8 @@ MARKER_VALUE = struct(
     ("mode", OPTIONAL_STRING),
     ("begins", Schema(kind=Kind.BOOLEAN, default=False)),
     ("scope", OPTIONAL_STRING),
+    ("fingerprints", Schema(kind=Kind.BYTES, optional=True)),
+    ("schemas", VERIFIED_SCHEMAS.as_optional()),
     version=1,
 )
 """New fields go to the end, with a default: who reads the schema of before reads on, and a registry takes the new one for compatible."""

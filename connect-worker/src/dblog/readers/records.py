@@ -149,6 +149,8 @@ class Records:
             "mode": made.mode,
             "begins": made.begins,
             "scope": made.scope,
+            "fingerprints": None,
+            "schemas": None,
         }
         return self._segment(topic, marker.MARKER_KEY, {"table": str(made.table)}, marker.MARKER_VALUE, value, partition=None)
 
