@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from stack import BRIEF_JVM, Kafka, MariaDb, MySql
 from stack.database import Database
+from support import either_server
 from support.file_order import LongFilesFirst
 from support.servers import started
 
@@ -40,6 +41,12 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 def pytest_xdist_make_scheduler(config, log):
     """Files of tests in the order of ``support.file_order``."""
     return LongFilesFirst(config, log) if config.option.dist == "loadfile" else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a trial for either server, one of the two is long."""
+    either_server.mark(items)
 
 
 @pytest.fixture(autouse=True)

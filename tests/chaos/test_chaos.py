@@ -18,6 +18,8 @@ from chaos.shrink import shrink
 from chaos.tables import Effect
 from dblog.dialects.mysql.values.types import TypeModes
 
+pytestmark = pytest.mark.either_server
+
 SEED = 5
 SECONDS = 8.0
 FAULTS = ("kill_task", "pause", "flush_logs")

@@ -25,6 +25,8 @@ from support.follower import TIMEOUT_S, Follower, Row
 from support.history import FakeHistoryLog
 from support.servers import connected, execute, new_database, purge_log, started
 
+pytestmark = pytest.mark.either_server
+
 
 @pytest.fixture
 def followers() -> Iterator[list[Follower]]:

@@ -19,6 +19,8 @@ from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database, purge_log
 
+pytestmark = pytest.mark.either_server
+
 
 @pytest.fixture
 def shop(source: Database) -> Iterator[Callable[..., Follower]]:

@@ -21,6 +21,8 @@ from stack.process import free_port, wait_until
 from support.servers import execute, new_database
 from typer.testing import CliRunner
 
+pytestmark = pytest.mark.either_server
+
 
 @pytest.fixture
 def shop(kafka: Kafka, source: Database, own_folder: Path) -> Iterator[tuple[Worker, str]]:

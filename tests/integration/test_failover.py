@@ -13,6 +13,8 @@ from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database, started
 
+pytestmark = pytest.mark.either_server
+
 REPLICA = {"server_id": 2, "log_bin": "other-name"}
 
 

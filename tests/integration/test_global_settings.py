@@ -10,6 +10,8 @@ from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database
 
+pytestmark = pytest.mark.either_server
+
 BOTH = (
     {"binlog_row_image": "'MINIMAL'"},
     {"binlog_row_image": "'NOBLOB'"},

@@ -14,6 +14,8 @@ from stack.database import Database
 from support.follower import Follower
 from support.servers import execute
 
+pytestmark = pytest.mark.either_server
+
 TABLES = [
     "a;drop",
     "a`b",

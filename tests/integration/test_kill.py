@@ -13,6 +13,8 @@ from demo.shop import Sizes
 from rich.console import Console
 from support.topicdestination import TableTopics
 
+pytestmark = pytest.mark.either_server
+
 SEEDS = (1,)
 
 

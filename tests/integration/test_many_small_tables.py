@@ -22,6 +22,8 @@ from support import task_follower
 from support.follower import Follower
 from support.servers import connected, execute, new_database
 
+pytestmark = pytest.mark.either_server
+
 ROWS = 4
 
 

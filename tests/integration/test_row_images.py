@@ -15,6 +15,8 @@ from stack.database import Database
 from support.follower import Follower
 from support.servers import connected, execute, new_database
 
+pytestmark = pytest.mark.either_server
+
 REREAD = {"dblog.row.image.missing": "reread", "value.converter.replace.null.with.default": "false"}
 Make = Callable[..., Follower]
 

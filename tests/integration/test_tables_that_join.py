@@ -11,6 +11,8 @@ from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database
 
+pytestmark = pytest.mark.either_server
+
 
 @pytest.fixture
 def shop(source: Database) -> Iterator[Any]:

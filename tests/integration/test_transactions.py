@@ -11,6 +11,8 @@ from stack.database import Database
 from support.follower import Follower, Row
 from support.servers import connected, execute, new_database
 
+pytestmark = pytest.mark.either_server
+
 TABLES = ("orders", "items", "left_out")
 
 
