@@ -72,6 +72,7 @@ def clean(tmp_path: Path) -> Clean:
     return Clean(tmp_path)
 
 
+@pytest.mark.long
 def test_the_worker_of_the_wheel_reads_a_table_into_kafka_by_its_compiled_code(
     packages: Path, clean: Clean, kafka: Kafka, mariadb: Database, tmp_path: Path
 ):

@@ -68,6 +68,7 @@ def written(sink: Sink, items: TableSchema, settings: dict[str, str]) -> list[li
 MERGED, LANDED = {"rewrite.rows.max": "0"}, {"trigger.interval.s": "0"}
 
 
+@pytest.mark.long
 def test_positions_and_tombstones_alone_suffice(sink: Sink, items: TableSchema) -> None:
     made = written(sink, items, MERGED)
     sink.restarted().lose("control")

@@ -78,12 +78,13 @@ APPLIED = {"rewrite.rows.max": "0", "control.interval.s": "0"}
 LANDED = {**APPLIED, "trigger.interval.s": "0", "merge.rows.min": "1000000"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("settings", "at"),
     [
-        pytest.param(APPLIED, "quarantined", marks=pytest.mark.long),
-        pytest.param(APPLIED, "merged", marks=pytest.mark.long),
-        pytest.param(LANDED, "landed", marks=pytest.mark.long),
+        (APPLIED, "quarantined"),
+        (APPLIED, "merged"),
+        (LANDED, "landed"),
         (LANDED, "tombstones_written"),
     ],
     ids=lambda one: one if isinstance(one, str) else ("landed" if "trigger.interval.s" in one else "applied"),

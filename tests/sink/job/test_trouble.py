@@ -170,6 +170,7 @@ def test_a_replay_takes_records_out_of_quarantine_and_keeps_those_that_are_still
     assert job.status == 0
 
 
+@pytest.mark.long
 def test_a_registry_that_stays_away_stops_the_job_cleanly_and_the_next_start_goes_on(job: Job) -> None:
     table = job.table("t")
     job.create(table)
@@ -186,7 +187,7 @@ def test_a_registry_that_stays_away_stops_the_job_cleanly_and_the_next_start_goe
         job.wait("the row", lambda: job.rows(table) == [(1, "a")])
 
 
-@pytest.mark.parametrize("trigger_s", ["5", "0.5"], ids=["batch", "merge"])
+@pytest.mark.parametrize("trigger_s", [pytest.param("5", id="batch"), pytest.param("0.5", id="merge", marks=pytest.mark.long)])
 def test_work_that_takes_too_long_is_broken_off_by_a_stop_and_repeated(job: Job, monkeypatch: pytest.MonkeyPatch, trigger_s: str) -> None:
     table = job.table("t")
     job.create(table)

@@ -87,9 +87,15 @@ def lines(sink: Sink, kind: str) -> list[dict]:
     return [line for line in map(json.loads, file.read_text().splitlines() if file.exists() else ()) if line["kind"] == kind]
 
 
-@pytest.mark.parametrize(("seed", "moves", "batches"), [(2, 6, 2), pytest.param(2, 16, 4, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("seed", "moves", "batches", "steps"),
+    [
+        pytest.param(2, 4, 1, ("snapshot_chosen", "published", "merged_recorded"), id="few"),
+        pytest.param(2, 16, 4, STEPS, marks=pytest.mark.long, id="many"),
+    ],
+)
 def test_every_snapshot_holds_whole_transactions_however_their_records_arrive_and_wherever_the_job_is_killed(
-    sink: Sink, registry: RegistryServer, seed: int, moves: int, batches: int
+    sink: Sink, registry: RegistryServer, seed: int, moves: int, batches: int, steps: tuple[str, ...]
 ) -> None:
     dice = random.Random(seed)
     source = Source(registry)
@@ -97,7 +103,7 @@ def test_every_snapshot_holds_whole_transactions_however_their_records_arrive_an
     for _ in range(moves):
         source.moved(dice)
     arrivals = arrived(source.records, dice, batches=batches, resent=2)
-    left, hits, noted = set(STEPS), [], None
+    left, hits, noted = set(steps), [], None
     sink.settings |= source.settings | {"control.interval.s": "0"}
     sink.reached = killing(left, hits)
 
@@ -369,6 +375,7 @@ def test_tables_that_were_merged_before_there_was_a_manifest_are_complete_behind
     assert content(as_of(sink.spark, state_path(sink))) == source.states[gtid(3)]
 
 
+@pytest.mark.long
 def test_vacuum_takes_no_file_that_a_snapshot_needs_and_snapshots_go_before_their_files(
     sink: Sink, registry: RegistryServer, tmp_path: Path
 ) -> None:
@@ -482,6 +489,7 @@ def test_a_table_that_somebody_restored_while_the_job_was_away_is_not_complete_i
     assert "restored" in (entries["bank.left"].reason or "")
 
 
+@pytest.mark.long
 def test_what_a_table_that_rests_is_committed_to_is_looked_at(sink: Sink, registry: RegistryServer) -> None:
     """Else its log would begin, one day, behind the version that was looked at last, and nobody would know what was lost."""
     source = Source(registry)
@@ -497,6 +505,7 @@ def test_what_a_table_that_rests_is_committed_to_is_looked_at(sink: Sink, regist
     assert all(control.state.history_checked[topic][1] > version for topic, version in before.items())
 
 
+@pytest.mark.long
 def test_a_snapshot_is_published_again_before_its_versions_are_too_old_where_the_source_rests(sink: Sink, registry: RegistryServer) -> None:
     source = Source(registry)
     source.opened()

@@ -57,15 +57,25 @@ def test_a_dump_into_an_empty_table_and_inserts_behind_it_are_written_as_they_ar
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
-        (lambda table: change(table, "d", {"id": 3, "v": "a"}, at=900), {n: "a" for n in range(200) if n != 3}),
-        (lambda table: change(table, "u", {"id": 3, "v": "b"}, at=900), dict.fromkeys(range(200), "a") | {3: "b"}),
-        (
+        pytest.param(lambda table: change(table, "d", {"id": 3, "v": "a"}, at=900), {n: "a" for n in range(200) if n != 3}, id="a delete"),
+        pytest.param(
+            lambda table: change(table, "u", {"id": 3, "v": "b"}, at=900),
+            dict.fromkeys(range(200), "a") | {3: "b"},
+            id="a key that comes again",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
             lambda table: Record(topic=table.topic, key=table.key_bytes({"id": 500}), value=rows(table, [1])[0].value[:9]),
             dict.fromkeys(range(200), "a"),
+            id="a record that does not decode",
+            marks=pytest.mark.long,
         ),
-        (lambda table: Record(topic=table.topic, key=None, value=table.value_bytes("t", pos=15)), dict.fromkeys(range(5, 200), "a")),
+        pytest.param(
+            lambda table: Record(topic=table.topic, key=None, value=table.value_bytes("t", pos=15)),
+            dict.fromkeys(range(5, 200), "a"),
+            id="a truncate",
+        ),
     ],
-    ids=["a delete", "a key that comes again", "a record that does not decode", "a truncate"],
 )
 def test_a_dump_that_holds_something_else_leaves_no_file_of_that_way(
     sink: Sink, registry: RegistryServer, ways: list[int | None], other: Any, expected: dict[int, str]
