@@ -208,7 +208,6 @@ def test_a_table_that_changes_or_goes_in_mid_dump_ends_alone(shop: Any) -> None:
         ({"keys": [["a"]]}, "key 1 has a value .* that is none of its type .*; give a whole number"),
         ({"keys": [[1], [2, 3]]}, "each key must have a value for each column"),
         ({"keys": [[1, 2]]}, "key 1 has 2 values, and the key of .* has 1 columns: id"),
-        ({"mode": "verify"}, "the mode verify is not carried out"),
     ],
 )
 def test_what_cannot_be_dumped_is_refused_before_it_begins(shop: Any, body: dict[str, Any], reason: str) -> None:

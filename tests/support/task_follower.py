@@ -58,6 +58,8 @@ class TaskFollower:
         """What the schema-change topic got."""
         self.borders: list[Row] = []
         """What the transaction topic got."""
+        self.marked: Callable[[bytes], None] = lambda _: None
+        """Hears of each chunk marker's value, in its place among the rows."""
         self.offset: OffsetMap | None = None
         self.requests: dict[str, DumpRequest] = {}
         """The dumps that were asked for."""
@@ -146,6 +148,10 @@ class TaskFollower:
         for batch in batches:
             for segment in batch.segments:
                 if segment.table is None:
+                    if segment.topic == f"{self.config['topic.prefix']}.dblog.chunks":
+                        for value in segment.values:
+                            assert value is not None
+                            self.marked(value)
                     if segment.topic == self.config["topic.prefix"]:
                         self.reported += [json.loads(value) for value in segment.values if value is not None]
                     if segment.topic == f"{self.config['topic.prefix']}.transaction":

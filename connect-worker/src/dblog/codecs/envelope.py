@@ -13,6 +13,8 @@ from enum import Enum
 from dblog.codecs.schema import Field, Kind, Schema
 
 ENVELOPE_VERSION = 2
+PARTIAL = (("io.dblog.partial", "true"),)
+"""The parameters of a row's schema that has the key and some columns only: a dump of mode ``columns`` sent it, and the other columns are as they were."""
 SNAPSHOT_VALUES = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
 
 STRING = Schema(kind=Kind.STRING)

@@ -159,6 +159,13 @@ class TablePlan:
     """ASCII: what stands for a large object that the log left out."""
 
 
+def distinguishes_rows(plan: TablePlan) -> bool:
+    """Whether the message key holds the whole table key: only then does dropping a key drop one row and no other."""
+    table = plan.table
+    names = {table.columns[index].name for index in plan.key}
+    return not table.key or names >= {column.name for column in (table.column(name) for name in table.key) if column is not None}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowContext:
     """What the source block shows of the event (or chunk) that the rows belong to. Times are microseconds since the epoch.

@@ -45,8 +45,10 @@ def build_table_plan(
     key_columns: Sequence[str],
     key_prefix: Prefix,
     value_prefix: Prefix,
+    row_parameters: tuple[tuple[str, str], ...] = (),
 ) -> TablePlan:
-    """The plan of ``table``; ``columns`` in image order, one for each of ``table.columns``; ``key_columns`` in key order, may be empty.
+    """The plan of ``table``; ``columns`` in image order, one for each of ``table.columns``; ``key_columns`` in key order, may be empty. ``row_parameters``
+    are those of the row's schema.
 
     A column's name in the plan is its name in records (adjusted); ``table.columns`` keeps the server's spelling. Raises DefiniteError
     for two columns that adjust to one name and for a key column that is unknown.
@@ -63,7 +65,7 @@ def build_table_plan(
     fields = [(c.name, c.schema) for c in adjusted if c.included and c.schema is not None]
     _refuse_duplicates(table, [name for name, _ in fields])
     topic = settings.naming.table(table.id)
-    row = row_schema(topic, fields, adjustment=settings.schema_adjustment)
+    row = replace(row_schema(topic, fields, adjustment=settings.schema_adjustment), parameters=row_parameters)
     value = envelope_schema(topic, row, source_schema(settings.connector), adjustment=settings.schema_adjustment)
     key_fields = [(adjusted[i].name, s) for i in key if (s := adjusted[i].key_schema) is not None]
     key_struct = key_schema(topic, key_fields, adjustment=settings.schema_adjustment) if key else None

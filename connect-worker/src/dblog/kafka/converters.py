@@ -21,6 +21,7 @@ from dblog.errors import ConfigError, DefiniteError
 from dblog.kafka.registry import RegistryAccess, RegistryClient
 
 _SCHEMAS_MAX = 1000
+_NO_SCHEMAS = "its records have no schema, so nothing shows that the other columns are as they were; use the Avro or the JSON converter"
 
 
 class Converter(Protocol):
@@ -34,6 +35,9 @@ class Converter(Protocol):
 
     def serialize(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """One record's bytes; None for a null without schema (a tombstone)."""
+
+    def partial_fault(self) -> str | None:
+        """Why values of some columns only cannot be written so that whoever reads one takes it for what it is."""
 
 
 class AvroConverter:
@@ -79,6 +83,17 @@ class AvroConverter:
         out = bytearray(prefix)
         write(out, value)
         return bytes(out)
+
+    def partial_fault(self) -> str | None:
+        """A schema tells it by a parameter, and has a subject of its own."""
+        if not self._meta_data:
+            return "connect.meta.data=false leaves out of the schema that the other columns are as they were; set it to true"
+        if self._strategy == "RecordNameStrategy":
+            return (
+                "RecordNameStrategy has one subject for whole rows and rows of some columns, of which a registry would refuse either; use "
+                "TopicNameStrategy or TopicRecordNameStrategy"
+            )
+        return None
 
     def _latest(self, subject: str, text: str) -> int:
         """The newest version's id; our bytes must be what that schema describes."""
@@ -142,6 +157,12 @@ class JsonConverter:
             return None
         return self._known.of(topic, schema, lambda: value_writer(schema, self._form))(value)
 
+    def partial_fault(self) -> str | None:
+        """The schema in each record tells it."""
+        if self._form.schemas_enable:
+            return None
+        return "without schemas (schemas.enable=false) nothing shows that the other columns are as they were; set it to true"
+
 
 class StringConverter:
     """Kafka's StringConverter: a value's text."""
@@ -161,6 +182,10 @@ class StringConverter:
         del topic
         return None if schema is None or value is None else string_text(schema, value).encode(self._encoding)
 
+    def partial_fault(self) -> str | None:
+        """There is no schema."""
+        return _NO_SCHEMAS
+
 
 class ByteArrayConverter:
     """Kafka's ByteArrayConverter: bytes only."""
@@ -179,6 +204,10 @@ class ByteArrayConverter:
         if schema.kind is not Kind.BYTES:
             raise DefiniteError(f"topic {topic}: ByteArrayConverter cannot write a {schema.kind.value}; use the Avro or JSON converter")
         return bytes(value)
+
+    def partial_fault(self) -> str | None:
+        """There is no schema."""
+        return _NO_SCHEMAS
 
 
 def converters_of(worker: Mapping[str, str], config: Mapping[str, str], *, own_registry: OwnRegistry | None) -> tuple[Converter, Converter]:

@@ -15,18 +15,19 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import structlog
 
 from dblog.clock import Clock, SystemClock
+from dblog.codecs.rowplan import RowEncoder
 from dblog.core.backoff import Backoff
 from dblog.core.dumps import Key, TableDump
 from dblog.core.governor import ChunkLimits, rows_after_overflow, rows_next
 from dblog.core.retries import Retries, RetryPolicy
 from dblog.core.watermark import Ticket
-from dblog.errors import ServerChangedError, TableChangedError, TransientError, UnknownKeyError
+from dblog.errors import DefiniteError, ServerChangedError, TableChangedError, TransientError, UnknownKeyError
 from dblog.model import Table, TableId
 from dblog.ports import ChunkRows, DumpConnection
 from dblog.readers.contract import ChunkSql
@@ -53,12 +54,20 @@ Statement = tuple[str, Key]
 
 Found = TypeVar("Found")
 
+EncoderFor = Callable[[Table, Extent], RowEncoder | None]
+"""DefiniteError where the table cannot be dumped so."""
+
+
+def of_its_own(_table: Table, _extent: Extent) -> RowEncoder | None:
+    """None: rows have the encoder of their table."""
+    return None
+
 
 class ChunkReader:
     """One dump thread. ``next_table`` hands out tables, ``put_back`` hears of each that it is through with, for now or for good.
 
     ``table_of`` shows a table's version at the log's position. ``together`` hands out tables to be read many at a time; None: each is read alone.
-    ``prepare`` hears of each version of a table that is about to be read.
+    ``prepare`` hears of each version of a table that is about to be read, and ``encoder_for`` says whether its rows have an encoder of their own.
     """
 
     def __init__(
@@ -74,6 +83,7 @@ class ChunkReader:
         limits: ChunkLimits,
         together: TablesWaiting | None = None,
         prepare: Callable[[Table], None] = lambda _: None,
+        encoder_for: EncoderFor = of_its_own,
         marks: MakeMarks = WrittenMarks,
         windows_max: int = 2,
         keyless_bytes_max: int = 256 << 20,
@@ -88,6 +98,7 @@ class ChunkReader:
         self._put_back = put_back
         self._table_of = table_of
         self._prepare = prepare
+        self._encoder_for = encoder_for
         self._limits = limits
         self._windows_max = windows_max
         self._keyless_bytes_max = keyless_bytes_max
@@ -180,10 +191,14 @@ class ChunkReader:
                 self._interleaver.change_table(table, lambda d: d.restarted(table))
                 continue
             self._prepare(version)
+            extent = Extent.of(self._interleaver.request_of(table), table)
             try:
-                rows_asked = self._read_from_frontier(
-                    version, progress, resets, rows_asked, Extent.of(self._interleaver.request_of(table), table)
-                )
+                try:
+                    encoder = self._encoder_for(version, extent)
+                except DefiniteError as e:
+                    self._interleaver.fail_dump(table, str(e))
+                    return
+                rows_asked = self._read_from_frontier(version, progress, resets, rows_asked, extent, encoder)
                 retries.succeeded()
                 changes = 0
             except TableChangedError as e:
@@ -236,7 +251,9 @@ class ChunkReader:
             return
         log.info("table dumped", table=str(table), rows=progress.rows, tables_done=dump.tables_done, tables_total=dump.tables_total)
 
-    def _read_from_frontier(self, version: Table, progress: TableDump, resets: int, rows_asked: int, extent: Extent) -> int:
+    def _read_from_frontier(
+        self, version: Table, progress: TableDump, resets: int, rows_asked: int, extent: Extent, encoder: RowEncoder | None
+    ) -> int:
         """Open windows from the frontier to the table's end, or to the first reset. Returns the rows last asked for."""
         table = version.id
         connection = self._connected()
@@ -263,6 +280,8 @@ class ChunkReader:
                     read = self._select_chunk(connection, ticket, version, wanted, rows_asked)
                 else:
                     read = self._select_keys(connection, ticket, version, wanted, rows_asked)
+                if encoder is not None:
+                    read = replace(read, encoder=encoder)
                 if not self._interleaver.submit(ticket, read):
                     return rows_asked
                 self.mark_high(connection, ticket)

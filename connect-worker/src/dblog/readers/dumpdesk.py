@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import Any
 
 from dblog.clock import Clock
-from dblog.core.dumprequests import INITIAL, DumpRequest, Mode, predicates
+from dblog.core.dumprequests import INITIAL, DumpRequest, predicates
 from dblog.core.dumps import Dump, TableDump
 from dblog.core.requested import STOPPED, End, NoTableError, RequestedDump, Requests, tables_of
 from dblog.errors import DefiniteError
@@ -20,13 +20,12 @@ from dblog.model import Table, TableId
 from dblog.readers.contract import RequestCheck
 from dblog.readers.dumping import Dumping
 from dblog.readers.interleaved import Interleaver
+from dblog.readers.modes import Modes
 
 TABLES_SHOWN_MAX = 200
 """Of one dump: those under way first."""
 
 RATE_OVER_S = 60.0
-
-_NOT_YET = (Mode.COLUMNS, Mode.VERIFY)
 
 
 class DumpDesk:
@@ -41,10 +40,12 @@ class DumpDesk:
         table_of: Callable[[TableId], Table | None],
         estimates: Callable[[], Mapping[TableId, int]],
         server: RequestCheck,
+        modes: Modes,
         ends_after_dump: bool,
         clock: Clock,
     ) -> None:
         """``estimates``: rows of tables by the server's statistics."""
+        self._modes = modes
         self._interleaver = interleaver
         self._dumping = dumping
         self._captured = captured
@@ -79,9 +80,6 @@ class DumpDesk:
 
     def check(self, request: DumpRequest) -> list[TableId]:
         """The tables that a request would dump. DefiniteError with what is wrong with it; the server is asked, nothing is changed there."""
-        if request.mode in _NOT_YET:
-            message = f"the mode {request.mode} is not carried out by this version; ask for the mode rows or repair"
-            raise DefiniteError(message)
         if self._ends_after_dump:
             message = "the connector has snapshot.mode=initial_only and ends with its own dump; set another mode, such as initial"
             raise DefiniteError(message)
@@ -95,6 +93,7 @@ class DumpDesk:
         if request.keys is not None and len(tables) > 1:
             message = f"keys belong to one table, and {request.tables[0]} matches {len(tables)}; name one"
             raise DefiniteError(message)
+        self._modes.require_own_topics(tables, request.mode, self._captured())
         known = [table for table in map(self._table_of, tables) if table is not None]  # one that has gone meanwhile ends at once
         self._server.prepare_dump(known)
         where = predicates(request) if request.predicate else None
@@ -103,6 +102,7 @@ class DumpDesk:
         return tables
 
     def _check_table(self, table: Table, request: DumpRequest, where: str | None) -> None:
+        self._modes.encoder(table, request.mode, request.columns)
         if request.keys is not None:
             if not table.key:
                 message = f"{table.id} has no key that its rows could be asked for by; use a predicate"

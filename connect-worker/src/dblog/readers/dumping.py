@@ -21,7 +21,7 @@ from dblog.core.dumps import Dump, dump_of
 from dblog.core.requested import next_table, readers_wanted
 from dblog.errors import DefiniteError
 from dblog.model import TableId
-from dblog.readers.chunk import ChunkReader
+from dblog.readers.chunk import ChunkReader, EncoderFor, of_its_own
 from dblog.readers.contract import ChunkSource
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.marks import MakeMarks, WrittenMarks
@@ -50,8 +50,10 @@ class Dumping:
         spawn: Callable[[str, Callable[[], None]], None],
         done: Callable[[Dump | None], None],
         clock: Clock,
+        encoder_for: EncoderFor = of_its_own,
         marks: MakeMarks = WrittenMarks,
     ) -> None:
+        self._encoder_for = encoder_for
         self._marks = marks
         self._interleaver = interleaver
         self._chunks = chunks
@@ -102,6 +104,7 @@ class Dumping:
                     put_back=self.put_back,
                     table_of=self._schemas.table,
                     prepare=self._schemas.prepare,
+                    encoder_for=self._encoder_for,
                     watermark_name=f"{self._options.watermark_name}/{number}",
                     limits=self._options.chunk_limits,
                     marks=self._marks,

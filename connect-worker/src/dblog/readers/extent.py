@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from dblog.codecs.fingerprint import ROWS_MAX
 from dblog.core.dumprequests import INITIAL, Mode, Scope, predicates, scope_of
 from dblog.core.dumps import Key
 from dblog.core.governor import ChunkLimits
@@ -22,6 +23,8 @@ class Extent:
     where: str | None = None
     """A condition on its rows."""
     keys: tuple[Key, ...] | None = None
+    columns: tuple[str, ...] | None = None
+    """Of its columns, beside the key; None: all."""
     chunk_rows: int | None = None
     """Rows of every chunk; None: by time and bytes."""
     delay_s: float = 0.0
@@ -40,12 +43,18 @@ class Extent:
             scope=scope_of(request, where),
             where=where,
             keys=request.keys,
+            columns=request.columns,
             chunk_rows=request.chunk_rows,
             delay_s=request.delay_ms / 1000,
         )
 
     def limits(self, usual: ChunkLimits) -> ChunkLimits:
-        """The bounds of its chunks. A size that was asked for is kept to, but for the bytes that a chunk may have, and for windows that noted too many keys."""
-        if self.chunk_rows is None:
-            return usual
-        return replace(usual, rows_max=self.chunk_rows, rows_min=min(usual.rows_min, self.chunk_rows), time_s=math.inf)
+        """The bounds of its chunks. A size that was asked for is kept to, but for the bytes that a chunk may have, for windows that noted too many keys, and
+        for the rows whose fingerprints a marker holds.
+        """
+        limits = usual
+        if self.chunk_rows is not None:
+            limits = replace(usual, rows_max=self.chunk_rows, rows_min=min(usual.rows_min, self.chunk_rows), time_s=math.inf)
+        if self.mode is Mode.VERIFY and limits.rows_max > ROWS_MAX:
+            limits = replace(limits, rows_max=ROWS_MAX, rows_min=min(limits.rows_min, ROWS_MAX))
+        return limits

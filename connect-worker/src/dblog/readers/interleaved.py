@@ -20,9 +20,10 @@ import structlog
 
 from dblog.clock import Clock
 from dblog.codecs import marker
-from dblog.codecs.plan import RowContext
+from dblog.codecs.fingerprint import verified_schemas
+from dblog.codecs.plan import RowContext, distinguishes_rows
 from dblog.codecs.rowplan import RowEncoder
-from dblog.core.dumprequests import INITIAL
+from dblog.core.dumprequests import INITIAL, Mode
 from dblog.core.dumps import Dump, Key, TableDump
 from dblog.core.requested import RequestedDump, Requests
 from dblog.core.watermark import Closed, Discarded, Ticket, WatermarkPosition, Why, Windows
@@ -74,6 +75,8 @@ class ChunkRead:
     greatest: Key | None = None
     extent: Extent = field(default_factory=Extent)
     """For which dump it is read, and what that covers."""
+    encoder: RowEncoder | None = None
+    """Of rows of another shape than the table's own; None where they have that."""
     fault: str | None = None
     """Why the range cannot be trusted. Only the log can show whether the table was changed under the reader, so it counts when the window closes."""
 
@@ -98,6 +101,10 @@ class ChunkMarker:
     begins: bool = False
     """The table's first chunk in this dump, also when the table is begun again; no other chunk of it has an earlier low watermark."""
     scope: str = marker.WHOLE_TABLE
+    fingerprints: bytes | None = None
+    """Of the rows of a dump that sends none."""
+    schemas: tuple[str, str] | None = None
+    """With which those are made: of keys, and of rows."""
 
 
 class Interleaver:
@@ -447,8 +454,14 @@ class Interleaver:
             sequence_low=closed.low.sequence_low,
             snapshot="incremental",
         )
-        keys, values, dropped, digest = encoder.encode_chunk(chunk.rows, context, closed.dropped)
-        if dropped and not _distinguishes_rows(encoder, chunk.table):
+        keys: list[bytes | None] = []
+        values: list[bytes | None] = []
+        fingerprints = None
+        if chunk.extent.mode is Mode.VERIFY:
+            fingerprints, dropped, digest = encoder.fingerprint_chunk(chunk.rows, closed.dropped)
+        else:
+            keys, values, dropped, digest = (chunk.encoder or encoder).encode_chunk(chunk.rows, context, closed.dropped)
+        if dropped and not distinguishes_rows(encoder.plan):
             self._mixed_up_again(chunk)
             return
         self._mixed_up.pop(closed.table, None)
@@ -471,6 +484,8 @@ class Interleaver:
             mode=chunk.extent.mode.value,
             begins=chunk.begins or not chunk.table.key,
             scope=chunk.extent.scope.value,
+            fingerprints=fingerprints,
+            schemas=None if fingerprints is None else verified_schemas(encoder.plan),
         )
         for start in range(0, len(keys), CHUNK_BATCH_RECORDS):
             part_keys = keys[start : start + CHUNK_BATCH_RECORDS]
@@ -567,9 +582,3 @@ def _advanced(dump: Dump, chunk: ChunkRead) -> Dump:
     if chunk.begins:
         dump = dump.started(table, key=chunk.table.key, upto=chunk.greatest)
     return dump.advanced(table, after=chunk.upto, rows=chunk.row_count, done=chunk.final)
-
-
-def _distinguishes_rows(encoder: RowEncoder, table: Table) -> bool:
-    """Whether the message key holds the whole table key: only then does dropping a key drop one row and no other."""
-    names = {table.columns[index].name for index in encoder.plan.key}
-    return not table.key or names >= {column.name for column in (table.column(name) for name in table.key) if column is not None}

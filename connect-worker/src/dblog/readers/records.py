@@ -11,13 +11,15 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 from dblog import __version__
 from dblog.clock import Clock
 from dblog.codecs import envelope, marker
+from dblog.codecs.avro import avro_text
 from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.rowplan import RowEncoder, Writers, source_block
 from dblog.codecs.schema import Schema
@@ -88,13 +90,34 @@ class Records:
 
     def encoder(self, table: Table) -> RowEncoder:
         """The row encoder of a table version."""
-        plan = self._plan(table, self._key.prefix, self._value.prefix)
+        return self._encoder(self._plan(table, self._key.prefix, self._value.prefix), lambda topic, _: topic)
+
+    def partial_encoder(self, table: Table, columns: Collection[str]) -> RowEncoder:
+        """The encoder of rows that have the key and these columns alone, by the names that the server has for them.
+
+        Their schema is not registered under the subject of whole rows: a registry compares a new version with the one before, and would refuse the table's
+        next columns, which have no default, behind a version that lacks the others.
+        """
+        names = {name.lower() for name in columns} | {name.lower() for name in message_key(table, self._key_rules)}
+
+        def subject_topic(topic: str, schema: Schema) -> str:
+            return f"{topic}.columns.{crc32(avro_text(schema, subject=topic).encode()):08x}" if self._value.is_avro else topic
+
+        plan = self._plan(
+            table,
+            self._key.prefix,
+            lambda topic, schema: self._value.prefix(subject_topic(topic, schema), schema),
+            only=frozenset(names),
+        )
+        return self._encoder(plan, subject_topic)
+
+    def _encoder(self, plan: TablePlan, value_topic: Callable[[str, Schema], str]) -> RowEncoder:
         if self._key.is_avro and self._value.is_avro:
             return self._plans.encoder(plan, None)
-        key_schema = plan.key_schema
+        key_schema, topic = plan.key_schema, value_topic(plan.topic, plan.value_schema)
         writers = Writers(
             key=lambda value: self._key.serialize(plan.topic, key_schema, value) or b"",
-            value=lambda value: self._value.serialize(plan.topic, plan.value_schema, value) or b"",
+            value=lambda value: self._value.serialize(topic, plan.value_schema, value) or b"",
         )
         return self._plans.encoder(plan, writers)
 
@@ -110,10 +133,13 @@ class Records:
         """Of keys and values."""
         return self._key, self._value
 
-    def _plan(self, table: Table, key_prefix: Prefix, value_prefix: Prefix) -> TablePlan:
+    def _plan(self, table: Table, key_prefix: Prefix, value_prefix: Prefix, *, only: frozenset[str] | None = None) -> TablePlan:
+        """``only``: of the columns that are captured, by their names in lower case."""
         included = self._selection.columns(table)
         columns = [
-            self._plans.column_plan(column, table.id, included=chosen and not column.hidden)
+            self._plans.column_plan(
+                column, table.id, included=chosen and not column.hidden and (only is None or column.name.lower() in only)
+            )
             for column, chosen in zip(table.columns, included, strict=True)
         ]
         return build_table_plan(
@@ -123,6 +149,7 @@ class Records:
             key_columns=message_key(table, self._key_rules),
             key_prefix=key_prefix,
             value_prefix=value_prefix,
+            row_parameters=() if only is None else envelope.PARTIAL,
         )
 
     def marker(self, made: ChunkMarker) -> Segment | None:
@@ -149,8 +176,8 @@ class Records:
             "mode": made.mode,
             "begins": made.begins,
             "scope": made.scope,
-            "fingerprints": None,
-            "schemas": None,
+            "fingerprints": made.fingerprints,
+            "schemas": None if made.schemas is None else dict(zip(("key", "row"), made.schemas, strict=True)),
         }
         return self._segment(topic, marker.MARKER_KEY, {"table": str(made.table)}, marker.MARKER_VALUE, value, partition=None)
 

@@ -28,6 +28,7 @@ from dblog.readers.history import SchemaHistory
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.logwatch import Watch
 from dblog.readers.marks import MarkExchange, WrittenMarks
+from dblog.readers.modes import Modes
 from dblog.readers.numbers import RunningNumbers
 from dblog.readers.offset import SourceOffset
 from dblog.readers.options import ReaderOptions
@@ -98,6 +99,7 @@ class Running:
         log_schemas = server.schemas(beginning.timeline, context, epoch=progress.epoch)
         self._ahead = EncodersAhead(records.encoder)
         self._records = records
+        modes = Modes(records)
         self.schemas = Schemas(
             timeline=beginning.timeline,
             history=history,
@@ -140,6 +142,7 @@ class Running:
             spawn=self._spawn,
             done=self._dump_done,
             clock=clock,
+            encoder_for=lambda table, extent: modes.encoder(table, extent.mode, extent.columns),
             marks=WrittenMarks if exchange is None else exchange.marks,
         )
         output = LogOutput(
@@ -187,6 +190,7 @@ class Running:
             table_of=self.schemas.table,
             estimates=lambda: self._watch.estimates,
             server=server,
+            modes=modes,
             ends_after_dump=beginning.ends_after_dump,
             clock=clock,
         )

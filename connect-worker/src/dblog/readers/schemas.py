@@ -24,6 +24,7 @@ from typing import Any
 
 import structlog
 
+from dblog.codecs.fingerprint import Fingerprints
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import Chunk, Op, ReadOp, Records, RowEncoder
 from dblog.core.changes import Change, Ignored, TruncateTable, Unknown, tables_of
@@ -81,6 +82,10 @@ class PassedOver:
     def encode_chunk(self, rows: bytes, context: RowContext, dropped_keys: AbstractSet[bytes], op: ReadOp = "r") -> Chunk:
         """Not asked for: its windows are thrown away."""
         raise AssertionError(self._table, len(rows), context, dropped_keys, op)
+
+    def fingerprint_chunk(self, rows: bytes, dropped_keys: AbstractSet[bytes]) -> Fingerprints:
+        """Not asked for either."""
+        raise AssertionError(self._table, len(rows), dropped_keys)
 
     def check_table_map(self, body: bytes) -> None:
         """Anything goes."""

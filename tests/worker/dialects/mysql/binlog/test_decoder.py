@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import hashlib
 import io
 import itertools
 import random
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from dblog.codecs.rowplan import ReferencePlan
 from dblog.dialects.mysql.binlog import row_image as mysql_image
-from dblog.dialects.mysql.binlog._fast import FastPlan, LogDecoder, crc32
+from dblog.dialects.mysql.binlog._fast import FastPlan, LogDecoder, crc32, md5_head
 from dblog.dialects.mysql.binlog.decoder_reference import ReferenceLogDecoder
 from dblog.dialects.mysql.binlog.items import EOF_PACKET, ERR_PACKET, EVENT_BYTES_MAX, IGNORED_FOR_NOW, ROWS_PARKED, LogEvent, LogRows
 from dblog.errors import BadRowsError, DamagedLogError, DefiniteError, TransientError
@@ -1211,3 +1212,10 @@ def test_the_checksum_is_zlibs(data: bytes, seed: int) -> None:
     import zlib
 
     assert crc32(data, seed) == zlib.crc32(data, seed)
+
+
+def test_the_first_bytes_of_md5_are_hashlibs() -> None:
+    for size in (*range(200), 4096, 100_000):
+        data = bytes(n * 7 % 251 for n in range(size))
+
+        assert md5_head(data) == hashlib.md5(data, usedforsecurity=False).digest()[:8], size

@@ -2,13 +2,18 @@
 
 import dataclasses
 import datetime as dt
+import io
 import itertools
+import json
 import struct
 import zlib
 from decimal import Decimal
+from hashlib import md5
 
+import fastavro
 import pytest
-from dblog.codecs.plan import RowContext
+from dblog.codecs.fingerprint import verified_schemas
+from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.rowplan import ReferencePlan
 from dblog.codecs.transactions import TransactionOrder
 from dblog.dialects.mysql.binlog import row_image
@@ -133,6 +138,27 @@ def test_chunk_rows_are_alike_and_equal_the_log(data: st.DataObject) -> None:
     assert [decoded(made.plan, value)["after"] for value in chunk[1]] == [made.struct(row) for row in kept]
     assert all(decoded(made.plan, value)["op"] == "r" for value in chunk[1])
     assert all(decoded(made.plan, value)["source"]["snapshot"] == "incremental" for value in chunk[1])
+    if made.plan.key:
+        prints = fast.fingerprint_chunk(memoryview(packets + b"\x05\0\0\x01\xfe\0\0\x02\0"), dropped)
+        assert prints == slow.fingerprint_chunk(packets, dropped)
+        assert prints == (recomputed(made.plan, chunk[0], chunk[1]), chunk[2], chunk[3])
+
+
+def recomputed(plan: TablePlan, keys: list[bytes | None], values: list[bytes | None]) -> bytes:
+    """Fingerprints from records, by the schemas that a marker has: frames and the envelope's parts are cut off."""
+    key_text, row_text = verified_schemas(plan)
+    out = b""
+    for key, value in zip(keys, values, strict=True):
+        assert key is not None
+        assert value is not None
+        assert value[5:7] == b"\0\2", "no image before, and one after"
+        row = io.BytesIO(value[7:])
+        fastavro.schemaless_reader(row, fastavro.parse_schema(json.loads(row_text)))
+        whole_key = io.BytesIO(key[5:])
+        fastavro.schemaless_reader(whole_key, fastavro.parse_schema(json.loads(key_text)))
+        assert whole_key.read() == b""
+        out += md5(key[5:], usedforsecurity=False).digest()[:8] + md5(value[7 : 7 + row.tell()], usedforsecurity=False).digest()[:8]
+    return out
 
 
 @settings(max_examples=200)
@@ -479,6 +505,18 @@ def test_the_digest_is_the_sum_of_the_rows_checksums(encoder_of) -> None:
     assert digest == zlib.crc32(b"\x02\x02\x02a") + zlib.crc32(b"\x04\x00")
     assert dropped == 1
     assert len(keys) == 1
+
+
+def test_a_fingerprint_is_eight_bytes_of_the_key_and_eight_of_the_row_and_a_dropped_row_has_none(encoder_of) -> None:
+    plan = plan_of(KEYED, key=("id",))
+    packets = result_row([struct.pack("<i", 1), b"\x01a"]) + result_row([struct.pack("<i", 2), None])
+
+    prints, dropped, digest = encoder_of(plan).fingerprint_chunk(packets, {b"\0\0\0\0\x01\x02"})
+
+    assert prints == md5(b"\x04", usedforsecurity=False).digest()[:8] + md5(b"\x04\x00", usedforsecurity=False).digest()[:8]
+    assert dropped == 1
+    assert digest == zlib.crc32(b"\x02\x02\x02a") + zlib.crc32(b"\x04\x00"), "of every row that was read"
+    assert encoder_of(plan).fingerprint_chunk(b"", frozenset()) == (b"", 0, 0)
 
 
 def test_an_impossible_date_of_a_dump_is_not_taken_for_a_date_of_the_log(encoder_of) -> None:

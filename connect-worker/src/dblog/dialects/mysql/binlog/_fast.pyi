@@ -4,6 +4,7 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import BinaryIO, Literal
 
+from dblog.codecs.fingerprint import Fingerprints
 from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.rowplan import Chunk, Image, Op, ReadOp, Records, RowEncoder
 from dblog.codecs.transactions import TransactionCounts
@@ -19,6 +20,7 @@ class FastPlan:
     def encode_chunk(
         self, rows: bytes | bytearray | memoryview, context: RowContext, dropped_keys: AbstractSet[bytes], op: ReadOp = "r"
     ) -> Chunk: ...
+    def fingerprint_chunk(self, rows: bytes | bytearray | memoryview, dropped_keys: AbstractSet[bytes]) -> Fingerprints: ...
     def check_table_map(self, body: bytes) -> None: ...
 
 def compile_plan(plan: TablePlan, image: Image) -> FastPlan:
@@ -108,6 +110,9 @@ def scan_rows(buffer: bytes | bytearray | memoryview, start: int = 0) -> tuple[b
 
 def crc32(data: bytes | bytearray | memoryview, seed: int = 0) -> int:
     """Zlib's crc32."""
+
+def md5_head(data: bytes | bytearray | memoryview) -> bytes:
+    """The first eight bytes of hashlib's md5."""
 
 def json_texts(data: bytes | bytearray | memoryview) -> tuple[str | None, str | None]:
     """The compact text of the bytes as a binary document and as the server's JSON text; None where the dialect's reader is asked. For tests."""

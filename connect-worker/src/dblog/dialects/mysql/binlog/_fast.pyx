@@ -33,6 +33,18 @@ def crc32(data not None, uint32_t seed=0):
     return dblog_crc32(seed, &view[0], view.shape[0]) if view.shape[0] else seed
 
 
+cdef extern from "fast_md5.h" nogil:
+    void dblog_md5_head(const uint8_t* p, size_t n, uint8_t* out)
+
+
+def md5_head(data not None):
+    """The first eight bytes of hashlib's md5, for tests."""
+    cdef const uint8_t[::1] view = data
+    cdef uint8_t out[8]
+    dblog_md5_head(&view[0] if view.shape[0] else NULL, view.shape[0], out)
+    return PyBytes_FromStringAndSize(<char*>out, 8)
+
+
 include "_fast_json.pxi"
 include "_fast_plan.pxi"
 

@@ -1110,6 +1110,51 @@ cdef class FastPlan:
         del held
         return keys, values, dropped, digest
 
+    def fingerprint_chunk(self, rows not None, dropped_keys not None):
+        """See rowplan.RowEncoder."""
+        cdef const uint8_t[::1] view = rows
+        cdef const uint8_t* p
+        cdef const uint8_t* end
+        cdef const uint8_t* payload
+        cdef Py_ssize_t n
+        cdef int64_t dropped = 0
+        cdef uint64_t digest = 0
+        cdef bint any_dropped = bool(dropped_keys)
+        cdef Py_ssize_t frame = PyBytes_GET_SIZE(self.key_prefix)
+        cdef object key
+        cdef Buf joined, out
+        assert self.key_count, "rows without a key have no fingerprints"
+        if view.shape[0] == 0:
+            return b"", 0, 0
+        memset(&joined, 0, sizeof(joined))
+        memset(&out, 0, sizeof(out))
+        p = &view[0]
+        end = p + view.shape[0]
+        self.enter()
+        try:
+            while p < end:
+                p = next_payload(p, end, &payload, &n, &joined)
+                if n == 0 or payload[0] != 0:
+                    break
+                self.rows.len = 0
+                self.keys.len = 0
+                self.row_of_result(payload, payload + n, self.after_key)
+                digest += crc32_of(0, self.rows.data, self.rows.len)
+                key = self.key_of(self.after_key, self.rows.data)
+                if any_dropped and key in dropped_keys:
+                    dropped += 1
+                    continue
+                if not room(&out, 16):
+                    raise MemoryError
+                dblog_md5_head(<const uint8_t*>PyBytes_AS_STRING(key) + frame, PyBytes_GET_SIZE(key) - frame, out.data + out.len)
+                dblog_md5_head(self.rows.data, self.rows.len, out.data + out.len + 8)
+                out.len += 16
+            return PyBytes_FromStringAndSize(<char*>out.data, out.len), dropped, digest
+        finally:
+            self.busy = 0
+            free(joined.data)
+            free(out.data)
+
     def check_table_map(self, bytes body not None):
         """See rowplan.RowEncoder."""
         self.image.check_table_map(self.plan, body)
