@@ -12,8 +12,20 @@ import zlib
 from decimal import Decimal
 
 import pytest
-from dblog.core.dumps import TEXT_CHARS_MAX, Dump, Key, TableDump, dump_from_text, dump_of, dump_to_text, key_from_json, key_to_json
-from dblog.errors import DefiniteError
+from dblog.core.dumps import (
+    LISTED_FROM_TABLES,
+    TEXT_CHARS_MAX,
+    Dump,
+    Key,
+    TableDump,
+    dump_from_text,
+    dump_of,
+    dump_to_text,
+    key_from_json,
+    key_to_json,
+    list_of_text,
+)
+from dblog.errors import DefiniteError, PositionLostError
 from dblog.model import TableId
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,6 +123,62 @@ def test_where_even_the_unfinished_tables_are_too_long_they_keep_their_names_and
 
     assert len(text) < TEXT_CHARS_MAX
     assert dump_from_text(text) == dump_of("d", MANY)
+
+
+def test_where_tables_are_in_a_list_the_text_names_what_is_under_way_and_stretches_of_the_others() -> None:
+    dump, lists = dump_of("d", MANY).with_list("l"), {"l": MANY}
+    for at, table in enumerate(MANY[:100]):
+        if at % 10:  # the others are under way
+            dump = dump.started(table, key=("id",), upto=(9,)).advanced(table, after=(9,), rows=9, done=True)
+    begun = (
+        dump.started(MANY[50], key=("id",), upto=(9,)).given_up(MANY[7_000], "why").dropped(MANY[8_000]).with_tables([A]).restarted(MANY[3])
+    )
+
+    text = dump_to_text(begun)
+
+    assert len(text) < 800
+    assert (list_of_text(text), list_of_text(dump_to_text(dump_of("d", [A]))), list_of_text("[")) == ("l", None, None)
+    back = dump_from_text(text, lists)
+    assert back.left.keys() == {*begun.left.keys(), MANY[7_000]}
+    assert {t: back.left[t] for t in begun.left} == begun.left
+    assert (back.tables_total, back.tables_done, back.rows) == (begun.tables_total, begun.tables_done, begun.rows)
+    assert not back.list_is_due
+    assert dump_to_text(back) == text, "the list goes on over runs"
+
+
+@pytest.mark.parametrize("lists", [{}, {"other": MANY}, {"l": MANY[:-1]}])
+def test_a_list_that_is_not_there_any_more_is_an_error_that_a_new_dump_helps(lists: dict[str, list[TableId]]) -> None:
+    text = dump_to_text(dump_of("d", MANY).with_list("l"))
+
+    with pytest.raises(
+        PositionLostError, match=r"list of tables that the schema history topic does not have; .*reset the connector's offsets"
+    ):
+        dump_from_text(text, lists)
+
+
+def test_the_last_tables_of_a_list_are_named_so_that_the_list_is_not_needed_any_more() -> None:
+    dump = dump_of("d", MANY[:LISTED_FROM_TABLES]).with_list("l").started(MANY[0], key=("id",), upto=None)
+
+    assert list_of_text(dump_to_text(dump)) is None
+    assert dump_from_text(dump_to_text(dump), {}).left == dump.left
+
+
+def test_a_list_is_due_for_many_tables_and_again_when_much_is_not_in_it() -> None:
+    few, many = dump_of("d", MANY[: LISTED_FROM_TABLES - 1]), dump_of("d", MANY[:1000])
+    listed = many.with_list("l")
+
+    assert (few.list_is_due, many.list_is_due, listed.list_is_due) == (False, True, False)
+    assert listed.with_tables(MANY[1000:2000]).list_is_due
+    assert listed.only(lambda table: MANY.index(table) % 2 == 0).list_is_due, "it would be told in five hundred stretches"
+
+
+@pytest.mark.parametrize("fresh", ["[[1]]", "[[-1, 2]]", "[[0, 0]]", "[[5, 2], [6, 1]]", "[[true, 1]]", "[[0, 1e9]]", "7", "[null]"])
+def test_stretches_that_are_none_name_the_offset_field(fresh: str) -> None:
+    text = f'{{"format": 3, "id": "d", "finished": 0, "finished_rows": 0, "joins": 0, "tables": [], "list": "l", "fresh": {fresh}}}'
+
+    for lists in ({"l": MANY}, None):
+        with pytest.raises(DefiniteError, match="dblog_dump"):
+            dump_from_text(text, lists)
 
 
 def test_an_empty_table_is_done_at_once() -> None:

@@ -140,3 +140,33 @@ def test_an_alter_after_a_restart_goes_on_from_the_recovered_version() -> None:
     again.apply([AlterTable(T, replace(found, comment="x"))], (1, 5))
 
     assert [version.position for version in again.versions(T)] == [START, (1, 5)]
+
+
+def test_lists_of_tables_come_back_by_their_ids_and_those_that_nobody_refers_to_are_erased() -> None:
+    log = FakeHistoryLog()
+    history = SchemaHistory(log, server="shop")
+    history.save_list("first", [T, U])
+    history.save_list("second", [U])
+    SchemaHistory(log, server="other").save_list("first", [])
+
+    assert SchemaHistory(log, server="shop").lists() == history.lists() == {"first": (T, U), "second": (U,)}
+    history.keep_lists({"second", None})
+    log.compact()
+
+    assert history.lists() == {"second": (U,)}
+    again = SchemaHistory(log, server="shop")
+    assert again.recover(Timeline()) == 0, "a list is no table"
+    assert again.lists() == {"second": (U,)}
+    assert SchemaHistory(log, server="other").lists() == {"first": ()}
+
+
+def test_a_list_that_cannot_be_read_is_none_and_hurts_no_schema() -> None:
+    log, timeline = FakeHistoryLog(), Timeline()
+    timeline.put(table(T, "id"), START)
+    history = SchemaHistory(log, server="shop")
+    history.save_all(timeline)
+    history.save_list("l", [T])
+    log.records.append((log.records[-1][0], b'{"tables":[["d"]]}'))
+
+    again = SchemaHistory(log, server="shop")
+    assert (again.recover(Timeline()), again.lists()) == (1, {})

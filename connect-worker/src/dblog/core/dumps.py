@@ -4,9 +4,10 @@ Per table the progress is a frontier: every row with a key up to ``after`` has b
 key when the table's dump began: rows beyond it are the log's business. The text travels in the connector's offset, which Kafka Connect keeps
 flat (primitives only), so that a killed task goes on at the chunk.
 
-The text has unfinished tables only, and is packed when it is long: an offset is one Kafka message, and there may be tens of thousands of tables. That a
-table has been dumped follows from what is not there: a table is dumped because it is in the text, or because it joined later than the text knows
-(``joins``; core/timeline.py numbers the joinings in the history).
+The text has unfinished tables only: an offset is one Kafka message, is stored again and again, and there may be tens of thousands of tables. Where they are
+many their names are kept once, as a list beside the offset (``TableList``; readers/history.py stores it), and the text has the stretches of that list that
+nobody has begun to read. What is long and in no list is packed. That a table has been dumped follows from what is not there: a table is dumped because it is
+in the text, or because it joined later than the text knows (``joins``; core/timeline.py numbers the joinings in the history).
 """
 
 from __future__ import annotations
@@ -15,16 +16,23 @@ import base64
 import datetime as dt
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
-from dblog.errors import DefiniteError
+from dblog.errors import DefiniteError, PositionLostError
 from dblog.model import TableId
 
 FORMAT = 2
 """The format of the text. Format 1 listed finished tables too."""
+
+FORMAT_LISTED = 3
+"""The same, of a dump whose tables are in a list."""
+
+LISTED_FROM_TABLES = 200
+"""A dump of fewer tables has no list; and where so many stretches and tables would be named, a new list is due."""
 
 PLAIN_CHARS_MAX = 4096
 """A longer list of tables is packed."""
@@ -67,6 +75,19 @@ class TableDump:
         return self.done or self.fault is not None
 
 
+@dataclass(frozen=True)
+class TableList:
+    """Names of tables that a dump begins with, in its order. It never changes: what is stored under ``id`` is stored once."""
+
+    id: str
+    tables: tuple[TableId, ...]
+
+    @cached_property
+    def places(self) -> Mapping[TableId, int]:
+        """Where each stands."""
+        return {table: at for at, table in enumerate(self.tables)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
     """A dump of some tables. Values: each step gives a new one. Make one with ``dump_of``.
@@ -88,6 +109,8 @@ class Dump:
     """Rows sent of the tables in ``left`` and ``over``."""
     faults: Mapping[TableId, TableDump] = field(default_factory=dict)
     """Those in ``over`` that could not be read."""
+    listed: TableList | None = None
+    """Where names of its tables are kept, of a dump of many."""
 
     @property
     def tables(self) -> tuple[TableDump, ...]:
@@ -185,6 +208,18 @@ class Dump:
         new = {t.table: t for t in tables}
         return self._of((*(t for t in self.tables if t.table not in new), *new.values()))
 
+    @property
+    def list_is_due(self) -> bool:
+        """Whether a list of what is left would make the text shorter."""
+        if len(self.left) < LISTED_FROM_TABLES:
+            return False
+        stretches, others = _stretches(self, self.left.values())
+        return len(stretches) + len(others) >= LISTED_FROM_TABLES
+
+    def with_list(self, identity: str) -> Dump:
+        """The same dump with a list of what is left. Store the list before any text of this dump."""
+        return replace(self, listed=TableList(identity, tuple(self.left)))
+
     def only(self, captured: Callable[[TableId], bool]) -> Dump:
         """Without the tables that are not captured any more: one that comes back has missed rows, and is to be dumped like a new one."""
         return self._of(t for t in self.tables if captured(t.table))
@@ -240,6 +275,9 @@ def dump_to_text(dump: Dump) -> str:
         "finished_rows": dump.rows - sum(t.rows for t in kept),
         "joins": dump.joins,
     }
+    if dump.listed is not None and len(kept) >= LISTED_FROM_TABLES:
+        stretches, kept = _stretches(dump, kept)
+        value |= {"format": FORMAT_LISTED, "list": dump.listed.id, "fresh": stretches}
     tables: list[Any] | str = [_table_to_json(t) for t in kept]
     text = _json(tables)
     if len(text) > PLAIN_CHARS_MAX:
@@ -247,6 +285,25 @@ def dump_to_text(dump: Dump) -> str:
         if len(tables) > TEXT_CHARS_MAX or len(text.encode()) > UNPACKED_BYTES_MAX or text.count(",") > VALUES_MAX:
             tables = _packed(_json([_table_to_json(t if t.done else TableDump(table=t.table)) for t in kept]))
     return _json({**value, "tables": tables})
+
+
+def _stretches(dump: Dump, tables: Iterable[TableDump]) -> tuple[list[list[int]], list[TableDump]]:
+    """Which of these tables are in the dump's list and have not been begun, as stretches of it (first place, and how many); and all others."""
+    places = {} if dump.listed is None else dump.listed.places
+    fresh, others = [], []
+    for t in tables:
+        at = None if t.started or t.chunks or t.done else places.get(t.table)
+        if at is None:
+            others.append(t)
+        else:
+            fresh.append(at)
+    stretches: list[list[int]] = []
+    for at in sorted(fresh):
+        if stretches and sum(stretches[-1]) == at:
+            stretches[-1][1] += 1
+        else:
+            stretches.append([at, 1])
+    return stretches, others
 
 
 def _json(value: object) -> str:
@@ -283,28 +340,58 @@ _TOO_LARGE = (
 )
 
 
-def dump_from_text(text: str) -> Dump:
-    """The reverse of ``dump_to_text``; a text that is not one raises DefiniteError naming the offset field."""
+def list_of_text(text: object) -> str | None:
+    """The id of the list that a text refers to; None of a text that refers to none, or is no dump state."""
+    try:
+        value = _loaded(text.encode()) if isinstance(text, str) else None
+    except (ValueError, RecursionError, DefiniteError):
+        return None
+    return value.get("list") if isinstance(value, dict) and isinstance(value.get("list"), str) else None
+
+
+def dump_from_text(text: str, lists: Mapping[str, Sequence[TableId]] | None = None) -> Dump:
+    """The reverse of ``dump_to_text``; a text that is not one raises DefiniteError naming the offset field. ``lists``: what is stored, by id;
+    PositionLostError when the one that the text refers to is not there. Without ``lists`` the text is checked, and has no tables of a list.
+    """
     try:
         value = _loaded(text.encode())
         tables = value["tables"]
-        if value["format"] != FORMAT:
+        if value["format"] not in (FORMAT, FORMAT_LISTED):
             message = (
-                f"the offset's field dblog_dump has format {value['format']}, this version reads {FORMAT}; use the version that wrote it"
+                f"the offset's field dblog_dump has format {value['format']}, this version reads {FORMAT} and {FORMAT_LISTED}; "
+                "use the version that wrote it"
             )
             raise DefiniteError(message)
         if isinstance(tables, str):
             tables = _loaded(_unpacked(tables))
-        return dump_of(
-            value["id"],
-            (_table_from_json(t) for t in tables),
-            finished=value["finished"],
-            finished_rows=value["finished_rows"],
-            joins=value["joins"],
-        )
+        known = [_table_from_json(t) for t in tables]
+        listed = None
+        if value["format"] == FORMAT_LISTED:
+            listed, fresh = _listed(str(value["list"]), value["fresh"], lists)
+            known += [TableDump(table=table) for table in fresh]
+        dump = dump_of(value["id"], known, finished=value["finished"], finished_rows=value["finished_rows"], joins=value["joins"])
+        return replace(dump, listed=listed)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, zlib.error) as e:
         message = "the offset's field dblog_dump is not a dump state; reset the connector's offsets to dump again"
         raise DefiniteError(message) from e
+
+
+def _listed(identity: str, stretches: Any, lists: Mapping[str, Sequence[TableId]] | None) -> tuple[TableList | None, list[TableId]]:
+    """The list, and its tables in these stretches, which rise and do not overlap."""
+    end = 0
+    for first, count in stretches:
+        if type(first) is not int or type(count) is not int or first < end or count < 1:
+            raise ValueError(stretches)
+        end = first + count
+    if lists is None:
+        return None, []
+    if identity not in lists or len(lists[identity]) < end:
+        raise PositionLostError(
+            "the offset's field dblog_dump refers to a list of tables that the schema history topic does not have; "
+            "restore the topic, or reset the connector's offsets to dump again"
+        )
+    listed = TableList(identity, tuple(lists[identity]))
+    return listed, [table for first, count in stretches for table in listed.tables[first : first + count]]
 
 
 def _table_to_json(t: TableDump) -> dict[str, Any]:

@@ -279,7 +279,7 @@ def _to_json(one: RequestedDump) -> dict[str, Any]:
 
 def _from_json(identity: str, value: Mapping[str, Any]) -> Kept:
     if "end" not in value:
-        return Kept(dump=dump_from_text(value["dump"]))
+        return Kept(dump=dump_from_text(value["dump"], {}))  # none of them has a list
     dump = dump_of(identity, (), finished=value["done"], finished_rows=value["rows"])
     return Kept(dump=dump, end=End(value["end"]), reason=value.get("reason"), failed=value["failed"])
 

@@ -5,14 +5,18 @@ Key ``{"dblog":1,"server":"<prefix>","table":"<db>.<table>"}``, value ``{"versio
 and so is the position where the newest epoch began (``"position":"epoch"``). The topic is compacted when we create it; in a topic that Debezium made,
 with its null keys, our records stand beside Debezium's, which are skipped. Several connectors may share a topic; the server name keeps them apart.
 
+Beside the schemas it has the names of tables that a dump of many is about (core/dumps.py), so that no offset needs to carry them: key
+``{"dblog":1,"dumps":"<prefix>","list":"<id>"}``, value ``{"tables":[["<db>","<table>"],...]}``.
+
 ``save`` returns when the broker has the records (acks=all). The stream must not go on past a DDL statement before: otherwise a row of the
 new version could be committed and the version lost. # I4
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
@@ -49,10 +53,12 @@ class SchemaHistory:
         """``server`` is topic.prefix."""
         self._log = log
         self._server = server
+        self._lists: dict[str, tuple[TableId, ...]] | None = None
 
     def recover(self, timeline: Timeline) -> int:
         """Read the topic to its end and fill ``timeline``; returns the number of tables. One parse a table, not one a record."""
         newest = {key: value for key, value in self._log.read() if key is not None}
+        self._lists = self._lists_of(newest)
         tables = 0
         for key, value in newest.items():
             name = self._ours(key)
@@ -111,6 +117,24 @@ class SchemaHistory:
         if gone:
             self.save(timeline, gone)
 
+    def lists(self) -> Mapping[str, tuple[TableId, ...]]:
+        """The stored lists of tables, by their ids."""
+        if self._lists is None:
+            self._lists = self._lists_of({key: value for key, value in self._log.read() if key is not None})
+        return self._lists
+
+    def save_list(self, identity: str, tables: Sequence[TableId]) -> None:
+        """Store a list that no text refers to yet."""
+        self._log.write([(self._list_key(identity), _value({"tables": [[table.database, table.name] for table in tables]}))])
+        self._lists = {**self.lists(), identity: tuple(tables)}
+
+    def keep_lists(self, identities: Collection[str | None]) -> None:
+        """Erase the other lists: neither the stored offset nor the run that begins refers to them."""
+        known = self.lists()
+        if gone := [identity for identity in known if identity not in identities]:
+            self._log.write([(self._list_key(identity), None) for identity in gone])
+            self._lists = {identity: tables for identity, tables in known.items() if identity not in gone}
+
     def close(self) -> None:
         """Let go of the topic."""
         self._log.close()
@@ -120,6 +144,21 @@ class SchemaHistory:
         if id_ is not None and ("." in id_.database):  # the dot would be ambiguous
             key["db_length"] = len(id_.database)
         return json.dumps(key, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def _list_key(self, identity: str) -> bytes:
+        # Without "server": a version that knows no lists takes such a record for another connector's.
+        return json.dumps({"dblog": FORMAT, "dumps": self._server, "list": identity}, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def _lists_of(self, records: Mapping[bytes, bytes | None]) -> dict[str, tuple[TableId, ...]]:
+        lists = {}
+        for key, value in records.items():
+            if value is None or b'"dumps"' not in key:
+                continue
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # one that cannot be read is missed by the text that refers to it
+                parsed = json.loads(key)
+                if parsed["dumps"] == self._server and parsed["dblog"] == FORMAT:
+                    lists[str(parsed["list"])] = tuple(TableId(database, name) for database, name in json.loads(value)["tables"])
+        return lists
 
     def _ours(self, key: bytes) -> TableId | KeptPosition | str | None:
         """What a record is about: a table, a position, a database by its name; None if it is not ours."""

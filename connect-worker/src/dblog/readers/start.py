@@ -8,7 +8,7 @@ as ``always`` does; ``never`` follows from the oldest log.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -45,9 +45,11 @@ class StartPlan:
 DUMPING_MODES = frozenset({"initial", "initial_only", "always", "when_needed"})
 
 
-def start_plan(mode: str, offset: OffsetMap | None) -> StartPlan:
+def start_plan(mode: str, offset: OffsetMap | None, lists: Mapping[str, Sequence[TableId]] | None = None) -> StartPlan:
     """The plan for a snapshot mode and the stored offset. A dump of Debezium's that it had not finished is started again, as Debezium would; an incremental
     snapshot that it had not finished goes on, whatever the mode: it has sent a part of the rows, and nobody else would send the rest. # I3
+
+    ``lists``: the stored lists of tables, to one of which the offset's dump may refer; PositionLostError when it is not among them.
     """
     mode = {"schema_only": "no_data"}.get(mode.lower(), mode.lower())
     if mode not in DUMPING_MODES | {"no_data", "never"}:
@@ -59,7 +61,7 @@ def start_plan(mode: str, offset: OffsetMap | None) -> StartPlan:
     unfinished_elsewhere = False
     if offset is not None:
         text = offset.get("dblog_dump")
-        dump = dump_from_text(text) if isinstance(text, str) else None
+        dump = dump_from_text(text, lists or {}) if isinstance(text, str) else None
         unfinished_elsewhere = dump is None and offset.get("snapshot") not in {None, False, "INCREMENTAL"}
     if offset is None or unfinished_elsewhere:
         return StartPlan(

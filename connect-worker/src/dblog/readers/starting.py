@@ -18,7 +18,7 @@ import structlog
 from dblog.clock import Clock
 from dblog.config.options import Settings
 from dblog.core.dumprequests import DumpRequest
-from dblog.core.dumps import Dump, Key, TableDump, dump_of
+from dblog.core.dumps import Dump, Key, TableDump, dump_of, list_of_text
 from dblog.core.requested import Requests, requests_from_text, resumed, tables_of
 from dblog.core.takeover import Unfinished
 from dblog.core.timeline import JOINED, Parked, Position, Timeline
@@ -135,7 +135,7 @@ class _Start:
     def beginning(self, offset: OffsetMap | None, requests: Sequence[DumpRequest] = ()) -> Beginning:
         """Everything that has to be ready before the first thread runs."""
         mode = self._options.dump.mode
-        plan = start_plan(mode, offset)
+        plan = self._plan(mode, offset)
         reads_chunks = (
             plan.new_dump or plan.dumps_new_tables or (plan.dump is not None and not plan.dump.done) or bool(requests or plan.unfinished)
         )
@@ -153,7 +153,7 @@ class _Start:
                 found = self._begin(plan, epoch_above=epoch_above)
         else:
             found = self._begin(plan, epoch_above=epoch_above)
-        dump = self._dump(plan, found)
+        dump = self._listed(self._dump(plan, found), offset)
         return Beginning(
             progress=found.progress,
             timeline=found.timeline,
@@ -166,6 +166,26 @@ class _Start:
             requests=self._requests(offset, requests, found.timeline),
             recovery=self._recovery,
         )
+
+    def _plan(self, mode: str, offset: OffsetMap | None) -> StartPlan:
+        """The list of tables that the offset's dump refers to is read ahead of all else."""
+        refers = offset is not None and list_of_text(offset.get("dblog_dump")) is not None
+        try:
+            return start_plan(mode, offset, self._history.lists() if refers else {})
+        except PositionLostError as e:
+            if not may_start_over(mode):
+                raise
+            log.warning("the stored dump is lost, dumping again", mode=mode, reason=str(e))
+            return start_plan("when_needed", None)
+
+    def _listed(self, dump: Dump | None, offset: OffsetMap | None) -> Dump | None:
+        """The dump with its tables in a list that is stored, where they are many: the list comes before any offset that refers to it."""
+        if dump is not None and dump.list_is_due:
+            dump = dump.with_list(self._options.run)
+            self._history.save_list(self._options.run, tuple(dump.left))
+        stored = None if offset is None else list_of_text(offset.get("dblog_dump"))
+        self._history.keep_lists({stored, None if dump is None or dump.listed is None else dump.listed.id})
+        return dump
 
     def _requests(self, offset: OffsetMap | None, requests: Sequence[DumpRequest], timeline: Timeline) -> Requests:
         """The dumps that are asked for, each where the offset has come to."""
