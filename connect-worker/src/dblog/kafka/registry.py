@@ -7,10 +7,10 @@ DefiniteError with the subject and the registry's own reason. Ids never change, 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -25,6 +25,7 @@ from dblog.config.named_files import NamedFile, in_memory
 from dblog.config.request_parts import check_request_parts, is_host
 from dblog.config.worker import OwnRegistry
 from dblog.errors import ConfigError, DefiniteError, TransientError
+from dblog.kafka.kept_connections import KeptConnections
 from dblog.kafka.registry_answers import (
     NotARegistryError,
     error_code_of,
@@ -191,14 +192,17 @@ class RegistryClient:
         verify: ssl.SSLContext | bool = _tls(access) if secured else False
         self.access = access
         self._urls = list(access.urls)
-        self._arguments: dict[str, Any] = {
-            "auth": access.login,
-            "headers": headers,
-            "transport": transport,
-            "verify": verify,
-            "proxy": access.proxy,
-            "trust_env": False,  # a proxy of the environment is not for a registry on this machine; proxy.host overrides that
-        }
+        self._connections = KeptConnections(
+            partial(
+                httpx.AsyncClient,
+                auth=access.login,
+                headers=headers,
+                transport=transport,
+                verify=verify,
+                proxy=access.proxy,
+                trust_env=False,  # a proxy of the environment is not for a registry on this machine; proxy.host overrides that
+            )
+        )
         self._timeout_s = timeout_s
         self._trusted = access.trusted
         self._cut: Abort | None = None
@@ -344,25 +348,30 @@ class RegistryClient:
     ) -> httpx.Response:
         """An answer of bounded size, in bounded time. Redirects are not followed.
 
-        On a connection of its own, for requests are few. Not by httpx's blocking client: that waits for each byte again, and a byte now and then holds it
-        for ever.
+        A server may close a connection that was kept just as the request comes: it is asked once more then, for the same question may be asked twice.
         """
-        try:
-            return asyncio.run(self._answered(method, url, body, limit_s=limit_s, with_body=with_body))
-        except TimeoutError as e:
-            raise httpx.ReadTimeout(f"no answer within {limit_s:g} s") from e
-        except asyncio.CancelledError as e:
-            raise httpx.ReadTimeout("nobody waits for the answer any more") from e
+        for last in (False, True):
+            answer = self._connections.ask(lambda client: self._answered(client, method, url, body, limit_s=limit_s, with_body=with_body))
+            forget = None if self._cut is None else self._cut.on(lambda answer=answer: _cancel(answer))  # type: ignore[misc]
+            try:
+                return answer.result()
+            except TimeoutError as e:
+                raise httpx.ReadTimeout(f"no answer within {limit_s:g} s") from e
+            except CancelledError as e:
+                raise httpx.ReadTimeout("nobody waits for the answer any more") from e
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                if last:
+                    raise
+            finally:
+                if forget is not None:
+                    forget()
+        raise AssertionError("the last try returns or raises")
 
-    async def _answered(self, method: str, url: str, body: Mapping[str, Any] | None, *, limit_s: float, with_body: bool) -> httpx.Response:
+    async def _answered(
+        self, client: httpx.AsyncClient, method: str, url: str, body: Mapping[str, Any] | None, *, limit_s: float, with_body: bool
+    ) -> httpx.Response:
         data = bytearray()
-        if self._cut is not None and (asked := asyncio.current_task()) is not None:
-            self._cut.on(partial(_cancel, asyncio.get_running_loop(), asked))
-        async with (
-            asyncio.timeout(limit_s),
-            httpx.AsyncClient(**self._arguments, timeout=limit_s) as client,
-            client.stream(method, url, json=body) as response,
-        ):
+        async with asyncio.timeout(limit_s), client.stream(method, url, json=body, timeout=limit_s) as response:
             if with_body and response.headers.get("content-encoding", "identity").lower() != "identity":
                 raise DefiniteError(f"{url} does not answer like a schema registry: its answer is packed; check schema.registry.url")
             if with_body:
@@ -381,9 +390,8 @@ class RegistryClient:
         return ("" if code is None else f", error {code}") + ("" if message is None else f": {message}")
 
 
-def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended with its request
-        loop.call_soon_threadsafe(task.cancel)
+def _cancel(answer: Future[Any]) -> None:
+    answer.cancel()
 
 
 def _segment(subject: str) -> str:
