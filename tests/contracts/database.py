@@ -20,6 +20,7 @@ from dblog.clock import SystemClock
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import RowEncoder
 from dblog.core.changes import CreateTable, Unknown
+from dblog.core.pressure import OF_SERVER, Limit
 from dblog.core.selection import Parts
 from dblog.core.timeline import Position, Timeline
 from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TransientError
@@ -610,6 +611,17 @@ class DatabaseContract:
             found = watch.row_estimates([table, TableId(given.database, "missing")])
 
         assert list(found) == [table]
+
+    # ---- LoadWatch
+
+    def test_each_kind_of_load_is_measured_or_said_to_be_missing_again_and_again(self, opened: Opened) -> None:
+        with closing(opened.server.open_load(Abort())) as watch:
+            for wanted in (OF_SERVER, OF_SERVER[:2], OF_SERVER):
+                load = watch.measure(wanted)
+
+                assert set(load.measured) | set(load.missing) <= set(wanted)
+                assert set(wanted) - set(load.measured) - set(load.missing) <= {Limit.STATEMENT_P95}
+                assert all(value >= 0 for value in load.measured.values())
 
     # ---- LogSource and LogReader
 

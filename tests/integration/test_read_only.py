@@ -17,6 +17,7 @@ import pytest
 from dblog.abort import Abort
 from dblog.config.connector import parse_connector
 from dblog.config.plugins import CONNECTORS
+from dblog.core.pressure import Limit
 from dblog.dialects.mariadb.position import GtidPosition
 from dblog.dialects.mysql.binlog.position import GtidSet
 from dblog.dialects.mysql.wire import marks
@@ -334,8 +335,21 @@ def read_chunks_of_the_replica(primary: Database, replica: Database, database: s
         follower.start()
         follower.until(lambda: follower.task.metrics()["proof_retries_total"] > 3)
         assert follower.ops("t") == [], "no row is read before the replica has what the log has brought"
+        server = follower.parts().source.connect(again=False)
+        with contextlib.closing(server), contextlib.closing(server.open_load(Abort())) as load:
+            stopped = load.measure([Limit.REPLICA_LAG])
+            apply(replica, "START")
+            started_again = load.measure([Limit.REPLICA_LAG])
+            with connected(replica) as connection, connection.cursor() as cursor:
+                cursor.execute("FLUSH TABLES WITH READ LOCK")  # what the primary logs now waits there
+                follower.sql("UPDATE t SET v = 6 WHERE id = 5")
+                deadline_s = time.monotonic() + 60
+                while load.measure([Limit.REPLICA_LAG]).measured.get(Limit.REPLICA_LAG, 0) < 1000:
+                    assert time.monotonic() < deadline_s
+                    threading.Event().wait(0.1)
 
-        apply(replica, "START")
+        assert "replication does not run" in stopped.missing[Limit.REPLICA_LAG]
+        assert Limit.REPLICA_LAG in started_again.measured
         with writing(primary, database, pause_s=0.002):
             follower.until_dumped()
         follower.until_equal("t")

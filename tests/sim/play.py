@@ -74,6 +74,7 @@ CONFIG = {
     "table.include.list": "s\\.[abc]",
     "include.schema.changes": "false",
     "dblog.metrics.server.interval.ms": "0",
+    "dblog.dump.limit.log.lag.ms": "0",
 }
 
 

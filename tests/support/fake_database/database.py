@@ -54,6 +54,8 @@ class FakeDatabase:
         self.watermarks: dict[str, str] = {}
         self.log: list[Entry] = []
         self.oldest = 0
+        self.load: dict[Any, float] = {}
+        """What a task measures of it, by limit."""
         self.confirmed: list[Any] = []
         self.changed = threading.Condition(threading.RLock())
 

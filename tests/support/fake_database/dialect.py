@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +15,14 @@ from dblog.codecs.rowplan import ReferencePlan, RowEncoder, Writers
 from dblog.codecs.schema import Kind, Schema
 from dblog.core.changes import Change, RenameTable, Unknown, tables_of
 from dblog.core.crosscheck import Seen
+from dblog.core.pressure import Limit
 from dblog.core.selection import Parts
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.core.watermark import WatermarkPosition
 from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TransientError
 from dblog.model import Column, OffsetMap, Table, TableId
 from dblog.ports import ChunkRows
-from dblog.readers.contract import Advice, LogSchemas, LogState, Merge, Progress, Reading, TableResolver, TaskContext
+from dblog.readers.contract import Advice, Load, LogSchemas, LogState, Merge, Progress, Reading, TableResolver, TaskContext
 from dblog.readers.items import IgnoredForNow, LogCounts, LogItem, LogRows, Moved, RowsParked, Statement, Watermarks
 from support.fake_database.database import Entry, FakeDatabase, MarkEntry, RowsEntry, StatementEntry, key_indexes, ordered
 from support.fake_database.image import JsonImage, chunk_image, log_image
@@ -227,6 +228,23 @@ class FakeLog:
 
     def confirm(self, offset: OffsetMap) -> None:
         self._server.database.confirmed.append(offset["entries"])
+
+
+class FakeLoad:
+    """A ``LoadWatch`` of what a test says that the load is; what it does not say cannot be measured."""
+
+    def __init__(self, database: FakeDatabase) -> None:
+        self._database = database
+
+    def measure(self, wanted: Collection[Limit]) -> Load:
+        load = self._database.load
+        return Load(
+            measured={limit: load[limit] for limit in wanted if limit in load},
+            missing={limit: "nobody measures it" for limit in wanted if limit not in load},
+        )
+
+    def close(self) -> None:
+        pass
 
 
 class FakeWatch:
@@ -488,6 +506,9 @@ class FakeServer:
 
     def open_watch(self, abort: Abort) -> FakeWatch:
         return FakeWatch(self)
+
+    def open_load(self, abort: Abort) -> FakeLoad:
+        return FakeLoad(self.database)
 
     def open_chunks(self) -> FakeChunks:
         if self.database.identity != self._identity:

@@ -22,7 +22,7 @@ from dblog.core.dumprequests import INITIAL, DumpRequest, Wanted
 
 DETAILS = ("predicate", "keys")
 """Fields of a request that hold SQL and rows' keys; not everybody sees them."""
-_RATES = ("rows_per_s", "eta_s")
+_RATES = ("rows_per_s", "eta_s", "governor")
 _LISTED = ("id", "connector", "revision", "created_ms", "requested_by", "mode", "tables", "wanted")
 
 
@@ -94,6 +94,7 @@ def fresh_status(request: DumpRequest, tables: list[str] | None = None) -> dict[
         "started_ms": None,
         "ended_ms": None,
         "reason": None,
+        "governor": None,
         "tables": [],
     }
 

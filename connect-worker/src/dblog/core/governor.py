@@ -5,7 +5,7 @@ Large chunks cost fewer watermarks and round trips; small ones keep windows shor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 GROWTH_MAX = 2.0
 """A chunk is at most twice the size of the one before: a single fast answer proves little."""
@@ -19,6 +19,19 @@ class ChunkLimits:
     bytes_max: int
     time_s: float = 1.0
     rows_min: int = 16
+
+    def part(self, share: float) -> ChunkLimits:
+        """A share of them."""
+        if share >= 1:
+            return self
+        rows_max = max(1, int(self.rows_max * share))
+        return replace(
+            self,
+            rows_max=rows_max,
+            rows_min=min(self.rows_min, rows_max),
+            bytes_max=max(1, int(self.bytes_max * share)),
+            time_s=self.time_s * share,
+        )
 
 
 def rows_next(limits: ChunkLimits, *, rows_asked: int, rows_read: int, bytes_read: int, elapsed_s: float) -> int:

@@ -151,15 +151,23 @@ class Requests:
 
 
 def next_table(
-    own: Dump | None, requests: Requests, *, taken: Mapping[TableId, str], held: Callable[[TableId], bool], own_readers_max: int
+    own: Dump | None,
+    requests: Requests,
+    *,
+    taken: Mapping[TableId, str],
+    held: Callable[[TableId], bool],
+    own_readers_max: int,
+    readers: Callable[[int], int] = lambda most: most,
 ) -> tuple[str, TableId] | None:
-    """The dump and the table that a free reader takes; None where none waits. ``taken``: what is read now, and for which dump."""
+    """The dump and the table that a free reader takes; None where none waits. ``taken``: what is read now, and for which dump. ``readers``: how many of so
+    many readers may read now.
+    """
     counts: dict[str, int] = {}
     for identity in taken.values():
         counts[identity] = counts.get(identity, 0) + 1
 
     def first(identity: str, left: Iterable[TableDump], readers_max: int, reads: Callable[[TableId], bool]) -> tuple[str, TableId] | None:
-        if counts.get(identity, 0) >= readers_max:
+        if counts.get(identity, 0) >= readers(readers_max):
             return None
         free = (each.table for each in left if not each.ended and each.table not in taken and reads(each.table) and not held(each.table))
         table = next(free, None)
@@ -179,10 +187,10 @@ def next_table(
     return None
 
 
-def readers_wanted(own: Dump | None, requests: Requests, *, own_readers_max: int) -> int:
-    """How many readers the dumps want at the same time, as many as tables are left at most."""
-    own_wanted = 0 if own is None else min(own_readers_max, len(own.left))
-    return min(READERS_MAX, own_wanted + sum(min(one.request.parallelism, len(one.dump.left)) for one in requests if one.runs))
+def readers_wanted(own: Dump | None, requests: Requests, *, own_readers_max: int, readers: Callable[[int], int] = lambda most: most) -> int:
+    """How many readers the dumps want at the same time, as many as tables are left at most. ``readers``: how many of so many may read now."""
+    own_wanted = 0 if own is None else min(readers(own_readers_max), len(own.left))
+    return min(READERS_MAX, own_wanted + sum(min(readers(one.request.parallelism), len(one.dump.left)) for one in requests if one.runs))
 
 
 # ---- which tables, and in which order

@@ -243,6 +243,16 @@ TASK_METRICS: tuple[Metric, ...] = (
             "reason",
         ),
         _metric("window_rows_dropped_total", "Rows of chunks left out for newer changes in the log."),
+        _metric("dump_governor_state", "1 for what dumps are: free, slowed or held, by dblog.dump.limit.* and the log race.", "state"),
+        _metric("dump_governor_seconds_total", "Time that dumps were slowed and held.", "state"),
+        _metric(
+            "dump_limit",
+            "What dumps are not to press the source beyond, by the end of its key; also log.race (1) and answer.s (seconds without an answer).",
+            "limit",
+        ),
+        _metric(
+            "dump_limit_measured", "What was measured of it last; absent while nothing is dumped, and where it cannot be measured.", "limit"
+        ),
         _metric("proof_retries_total", "Snapshots that did not show their low watermark yet, and were taken again."),
     ),
     *_group(

@@ -68,6 +68,7 @@ class ChunkReader:
 
     ``table_of`` shows a table's version at the log's position. ``together`` hands out tables to be read many at a time; None: each is read alone.
     ``prepare`` hears of each version of a table that is about to be read, and ``encoder_for`` says whether its rows have an encoder of their own.
+    ``gives_way``: whether fewer readers may read now, and the table is to wait.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class ChunkReader:
         interleaver: Interleaver,
         next_table: Callable[[], TableId | None],
         put_back: Callable[[TableId], None] = lambda _: None,
+        gives_way: Callable[[TableId], bool] = lambda _: False,
         table_of: Callable[[TableId], Table | None],
         watermark_name: str,
         limits: ChunkLimits,
@@ -96,6 +98,7 @@ class ChunkReader:
         self._interleaver = interleaver
         self._next_table = next_table
         self._put_back = put_back
+        self._gives_way = gives_way
         self._table_of = table_of
         self._prepare = prepare
         self._encoder_for = encoder_for
@@ -119,6 +122,7 @@ class ChunkReader:
                 limits=limits,
                 windows_max=windows_max,
                 done=self._report_table,
+                rest=lambda: self._stop.wait(interleaver.pace.delay_s),
             )
 
     def run(self) -> None:
@@ -179,7 +183,7 @@ class ChunkReader:
             progress = self._interleaver.table_dump(table)
             if progress is None or progress.ended:
                 return
-            if self._interleaver.is_held(table) or self._interleaver.is_paused(table):
+            if self._interleaver.is_held(table) or self._rests(table):
                 return
             version = self._table_of(table)
             if version is None:
@@ -243,6 +247,10 @@ class ChunkReader:
                     self._interleaver.fail_dump(table, message)
                     return
 
+    def _rests(self, table: TableId) -> bool:
+        """Whether this thread is to open no more windows of the table for now."""
+        return self._interleaver.is_paused(table) or self._gives_way(table)
+
     def _report_table(self, table: TableId) -> None:
         """The table has been read to its end, or its dump has failed, which is in the log already."""
         dump = self._interleaver.dump
@@ -263,11 +271,12 @@ class ChunkReader:
         after, upto, begins = progress.after, progress.upto, not progress.started
         while not self._ends():
             extent = Extent.of(self._interleaver.request_of(table), table)
-            limits = extent.limits(self._limits)
+            pace = self._interleaver.pace
+            limits = extent.limits(self._limits).part(pace.share)
             rows_asked = min(rows_asked, limits.rows_max)
-            if self._interleaver.is_paused(table):
+            if self._rests(table):
                 return rows_asked
-            rest_s = self._delay_s() + extent.delay_s
+            rest_s = self._delay_s() + extent.delay_s + pace.delay_s
             if rest_s and not self._interleaver.rest(table, rest_s):
                 continue
             ticket = self._interleaver.declare(table, keyed=True, resets=resets, windows_max=self._windows_max)
@@ -445,7 +454,9 @@ class ChunkReader:
     ) -> ChunkRows:
         text, parameters = statement
         key = self._sql.key_indexes(version) if version.key else ()
+        began_s = time.monotonic()
         chunk = connection.select(text, parameters, bytes_max=bytes_max, key=key, table=version.id)
+        self._interleaver.tally.selected(time.monotonic() - began_s)
         return connection.complete(chunk, version, after, where=where)
 
     def read_whole(self, connection: DumpConnection, version: Table, limits: ChunkLimits) -> ChunkRead | None:

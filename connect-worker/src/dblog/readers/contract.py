@@ -19,7 +19,7 @@ and not beside the dialects because imports point downwards.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -32,6 +32,7 @@ from dblog.config.options import Settings
 from dblog.core.changes import Change
 from dblog.core.crosscheck import Seen
 from dblog.core.dumps import Key
+from dblog.core.pressure import Limit
 from dblog.core.selection import Parts
 from dblog.core.timeline import Database, Position, Timeline
 from dblog.model import Column, OffsetMap, Table, TableId
@@ -201,6 +202,25 @@ class LogWatch(Protocol):
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:
         """Rows of these tables by the server's statistics, of those that have any. TransientError as above."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What a server is under, as it answered just now."""
+
+    measured: Mapping[Limit, float]
+    missing: Mapping[Limit, str]
+    """What cannot be measured there, and why, with the remedy."""
+
+
+class LoadWatch(Protocol):
+    """A connection of its own for questions about the load of the server that chunks are read from. One thread asks, about once a second."""
+
+    def measure(self, wanted: Collection[Limit]) -> Load:
+        """Each of these, or why it cannot be had. TransientError when no answer comes within seconds."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -401,6 +421,9 @@ class Server(Check, Positions, SchemaSource, SchemaReports, ChunkSource, Request
 
     def open_watch(self, abort: Abort) -> LogWatch:
         """A connection to this very server for ``LogWatch``; ``abort`` cuts it. TransientError when it cannot be had."""
+
+    def open_load(self, abort: Abort) -> LoadWatch:
+        """A connection for ``LoadWatch`` to the server that chunks are read from; ``abort`` cuts it. TransientError when it cannot be had."""
 
     def close(self) -> None:
         """Close the connection; logs and dumps have theirs."""

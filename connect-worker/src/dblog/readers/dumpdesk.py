@@ -41,10 +41,11 @@ class DumpDesk:
         estimates: Callable[[], Mapping[TableId, int]],
         server: RequestCheck,
         modes: Modes,
+        governor: Callable[[], dict[str, Any]] = dict,
         ends_after_dump: bool,
         clock: Clock,
     ) -> None:
-        """``estimates``: rows of tables by the server's statistics."""
+        """``estimates``: rows of tables by the server's statistics. ``governor``: how hard dumps may read, and why."""
         self._modes = modes
         self._interleaver = interleaver
         self._dumping = dumping
@@ -52,6 +53,7 @@ class DumpDesk:
         self._table_of = table_of
         self._estimates = estimates
         self._server = server
+        self._governor = governor
         self._ends_after_dump = ends_after_dump
         self._clock = clock
         self._stored = interleaver.requests
@@ -147,6 +149,7 @@ class DumpDesk:
             "eta_s": None if not runs or left is None or not rate else round(left / rate, 1),
             "revision": None if one is None else one.request.revision,
             "reason": reason,
+            "governor": self._governor() if runs else None,
             "tables": [self._table(progress, one) for progress in islice(_shown(dump), TABLES_SHOWN_MAX)],
         }
         if not runs:

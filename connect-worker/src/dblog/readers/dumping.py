@@ -18,6 +18,7 @@ from dblog.clock import Clock
 from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable
 from dblog.core.dumprequests import INITIAL
 from dblog.core.dumps import Dump, dump_of
+from dblog.core.pressure import Pace
 from dblog.core.requested import next_table, readers_wanted
 from dblog.errors import DefiniteError
 from dblog.model import TableId
@@ -89,7 +90,8 @@ class Dumping:
             if self._stopped.is_set():
                 return
             dump, requests = self._interleaver.dump, self._interleaver.requests
-            wanted = readers_wanted(dump, requests, own_readers_max=self._options.dump_threads)
+            pace = self._interleaver.pace
+            wanted = readers_wanted(dump, requests, own_readers_max=self._options.dump_threads, readers=pace.readers)
             free = [n for n in range(max(wanted, len(self._readers))) if n not in self._readers]
             for number in free[: max(0, wanted - len(self._readers))]:
                 if self._next() is None:
@@ -102,6 +104,7 @@ class Dumping:
                     next_table=lambda number=number: self.next_table(number),  # type: ignore[misc]
                     together=_Together(self, number),
                     put_back=self.put_back,
+                    gives_way=self.gives_way,
                     table_of=self._schemas.table,
                     prepare=self._schemas.prepare,
                     encoder_for=self._encoder_for,
@@ -134,6 +137,26 @@ class Dumping:
             self._interleaver.read_for(table, identity)
             return table
 
+    def pace(self, pace: Pace) -> None:
+        """How hard dumps may read from now on."""
+        before = self._interleaver.pace
+        self._interleaver.set_pace(pace)
+        if pace.step < before.step:
+            self.start_readers()
+
+    def gives_way(self, table: TableId) -> bool:
+        """Whether fewer readers may read now than do, and the table's is one of those that are too many: the newest ones."""
+        pace = self._interleaver.pace
+        if not pace.step:
+            return False
+        with self._lock:
+            identity, taken = self._taken.get(table), self._all_taken()
+            if identity is None:
+                return False
+            one = self._interleaver.requests.get(identity)
+            most = self._options.dump_threads if one is None else one.request.parallelism
+            return [t for t, taken_for in taken.items() if taken_for == identity].index(table) >= pace.readers(most)
+
     def take_together(self, number: int, tables_max: int) -> list[TableId]:
         """Tables of the connector's own dump to be read many at a time, at most a reader's share of those that wait; fewer than two are read alone."""
         with self._lock:
@@ -142,7 +165,7 @@ class Dumping:
                 return []
             taken = self._all_taken()
             waiting = len(dump.left) - sum(table in dump.left for table in taken)
-            share = min(tables_max, -(-waiting // self._options.dump_threads))
+            share = min(max(2, int(tables_max * self._interleaver.pace.share)), -(-waiting // self._options.dump_threads))
             candidates = (
                 table
                 for table, progress in dump.left.items()
@@ -176,12 +199,16 @@ class Dumping:
 
     def _next(self, *, reader: int | None = None) -> tuple[str, TableId] | None:
         """The dump and the table for a reader that is free, or for one that reads tables together. The lock is held."""
+        pace = self._interleaver.pace
+        if pace.held:
+            return None
         return next_table(
             self._interleaver.dump,
             self._interleaver.requests,
             taken=self._all_taken(free=reader),
             held=self._interleaver.is_held,
             own_readers_max=self._options.dump_threads,
+            readers=pace.readers,
         )
 
     def _all_taken(self, *, free: int | None = None) -> dict[TableId, str]:

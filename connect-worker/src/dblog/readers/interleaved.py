@@ -25,6 +25,7 @@ from dblog.codecs.plan import RowContext, distinguishes_rows
 from dblog.codecs.rowplan import RowEncoder
 from dblog.core.dumprequests import INITIAL, Mode
 from dblog.core.dumps import Dump, Key, TableDump
+from dblog.core.pressure import FREE, Pace
 from dblog.core.requested import RequestedDump, Requests
 from dblog.core.watermark import Closed, Discarded, Ticket, WatermarkPosition, Why, Windows
 from dblog.model import Batch, Segment, Table, TableId
@@ -130,6 +131,7 @@ class Interleaver:
         self._run = run
         self._changed = threading.Condition()
         self._stopping = False
+        self.pace = FREE
         self._dump: Dump | None = None
         self._requests = Requests()
         self._read_for: dict[TableId, str] = {}
@@ -198,9 +200,15 @@ class Interleaver:
             self._changed.notify_all()
 
     def is_paused(self, table: TableId) -> bool:
-        """Whether the dump that the table is read for, or the table in it, is to rest, or has been stopped."""
+        """Whether all dumps are held, or the dump that the table is read for, or the table in it, is to rest, or has been stopped."""
         one = self.request_of(table)
-        return one is not None and not one.reads(table)
+        return self.pace.held or (one is not None and not one.reads(table))
+
+    def set_pace(self, pace: Pace) -> None:
+        """How hard dumps may read from now on."""
+        with self._changed:
+            self.pace = pace
+            self._changed.notify_all()
 
     def rest(self, table: TableId, rest_s: float) -> bool:
         """Rest ahead of a window of the table. False: the request that it is read for, and with it the rest, is another one now."""
@@ -210,7 +218,7 @@ class Interleaver:
 
             def changed() -> bool:
                 now = self.request_of(table)
-                return self._stopping or (None if now is None else now.request) is not before
+                return self._stopping or self.pace.held or (None if now is None else now.request) is not before
 
             return not self._changed.wait_for(changed, timeout=rest_s)
 

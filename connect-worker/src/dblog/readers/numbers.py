@@ -9,6 +9,7 @@ from dblog.clock import Clock
 from dblog.core.dumps import Dump, TableDump
 from dblog.model import TableId
 from dblog.observe.numbers import OTHER, named
+from dblog.readers.governing import Governing
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.logwatch import Watch
 from dblog.readers.queue import BlockingQueue
@@ -30,6 +31,7 @@ class RunningNumbers:
         interleaver: Interleaver,
         schemas: Schemas,
         watch: Watch,
+        governing: Governing,
         queue_limits: tuple[int, int],
         recovery: dict[str, float],
         tables_max: int,
@@ -41,6 +43,7 @@ class RunningNumbers:
         self._interleaver = interleaver
         self._schemas = schemas
         self._watch = watch
+        self._governing = governing
         self._queue_limits = queue_limits
         self._recovery = recovery
         self._tables_max = tables_max
@@ -63,6 +66,7 @@ class RunningNumbers:
             **self._interleaver.window_numbers(),
             **self._interleaver.tally.numbers(),
             **self._of_dump(now_s, now_us),
+            **self._governing.numbers(),
             **self._recovery,
         }
 

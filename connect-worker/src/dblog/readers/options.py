@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from dblog.config.options import Settings
 from dblog.core.governor import ChunkLimits
+from dblog.core.pressure import OF_SERVER, Limit
 from dblog.core.retries import RetryPolicy
 from dblog.core.selection import Parts, Selection, name_matcher, named_parts
 from dblog.errors import DefiniteError
@@ -77,6 +78,8 @@ class ReaderOptions:
     reports_captured_databases_only: bool
     chunk_limits: ChunkLimits
     dump_threads: int
+    dump_limits: Mapping[Limit, float]
+    """What dumps must not press the source beyond."""
     read_only: bool
     """Nothing is written to the source: windows have read marks instead of written ones."""
     window_keys_max: int
@@ -118,8 +121,9 @@ class ReaderOptions:
             reports_captured_tables_only=captured_tables,
             reports_captured_databases_only=captured_tables
             or settings.boolean("schema.history.internal.store.only.captured.databases.ddl"),
-            chunk_limits=ChunkLimits(rows_max=settings.integer("dblog.chunk.rows"), bytes_max=settings.integer("dblog.chunk.bytes.max")),
+            chunk_limits=chunk_limits(settings),
             dump_threads=dump_threads(settings),
+            dump_limits=dump_limits(settings),
             read_only=settings.boolean("read.only"),
             window_keys_max=settings.integer("dblog.window.keys.max"),
             queue_records_max=settings.integer("max.queue.size"),
@@ -154,3 +158,16 @@ _HANDLED = ("inconsistent.schema", "event.processing.failure", "event.deserializ
 def dump_threads(settings: Settings) -> int:
     """dblog.dump.threads where it is set, else Debezium's snapshot.max.threads."""
     return settings.integer("dblog.dump.threads" if "dblog.dump.threads" in settings.originals else "snapshot.max.threads")
+
+
+def chunk_limits(settings: Settings) -> ChunkLimits:
+    """A SELECT takes a second where all goes well, or less: half of what is the most that the user allows."""
+    usual = ChunkLimits(rows_max=settings.integer("dblog.chunk.rows"), bytes_max=settings.integer("dblog.chunk.bytes.max"))
+    longest_ms = dump_limits(settings).get(Limit.STATEMENT_P95)
+    return usual if longest_ms is None else replace(usual, time_s=min(usual.time_s, longest_ms / 2000))
+
+
+def dump_limits(settings: Settings) -> dict[Limit, float]:
+    """Those that are set."""
+    limits = {limit: float(settings.integer(f"dblog.dump.limit.{limit.value}")) for limit in (*OF_SERVER, Limit.LOG_LAG)}
+    return {limit: most for limit, most in limits.items() if most}

@@ -16,6 +16,7 @@ import structlog
 
 from dblog.clock import Clock
 from dblog.core.dumps import Dump, dump_of
+from dblog.core.pressure import Limit
 from dblog.core.requested import Requests
 from dblog.core.timeline import Position, Timeline
 from dblog.core.watermark import Ticket, Windows
@@ -24,6 +25,7 @@ from dblog.readers.contract import Progress, Server, TaskContext
 from dblog.readers.dumpdesk import DumpDesk
 from dblog.readers.dumping import Dumping, refuse_incomplete
 from dblog.readers.encoders_ahead import EncodersAhead
+from dblog.readers.governing import Governing
 from dblog.readers.history import SchemaHistory
 from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.logwatch import Watch
@@ -43,6 +45,8 @@ from dblog.readers.tally import TABLES_MAX, Tally
 log = structlog.get_logger(__name__)
 
 THREAD_ENDS_TIMEOUT_S = 10.0
+
+BEHIND_BYTES_MIN = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +187,16 @@ class Running:
             interval_s=options.watch_interval_s,
             clock=clock,
         )
+        self._governs = self._watches or bool(options.dump_limits)
+        self._governing = Governing(
+            server,
+            limits=options.dump_limits,
+            here=self._measured_here,
+            dumps=self._reads_dumps,
+            pace=self.dumping.pace,
+            stopped=self._stopped,
+            clock=clock,
+        )
         self.desk = DumpDesk(
             interleaver=self.interleaver,
             dumping=self.dumping,
@@ -191,6 +205,7 @@ class Running:
             estimates=lambda: self._watch.estimates,
             server=server,
             modes=modes,
+            governor=self._governing.status,
             ends_after_dump=beginning.ends_after_dump,
             clock=clock,
         )
@@ -200,6 +215,7 @@ class Running:
             interleaver=self.interleaver,
             schemas=self.schemas,
             watch=self._watch,
+            governing=self._governing,
             queue_limits=(options.queue_records_max, options.queue_bytes_max),
             recovery=dict(beginning.recovery),
             tables_max=tables_max,
@@ -211,6 +227,8 @@ class Running:
         self._spawn("log", self.stream.run)
         if self._watches:
             self._spawn("watch", self._watch.run)
+        if self._governs:
+            self._spawn("governor", self._governing.run)
         self.dumping.start()
         dump = self._beginning.dump
         if self._beginning.dump_is_new:
@@ -233,6 +251,7 @@ class Running:
             return
         self._stopped.set()
         self._watch.stop()
+        self._governing.stop()
         self.queue.close()
         self.interleaver.stop()
         self.stream.stop()
@@ -262,6 +281,18 @@ class Running:
         if not requests.by_id:
             return own
         return dump_of("", {table: None for dump in (own, *(one.dump for one in requests)) if dump is not None for table in dump.left})
+
+    def _reads_dumps(self) -> bool:
+        """Whether something is to be read for a dump now, if its source can bear it."""
+        own, requests = self.interleaver.dump, self.interleaver.requests
+        return (own is not None and not own.ended) or any(one.runs for one in requests)
+
+    def _measured_here(self) -> dict[Limit, float]:
+        """What the task itself knows. A log that is read to its end but for a little is not behind, whatever the clocks say."""
+        watched, p95_ms = self._watch.state, self.interleaver.tally.select_p95_ms()
+        at_end = watched is not None and watched[0].behind_bytes < BEHIND_BYTES_MIN
+        out = {Limit.LOG_LAG: 0.0 if at_end else self.stream.behind_ms()}
+        return out if p95_ms is None else {**out, Limit.STATEMENT_P95: p95_ms}
 
     def _opens_further_on(self, ticket: Ticket, position: Position) -> bool:
         """Whether a window would miss rows of its table here: they are passed over, or the dump was ordered to bring those up to some position."""

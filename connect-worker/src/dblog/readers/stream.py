@@ -166,6 +166,7 @@ class LogStream:
         self._beat_at_s = 0.0
         self._unsent = False
         self._caught_up = False
+        self._caught_up_at_s = clock.monotonic_s()
         self._heard_at_s = clock.monotonic_s()
         self._connected_at_s: float | None = None
         self.connected = False
@@ -213,6 +214,10 @@ class LogStream:
         if self._caught_up or not newest_us:
             return least_ms
         return max(least_ms, (self._clock.now_us() - newest_us) / 1000)
+
+    def behind_ms(self) -> float:
+        """For how long the log's end has not been reached, at most the age of what is read: clocks that differ do not make it long."""
+        return min(self.lag_ms(), (self._clock.monotonic_s() - self._caught_up_at_s) * 1000)
 
     def run(self) -> None:
         """Read until stopped; raises DefiniteError, or ServerChangedError, which only a restart of the task can cure.
@@ -296,6 +301,8 @@ class LogStream:
             self._caught_up = not received_bytes
             if received_bytes or not reader.is_silent:
                 self._heard_at_s = self._clock.monotonic_s()
+                if self._caught_up:
+                    self._caught_up_at_s = self._heard_at_s
                 self.heard_at_us = self._clock.now_us()
             if received_bytes:
                 self._data_at_s = self._heard_at_s

@@ -5,6 +5,7 @@ The log thread and the dump threads count; the sender's thread reads the numbers
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from dblog.clock import Clock
@@ -13,6 +14,9 @@ from dblog.observe.numbers import Counts, Histogram
 
 TABLES_MAX = 100
 """Without dblog.metrics.tables.max."""
+
+
+SELECTS_MAX, SELECTS_OVER_S = 200, 30.0
 
 
 class Tally:
@@ -24,6 +28,7 @@ class Tally:
         self._read = Histogram()
         self._proof_retries = 0
         self._rows_dropped = 0
+        self._selects: deque[tuple[float, float]] = deque(maxlen=SELECTS_MAX)
         self.chunks = 0
         self.chunk_at_us: int | None = None
         """When a chunk was finished last."""
@@ -40,6 +45,16 @@ class Tally:
         self.chunks += 1
         self._rows_dropped += dropped
         self.chunk_at_us = self._clock.now_us()
+
+    def selected(self, took_s: float) -> None:
+        """A SELECT of a chunk has its answer."""
+        self._selects.append((self._clock.monotonic_s(), took_s))
+
+    def select_p95_ms(self) -> float | None:
+        """How long 95 % of them took at most, lately; None without any."""
+        since_s = self._clock.monotonic_s() - SELECTS_OVER_S
+        took_s = sorted(took for at, took in tuple(self._selects) if at >= since_s)
+        return took_s[-(-len(took_s) * 95 // 100) - 1] * 1000 if took_s else None
 
     def proof_retried(self) -> None:
         """A snapshot did not show its watermark."""

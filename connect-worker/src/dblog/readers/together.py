@@ -93,7 +93,9 @@ class SmallTables:
         limits: ChunkLimits,
         windows_max: int,
         done: Callable[[TableId], None],
+        rest: Callable[[], object] = lambda: None,
     ) -> None:
+        """``rest``: ahead of each snapshot."""
         self._waiting = waiting
         self._reads = reads
         self._interleaver = interleaver
@@ -102,6 +104,7 @@ class SmallTables:
         self._limits = replace(limits, rows_max=min(limits.rows_max, ROWS_MAX), bytes_max=min(limits.bytes_max, TABLE_BYTES_MAX))
         self._windows_max = windows_max
         self._done = done
+        self._rest = rest
         self._under_way: deque[dict[TableId, _Chosen]] = deque()
         """Tables that were read, by the pair of watermarks that they wait for; oldest first."""
 
@@ -110,6 +113,7 @@ class SmallTables:
         while not ends():
             while len(self._under_way) >= self._windows_max:
                 self._settle()
+            self._rest()
             tables = self._waiting.take_together(TABLES_MAX)
             if tables:
                 self._read(tables, connect)

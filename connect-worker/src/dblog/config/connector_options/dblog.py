@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from dblog.config.connector_options.forms import OURS, bool_option, int_option, long_option, option
-from dblog.config.options import Importance, Value, all_of, not_negative, positive, positive_long, topic_name
+from dblog.config.options import Importance, Value, all_of, not_negative, not_negative_long, positive, positive_long, topic_name
 from dblog.config.tracing import TRACING, installed
 
 
@@ -77,6 +77,50 @@ OUR_OPTIONS = (
         label="Dump port",
         importance=Importance.LOW,
         check=all_of(_read_only, positive),
+    ),
+    *(
+        long_option(
+            name=f"dblog.dump.limit.{name}",
+            doc=f"{doc} In front of it dumps read less and less, at it nothing until it is well below. 0: no limit.",
+            default=default,
+            unit=unit,
+            group=OURS,
+            label=f"Dump limit: {label}",
+            importance=Importance.LOW,
+            check=not_negative_long,
+        )
+        for name, label, default, unit, doc in (
+            (
+                "threads.running",
+                "threads",
+                "0",
+                "threads",
+                "Threads_running of the server that chunks are read from; a few of them are the connector's.",
+            ),
+            (
+                "statement.p95.ms",
+                "statements",
+                "0",
+                "ms",
+                "How long 95 % of the connector's own SELECTs of chunks take at most, over half a minute, and on MySQL also of all statements.",
+            ),
+            ("replica.lag.ms", "replica", "0", "ms", "How far the server that chunks are read from is behind the one that it replicates."),
+            (
+                "history.list.length",
+                "history",
+                "0",
+                "transactions",
+                "InnoDB's history list: changes that old snapshots keep from being purged.",
+            ),
+            ("transaction.age.s", "transactions", "0", "s", "Age of the server's oldest transaction."),
+            (
+                "log.lag.ms",
+                "log",
+                "300000",
+                "ms",
+                "How long the connector has not come to the end of the log, at most the age of what it reads.",
+            ),
+        )
     ),
     int_option(
         name="dblog.window.keys.max",

@@ -45,6 +45,14 @@ class MariaDbSession(Session):
         """One row for each server that is followed."""
         return "SHOW ALL SLAVES STATUS"
 
+    def history_list_length(self) -> float | None:
+        """A status variable, which needs no privilege."""
+        return self._status_number("Innodb_history_list_length")
+
+    def statement_times(self) -> list[tuple[float, int]] | None:
+        """It does not count them."""
+        return None
+
     def current_position(self) -> tuple[str, int, str]:
         """File, offset, and the GTID position at exactly that point."""
         status = self.log_status()

@@ -21,6 +21,7 @@ from dblog.dialects.mysql.ddl import conditions
 from dblog.dialects.mysql.ddl.schema_changes import SchemaChange, initial_changes, schema_changes
 from dblog.dialects.mysql.task.connections import Connections
 from dblog.dialects.mysql.task.dialect import gtid_filter, rereads, writes_watermarks
+from dblog.dialects.mysql.task.load import ServerLoad
 from dblog.dialects.mysql.task.log import BinlogLog
 from dblog.dialects.mysql.task.schemas import BinlogSchemas
 from dblog.dialects.mysql.task.takeover import take_over
@@ -206,6 +207,10 @@ class BinlogServer:
     def open_watch(self, abort: Abort) -> BinlogWatch:
         """A session of its own for questions about the log."""
         return BinlogWatch(self.connections, abort)
+
+    def open_load(self, abort: Abort) -> ServerLoad:
+        """A session of its own for questions about the load."""
+        return ServerLoad(self.connections, abort)
 
     def open_chunks(self) -> DumpConnection:
         """Connections for chunks and watermarks."""

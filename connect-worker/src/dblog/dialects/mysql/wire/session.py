@@ -33,6 +33,8 @@ _VARIABLES = (
     "version_comment", "innodb_native_foreign_keys", "read_only", "super_read_only", "system_time_zone",
 )  # fmt: skip
 
+_PICOSECONDS_OF_MS = 1_000_000_000
+
 HONEST_TRIES_MAX, HONEST_INTERVAL_S = 50, 0.01
 
 _RETENTION = "'binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge'"
@@ -195,6 +197,50 @@ class Session:
         if found.get("binlog_expire_logs_auto_purge", "ON").upper() in ("OFF", "0"):
             return None
         return float(found.get("binlog_expire_logs_seconds", "0")) or float(found.get("expire_logs_days", "0")) * 86_400 or None
+
+    # -- load -----------------------------------------------------------------------------------------------------------------------
+
+    def threads_running(self) -> float | None:
+        """Threads that are at work, this session's among them."""
+        return self._status_number("Threads_running")
+
+    def history_list_length(self) -> float | None:
+        """InnoDB's history list. None where the server does not count it."""
+        rows = self.query(
+            "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len' AND STATUS = 'enabled'",
+            doing="asking for the history list",
+        )
+        return float(rows[0][0]) if rows else None
+
+    def transaction_age_s(self) -> float:
+        """Age of the oldest transaction; 0 without one. The server has their times in its own time zone, whatever the session's."""
+        self.query("SET SESSION time_zone = 'SYSTEM'", doing="asking for transactions")
+        rows = self.query(
+            "SELECT TIMESTAMPDIFF(SECOND, MIN(trx_started), NOW()) FROM information_schema.INNODB_TRX", doing="asking for transactions"
+        )
+        return max(0.0, float(rows[0][0] or 0))
+
+    def replica_lag_ms(self) -> float | None:
+        """How far the server is behind the servers that it follows, the farthest; 0 where it follows none, None where replication does not run."""
+        lags = [
+            value
+            for row in self._wire.query_named(self.replica_statement, doing="asking how far the replica is")
+            for name, value in row.items()
+            if name.lower() in ("seconds_behind_source", "seconds_behind_master")
+        ]
+        return None if any(lag is None for lag in lags) else max((float(lag) * 1000 for lag in lags), default=0.0)
+
+    def statement_times(self) -> list[tuple[float, int]] | None:
+        """How many statements have taken how long since the server began: the upper end of each bucket in ms, and its count. None where nobody counts."""
+        rows = self.query(
+            "SELECT BUCKET_TIMER_HIGH, COUNT_BUCKET FROM performance_schema.events_statements_histogram_global ORDER BY BUCKET_NUMBER",
+            doing="asking for the times of statements",
+        )
+        return [(float(high) / _PICOSECONDS_OF_MS, int(count)) for high, count in rows] or None
+
+    def _status_number(self, name: str) -> float | None:
+        rows = self.query("SHOW GLOBAL STATUS LIKE %s", (name,), doing=f"asking for {name}")
+        return float(rows[0][1]) if rows else None
 
     def row_estimates(self, tables: Sequence[TableId], *, one_by_one: bool) -> dict[TableId, int]:
         """Rows of tables by the catalog's statistics; those of none are left out."""

@@ -1,0 +1,151 @@
+"""Looks once a second at what dumps do to their source, and has them read at the pace that is decided (``core/pressure.py``).
+
+A thread and a connection of its own, which exist while there is something to dump. An account that may not ask limits nothing by that, and the status says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from dblog.abort import Abort
+from dblog.clock import Clock
+from dblog.core.pressure import FREE, OF_SERVER, UNANSWERED_S, Governor, Limit, Pace
+from dblog.errors import DblogError
+from dblog.observe.numbers import named
+from dblog.readers.contract import LoadWatch, Server
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S = 1.0
+
+STATES = ("free", "slowed", "held")
+
+
+class Governing:
+    """One task's. ``here`` measures what the task itself knows, ``dumps`` says whether anything is to be dumped, ``pace`` takes each decision."""
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        limits: Mapping[Limit, float],
+        here: Callable[[], Mapping[Limit, float]],
+        dumps: Callable[[], bool],
+        pace: Callable[[Pace], None],
+        stopped: threading.Event,
+        clock: Clock,
+    ) -> None:
+        self._server = server
+        self._limits = {Limit.LOG_RACE: 1.0, Limit.ANSWER: UNANSWERED_S, **limits}
+        self._asked = [limit for limit in OF_SERVER if limit in limits]
+        self._here = here
+        self._dumps = dumps
+        self._pace = pace
+        self._stopped = stopped
+        self._clock = clock
+        self._abort = Abort()
+        self._connection: LoadWatch | None = None
+        self._governor = Governor(limits=self._limits)
+        self._measured: Mapping[Limit, float] = {}
+        self._missing: Mapping[Limit, str] = {}
+        self._answered_s: float | None = None
+        self._spent_s = dict.fromkeys(STATES, 0.0)
+        self._looked_s = clock.monotonic_s()
+
+    def run(self) -> None:
+        """Look until the task stops."""
+        try:
+            while not self._stopped.is_set():
+                self.look()
+                self._stopped.wait(LOOK_EVERY_S)
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """Cut a question that is under way."""
+        self._abort.call()
+
+    def look(self) -> None:
+        """Measure and decide once."""
+        now_s = self._clock.monotonic_s()
+        self._spent_s[self._governor.pace.state] += now_s - self._looked_s
+        self._looked_s = now_s
+        if self._dumps():
+            measured = dict(self._here())
+            own_ms = measured.get(Limit.STATEMENT_P95, 0.0)
+            measured |= self._ask()
+            if Limit.STATEMENT_P95 in measured:
+                measured[Limit.STATEMENT_P95] = max(own_ms, measured[Limit.STATEMENT_P95])
+            self._measured = {limit: value for limit, value in measured.items() if limit in self._limits}
+            self._decided(self._governor.looked(measured, now_s=self._clock.monotonic_s()))
+        else:
+            self._close()
+            self._measured, self._answered_s = {}, None
+            self._decided(Governor(limits=self._limits))
+
+    def status(self) -> dict[str, Any]:
+        """For the detail of a dump."""
+        pace = self._governor.pace
+        cause = pace.cause
+        return {
+            "state": pace.state,
+            "reason": None if cause is None else str(cause),
+            "measured": None if cause is None else round(cause.measured, 3),
+            "limit": None if cause is None else cause.most,
+            "missing": [f"{limit}: {why}" for limit, why in self._missing.items()],
+        }
+
+    def numbers(self) -> dict[str, float]:
+        """For metrics."""
+        measured = self._measured
+        return {
+            **{named("dump_governor_state", state): float(state == self._governor.pace.state) for state in STATES},
+            **{named("dump_governor_seconds_total", state): spent_s for state, spent_s in self._spent_s.items() if state != FREE.state},
+            **{named("dump_limit", limit): most for limit, most in self._limits.items()},
+            **{named("dump_limit_measured", limit): value for limit, value in measured.items()},
+        }
+
+    def _ask(self) -> dict[Limit, float]:
+        """What the server measures, or how long it has not answered."""
+        if not self._asked:
+            return {}
+        began_s = self._clock.monotonic_s()
+        if self._answered_s is None:
+            self._answered_s = began_s
+        try:
+            if self._connection is None:
+                self._connection = self._server.open_load(self._abort)
+            load = self._connection.measure(self._asked)
+        except Exception as e:  # noqa: BLE001 - what is measured must not end a task
+            self._close()
+            silent_s = self._clock.monotonic_s() - self._answered_s
+            log.debug(
+                "the source does not say what it is under",
+                reason=str(e) if isinstance(e, DblogError) else type(e).__name__,
+                silent_s=round(silent_s, 1),
+            )
+            return {Limit.ANSWER: silent_s}
+        self._answered_s = self._clock.monotonic_s()
+        for limit, why in load.missing.items():
+            if limit not in self._missing:
+                log.warning("a limit of dumps cannot be measured in full", limit=f"dblog.dump.limit.{limit}", reason=why)
+        self._missing = load.missing
+        return dict(load.measured)
+
+    def _decided(self, governor: Governor) -> None:
+        before, self._governor = self._governor.pace, governor
+        pace = governor.pace
+        if pace.step == before.step:
+            return
+        if pace.state != before.state:
+            log.info("the pace of dumps changes", state=pace.state, reason=None if pace.cause is None else str(pace.cause))
+        self._pace(pace)
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
