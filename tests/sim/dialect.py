@@ -562,6 +562,7 @@ class SimServer:
 
     chunk_sql = SimSql()
     watermark_table = TableId("d", "watermark")
+    signal_tables: frozenset[TableId] = frozenset()
 
     def __init__(self, source: Source, chances: Chances) -> None:
         self._source = source

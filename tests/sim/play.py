@@ -387,7 +387,7 @@ class Play:
         """The owner hears of ends, and has the task forget them. None may be told before an offset has it."""
         told = {status["id"]: status["state"] for status in self.running.desk.statuses()}
         text = (self.stored or {}).get("dblog_dumps")
-        kept = requests_from_text(text) if isinstance(text, str) else {}
+        kept = requests_from_text(text).dumps if isinstance(text, str) else {}
         for one in self.running.fold.requests:
             identity = one.request.id
             ended = identity in kept and kept[identity].end is not None

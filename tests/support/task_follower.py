@@ -56,6 +56,8 @@ class TaskFollower:
         self.values: list[tuple[str, Row | None]] = []
         self.reported: list[Row] = []
         """What the schema-change topic got."""
+        self.notifications: list[Row] = []
+        """What the topic of notifications got."""
         self.borders: list[Row] = []
         """What the transaction topic got."""
         self.marked: Callable[[bytes], None] = lambda _: None
@@ -154,6 +156,8 @@ class TaskFollower:
                             self.marked(value)
                     if segment.topic == self.config["topic.prefix"]:
                         self.reported += [json.loads(value) for value in segment.values if value is not None]
+                    if segment.topic == self.config.get("notification.sink.topic.name"):
+                        self.notifications += [json.loads(value) for value in segment.values if value is not None]
                     if segment.topic == f"{self.config['topic.prefix']}.transaction":
                         keys = [json.loads(key) for key in segment.keys if key is not None]
                         self.borders += [json.loads(value) for value in segment.values if value is not None]

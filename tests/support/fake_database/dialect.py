@@ -454,6 +454,7 @@ class FakeServer:
 
     chunk_sql = fake_sql
     watermark_table = WATERMARKS
+    signal_tables: frozenset[TableId] = frozenset()
 
     def __init__(self, database: FakeDatabase) -> None:
         self.database = database

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import fastavro
 import pytest
-from dblog.codecs import avro, envelope, marker
+from dblog.codecs import avro, envelope, marker, notification
 from dblog.codecs.compatibility import Level, SchemaVersion, check_level
 from dblog.codecs.tableplan import PlanSettings, build_table_plan
 from dblog.codecs.topic_naming import TopicNaming
@@ -45,6 +45,8 @@ def example():
         ("heartbeat", envelope.HEARTBEAT_VALUE),
         ("transaction_key", envelope.TRANSACTION_KEY),
         ("transaction", envelope.TRANSACTION_VALUE),
+        ("notification_key", notification.NOTIFICATION_KEY),
+        ("notification", notification.NOTIFICATION_VALUE),
     ],
 )
 def test_the_file_is_the_schema_that_is_written(name, schema):

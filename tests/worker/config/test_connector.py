@@ -163,7 +163,7 @@ def test_keys_nobody_knows_are_ignored_and_kept():
         ("column.truncate.to.99999999999.chars", "a.b.c"),
         ("message.key.columns", "a.b"),
         ("message.key.columns", "a.b:c;(:d"),
-        ("signal.data.collection", "a.b"),
+        ("signal.enabled.channels", "source,file"),
         ("topic.naming.strategy", "org.example.Mine"),
         ("schema.history.internal", "io.debezium.storage.file.history.FileSchemaHistory"),
         ("gtid.ignore.on.recovery", "true"),

@@ -85,6 +85,16 @@ class UnknownTableError(DefiniteError):
     """None of the request's patterns matches the table."""
 
 
+@dataclass(frozen=True, slots=True)
+class SignalOrigin:
+    """The signal that a request was made of."""
+
+    id: str
+    """As it was given: notifications have it."""
+    blocking: bool = False
+    """Asked for as a blocking snapshot: its notifications are those of one. It is read in windows as all dumps are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpRequest:
     """One request. Make it with ``parse_request`` or ``request_from_json``, which hold what the fields promise."""
@@ -112,9 +122,10 @@ class DumpRequest:
     wanted: Wanted = Wanted.RUNNING
     tables_wanted: Mapping[str, Wanted] = field(default_factory=dict)
     """PAUSED and STOPPED tables by name."""
+    signal: SignalOrigin | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object, every field written out."""
+        """The JSON object, every field written out but that of a signal where there was none."""
         return {
             "id": self.id,
             "connector": self.connector,
@@ -133,6 +144,7 @@ class DumpRequest:
             "order": self.order.value,
             "wanted": self.wanted.value,
             "tables_wanted": {table: wanted.value for table, wanted in self.tables_wanted.items()},
+            **({} if self.signal is None else {"signal": {"id": self.signal.id, "blocking": self.signal.blocking}}),
         }
 
     def wanted_of(self, table: str) -> Wanted:
@@ -171,6 +183,7 @@ def request_from_json(value: object) -> DumpRequest:
         requested_by=read.text("requested_by"),
         tables_wanted=read.tables_wanted(),
     )
+    request = replace(request, signal=read.signal())
     read.end("The request of a dump cannot be read")
     return request
 
@@ -252,7 +265,7 @@ def scope_of(request: DumpRequest, predicate: str | None) -> Scope:
 
 # ---- reading JSON
 
-_WORKERS = frozenset({"id", "connector", "revision", "created_ms", "requested_by", "tables_wanted"})
+_WORKERS = frozenset({"id", "connector", "revision", "created_ms", "requested_by", "tables_wanted", "signal"})
 """Fields that no operator writes."""
 _CHANGED = frozenset({"chunk_rows", "delay_ms", "parallelism", "priority"})
 _ASKED = frozenset(each.name for each in fields(DumpRequest)) - _WORKERS
@@ -375,6 +388,16 @@ class _Reader:
             self.wrong("tables_wanted", "it must be a JSON object of states by table")
             return {}
         return {table: Wanted(each) for table, each in value.items() if each != Wanted.RUNNING}
+
+    def signal(self) -> SignalOrigin | None:
+        match self.body.get("signal"):
+            case None:
+                return None
+            case {"id": str(identity), "blocking": bool(blocking)}:
+                return SignalOrigin(identity, blocking)
+            case _:
+                self.wrong("signal", "it must have the id of a signal, and whether it is a blocking one")
+                return None
 
 
 _UNCHANGED = {"wanted": "it is not changed so; use pause, resume or stop"}

@@ -4,7 +4,8 @@ A request says what is wanted and stays as its owner stored it; here is what has
 priority goes first, then the older one; the connector's own dump counts as a request of priority 0 that is older than all. Two requests that name one table
 are carried out one after the other, each wholly: each has an end of its own to report, and rows that come twice do no harm (I2).
 
-What the offset holds is progress alone; the requests come with the task's start order. An end stays in it until its owner has noted it.
+What the offset holds is progress alone; the requests come with the task's start order. An end stays in it until its owner has noted it. What a signal has
+asked for is known to nobody else when its row has been read, so the offset has that request too, and how far a topic of signals has been read.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from dblog.config.regex import any_of
-from dblog.core.dumprequests import INITIAL, DumpRequest, Order, Wanted, selects
+from dblog.core.dumprequests import INITIAL, DumpRequest, Order, Wanted, request_from_json, selects
 from dblog.core.dumps import TEXT_CHARS_MAX, Dump, TableDump, dump_from_text, dump_of, dump_to_text
 from dblog.errors import DefiniteError
 from dblog.model import TableId
@@ -28,6 +29,12 @@ READERS_MAX = 32
 
 FAULTS_MAX = 20
 """Tables that are named in the reason of a request that failed."""
+
+SIGNALS_MAX = 50
+"""Requests of signals that have not ended: they are in each offset. # I6"""
+
+ENDED_KEPT = 100
+"""Ends of theirs, should nobody note them."""
 
 STOPPED = "stopped by request"
 """The reason of a dump, or of one table of it."""
@@ -55,6 +62,13 @@ class RequestedDump:
     reason: str | None = None
     failed_before: int = 0
     """Tables that could not be dumped, of a request whose end an earlier run has stored."""
+    checked: bool = True
+    """False: of a signal, and the database has not been asked yet whether its filters are conditions and nothing else."""
+
+    @property
+    def by_signal(self) -> bool:
+        """Whether a signal has asked for it."""
+        return self.request.signal is not None
 
     @property
     def tables_failed(self) -> int:
@@ -64,7 +78,7 @@ class RequestedDump:
     @property
     def runs(self) -> bool:
         """Whether its tables may be read now."""
-        return self.end is None and self.request.wanted is Wanted.RUNNING
+        return self.end is None and self.checked and self.request.wanted is Wanted.RUNNING
 
     def reads(self, table: TableId) -> bool:
         """The same of one table."""
@@ -106,6 +120,13 @@ class Requests:
     """All that are known, oldest first. Values: each step gives a new one."""
 
     by_id: Mapping[str, RequestedDump] = field(default_factory=dict)
+    signals_read: Mapping[str, int] = field(default_factory=dict)
+    """By topic, the offset of the next signal."""
+
+    @property
+    def has_state(self) -> bool:
+        """Whether an offset has anything to say of them."""
+        return bool(self.by_id or self.signals_read)
 
     def __iter__(self) -> Iterator[RequestedDump]:
         return iter(self.by_id.values())
@@ -114,12 +135,12 @@ class Requests:
         """One of them."""
         return self.by_id.get(identity)
 
-    def added(self, request: DumpRequest, tables: Iterable[TableId]) -> Requests:
+    def added(self, request: DumpRequest, tables: Iterable[TableId], *, checked: bool = True) -> Requests:
         """One more, of these tables in this order; one that is known takes the newer revision and keeps its tables."""
         known = self.by_id.get(request.id)
         if known is not None:
             return self._with(known.with_request(request))
-        made = RequestedDump(request=request, dump=dump_of(request.id, tables))
+        made = RequestedDump(request=request, dump=dump_of(request.id, tables), checked=checked)
         if not made.dump.left:
             made = replace(made, end=End.FAILED, reason="no captured table matches its patterns any more")
         return self.put(made.with_request(request))
@@ -127,7 +148,7 @@ class Requests:
     def put(self, one: RequestedDump) -> Requests:
         """With this one, in its place."""
         by_id = {**self.by_id, one.request.id: one}
-        return Requests(dict(sorted(by_id.items(), key=lambda item: (item[1].request.created_ms, item[0]))))
+        return replace(self, by_id=dict(sorted(by_id.items(), key=lambda item: (item[1].request.created_ms, item[0]))))
 
     def changed(self, identity: str, change: Callable[[Dump], Dump]) -> Requests:
         """The progress of one of them."""
@@ -144,10 +165,37 @@ class Requests:
 
     def forgotten(self, identity: str) -> Requests:
         """Its owner has noted its end."""
-        return Requests({name: one for name, one in self.by_id.items() if name != identity})
+        return replace(self, by_id={name: one for name, one in self.by_id.items() if name != identity})
+
+    def with_check(self, identity: str, fault: str | None) -> Requests:
+        """The database was asked about one: it may be read, or none of its tables can be."""
+        known = self.by_id.get(identity)
+        if known is None or known.checked:
+            return self
+        dump = known.dump
+        if fault is not None:
+            for table in tuple(dump.left):
+                dump = dump.given_up(table, fault)
+        return self._with(replace(known, checked=True).with_dump(dump))
+
+    def with_signals_read(self, topic: str, offset: int) -> Requests:
+        """The topic has been read up to there."""
+        return replace(self, signals_read={**self.signals_read, topic: offset})
+
+    def of_signals(self) -> list[RequestedDump]:
+        """Those that signals have asked for, and that have not ended."""
+        return [one for one in self if one.by_signal and one.end is None]
+
+    def without_old_ends(self) -> Requests:
+        """Ends of signals that nobody has noted are forgotten in the end, the oldest first."""
+        ended = [name for name, one in self.by_id.items() if one.by_signal and one.end is not None]
+        if len(ended) <= ENDED_KEPT:
+            return self
+        forgotten = set(ended[: len(ended) - ENDED_KEPT])
+        return replace(self, by_id={name: one for name, one in self.by_id.items() if name not in forgotten})
 
     def _with(self, one: RequestedDump) -> Requests:
-        return Requests({**self.by_id, one.request.id: one})
+        return replace(self, by_id={**self.by_id, one.request.id: one})
 
 
 def next_table(
@@ -221,10 +269,22 @@ def tables_of(request: DumpRequest, captured: Iterable[TableId], *, rows_of: Map
 class Kept:
     """What an offset knows of a request: its progress, or how it ended."""
 
-    dump: Dump
+    dump: Dump | None
+    """None: it had no room."""
     end: End | None = None
     reason: str | None = None
     failed: int = 0
+    request: DumpRequest | None = None
+    """Of a signal: nobody else may know it."""
+    checked: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRequests:
+    """All that an offset knows of requests."""
+
+    dumps: Mapping[str, Kept] = field(default_factory=dict)
+    signals_read: Mapping[str, int] = field(default_factory=dict)
 
 
 def requests_to_text(requests: Requests) -> str:
@@ -236,12 +296,16 @@ def requests_to_text(requests: Requests) -> str:
     for identity in sorted(sizes, key=sizes.__getitem__, reverse=True):
         if sum(sizes.values()) <= TEXT_CHARS_MAX:
             break
-        del kept[identity], sizes[identity]
-    return _json({"format": FORMAT, "dumps": kept})
+        if "request" in kept[identity]:
+            kept[identity] = {name: value for name, value in kept[identity].items() if name != "dump"}
+            sizes[identity] = len(_json(kept[identity]))
+        else:
+            del kept[identity], sizes[identity]
+    return _json({"format": FORMAT, "dumps": kept, **({"signals": dict(requests.signals_read)} if requests.signals_read else {})})
 
 
-def requests_from_text(text: str) -> dict[str, Kept]:
-    """The reverse, by id; a text that is not one raises DefiniteError naming the offset field."""
+def requests_from_text(text: str) -> KeptRequests:
+    """The reverse; a text that is not one raises DefiniteError naming the offset field."""
     try:
         value = json.loads(text)
         if value["format"] != FORMAT:
@@ -249,7 +313,10 @@ def requests_from_text(text: str) -> dict[str, Kept]:
                 f"the offset's field dblog_dumps has format {value['format']}, this version reads {FORMAT}; use the version that wrote it"
             )
             raise DefiniteError(message)
-        return {str(identity): _from_json(str(identity), kept) for identity, kept in value["dumps"].items()}
+        return KeptRequests(
+            dumps={str(identity): _from_json(str(identity), kept) for identity, kept in value["dumps"].items()},
+            signals_read={str(topic): int(offset) for topic, offset in value.get("signals", {}).items()},
+        )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         message = "the offset's field dblog_dumps is not the progress of dumps; reset the connector's offsets"
         raise DefiniteError(message) from e
@@ -257,39 +324,53 @@ def requests_from_text(text: str) -> dict[str, Kept]:
 
 def resumed(
     requests: Iterable[DumpRequest],
-    kept: Mapping[str, Kept],
+    kept: KeptRequests,
     *,
     tables: Callable[[DumpRequest], Iterable[TableId]],
     captured: Callable[[TableId], bool],
-) -> Requests:
-    """The requests at the start of a task: each where the offset has come to, or from its beginning (``tables`` finds out which). What the offset has of
-    others is gone: their owner has noted their ends.
+) -> tuple[Requests, Requests]:
+    """What the offset knows of the requests, and all of them as they are at the start of a task: each where the offset has come to, or from its beginning
+    (``tables`` finds out which). What the offset has of others is gone, for their owner has noted their ends; unless a signal has asked for them, and
+    the offset alone knows it.
     """
-    out = Requests()
-    for request in requests:
-        known = kept.get(request.id)
-        if known is None:
-            out = out.added(request, tables(request))
+    given = {request.id: request for request in requests}
+    known = Requests(signals_read=kept.signals_read)
+    for identity, each in kept.dumps.items():
+        request = each.request or given.get(identity)
+        if request is None or (each.dump is None and each.end is None):
             continue
-        dump = known.dump if known.end is not None else known.dump.only(captured)
-        one = RequestedDump(request=request, dump=dump, end=known.end, reason=known.reason, failed_before=known.failed)
-        one = one.with_request(request)
-        out = out.put(one if one.dump.left else one.with_dump(one.dump))
-    return out
+        dump = each.dump or dump_of(identity, ())
+        dump = dump if each.end is not None else dump.only(captured)
+        known = known.put(
+            RequestedDump(request=request, dump=dump, end=each.end, reason=each.reason, failed_before=each.failed, checked=each.checked)
+        )
+    now = known
+    for identity, each in kept.dumps.items():
+        if each.request is not None and now.get(identity) is None:  # its progress had no room in the offset
+            now = now.added(each.request, tables(each.request), checked=False)
+    for request in given.values():
+        now = now.added(request, tables(request) if now.get(request.id) is None else ())
+    for one in tuple(now):
+        now = now if one.dump.left else now.put(one.with_dump(one.dump))
+    return known, now
 
 
 def _to_json(one: RequestedDump) -> dict[str, Any]:
+    out: dict[str, Any] = {"request": one.request.to_json()} if one.by_signal else {}
     if one.end is None:
-        return {"dump": dump_to_text(one.dump)}
-    out: dict[str, Any] = {"end": one.end.value, "done": one.dump.tables_done, "rows": one.dump.rows, "failed": one.tables_failed}
+        return {**out, **({} if one.checked else {"checked": False}), "dump": dump_to_text(one.dump)}
+    out |= {"end": one.end.value, "done": one.dump.tables_done, "rows": one.dump.rows, "failed": one.tables_failed}
     return out if one.reason is None else {**out, "reason": one.reason}
 
 
 def _from_json(identity: str, value: Mapping[str, Any]) -> Kept:
+    request = request_from_json(value["request"]) if "request" in value else None
+    checked = value.get("checked", True) is True
     if "end" not in value:
-        return Kept(dump=dump_from_text(value["dump"], {}))  # none of them has a list
+        dump = dump_from_text(value["dump"], {}) if "dump" in value or request is None else None
+        return Kept(dump=dump, request=request, checked=checked)  # none of them has a list
     dump = dump_of(identity, (), finished=value["done"], finished_rows=value["rows"])
-    return Kept(dump=dump, end=End(value["end"]), reason=value.get("reason"), failed=value["failed"])
+    return Kept(dump=dump, end=End(value["end"]), reason=value.get("reason"), failed=value["failed"], request=request)
 
 
 def _json(value: object) -> str:

@@ -254,6 +254,11 @@ TASK_METRICS: tuple[Metric, ...] = (
             "dump_limit_measured", "What was measured of it last; absent while nothing is dumped, and where it cannot be measured.", "limit"
         ),
         _metric("proof_retries_total", "Snapshots that did not show their low watermark yet, and were taken again."),
+        _metric("signals_total", "Signals carried out."),
+        _metric(
+            "signals_refused_total",
+            "Signals left out, for they were malformed or asked for what cannot be; a line of the log has the reason.",
+        ),
     ),
     *_group(
         "Schema history",

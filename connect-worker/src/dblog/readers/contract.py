@@ -413,6 +413,10 @@ class Server(Check, Positions, SchemaSource, SchemaReports, ChunkSource, Request
     def watermark_table(self) -> TableId:
         """By the name that the log has for it."""
 
+    @property
+    def signal_tables(self) -> frozenset[TableId]:
+        """By the same names; empty where no signals come from the source. Rows that are inserted into them come out of the log as ``Signals``."""
+
     def schemas(self, timeline: Timeline, context: TaskContext, *, epoch: int) -> LogSchemas:
         """The log's schemas; ``timeline`` holds the tables that statements build on."""
 

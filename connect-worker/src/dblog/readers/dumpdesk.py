@@ -213,5 +213,5 @@ def _state(one: RequestedDump, stored: End | None) -> str:
     if one.end is not None:
         return "RUNNING"  # its end is not stored yet
     if not one.runs:
-        return one.request.wanted.value
+        return one.request.wanted.value if one.checked else "WAITING"
     return "RUNNING" if one.dump.rows or any(progress.started for progress in one.dump.left.values()) else "WAITING"

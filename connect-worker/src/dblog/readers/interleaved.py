@@ -25,6 +25,7 @@ from dblog.codecs.plan import RowContext, distinguishes_rows
 from dblog.codecs.rowplan import RowEncoder
 from dblog.core.dumprequests import INITIAL, Mode
 from dblog.core.dumps import Dump, Key, TableDump
+from dblog.core.notices import Notice, of_own, of_request
 from dblog.core.pressure import FREE, Pace
 from dblog.core.requested import RequestedDump, Requests
 from dblog.core.watermark import Closed, Discarded, Ticket, WatermarkPosition, Why, Windows
@@ -121,7 +122,11 @@ class Interleaver:
         marker_segment: Callable[[ChunkMarker], Segment | None],
         run: str,
         tally: Tally | None = None,
+        notify: Callable[[list[Notice]], list[Segment]] | None = None,
     ) -> None:
+        """``notify`` makes the records of notices (log thread only); None: nobody is notified."""
+        self._notify = notify
+        self._notices: list[Notice] = []
         self.tally = tally or Tally(clock)
         self._windows = windows
         self._queue = queue
@@ -166,6 +171,16 @@ class Interleaver:
         """Whether no batch has carried the newest state yet (an empty table is done without any row)."""
         return self._dump_moved or self._requests_moved
 
+    def begin(self, dump: Dump | None, requests: Requests, *, known: Requests, dump_is_new: bool) -> None:
+        """What is known of dumps at the start; ``known``: as far as the offset knows it, so that the rest is news."""
+        with self._changed:
+            self._dump, self._requests = dump, known
+            if dump_is_new and self._notify is not None:
+                self._notices += of_own(None, dump)
+            self._dump_moved = dump is not None
+            self._set_requests(requests)
+            self._requests_moved = True
+
     def change_requests(self, change: Callable[[Requests], Requests]) -> None:
         """Replace what is known of the dumps that were asked for; the next batch carries it into the offset."""
         with self._changed:
@@ -196,7 +211,7 @@ class Interleaver:
     def change_table(self, table: TableId, change: Callable[[Dump], Dump]) -> None:
         """Change the dump that the table is read for."""
         with self._changed:
-            self._change_of(self._read_for.get(table, INITIAL), change)
+            self._change_of(self._read_for.get(table, INITIAL), table, change)
             self._changed.notify_all()
 
     def is_paused(self, table: TableId) -> bool:
@@ -502,7 +517,7 @@ class Interleaver:
             size_bytes = sum(len(k) for k in part_keys if k) + sum(len(v) for v in part_values if v)
             self._put([segment], len(part_keys), size_bytes, None)
         with self._changed:
-            self._change_of(chunk.extent.dump, lambda dump: _advanced(dump, chunk))
+            self._change_of(chunk.extent.dump, closed.table, lambda dump: _advanced(dump, chunk))
             self._changed.notify_all()
         segment_of_marker = self._marker_segment(made)
         self.extra([] if segment_of_marker is None else [segment_of_marker])
@@ -534,27 +549,45 @@ class Interleaver:
                 dump = self._dump if self._dump_moved else None
                 requests = self._requests if self._requests_moved else None
                 self._dump_moved = self._requests_moved = False
+                notices, self._notices = self._notices, []
+            if notices and self._notify is not None:
+                made = self._notify(notices)
+                segments = [*segments, *made]
+                records += len(made)
+                size_bytes += sum(len(part) for segment in made for part in (*segment.keys, *segment.values) if part is not None)
         log_offsets, self._log_offsets = tuple(self._log_offsets), []
         step = Step(log_offsets=log_offsets, dump=dump, requests=requests)
         if records:
             self.tally.batch(segments, source_ts_us)
         self._queue.put(Batch(segments, step, records, size_bytes, source_ts_us))
 
-    def _set_dump(self, dump: Dump | None) -> None:
+    def _set_dump(self, dump: Dump | None, table: TableId | None = None) -> None:
+        """``table``: nothing but this table's progress changes."""
+        if self._notify is not None:
+            self._notices += of_own(self._dump, dump, table)
         self._dump = dump
         self._dump_moved = True
 
-    def _set_requests(self, requests: Requests) -> None:
-        if requests is not self._requests:
-            self._requests = requests
-            self._requests_moved = True
+    def _set_requests(self, requests: Requests, table: TableId | None = None) -> None:
+        before = self._requests
+        if requests is before:
+            return
+        if self._notify is not None:
+            self._notices += [
+                notice
+                for identity, one in requests.by_id.items()
+                if one is not before.get(identity)
+                for notice in of_request(before.get(identity), one, table)
+            ]
+        self._requests = requests
+        self._requests_moved = True
 
-    def _change_of(self, identity: str, change: Callable[[Dump], Dump]) -> None:
-        """Change one of the dumps. The lock is held."""
+    def _change_of(self, identity: str, table: TableId, change: Callable[[Dump], Dump]) -> None:
+        """Change a table's progress in one of the dumps. The lock is held."""
         if identity != INITIAL:
-            self._set_requests(self._requests.changed(identity, change))
+            self._set_requests(self._requests.changed(identity, change), table)
         elif self._dump is not None:
-            self._set_dump(change(self._dump))
+            self._set_dump(change(self._dump), table)
 
     def _dump_for(self, table: TableId) -> Dump | None:
         """The dump that the table is read for. The lock is held."""

@@ -124,6 +124,17 @@ class Watermarks:
 
 
 @dataclass(slots=True, kw_only=True)
+class Signals:
+    """Rows of a signal table: (id, type, data) of each, in order; ``fault``: why they could not be read."""
+
+    rows: tuple[tuple[str | None, str | None, str | None], ...]
+    at: WatermarkPosition
+    position: Any
+    moves: bool = True
+    fault: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class Held:
     """From here on these tables, and no others, have changes in the log that no SELECT can see yet: no window of them may be open. # I2"""
 
@@ -154,4 +165,4 @@ class Unusable:
     decoded: bool = True
 
 
-LogItem = LogRows | Moved | Statement | Watermarks | Held | OnlyByDump | Unusable
+LogItem = LogRows | Moved | Statement | Watermarks | Signals | Held | OnlyByDump | Unusable

@@ -14,6 +14,7 @@ from dblog.readers.interleaved import Interleaver
 from dblog.readers.logwatch import Watch
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.schemas import Schemas
+from dblog.readers.signals import SignalDesk
 from dblog.readers.stream import LogStream
 
 RATE_OVER_S = 60.0
@@ -32,6 +33,7 @@ class RunningNumbers:
         schemas: Schemas,
         watch: Watch,
         governing: Governing,
+        signals: SignalDesk,
         queue_limits: tuple[int, int],
         recovery: dict[str, float],
         tables_max: int,
@@ -44,6 +46,7 @@ class RunningNumbers:
         self._schemas = schemas
         self._watch = watch
         self._governing = governing
+        self._signals = signals
         self._queue_limits = queue_limits
         self._recovery = recovery
         self._tables_max = tables_max
@@ -67,6 +70,8 @@ class RunningNumbers:
             **self._interleaver.tally.numbers(),
             **self._of_dump(now_s, now_us),
             **self._governing.numbers(),
+            "signals_total": float(self._signals.taken_total),
+            "signals_refused_total": float(self._signals.refused_total),
             **self._recovery,
         }
 

@@ -65,7 +65,7 @@ class SourceOffset:
             if not self._dump.done:
                 out["snapshot"] = "INITIAL"
             out["dblog_dump"] = dump_to_text(self._dump)  # made here, once an offset, not once a batch: it may name thousands of tables
-        if self._requests.by_id:
+        if self._requests.has_state:
             out["dblog_dumps"] = requests_to_text(self._requests)
         if self._unreported:
             out[UNREPORTED] = True

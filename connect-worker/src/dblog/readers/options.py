@@ -55,7 +55,7 @@ class DumpRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderOptions:
-    """One connector's. ``watermark_table`` is captured by nobody."""
+    """One connector's. ``watermark_table`` and the tables of signals are captured by nobody."""
 
     connector: str
     prefix: str
@@ -92,10 +92,20 @@ class ReaderOptions:
     retry_policy: RetryPolicy
     watch_interval_s: float
     """0: the server is not asked how far its log goes."""
+    signal_chunk_rows: int | None
+    """Of a dump that a signal asks for; None: they adapt."""
+    notification_channels: tuple[str, ...]
 
     @classmethod
     def from_settings(
-        cls, settings: Settings, *, connector: str, run: str, watermark_table: TableId, builtin_databases: frozenset[str]
+        cls,
+        settings: Settings,
+        *,
+        connector: str,
+        run: str,
+        watermark_table: TableId,
+        builtin_databases: frozenset[str],
+        signal_tables: frozenset[TableId] = frozenset(),
     ) -> ReaderOptions:
         """From the connector's options; ``connector`` is its name."""
         mode = settings.text("snapshot.mode")
@@ -107,7 +117,7 @@ class ReaderOptions:
             run=run,
             watermark_table=watermark_table,
             builtin_databases=builtin_databases,
-            selection=Selection.from_settings(settings.originals, builtin=builtin_databases, never=frozenset({watermark_table})),
+            selection=Selection.from_settings(settings.originals, builtin=builtin_databases, never=signal_tables | {watermark_table}),
             named=named_parts(settings.originals),
             dump=DumpRule(
                 mode=mode,
@@ -133,6 +143,8 @@ class ReaderOptions:
             skips_unreadable=handling["event.deserialization.failure"],
             retry_policy=RetryPolicy.of(settings.originals),
             watch_interval_s=settings.integer("dblog.metrics.server.interval.ms") / 1000,
+            signal_chunk_rows=_given(settings, "incremental.snapshot.chunk.size"),
+            notification_channels=settings.items_of("notification.enabled.channels"),
         )
 
     @property
@@ -153,6 +165,11 @@ class ReaderOptions:
 
 
 _HANDLED = ("inconsistent.schema", "event.processing.failure", "event.deserialization.failure")
+
+
+def _given(settings: Settings, name: str) -> int | None:
+    """An option's number where the user has set it."""
+    return settings.integer(name) if name in settings.originals else None
 
 
 def dump_threads(settings: Settings) -> int:

@@ -11,12 +11,13 @@ from dblog.model import Segment, TableId
 from dblog.readers.contract import Progress, SchemaReports
 from dblog.readers.dumping import Dumping
 from dblog.readers.interleaved import Interleaver
-from dblog.readers.items import LogRows, Statement
+from dblog.readers.items import LogRows, Signals, Statement
 from dblog.readers.marks import MarkExchange
 from dblog.readers.options import ReaderOptions
 from dblog.readers.patience import Patience
 from dblog.readers.records import Records
 from dblog.readers.schemas import Schemas, StatementDone
+from dblog.readers.signals import SignalDesk
 
 Result = TypeVar("Result")
 
@@ -24,7 +25,7 @@ Result = TypeVar("Result")
 class LogOutput:
     """One task's. Implements ``stream.Output``; the log thread calls it. ``first``: what the schema-change topic gets ahead of all records.
 
-    ``exchange``: where windows get their marks in read-only mode.
+    ``exchange``: where windows get their marks in read-only mode. ``signals`` None: nobody takes any.
     """
 
     def __init__(
@@ -40,7 +41,9 @@ class LogOutput:
         first: Iterable[Any] = (),
         began: Progress,
         exchange: MarkExchange | None = None,
+        signals: SignalDesk | None = None,
     ) -> None:
+        self._signals = signals
         self._exchange = exchange
         self._interleaver = interleaver
         self._dumping = dumping
@@ -75,6 +78,11 @@ class LogOutput:
         """A row of the watermark table; those of other connectors and earlier runs mean nothing to the windows."""
         if name.startswith(f"{self._options.watermark_name}/"):
             self._interleaver.watermark(token, at)
+
+    def signals(self, item: Signals) -> None:
+        """Rows of a signal table; what they ask for goes out with their position."""
+        if self._signals is not None:
+            self._signals.of_table(item)
 
     def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
         """Everything up to there is out: windows whose marks it meets open and close."""

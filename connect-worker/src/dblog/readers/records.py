@@ -20,6 +20,7 @@ from dblog import __version__
 from dblog.clock import Clock
 from dblog.codecs import envelope, marker
 from dblog.codecs.avro import avro_text
+from dblog.codecs.notification import NOTIFICATION_KEY, NOTIFICATION_VALUE
 from dblog.codecs.plan import RowContext, TablePlan
 from dblog.codecs.rowplan import RowEncoder, Writers, source_block
 from dblog.codecs.schema import Schema
@@ -28,6 +29,7 @@ from dblog.codecs.topic_naming import TopicNaming, TopicRegex, strategy_of, take
 from dblog.codecs.transactions import TransactionBorder
 from dblog.config.options import Settings
 from dblog.core.dumps import key_to_json
+from dblog.core.notices import Notice
 from dblog.core.selection import Selection, key_rules, message_key
 from dblog.core.watermark import WatermarkPosition
 from dblog.kafka.converters import Converter
@@ -180,6 +182,19 @@ class Records:
             "schemas": None if made.schemas is None else dict(zip(("key", "row"), made.schemas, strict=True)),
         }
         return self._segment(topic, marker.MARKER_KEY, {"table": str(made.table)}, marker.MARKER_VALUE, value, partition=None)
+
+    def notification(self, notice: Notice) -> Segment:
+        """What happened to a dump. Notices without an id get one of their own."""
+        topic = self._settings.text("notification.sink.topic.name")
+        identity = notice.id if notice.id is not None else str(uuid.uuid4())
+        value = {
+            "id": identity,
+            "type": notice.type,
+            "aggregate_type": notice.aggregate,
+            "additional_data": {**notice.data, "connector_name": self._settings.text("topic.prefix")},
+            "timestamp": self._clock.now_us() // 1000,
+        }
+        return self._segment(topic, NOTIFICATION_KEY, {"id": identity}, NOTIFICATION_VALUE, value, partition=None)
 
     def heartbeat(self) -> Segment:
         """One beat, with the wall clock's time."""

@@ -31,6 +31,7 @@ from dblog.readers.interleaved import ChunkRead, Interleaver
 from dblog.readers.logwatch import Watch
 from dblog.readers.marks import MarkExchange, WrittenMarks
 from dblog.readers.modes import Modes
+from dblog.readers.notifications import Notifications
 from dblog.readers.numbers import RunningNumbers
 from dblog.readers.offset import SourceOffset
 from dblog.readers.options import ReaderOptions
@@ -39,6 +40,7 @@ from dblog.readers.patience import Patience
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.records import Records
 from dblog.readers.schemas import Schemas
+from dblog.readers.signals import SignalDesk
 from dblog.readers.stream import LogStream, StreamOptions
 from dblog.readers.tally import TABLES_MAX, Tally
 
@@ -63,7 +65,9 @@ class Beginning:
     reports: tuple[Any, ...]
     ends_after_dump: bool
     requests: Requests = field(default_factory=Requests)
-    """The dumps that were asked for, as far as the offset knows them."""
+    """The dumps that are asked for."""
+    requests_known: Requests = field(default_factory=Requests)
+    """The same, as far as the offset knows them."""
     recovery: Mapping[str, float] = field(default_factory=dict)
     """Numbers for metrics: what recovering the schemas took."""
 
@@ -123,6 +127,7 @@ class Running:
             self.schemas.ignore_before(joined, position)
         for table, position in beginning.expected:
             self.schemas.expect(table, position)
+        notifications = Notifications(records, channels=options.notification_channels)
         windows: Windows[ChunkRead] = Windows(run=options.run, keys_max=options.window_keys_max)
         self.interleaver = Interleaver(
             windows=windows,
@@ -132,11 +137,10 @@ class Running:
             marker_segment=lambda made: patience(lambda: records.marker(made)),
             run=options.run,
             tally=Tally(clock, tables_max=tables_max),
+            notify=(lambda notices: patience(lambda: notifications.segments(notices))) if notifications.wanted else None,
         )
         exchange = MarkExchange(self.interleaver.watermark, self._opens_further_on) if options.read_only else None
-        if beginning.dump is not None:
-            self.interleaver.change_dump(lambda _: beginning.dump)
-        self.interleaver.change_requests(lambda _: beginning.requests)
+        self.interleaver.begin(beginning.dump, beginning.requests, known=beginning.requests_known, dump_is_new=beginning.dump_is_new)
         self.dumping = Dumping(
             interleaver=self.interleaver,
             chunks=server,
@@ -149,34 +153,7 @@ class Running:
             encoder_for=lambda table, extent: modes.encoder(table, extent.mode, extent.columns),
             marks=WrittenMarks if exchange is None else exchange.marks,
         )
-        output = LogOutput(
-            interleaver=self.interleaver,
-            dumping=self.dumping,
-            records=records,
-            schemas=self.schemas,
-            reports=server,
-            options=options,
-            patience=patience,
-            first=beginning.reports,
-            began=progress.copy(),
-            exchange=exchange,
-        )
         self.fold = SourceOffset(progress.copy(), dump=beginning.dump, unreported=len(beginning.reports), requests=beginning.requests)
-        self.stream = LogStream(
-            self._source,
-            progress,
-            schemas=self.schemas,
-            output=output,
-            clock=clock,
-            options=StreamOptions(
-                heartbeat_interval_s=options.heartbeat_interval_s,
-                skips_bad_events=options.skips_bad_events,
-                skips_unreadable=options.skips_unreadable,
-                retry_policy=options.retry_policy,
-            ),
-        )
-        if exchange is not None:
-            exchange.wake = self.stream.wake
         self._watches = options.watch_interval_s > 0
         self._watch = Watch(
             server,
@@ -209,6 +186,46 @@ class Running:
             ends_after_dump=beginning.ends_after_dump,
             clock=clock,
         )
+        self.signals = SignalDesk(
+            connector=options.connector,
+            chunk_rows=options.signal_chunk_rows,
+            interleaver=self.interleaver,
+            tables_of=self.desk.tables_of,
+            check=self.desk.check,
+            start_readers=self.dumping.start_readers,
+            spawn=self._spawn,
+            stopped=self._stopped,
+            position=lambda: str(self.stream.progress),
+            clock=clock,
+        )
+        output = LogOutput(
+            interleaver=self.interleaver,
+            dumping=self.dumping,
+            records=records,
+            schemas=self.schemas,
+            reports=server,
+            options=options,
+            patience=patience,
+            first=beginning.reports,
+            began=progress.copy(),
+            exchange=exchange,
+            signals=self.signals,
+        )
+        self.stream = LogStream(
+            self._source,
+            progress,
+            schemas=self.schemas,
+            output=output,
+            clock=clock,
+            options=StreamOptions(
+                heartbeat_interval_s=options.heartbeat_interval_s,
+                skips_bad_events=options.skips_bad_events,
+                skips_unreadable=options.skips_unreadable,
+                retry_policy=options.retry_policy,
+            ),
+        )
+        if exchange is not None:
+            exchange.wake = self.stream.wake
         self._numbers = RunningNumbers(
             stream=self.stream,
             queue=self.queue,
@@ -216,6 +233,7 @@ class Running:
             schemas=self.schemas,
             watch=self._watch,
             governing=self._governing,
+            signals=self.signals,
             queue_limits=(options.queue_records_max, options.queue_bytes_max),
             recovery=dict(beginning.recovery),
             tables_max=tables_max,
@@ -230,6 +248,7 @@ class Running:
         if self._governs:
             self._spawn("governor", self._governing.run)
         self.dumping.start()
+        self.signals.begin()
         dump = self._beginning.dump
         if self._beginning.dump_is_new:
             log.info("dump begins", tables=len(dump.tables) if dump else 0)

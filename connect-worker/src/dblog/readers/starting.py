@@ -19,7 +19,7 @@ from dblog.clock import Clock
 from dblog.config.options import Settings
 from dblog.core.dumprequests import DumpRequest
 from dblog.core.dumps import Dump, Key, TableDump, dump_of, list_of_text
-from dblog.core.requested import Requests, requests_from_text, resumed, tables_of
+from dblog.core.requested import KeptRequests, Requests, requests_from_text, resumed, tables_of
 from dblog.core.takeover import Unfinished
 from dblog.core.timeline import JOINED, Parked, Position, Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
@@ -97,6 +97,7 @@ class Starting:
                 run=self._run,
                 watermark_table=server.watermark_table,
                 builtin_databases=self._source.builtin_databases,
+                signal_tables=server.signal_tables,
             )
             history = self._history_of()
             try:
@@ -154,6 +155,7 @@ class _Start:
         else:
             found = self._begin(plan, epoch_above=epoch_above)
         dump = self._listed(self._dump(plan, found), offset)
+        known, all_requests = self._requests(offset, requests, found.timeline)
         return Beginning(
             progress=found.progress,
             timeline=found.timeline,
@@ -163,7 +165,8 @@ class _Start:
             expected=found.expected,
             reports=found.reports,
             ends_after_dump=plan.ends_after_dump,
-            requests=self._requests(offset, requests, found.timeline),
+            requests=all_requests,
+            requests_known=known,
             recovery=self._recovery,
         )
 
@@ -187,12 +190,12 @@ class _Start:
         self._history.keep_lists({stored, None if dump is None or dump.listed is None else dump.listed.id})
         return dump
 
-    def _requests(self, offset: OffsetMap | None, requests: Sequence[DumpRequest], timeline: Timeline) -> Requests:
-        """The dumps that are asked for, each where the offset has come to."""
+    def _requests(self, offset: OffsetMap | None, requests: Sequence[DumpRequest], timeline: Timeline) -> tuple[Requests, Requests]:
+        """The dumps that are asked for, as far as the offset knows them, and all, each where the offset has come to."""
         text = None if offset is None else offset.get("dblog_dumps")
         return resumed(
             requests,
-            requests_from_text(text) if isinstance(text, str) else {},
+            requests_from_text(text) if isinstance(text, str) else KeptRequests(),
             tables=lambda request: tables_of(request, (table.id for table in timeline.captured_tables())),
             captured=self._options.selection.includes,
         )

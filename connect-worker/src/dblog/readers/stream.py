@@ -26,7 +26,7 @@ from dblog.core.watermark import WatermarkPosition
 from dblog.errors import DamagedLogError, DefiniteError, ServerChangedError, TransientError
 from dblog.model import TableId
 from dblog.readers.contract import LogReader, LogSource, Progress
-from dblog.readers.items import Held, LogCounts, LogItem, LogRows, Moved, OnlyByDump, Statement, Unusable, Watermarks
+from dblog.readers.items import Held, LogCounts, LogItem, LogRows, Moved, OnlyByDump, Signals, Statement, Unusable, Watermarks
 from dblog.readers.queue import QueueClosedError
 from dblog.readers.schemas import StatementDone
 
@@ -92,6 +92,9 @@ class Output(Protocol):
 
     def watermark(self, name: str, token: str, at: WatermarkPosition) -> None:
         """A row of the watermark table."""
+
+    def signals(self, item: Signals) -> None:
+        """Rows of a signal table; what they ask for goes out with their position."""
 
     def passed(self, at: Progress, *, between: bool, quiet: bool) -> None:
         """Everything up to there is out. ``between``: nothing behind it is, not even in part. ``quiet``: nothing more of the log is there now."""
@@ -348,6 +351,10 @@ class LogStream:
                     self._move(reader, item.position, moves=item.moves)
                     for name, token in item.rows:
                         self._output.watermark(name, token, item.at)
+                case Signals():
+                    self._move(reader, item.position, moves=item.moves)
+                    if item.moves:  # else this run has taken them before
+                        self._output.signals(item)
                 case Statement():
                     self._move(reader, item.position, moves=item.moves)
                     self._statement(reader, item)

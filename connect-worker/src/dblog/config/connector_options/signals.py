@@ -5,12 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dblog.config.connector_options.forms import LOW, SIGNALS, bool_option, int_option, list_option, long_option, not_yet, option
-from dblog.config.options import Value, not_negative, not_negative_long, only, positive_long
+from dblog.config.options import Check, Value, not_negative, not_negative_long, positive_long
 
 
 def _writes_nothing(value: Value, everything: Mapping[str, Value]) -> str | None:
     if value and everything.get("dblog.row.image.missing") == "reread":
         return "rows that are read again (dblog.row.image.missing=reread) need written watermarks; remove one of the two keys"
+    return None
+
+
+SIGNAL_CHANNELS = ("source", "kafka", "file", "in-process", "jmx")
+NOTIFICATION_CHANNELS = ("sink", "log", "jmx")
+
+
+def _members(what: str, known: tuple[str, ...]) -> Check:
+    def check(value: Value, _everything: Mapping[str, Value]) -> str | None:
+        unknown = [each for each in value if each.strip() not in known] if isinstance(value, tuple) else []
+        return f"there is no {what} {unknown[0]}; there are {', '.join(known)}" if unknown else None
+
+    return check
+
+
+def _notification_channels(value: Value, everything: Mapping[str, Value]) -> str | None:
+    if fault := _members("notification channel", NOTIFICATION_CHANNELS)(value, everything):
+        return fault
+    if isinstance(value, tuple) and "sink" in value and not everything.get("notification.sink.topic.name"):
+        return "the channel sink needs notification.sink.topic.name, the topic that notifications are written to"
+    return None
+
+
+def _signal_tables(value: Value, _everything: Mapping[str, Value]) -> str | None:
+    names = [each.strip() for each in value.split(",")] if isinstance(value, str) and value.strip() else []
+    if any(len([part for part in name.split(".") if part]) != 2 for name in names):  # noqa: PLR2004 - database and table
+        return "it must be database.table, or several of them parted by commas"
     return None
 
 
@@ -26,38 +53,48 @@ SIGNAL_OPTIONS = (
     ),
     option(
         name="signal.data.collection",
-        doc="Table that signals are inserted into.",
+        doc="Tables that signals are inserted into, as database.table, parted by commas. Each begins with three text columns: id, type, data. Their rows go to "
+        "no topic.",
         group=SIGNALS,
         label="Signal table",
-        refused=only(because=not_yet("obey signals")),
+        check=_signal_tables,
     ),
     list_option(
         name="signal.enabled.channels",
-        doc="Ways that signals come.",
+        doc="Ways that signals come: source, rows of signal.data.collection. jmx and in-process are taken and have no effect.",
         default="source",
         group=SIGNALS,
         label="Signal channels",
-        refused=lambda value: None if value in ((), ("source",)) else not_yet("obey signals from a topic or a file"),
+        check=_members("signal channel", SIGNAL_CHANNELS),
+        refused=lambda value: (
+            not_yet("obey signals from a topic or a file") if isinstance(value, tuple) and {"kafka", "file"} & {*value} else None
+        ),
     ),
-    option(name="signal.kafka.topic", no_effect="signals are not obeyed yet", doc="Topic of signals.", group=SIGNALS, label="Signal topic"),
+    option(
+        name="signal.kafka.topic",
+        no_effect="signals come from the source alone",
+        doc="Topic of signals; partition 0 is read, and records with topic.prefix as key count. Without it the prefix with -signal behind it.",
+        group=SIGNALS,
+        label="Signal topic",
+    ),
     option(
         name="signal.kafka.groupId",
-        no_effect="signals are not obeyed yet",
-        doc="Group that reads it.",
+        no_effect="signals come from the source alone",
+        doc="Group whose committed offset the first start begins at; later ones begin at the connector's own offset.",
         default="kafka-signal",
         group=SIGNALS,
         label="Signal group",
     ),
     option(
         name="signal.kafka.bootstrap.servers",
-        no_effect="signals are not obeyed yet",
-        doc="Brokers of that topic.",
+        no_effect="signals come from the source alone",
+        doc="Brokers of that topic; those of the worker without it.",
         group=SIGNALS,
         label="Signal brokers",
     ),
     int_option(
         name="signal.kafka.poll.timeout.ms",
-        no_effect="signals are not obeyed yet",
+        no_effect="records of the topic are taken as they come",
         doc="Wait of one poll.",
         default="0",
         unit="ms",
@@ -67,8 +104,8 @@ SIGNAL_OPTIONS = (
     ),
     option(
         name="signal.file",
-        no_effect="signals are not obeyed yet",
-        doc="File of signals.",
+        no_effect="signals come from the source alone",
+        doc="File of signals, one JSON object a line. It is emptied once its lines are in the stored offset.",
         default="file-signals.txt",
         importance=LOW,
         group=SIGNALS,
@@ -76,8 +113,8 @@ SIGNAL_OPTIONS = (
     ),
     long_option(
         name="signal.poll.interval.ms",
-        no_effect="signals are not obeyed yet",
-        doc="How often signals are looked for.",
+        no_effect="signals come from the source alone",
+        doc="How often the file of signals is looked at.",
         default="5000",
         unit="ms",
         importance=LOW,
@@ -87,7 +124,7 @@ SIGNAL_OPTIONS = (
     ),
     int_option(
         name="signal.emit.failure.max.retries",
-        no_effect="signals are not obeyed yet",
+        no_effect="watermarks are not signals here; what fails is tried again by errors.max.retries",
         doc="Tries to write a watermark.",
         default="0",
         importance=LOW,
@@ -97,7 +134,7 @@ SIGNAL_OPTIONS = (
     ),
     long_option(
         name="signal.emit.failure.backoff.ms",
-        no_effect="signals are not obeyed yet",
+        no_effect="watermarks are not signals here; what fails is tried again by errors.max.retries",
         doc="Pause between them.",
         default="10000",
         unit="ms",
@@ -108,15 +145,15 @@ SIGNAL_OPTIONS = (
     ),
     list_option(
         name="notification.enabled.channels",
-        doc="Ways that notifications go out.",
+        doc="Ways that notifications of dumps go out: sink (records of notification.sink.topic.name), log (lines of the log, without keys of rows). jmx is "
+        "taken and has no effect.",
         group=SIGNALS,
         label="Notification channels",
-        refused=only(because=not_yet("send notifications")),
+        check=_notification_channels,
     ),
     option(
         name="notification.sink.topic.name",
-        no_effect="notifications are not sent yet",
-        doc="Topic of notifications.",
+        doc="Topic of notifications; needed where they go to a sink.",
         group=SIGNALS,
         label="Notification topic",
     ),

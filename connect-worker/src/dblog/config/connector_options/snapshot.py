@@ -144,8 +144,7 @@ SNAPSHOT_OPTIONS = (
     ),
     int_option(
         name="incremental.snapshot.chunk.size",
-        no_effect="dumps are not asked for by signals yet; chunks of the initial dump: dblog.chunk.rows",
-        doc="Rows of one chunk of a dump asked for by a signal.",
+        doc="Rows of one chunk of a dump asked for by a signal. Where it is not set they adapt, up to dblog.chunk.rows.",
         default="1024",
         unit="rows",
         group=SNAPSHOT,

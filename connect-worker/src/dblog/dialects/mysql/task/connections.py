@@ -52,12 +52,21 @@ def chunk_settings_of(settings: Settings) -> ConnectSettings:
 class Connections:
     """One session serves the starting thread, then the log thread; the log and each dump thread have connections of their own."""
 
-    def __init__(self, dialect: BinlogDialect, settings: Settings, session: Session, *, watermark_table: TableId) -> None:
+    def __init__(
+        self,
+        dialect: BinlogDialect,
+        settings: Settings,
+        session: Session,
+        *,
+        watermark_table: TableId,
+        signal_tables: frozenset[TableId] = frozenset(),
+    ) -> None:
         self.dialect = dialect
         self.settings = settings
         self.session = session
         self._identity = session.identity
         self._watermark_table = watermark_table
+        self._signal_tables = signal_tables
         self._log_lock: str | None = None
         self.absent_gtids: Any = None
         """Of the stored offset, those that this server did not have at the start."""
@@ -70,7 +79,14 @@ class Connections:
     @property
     def watermark_table(self) -> TableId:
         """By the name that the log has: a server that keeps names in lower case logs it so, however the option has it."""
-        table = self._watermark_table
+        return self._as_logged(self._watermark_table)
+
+    @property
+    def signal_tables(self) -> frozenset[TableId]:
+        """By the same names."""
+        return frozenset(map(self._as_logged, self._signal_tables))
+
+    def _as_logged(self, table: TableId) -> TableId:
         return TableId(table.database.lower(), table.name.lower()) if self.session.facts.lower_case_table_names == 1 else table
 
     def live_session(self) -> Session:
@@ -112,7 +128,7 @@ class Connections:
         self, resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None], *, transactions: bool = False
     ) -> LogDecoder:
         """A log decoder that has not been started."""
-        return self.dialect.decoder(resolve, self.watermark_table, self.settings, transactions=transactions)
+        return self.dialect.decoder(resolve, {self.watermark_table, *self.signal_tables}, self.settings, transactions=transactions)
 
     def open_log(self, at: LogProgress) -> LogConnection:
         """The task's own log connection."""

@@ -54,18 +54,18 @@ class BinlogDialect:
     def decoder(
         self,
         resolve: Callable[[bytes, LogOffset], RowEncoder | IgnoredForNow | RowsParked | None],
-        watermarks: TableId,
+        own: Iterable[TableId],
         settings: Settings,
         *,
         transactions: bool = False,
     ) -> LogDecoder:
-        """A log decoder that has not been started; rows of the watermark table pass through it. ``transactions``: it counts and shows them."""
+        """A log decoder that has not been started; rows of ``own`` (watermarks, signals) pass through. ``transactions``: it counts and shows them."""
         return LogDecoder(
             flavor=self.name,
             resolve=resolve,
             records_max=min(1000, settings.integer("max.batch.size")),
             bytes_max=1 << 20,
-            pass_through=frozenset({(watermarks.database, watermarks.name)}),
+            pass_through=frozenset((table.database, table.name) for table in own),
             spool=tempfile.TemporaryFile,
             gives_partial=rereads(settings),
             gtid_included=gtid_filter(settings) if settings.boolean("gtid.source.filter.dml.events") else None,

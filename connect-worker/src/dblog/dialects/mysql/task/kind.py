@@ -42,7 +42,9 @@ class BinlogKind:
     def check(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
         """Reachable, the right login, a usable log, privileges. The watermark table is made when the task starts."""
         watermarks = sql.parse_table_name(settings.text("dblog.watermark.table"))
-        selection = Selection.from_settings(settings.originals, builtin=sql.BUILTIN_DATABASES, never=frozenset({watermarks}))
+        selection = Selection.from_settings(
+            settings.originals, builtin=sql.BUILTIN_DATABASES, never=self.source(settings).signal_tables | {watermarks}
+        )
         writes = writes_watermarks(settings) and (dumps_at_all(settings.text("snapshot.mode")) or rereads(settings))
         session = self._connect(settings, limit_s, abort, budget=_BUDGET)
         try:
@@ -64,7 +66,9 @@ class BinlogKind:
     def superfluous(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
         """By SHOW GRANTS."""
         watermarks = sql.parse_table_name(settings.text("dblog.watermark.table"))
-        selection = Selection.from_settings(settings.originals, builtin=sql.BUILTIN_DATABASES, never=frozenset({watermarks}))
+        selection = Selection.from_settings(
+            settings.originals, builtin=sql.BUILTIN_DATABASES, never=self.source(settings).signal_tables | {watermarks}
+        )
         writes = writes_watermarks(settings) and (dumps_at_all(settings.text("snapshot.mode")) or rereads(settings))
         session = self._connect(settings, limit_s, abort, budget=_BUDGET)
         try:

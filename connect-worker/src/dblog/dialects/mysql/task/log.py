@@ -26,6 +26,7 @@ from dblog.dialects.mysql.binlog import events
 from dblog.dialects.mysql.binlog.items import IgnoredForNow, LogEvent, LogOffset, RowsParked
 from dblog.dialects.mysql.binlog.offset import POSITION_BITS, LogProgress, schema_position, sequence_of
 from dblog.dialects.mysql.binlog.position import file_index
+from dblog.dialects.mysql.binlog.signal_rows import signal_rows
 from dblog.dialects.mysql.catalog.information_schema import read_table
 from dblog.dialects.mysql.task.connections import Connections
 from dblog.dialects.mysql.task.dialect import rereads
@@ -37,7 +38,7 @@ from dblog.dialects.mysql.wire.log import end_of_log
 from dblog.errors import BadRowsError, DefiniteError, TableChangedError
 from dblog.model import OffsetMap, Table, TableId
 from dblog.readers.contract import Progress, TableResolver, TaskContext
-from dblog.readers.items import Held, LogCounts, LogItem, LogRows, Moved, OnlyByDump, Statement, Unusable, Watermarks
+from dblog.readers.items import Held, LogCounts, LogItem, LogRows, Moved, OnlyByDump, Signals, Statement, Unusable, Watermarks
 
 log = structlog.get_logger(__name__)
 
@@ -85,6 +86,7 @@ class BinlogLog:
             prepared=self._prepared,
             reread=self._reread,
             includes=self._context.includes,
+            signal_tables=self._connections.signal_tables,
             ended=lambda code, body, where: end_of_log(code, body, self._connections.session.settings, where),
         )
 
@@ -132,8 +134,10 @@ class BinlogReader:
         prepared: Prepared,
         reread: Reread | None,
         includes: Callable[[TableId], bool],
+        signal_tables: frozenset[TableId],
         ended: Callable[[int, bytes, str], Exception],
     ) -> None:
+        self._signal_tables = signal_tables
         self._connection = connection
         self._decoder = decoder
         self._at = at
@@ -250,7 +254,7 @@ class BinlogReader:
             yield from self._partial_rows(event, event.encoder)  # before the position is passed: they go out in parts
         moves = self._is_new(event.position)
         where = f"{event.file}:{event.start_pos}"
-        found: Statement | Watermarks | None = None
+        found: Statement | Watermarks | Signals | None = None
         match event.type_code:
             case events.EventType.QUERY:
                 query = events.read_query(event.body)
@@ -263,7 +267,7 @@ class BinlogReader:
                 self._prepared.begin()
                 self.forget_tables()  # so that each table map of the transaction is looked up
             case code if code in events.ROWS_TYPES:
-                found = self._watermarks(event)
+                found = self._own_rows(event)
             case events.EventType.XA_PREPARE:
                 yield from self._xa_ended(self._prepared.prepare(event.body), where)
                 yield self._held()
@@ -283,12 +287,18 @@ class BinlogReader:
         elif moves:
             yield Moved(position=event.position)
 
-    def _watermarks(self, event: LogEvent) -> Watermarks:
+    def _own_rows(self, event: LogEvent) -> Watermarks | Signals:
         assert event.table is not None, "pass-through rows come with their table map"
+        table_map = events.read_table_map(event.table)
         at = WatermarkPosition(
             file=event.file, pos=event.start_pos, sequence_high=event.sequence_high, sequence_low=event.sequence_low, gtid=event.gtid
         )
-        rows = events.watermark_rows(event.type_code, event.body, events.read_table_map(event.table))
+        if table_map.table in self._signal_tables:
+            try:
+                return Signals(rows=tuple(signal_rows(event.type_code, event.body, table_map)), at=at, position=event.position)
+            except DefiniteError as e:
+                return Signals(rows=(), at=at, position=event.position, fault=str(e))
+        rows = events.watermark_rows(event.type_code, event.body, table_map)
         return Watermarks(rows=tuple(rows), at=at, position=event.position)
 
     def _statement(self, event: LogEvent, query: events.Query, text: str, where: str) -> Statement:

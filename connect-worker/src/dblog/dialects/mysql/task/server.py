@@ -58,6 +58,11 @@ class BinlogServer:
         """By the name that the log has."""
         return self.connections.watermark_table
 
+    @property
+    def signal_tables(self) -> frozenset[TableId]:
+        """By the same names."""
+        return self.connections.signal_tables
+
     def close(self) -> None:
         """Close the session."""
         self.session.close()

@@ -29,6 +29,16 @@ class BinlogSource:
         return sql.parse_table_name(self._settings.text("dblog.watermark.table"))
 
     @property
+    def signal_tables(self) -> frozenset[TableId]:
+        """As the configuration names them, where signals come from the source."""
+        names = (
+            self._settings.text_or_none("signal.data.collection")
+            if "source" in self._settings.items_of("signal.enabled.channels")
+            else None
+        )
+        return frozenset(sql.parse_table_name(name.strip()) for name in (names or "").split(",") if name.strip())
+
+    @property
     def builtin_databases(self) -> frozenset[str]:
         """The server's own."""
         return sql.BUILTIN_DATABASES
@@ -45,4 +55,6 @@ class BinlogSource:
     def connect(self, *, again: bool) -> BinlogServer:
         """Reach the server."""
         session = self.dialect.connect(settings_of(self._settings), again=again)
-        return BinlogServer(Connections(self.dialect, self._settings, session, watermark_table=self.watermark_table))
+        return BinlogServer(
+            Connections(self.dialect, self._settings, session, watermark_table=self.watermark_table, signal_tables=self.signal_tables)
+        )

@@ -1,0 +1,231 @@
+"""Debezium's signals: what a row of the signal table, a message or a line of a file asks of a connector. Pure: texts in, an action out.
+
+A signal comes from whoever may write to its channel, so it is read strictly, and what is wrong with it is said without quoting it: a filter may hold values
+of rows. Types and fields are Debezium's ("Sending signals to a Debezium connector"). Snapshot signals become requests for dumps (``dumprequests.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from dblog.config.regex import PatternError, any_of
+from dblog.core.dumprequests import (
+    ID_DIGITS,
+    PREDICATE_CHARS_MAX,
+    TABLES_MAX,
+    DumpRequest,
+    Mode,
+    Order,
+    SignalOrigin,
+)
+from dblog.errors import DefiniteError
+
+DATA_CHARS_MAX = 8192
+"""Of one signal: its request is part of the offset until it has ended. Debezium's signal table has 2048."""
+ID_CHARS_MAX = 200
+MESSAGE_CHARS_MAX = 2000
+KNOWN = ("execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "log", "schema-changes", "set-binlog-position")
+_WATERMARKS = ("snapshot-window-open", "snapshot-window-close")
+_SELECT = re.compile(r"\s*select\b", re.IGNORECASE)
+
+
+class SignalError(DefiniteError):
+    """The signal is none that can be carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """Dump the captured tables that match."""
+
+    patterns: tuple[str, ...]
+    filters: Mapping[str, str]
+    """SQL by pattern."""
+    blocking: bool
+    surrogate_key: str | None
+
+    def request(self, origin: SignalOrigin, *, id: str, connector: str, created_ms: int, chunk_rows: int | None) -> DumpRequest:  # noqa: A002
+        """The request for the dump."""
+        return DumpRequest(
+            id=id,
+            connector=connector,
+            created_ms=created_ms,
+            requested_by="signal",
+            mode=Mode.ROWS,
+            tables=self.patterns,
+            predicate=self.filters,
+            chunk_rows=chunk_rows,
+            order=Order.AS_GIVEN,
+            signal=origin,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop what signals have asked for: all of it, or the tables that match."""
+
+    patterns: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Pause what signals have asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """The reverse."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogText:
+    """Log a message; ``{}`` in it stands for the position."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """What needs no action here, and why."""
+
+    why: str
+
+
+Action = Execute | Stop | Pause | Resume | LogText | Nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One signal as its channel gives it. ``data`` is JSON text, "" where there is none."""
+
+    id: str
+    type: str
+    data: str
+    source: str
+    """What it stood in, unlike any other signal's: the same signal read twice is one signal."""
+
+    @property
+    def request_id(self) -> str:
+        """The id of its request, the same each time it is read."""
+        return sha256(f"{self.source}\0{self.id}".encode(errors="surrogatepass")).hexdigest()[:ID_DIGITS]
+
+
+def signal_from_json(value: object, source: str) -> Signal:
+    """One of ``{"id": ..., "type": ..., "data": {...}}``; SignalError where it is none."""
+    if not isinstance(value, dict):
+        raise SignalError(
+            'it must be a JSON object, such as {"id": "1", "type": "execute-snapshot", "data": {"data-collections": ["shop\\\\.orders"]}}'
+        )
+    identity, kind, data = value.get("id"), value.get("type"), value.get("data")
+    if not isinstance(identity, str) or not isinstance(kind, str):
+        raise SignalError("id and type must be texts")
+    return Signal(identity, kind, "" if data is None else data if isinstance(data, str) else json.dumps(data), source)
+
+
+def action_of(signal: Signal) -> Action:
+    """What it asks for; SignalError with what is wrong, which quotes nothing of the signal."""
+    if not signal.id or len(signal.id) > ID_CHARS_MAX:
+        raise SignalError(f"its id must have 1 to {ID_CHARS_MAX} characters")
+    if signal.type in _WATERMARKS:
+        return Nothing("it is a watermark of Debezium's")
+    if signal.type not in KNOWN:
+        raise SignalError(f"its type is not known; there are {', '.join(KNOWN)}")
+    data = _data_of(signal)
+    match signal.type:
+        case "execute-snapshot":
+            return _execute(data)
+        case "stop-snapshot":
+            _kind(data)
+            return Stop(_patterns(data) if data.get("data-collections") else None)
+        case "pause-snapshot" | "resume-snapshot":
+            _kind(data)
+            return Pause() if signal.type == "pause-snapshot" else Resume()
+        case "log":
+            message = data.get("message")
+            if not isinstance(message, str) or not message:
+                raise SignalError("its data needs a message")
+            return LogText(message[:MESSAGE_CHARS_MAX])
+        case "schema-changes":
+            return Nothing(
+                "schemas come from the log and the catalog here; a table whose schema is in doubt is read from the server by itself"
+            )
+        case _:
+            raise SignalError(
+                "positions are not set by signals here; stop the connector, set the position by PATCH /connectors/NAME/offsets, and resume it"
+            )
+
+
+def _data_of(signal: Signal) -> dict[str, Any]:
+    if len(signal.data) > DATA_CHARS_MAX:
+        raise SignalError(f"its data has {len(signal.data)} characters, and no more than {DATA_CHARS_MAX} are taken; use several signals")
+    if not signal.data.strip():
+        return {}
+    try:
+        data = json.loads(signal.data)
+        json.dumps(data, ensure_ascii=False).encode()  # half of a surrogate pair: no offset could carry it
+    except (ValueError, RecursionError):
+        raise SignalError("its data is not JSON") from None
+    if not isinstance(data, dict):
+        raise SignalError("its data must be a JSON object")
+    return data
+
+
+def _execute(data: dict[str, Any]) -> Execute:
+    blocking = _kind(data) == "blocking"
+    surrogate = data.get("surrogate-key")
+    if surrogate is not None and not isinstance(surrogate, str):
+        raise SignalError("surrogate-key must be the name of a column")
+    return Execute(_patterns(data), _filters(data, blocking=blocking), blocking, surrogate or None)
+
+
+def _kind(data: dict[str, Any]) -> str:
+    kind = data.get("type")
+    kind = "incremental" if kind is None else kind.lower() if isinstance(kind, str) else ""
+    if kind not in ("incremental", "blocking"):
+        raise SignalError("its snapshot type must be incremental or blocking")
+    return kind
+
+
+def _patterns(data: dict[str, Any]) -> tuple[str, ...]:
+    value = data.get("data-collections")
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) and each.strip() for each in value):
+        raise SignalError('data-collections must be a list of patterns, at least one, such as ["shop\\\\.orders"]')
+    if len(value) > TABLES_MAX:
+        raise SignalError(f"data-collections has {len(value)} patterns, and no more than {TABLES_MAX} are taken")
+    return _usable("data-collections", tuple(each.strip() for each in value))
+
+
+def _filters(data: dict[str, Any], *, blocking: bool) -> dict[str, str]:
+    if data.get("additional-condition") is not None:
+        raise SignalError('additional-condition is no longer known; use additional-conditions, [{"data-collection": ..., "filter": ...}]')
+    given = data.get("additional-conditions")
+    if given is None:
+        return {}
+    if not isinstance(given, list) or not all(
+        isinstance(each, dict) and isinstance(each.get("data-collection"), str) and isinstance(each.get("filter"), str) for each in given
+    ):
+        raise SignalError('additional-conditions must be a list of {"data-collection": a pattern, "filter": SQL}')
+    filters: dict[str, str] = {}
+    for each in given:
+        sql = each["filter"].strip()
+        if not sql:
+            continue
+        if len(sql) > PREDICATE_CHARS_MAX or "\0" in sql:
+            raise SignalError(f"a filter has more than {PREDICATE_CHARS_MAX} characters, or a NUL character")
+        if blocking and _SELECT.match(sql):
+            raise SignalError("the filter of a blocking snapshot is a SELECT; give its condition alone, as for an incremental one")
+        filters.setdefault(each["data-collection"].strip(), sql)
+    _usable("additional-conditions", tuple(filters))
+    return filters
+
+
+def _usable(name: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        any_of(patterns, ignore_case=True)
+    except PatternError:
+        raise SignalError(f"a pattern of {name} is not a regular expression that can be used") from None
+    return patterns

@@ -1,0 +1,218 @@
+"""Carries signals out, whatever channel they come by: snapshot signals become requests for dumps, or change those that signals have made.
+
+A request that is made here is part of the state that the next batch carries into the offset. Whoever reads a channel in order (the log thread reads the signal
+table) has the signal's position go out with that same batch: so no kill loses a signal, and none is carried out twice. # I1
+
+Its filters are SQL of whoever may write to the channel. The database is asked first whether they are conditions and nothing else, by a thread of its own; until
+then no table of it is read. A signal that cannot be carried out is counted and logged, without what it says, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import structlog
+
+from dblog.clock import Clock
+from dblog.config.regex import any_of
+from dblog.core.backoff import Backoff
+from dblog.core.dumprequests import DumpRequest, SignalOrigin, Wanted, with_wanted
+from dblog.core.requested import SIGNALS_MAX, RequestedDump, Requests
+from dblog.core.signals import Execute, LogText, Nothing, Pause, Resume, Signal, SignalError, Stop, action_of
+from dblog.errors import DefiniteError, ServerChangedError, TransientError
+from dblog.model import TableId
+from dblog.readers.interleaved import Interleaver
+from dblog.readers.items import Signals as SignalItem
+
+log = structlog.get_logger(__name__)
+
+BACKOFF = Backoff(first_s=0.5, max_s=30.0)
+FILTER_REFUSED = "a filter of the signal cannot be used on the table; try it as the predicate of POST /connectors/NAME/dumps, whose answer has the reason"
+
+
+class SignalDesk:
+    """One run's. Any thread may hand a signal in; order is that of the calls."""
+
+    def __init__(
+        self,
+        *,
+        connector: str,
+        chunk_rows: int | None,
+        interleaver: Interleaver,
+        tables_of: Callable[[DumpRequest], Sequence[TableId]],
+        check: Callable[[DumpRequest], object],
+        start_readers: Callable[[], None],
+        spawn: Callable[[str, Callable[[], None]], None],
+        stopped: threading.Event,
+        position: Callable[[], str],
+        clock: Clock,
+    ) -> None:
+        """``chunk_rows``: of the dumps that signals ask for; None: they adapt. ``position``: where the log is read, for people."""
+        self._connector = connector
+        self._chunk_rows = chunk_rows
+        self._interleaver = interleaver
+        self._tables_of = tables_of
+        self._check = check
+        self._start_readers = start_readers
+        self._spawn = spawn
+        self._stopped = stopped
+        self._position = position
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._checking = False
+        self.taken_total = 0
+        self.refused_total = 0
+
+    def begin(self) -> None:
+        """Go on with what an earlier run has left unchecked."""
+        self._check_soon()
+
+    def of_table(self, item: SignalItem) -> None:
+        """Rows of a signal table."""
+        if item.fault is not None:
+            self.refused(item.fault)
+        for number, (identity, kind, data) in enumerate(item.rows):
+            if identity is None or kind is None:
+                self.refused("its id or its type is NULL")
+            else:
+                self.take(Signal(identity, kind, data or "", f"{item.at.sequence_high}:{item.at.sequence_low}:{number}"))
+
+    def take(self, signal: Signal) -> None:
+        """Carry one out, or log why not."""
+        try:
+            action = action_of(signal)
+            self._obey(signal, action)
+        except SignalError as e:
+            self.refused(str(e))
+            return
+        self.taken_total += 1
+        log.info("signal", type=signal.type, signal=signal.request_id, note=action.why if isinstance(action, Nothing) else None)
+
+    def refused(self, why: str) -> None:
+        """A signal that cannot be carried out."""
+        self.refused_total += 1
+        log.warning("a signal is left out", reason=why, position=self._position())
+
+    def _obey(self, signal: Signal, action: object) -> None:
+        match action:
+            case Execute():
+                self._execute(signal, action)
+            case Pause():
+                self._change(lambda one: _wanted(one, Wanted.PAUSED))
+            case Resume():
+                self._change(lambda one: _wanted(one, Wanted.RUNNING))
+            case Stop(None):
+                self._change(lambda one: with_wanted(one.request, Wanted.STOPPED))
+            case Stop(patterns):
+                selected = any_of(patterns or (), ignore_case=True)
+                self._change(lambda one: _without_tables(one, selected))
+            case LogText(message):
+                log.info(message.replace("{}", self._position(), 1), signal=signal.request_id)
+            case _:
+                pass
+
+    def _execute(self, signal: Signal, action: Execute) -> None:
+        known = self._interleaver.requests
+        if known.get(signal.request_id) is not None:
+            return
+        if len(known.of_signals()) >= SIGNALS_MAX:
+            raise SignalError(f"{SIGNALS_MAX} dumps that signals asked for have not ended; wait for them, or stop them by a stop-snapshot")
+        if action.surrogate_key is not None:
+            log.info(
+                "surrogate-key is not needed: a table is read by its key, and one without a key in one window", signal=signal.request_id
+            )
+        created_ms, taken = self._clock.now_us() // 1000, {one.request.created_ms for one in known}
+        while created_ms in taken:
+            created_ms += 1  # so that two of a millisecond keep their order
+        origin = SignalOrigin(signal.id, action.blocking)
+        request = action.request(
+            origin, id=signal.request_id, connector=self._connector, created_ms=created_ms, chunk_rows=self._chunk_rows
+        )
+        tables = self._tables_of(request)
+        self._interleaver.change_requests(lambda requests: requests.added(request, tables, checked=False).without_old_ends())
+        self._check_soon()
+
+    def _change(self, change: Callable[[RequestedDump], DumpRequest]) -> None:
+        """Change all dumps that signals have asked for. Others are their owners' business: a signal's writer need not be allowed to steer them."""
+
+        def changed(requests: Requests) -> Requests:
+            for one in requests.of_signals():
+                if (request := change(one)) is not one.request:
+                    requests = requests.added(request, ())
+            return requests
+
+        self._interleaver.change_requests(changed)
+        self._start_readers()
+
+    # ---- checks
+
+    def _unchecked(self) -> RequestedDump | None:
+        return next((one for one in self._interleaver.requests.of_signals() if not one.checked), None)
+
+    def _check_soon(self) -> None:
+        with self._lock:
+            if self._checking or self._unchecked() is None:
+                return
+            self._checking = True
+        self._spawn("signal-check", self._check_all)
+
+    def _check_all(self) -> None:
+        while not self._stopped.is_set():
+            with self._lock:
+                one = self._unchecked()
+                if one is None:
+                    self._checking = False
+                    return
+            fault = self._fault_of(one.request)
+            if self._stopped.is_set():
+                return
+            identity = one.request.id
+            if fault is not None:
+                log.warning("a dump that a signal asked for cannot begin", dump=identity, reason=fault)
+            self._interleaver.change_requests(lambda requests, identity=identity, fault=fault: requests.with_check(identity, fault))  # type: ignore[misc]
+            self._start_readers()
+
+    def _fault_of(self, request: DumpRequest) -> str | None:
+        """Why a request cannot be carried out; what the database says of a filter may quote it, and stays out."""
+        try:
+            self._asked(replace(request, predicate={}))
+        except DefiniteError as e:
+            return str(e)
+        if not request.predicate:
+            return None
+        try:
+            self._asked(request)
+        except DefiniteError:
+            return FILTER_REFUSED
+        return None
+
+    def _asked(self, request: DumpRequest) -> None:
+        failures = 0
+        while not self._stopped.is_set():
+            try:
+                self._check(request)
+            except ServerChangedError:
+                raise
+            except TransientError as e:
+                failures += 1
+                delay_s = BACKOFF.delay_s(failures, chance=random.random())  # noqa: S311 - jitter, no secret
+                log.warning("a dump that a signal asked for waits to be checked", dump=request.id, reason=str(e), delay_s=round(delay_s, 2))
+                self._stopped.wait(delay_s)
+            else:
+                return
+
+
+def _wanted(one: RequestedDump, wanted: Wanted) -> DumpRequest:
+    return with_wanted(one.request, wanted)
+
+
+def _without_tables(one: RequestedDump, selected: Callable[[str], bool]) -> DumpRequest:
+    """The request with the tables stopped that are left of it and match."""
+    names: Iterable[str] = (name for table in one.dump.left if selected(name := str(table)))
+    stopped = dict.fromkeys(names, Wanted.STOPPED)
+    if not stopped:
+        return one.request
+    return replace(one.request, revision=one.request.revision + 1, tables_wanted={**one.request.tables_wanted, **stopped})
