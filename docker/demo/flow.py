@@ -25,6 +25,7 @@ from demo.load import Load
 from demo.pipeline import Connector, Worker, create_connector_user
 from demo.progress import Numbers, Progress
 from demo.rest import ConnectorFailedError, Rest
+from demo.second_dump import Operator, dump_again
 from demo.shop import DATABASE, TABLES, Sizes, create_shop
 from demo.topics import Topics
 
@@ -60,6 +61,8 @@ class Scenario:
     rate_per_s: float
     changes_max: int
     log_s: float
+    dumped_again: str | None = None
+    """A pattern of tables that are asked for once more while the shop is open."""
     seed: int = 1
     alter_at_dump_share: float | None = 0.08
     chunk_rows: int = 2000
@@ -181,6 +184,10 @@ class Run:
             self._wait(partial(_is_past, began_s + (kill.log_s or 0)), worker, load, what="the moment of a kill")
             self._kill(kill, worker)
         self._wait(lambda: worker.rest.state(self.scenario.name) == "RUNNING", worker, load, what="the task to run")
+        if self.scenario.dumped_again is not None:
+            self.progress.phase("a second dump, asked for while the shop is open")
+            operator = Operator(worker, self.scenario.name, self.progress)
+            dump_again(operator, self.scenario.dumped_again, lambda condition, what: self._wait(condition, worker, load, what=what))
         until_s = time.monotonic() + self.scenario.log_s
         self._wait(lambda: load.ended or time.monotonic() >= until_s, worker, load, what="the end of the writes")
 

@@ -44,7 +44,7 @@ class Worker(Server):
             "listeners": self.url,
             **{f"{kind}.storage.topic": f"dblog-{name}-{kind}" for kind in ("config", "offset", "status")},
             **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
-            "dblog.registry.replication.factor": "1",
+            **{f"dblog.{kind}.replication.factor": "1" for kind in ("registry", "dumps.storage")},
             # No schema.registry.url: the worker's own registry serves worker and sink.
             "key.converter": AVRO_CONVERTER,
             "value.converter": AVRO_CONVERTER,

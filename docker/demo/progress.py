@@ -35,6 +35,7 @@ class Numbers:
     newest_order_at: dt.datetime | None = None
     lag_s: float | None = None
     task: str = "-"
+    dump: str = ""
 
 
 @dataclass(slots=True)
@@ -57,6 +58,8 @@ class Progress:
     def __init__(self, title: str, *, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False)
         self.sample: Callable[[Numbers], None] | None = None
+        self.dump: Callable[[], str] | None = None
+        """Gives the line of the dump that goes on beside the log, while there is one."""
         self.numbers = Numbers()
         self.kills: list[str] = []
         self._title = title
@@ -98,9 +101,10 @@ class Progress:
     def _watch(self) -> None:
         line_at_s = time.monotonic() + LINE_INTERVAL_S
         while not self._stop.wait(SAMPLE_INTERVAL_S):
-            if self.sample is not None:
-                with suppress(Exception):  # a server that is down now is asked again in a second
+            with suppress(Exception):  # a server that is down now is asked again in a second
+                if self.sample is not None:
                     self.sample(self.numbers)
+                self.numbers.dump = self.dump() if self.dump is not None else ""
             self._changes_per_s = self._changes.update(self.numbers.changes)
             self._records_per_s = self._records.update(self.numbers.records or 0)
             if self._live is not None:
@@ -121,6 +125,7 @@ class Progress:
             ("lag", "-" if n.lag_s is None else f"{n.lag_s:.0f} s"),
             ("task", n.task),
             ("kills", ", ".join(self.kills) or "none yet"),
+            *([("second dump", n.dump)] if n.dump else []),
         ]
 
     def _panel(self) -> Panel:

@@ -77,6 +77,10 @@ class Rest:
                 return DumpState(known=True, done=done, rows=finished_rows + sum(table["rows"] for table in tables))
         return DumpState(known=False, done=False)
 
+    def requested_dump(self, name: str, dump: str) -> Any:
+        """A requested dump with its status and tables."""
+        return self._get(f"/connectors/{name}/dumps/{dump}")
+
     def _get(self, path: str) -> Any:
         try:
             answer = httpx.get(f"{self.url}{path}", timeout=TIMEOUT_S, verify=NO_TLS)

@@ -1,0 +1,90 @@
+"""A second dump while the shop is open: asked for, paused, resumed and made faster by the commands that an operator types."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from demo.destination import RunFailedError
+from demo.pipeline import ROOT, Worker
+from demo.progress import Progress
+
+BAR_CHARS = 24
+COMMAND_S_MAX = 120.0
+ROWS_BEFORE_PAUSE = 2_000
+SLOW = ("--chunk-rows", "500", "--delay-ms", "300")
+"""As beside a busy database: the shop's customers would take a minute."""
+FAST = ("--chunk-rows", "20000", "--delay-ms", "0")
+
+Wait = Callable[[Callable[[], bool], str], None]
+"""Waits until a condition holds; the text says for what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Types ``dblog dumps`` commands, and shows each with its answer."""
+
+    worker: Worker
+    connector: str
+    progress: Progress
+
+    def ask(self, command: str, *arguments: str) -> str:
+        """The answer's last line; RunFailedError where the command fails."""
+        shown = " ".join(f"'{part}'" if "\\" in part else part for part in arguments)
+        self.progress.event(f"$ dblog dumps {command} {self.connector} {shown}")
+        line = [sys.executable, "-m", "dblog", "dumps", command, self.connector, *arguments, "--url", self.worker.url]
+        path = {"PYTHONPATH": str(ROOT / "connect-worker" / "src")}
+        done = subprocess.run(line, env=path, capture_output=True, text=True, timeout=COMMAND_S_MAX, check=False)
+        if done.returncode != 0:
+            raise RunFailedError(f"dblog dumps {command} failed: {(done.stderr or done.stdout).strip()}")
+        answer = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
+        self.progress.event(f"  {answer}")
+        return answer
+
+    def start(self, *arguments: str) -> str:
+        """The id of the dump that was asked for: ``dump ID of CONNECTOR: ...``."""
+        return self.ask("start", *arguments).split()[1]
+
+    def status(self, dump: str) -> Mapping[str, Any]:
+        """What the worker reports of a dump; empty while it does not answer."""
+        detail = self.worker.rest.requested_dump(self.connector, dump)
+        return detail.get("status", {}) if detail else {}
+
+    def until(self, dump: str, state: str, wait: Wait) -> None:
+        """Wait for a state; RunFailedError where the dump ends in another one."""
+
+        def reached() -> bool:
+            now = self.status(dump)
+            if now.get("state") != state and now.get("state") in {"FAILED", "STOPPED", "DONE"}:
+                raise RunFailedError(f"dump {dump} is {now['state']}: {now.get('reason')}")
+            return bool(now.get("state") == state)
+
+        wait(reached, f"dump {dump} to be {state}")
+
+
+def dump_again(operator: Operator, pattern: str, wait: Wait) -> None:
+    """Ask for the tables of ``pattern`` once more, and steer their dump."""
+    dump = operator.start(pattern, *SLOW)
+    operator.progress.dump = lambda: bar(operator.status(dump))
+    wait(lambda: (operator.status(dump).get("rows") or 0) >= ROWS_BEFORE_PAUSE, "the first rows of the second dump")
+    operator.ask("pause", dump)
+    operator.until(dump, "PAUSED", wait)
+    operator.progress.event(f"  {bar(operator.status(dump))}")
+    operator.ask("resume", dump)
+    operator.until(dump, "RUNNING", wait)
+    operator.ask("set", dump, *FAST)
+    operator.until(dump, "DONE", wait)
+    operator.progress.event(f"  {bar(operator.status(dump))}")
+    operator.progress.dump = None
+
+
+def bar(status: Mapping[str, Any]) -> str:
+    """A dump's bar, state, rows and speed in one line."""
+    rows, estimated = status.get("rows") or 0, status.get("rows_estimated") or 0
+    share = 1.0 if status.get("state") == "DONE" else min(0.99, rows / estimated) if estimated else 0.0
+    full = int(share * BAR_CHARS)
+    speed = f", {status['rows_per_s']:,.0f} rows/s" if status.get("rows_per_s") else ""
+    return f"[{'#' * full}{'.' * (BAR_CHARS - full)}] {share:.0%} {status.get('state', '-')}, {rows:,} rows{speed}"
