@@ -124,6 +124,20 @@ def test_what_is_not_known_is_not_made_up():
 
 
 @pytest.mark.parametrize(
+    ("wanted", "state", "text"),
+    [
+        ("PAUSED", "RUNNING", "RUNNING (asked to be PAUSED)"),
+        ("PAUSED", "PAUSED", "PAUSED"),
+        ("RUNNING", "PAUSED", "PAUSED (asked to go on)"),
+        ("STOPPED", "WAITING", "WAITING (asked to be STOPPED)"),
+        ("STOPPED", "DONE", "DONE"),
+    ],
+)
+def test_what_was_asked_for_and_is_not_yet_is_said(wanted, state, text):
+    assert headline({**DUMP, "wanted": wanted, "status": {**STATUS, "state": state}}).endswith(f"(rows): {text}")
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [(-3, "0 s"), (0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (9000, "2 h 30 min"), (200_000, "2 days")],
 )

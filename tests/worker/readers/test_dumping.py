@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 from dblog.clock import SystemClock
+from dblog.core.dumprequests import INITIAL, parse_request
 from dblog.core.dumps import dump_of
 from dblog.core.governor import ChunkLimits
 from dblog.core.watermark import Windows
@@ -85,3 +86,20 @@ def test_a_table_that_took_another_s_name_waits_for_the_reader_that_is_not_throu
     assert dumping.next_table(1) is None
     dumping.put_back(ORDERS)
     assert dumping.next_table(0) == ORDERS
+
+
+def test_who_reads_for_a_request_that_is_forgotten_opens_no_window_for_the_connectors_own_dump(interleaver: Interleaver) -> None:
+    request = parse_request(
+        {"tables": ["shop.*"], "predicate": {"shop.*": "v = 1"}}, id="1" * 12, connector="c", created_ms=1, requested_by="rest"
+    )
+    interleaver.change_requests(lambda requests: requests.added(request, [ORDERS]))
+    interleaver.read_for(ORDERS, request.id)
+    resets = interleaver.settled(ORDERS)
+    assert not interleaver.is_paused(ORDERS)
+
+    interleaver.change_requests(lambda requests: requests.forgotten(request.id))
+
+    assert interleaver.is_paused(ORDERS)
+    assert interleaver.declare(ORDERS, keyed=True, resets=resets, windows_max=2) is None
+    interleaver.read_for(ORDERS, INITIAL)
+    assert not interleaver.is_paused(ORDERS)

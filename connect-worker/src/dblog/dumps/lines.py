@@ -59,8 +59,17 @@ def headline(dump: Mapping[str, Any]) -> str:
         f"{what} of {dump['connector']}"
         + (f" ({mode})" if mode else "")
         + f": {dump['status']['state']}"
+        + _asked(dump)
         + (f", {reason}" if reason else "")
     )
+
+
+def _asked(dump: Mapping[str, Any]) -> str:
+    """What it was asked for and is not yet: the task does it within a second or two."""
+    state, wanted = dump["status"]["state"], dump.get("wanted")
+    if wanted in {"PAUSED", "STOPPED"} and state != wanted and state not in ENDED:
+        return f" (asked to be {wanted})"
+    return " (asked to go on)" if wanted == "RUNNING" and state == "PAUSED" else ""
 
 
 def progress_of(status: Mapping[str, Any]) -> str:

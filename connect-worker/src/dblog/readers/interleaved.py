@@ -215,9 +215,16 @@ class Interleaver:
             self._changed.notify_all()
 
     def is_paused(self, table: TableId) -> bool:
-        """Whether all dumps are held, or the dump that the table is read for, or the table in it, is to rest, or has been stopped."""
-        one = self.request_of(table)
-        return self.pace.held or (one is not None and not one.reads(table))
+        """Whether all dumps are held, or the dump that the table is read for, or the table in it, is to rest, or has been stopped.
+
+        One that has ended may be forgotten while its last SELECT runs; whoever reads for it then must not go on as if for the connector's own.
+        """
+        with self._changed:
+            identity = self._read_for.get(table, INITIAL)
+            one = self._requests.get(identity)
+        if one is None:
+            return self.pace.held or identity != INITIAL
+        return self.pace.held or not one.reads(table)
 
     def set_pace(self, pace: Pace) -> None:
         """How hard dumps may read from now on."""
