@@ -118,6 +118,7 @@ class SimHistory:
         self._tables: dict[TableId, dict[str, object]] = {}
         self._databases: dict[str, Database] = {}
         self._began: Position = (0, 0)
+        self._lists: dict[str, tuple[TableId, ...]] = {}
 
     def recover(self, timeline: Timeline) -> int:
         for id_, record in self._tables.items():
@@ -145,6 +146,17 @@ class SimHistory:
         gone = timeline.prune(committed)
         for id_ in gone:
             self._tables.pop(id_, None)
+
+    def lists(self) -> dict[str, tuple[TableId, ...]]:
+        return dict(self._lists)
+
+    def save_list(self, identity: str, tables: Any) -> None:
+        HUB.pause()
+        self._lists[identity] = tuple(tables)
+        HUB.pause()
+
+    def keep_lists(self, identities: Any) -> None:
+        self._lists = {identity: tables for identity, tables in self._lists.items() if identity in identities}
 
     def close(self) -> None:
         pass
