@@ -583,6 +583,12 @@ class SimServer:
     def read_databases(self) -> dict[str, Database]:
         return {DATABASE: Database(None, None)}
 
+    def own_condition(self, table: TableId) -> str | None:
+        return None
+
+    def check_condition(self, table: Table, where: str) -> None:
+        """There is no SQL here."""
+
     def open_chunks(self) -> SimChunks:
         return SimChunks(self._source, self._chances)
 

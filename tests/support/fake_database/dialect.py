@@ -511,6 +511,12 @@ class FakeServer:
     def open_load(self, abort: Abort) -> FakeLoad:
         return FakeLoad(self.database)
 
+    def own_condition(self, table: TableId) -> str | None:
+        return None
+
+    def check_condition(self, table: Table, where: str) -> None:
+        """There is no SQL here."""
+
     def open_chunks(self) -> FakeChunks:
         if self.database.identity != self._identity:
             raise ServerChangedError(f"{self.database.identity} answers now")

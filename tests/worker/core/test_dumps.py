@@ -68,6 +68,25 @@ def test_tables_not_begun_survive_the_text_and_tables_that_are_done_are_numbers_
     assert dump_from_text(dump_to_text(again.dropped(B))).tables_done == 2
 
 
+def test_whose_rows_the_configuration_chooses_survives_the_text_until_the_table_is_read_again() -> None:
+    dump = dump_of("d", [TableDump(table=A, chosen=True), B]).started(A, key=("id",), upto=(7,)).advanced(A, after=(3,), rows=3, done=False)
+
+    again = dump_from_text(dump_to_text(dump))
+
+    assert [(t.table, t.chosen) for t in again.tables] == [(A, True), (B, False)]
+    assert [t.chosen for t in again.restarted(A).tables] == [False, False]
+
+
+def test_a_list_of_tables_does_not_make_a_table_whose_rows_are_chosen_a_whole_one() -> None:
+    tables = [TableId("shop", f"t{n}") for n in range(300)]
+    dump = dump_of("d", (TableDump(table=t, chosen=t.name == "t7") for t in tables)).with_list("l")
+
+    again = dump_from_text(dump_to_text(dump), {"l": tables})
+
+    assert {t.table.name for t in again.tables if t.chosen} == {"t7"}
+    assert len(again.left) == 300
+
+
 MANY = [TableId("production_" + "x" * 20, f"{n * 7919 % 15_000:064x}"[::-1]) for n in range(15_000)]
 
 

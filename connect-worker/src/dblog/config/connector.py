@@ -16,7 +16,6 @@ from dblog.config.connector_options.dblog import OUR_OPTIONS
 from dblog.config.connector_options.events import EVENT_OPTIONS
 from dblog.config.connector_options.family import family_options
 from dblog.config.connector_options.filters import FILTER_OPTIONS
-from dblog.config.connector_options.forms import not_yet
 from dblog.config.connector_options.history import HISTORY_OPTIONS
 from dblog.config.connector_options.runtime import RUNTIME_OPTIONS
 from dblog.config.connector_options.signals import SIGNAL_OPTIONS
@@ -32,6 +31,7 @@ from dblog.config.options import (
     regexes,
     split_list,
 )
+from dblog.config.select_overrides import select_overrides
 from dblog.config.topic_creation import check_topic_creation
 from dblog.config.unused_stores import MODE, refused_stores
 from dblog.errors import ConfigError
@@ -62,7 +62,6 @@ MARIADB_OPTIONS = _ordered(
 """Every key of the MariaDB connector besides Connect's own."""
 
 _REFUSED_PATTERNS = (
-    (re.compile(r"snapshot\.select\.statement\.overrides\..+"), not_yet("take a SELECT of the user's own")),
     (re.compile(r"driver\.(?!allowPublicKeyRetrieval$).+"), "a JDBC driver's settings mean nothing to this worker; remove the key"),
 )
 """Families of keys that would change what is written, and that must not be ignored."""
@@ -85,6 +84,8 @@ def check_connector(options: tuple[Option, ...], properties: Properties, *, show
         wrong = regexes(split_list(rule.columns), {})
         if wrong is not None:
             errors.setdefault(rule.option, []).append(f"The '{rule.option}' value is invalid: {wrong}")
+    for name, texts in select_overrides(properties)[1].items():
+        errors.setdefault(name, []).extend(f"The '{name}' value is invalid: {text}" for text in texts)
     modes = [option.default for option in options if option.name == MODE]
     for name, texts in refused_stores(properties, mode_default=modes[0] if modes else None).items():
         errors.setdefault(name, []).extend(texts)

@@ -66,6 +66,8 @@ class TableDump:
     chunks: int = 0
     cut_short: bool = False
     """The table went away before its end was reached. Should another take its name, that one is read from its beginning."""
+    chosen: bool = False
+    """The configuration may choose which of its rows are sent. Not once it is read again: then the dump brings what the log has lost."""
     fault: str | None = None
     """Why the table cannot be dumped. It is no part of the text: the next start tries again."""
 
@@ -283,7 +285,7 @@ def dump_to_text(dump: Dump) -> str:
     if len(text) > PLAIN_CHARS_MAX:
         tables = _packed(text)
         if len(tables) > TEXT_CHARS_MAX or len(text.encode()) > UNPACKED_BYTES_MAX or text.count(",") > VALUES_MAX:
-            tables = _packed(_json([_table_to_json(t if t.done else TableDump(table=t.table)) for t in kept]))
+            tables = _packed(_json([_table_to_json(t if t.done else TableDump(table=t.table, chosen=t.chosen)) for t in kept]))
     return _json({**value, "tables": tables})
 
 
@@ -292,7 +294,7 @@ def _stretches(dump: Dump, tables: Iterable[TableDump]) -> tuple[list[list[int]]
     places = {} if dump.listed is None else dump.listed.places
     fresh, others = [], []
     for t in tables:
-        at = None if t.started or t.chunks or t.done else places.get(t.table)
+        at = None if t.started or t.chunks or t.done or t.chosen else places.get(t.table)
         if at is None:
             others.append(t)
         else:
@@ -405,6 +407,8 @@ def _table_to_json(t: TableDump) -> dict[str, Any]:
         out["upto"] = key_to_json(t.upto)
         if t.after is not None:
             out["after"] = key_to_json(t.after)
+    if t.chosen and not t.done:
+        out["chosen"] = True
     return out
 
 
@@ -417,6 +421,7 @@ def _table_from_json(value: dict[str, Any]) -> TableDump:
         upto=key_from_json(value.get("upto")),
         done=value.get("done", False),
         cut_short=value.get("cut_short", False),
+        chosen=value.get("chosen", False),
         rows=value["rows"],
         chunks=value["chunks"],
     )

@@ -46,6 +46,9 @@ KEYLESS_ROWS_MAX = 5_000_000
 FIRST_ROWS = 2048
 """Of a table's first chunk, before anything is known of its rows."""
 
+CONDITION_ASKED_AFTER = 5
+"""Times in a row that the server has the table otherwise than the log has shown it."""
+
 KEYS_MAX = 200
 """Keys of a list in one statement, whose text grows with them."""
 _BACKOFF = Backoff()
@@ -54,20 +57,24 @@ Statement = tuple[str, Key]
 
 Found = TypeVar("Found")
 
-EncoderFor = Callable[[Table, Extent], RowEncoder | None]
-"""DefiniteError where the table cannot be dumped so."""
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Particulars:
+    """What dumps of some rows or columns need beside the table; the defaults are those of whole tables."""
 
-def of_its_own(_table: Table, _extent: Extent) -> RowEncoder | None:
-    """None: rows have the encoder of their table."""
-    return None
+    encoder_for: Callable[[Table, Extent], RowEncoder | None] = lambda _table, _extent: None
+    """The encoder of rows that do not have their table's own. DefiniteError where the table cannot be dumped so."""
+    own_condition: Callable[[TableId], str | None] = lambda _: None
+    """Which rows the configuration wants of the connector's first dump; None: all."""
+    check_condition: Callable[[Table, str], None] = lambda _table, _where: None
+    """DefiniteError where the server does not take the condition any more."""
 
 
 class ChunkReader:
     """One dump thread. ``next_table`` hands out tables, ``put_back`` hears of each that it is through with, for now or for good.
 
     ``table_of`` shows a table's version at the log's position. ``together`` hands out tables to be read many at a time; None: each is read alone.
-    ``prepare`` hears of each version of a table that is about to be read, and ``encoder_for`` says whether its rows have an encoder of their own.
+    ``prepare`` hears of each version of a table that is about to be read.
     ``gives_way``: whether fewer readers may read now, and the table is to wait.
     """
 
@@ -85,7 +92,7 @@ class ChunkReader:
         limits: ChunkLimits,
         together: TablesWaiting | None = None,
         prepare: Callable[[Table], None] = lambda _: None,
-        encoder_for: EncoderFor = of_its_own,
+        particulars: Particulars | None = None,
         marks: MakeMarks = WrittenMarks,
         windows_max: int = 2,
         keyless_bytes_max: int = 256 << 20,
@@ -101,7 +108,7 @@ class ChunkReader:
         self._gives_way = gives_way
         self._table_of = table_of
         self._prepare = prepare
-        self._encoder_for = encoder_for
+        self._particulars = particulars or Particulars()
         self._limits = limits
         self._windows_max = windows_max
         self._keyless_bytes_max = keyless_bytes_max
@@ -176,7 +183,7 @@ class ChunkReader:
 
     def _read_table(self, table: TableId) -> None:
         retries, failed_at = Retries(self._retry_policy), None
-        rows_asked = min(Extent.of(self._interleaver.request_of(table), table).limits(self._limits).rows_max, FIRST_ROWS)
+        rows_asked = min(self._extent(table).limits(self._limits).rows_max, FIRST_ROWS)
         keyless_tries = changes = 0
         while not self._ends():
             resets = self._interleaver.settled(table)
@@ -195,10 +202,10 @@ class ChunkReader:
                 self._interleaver.change_table(table, lambda d: d.restarted(table))
                 continue
             self._prepare(version)
-            extent = Extent.of(self._interleaver.request_of(table), table)
+            extent = self._extent(table)
             try:
                 try:
-                    encoder = self._encoder_for(version, extent)
+                    encoder = self._particulars.encoder_for(version, extent)
                 except DefiniteError as e:
                     self._interleaver.fail_dump(table, str(e))
                     return
@@ -210,6 +217,8 @@ class ChunkReader:
                     return
                 self._disconnect()
                 changes += 1
+                if extent.where is not None and changes % CONDITION_ASKED_AFTER == 0 and not self._still_takes(version, extent.where):
+                    return
                 log.warning("dump waits until the log has come to the change of its table", table=str(table), reason=str(e))
                 self._stop.wait(_BACKOFF.delay_s(changes, chance=random.random()))  # noqa: S311 - jitter, no secret
                 continue
@@ -251,6 +260,25 @@ class ChunkReader:
         """Whether this thread is to open no more windows of the table for now."""
         return self._interleaver.is_paused(table) or self._gives_way(table)
 
+    def _still_takes(self, version: Table, where: str) -> bool:
+        """Whether the server takes the condition, or cannot be asked now. The table's dump ends with it: no statement of the log brings its column back."""
+        try:
+            self._particulars.check_condition(version, where)
+        except TransientError:
+            return True
+        except DefiniteError as e:
+            self._interleaver.fail_dump(version.id, str(e))
+            return False
+        return True
+
+    def _extent(self, table: TableId) -> Extent:
+        """What the dump that the table is read for reads of it."""
+        one = self._interleaver.request_of(table)
+        if one is not None:
+            return Extent.of(one, table)
+        progress = self._interleaver.table_dump(table)
+        return Extent.own(self._particulars.own_condition(table) if progress is not None and progress.chosen else None)
+
     def _report_table(self, table: TableId) -> None:
         """The table has been read to its end, or its dump has failed, which is in the log already."""
         dump = self._interleaver.dump
@@ -270,7 +298,7 @@ class ChunkReader:
             return rows_asked
         after, upto, begins = progress.after, progress.upto, not progress.started
         while not self._ends():
-            extent = Extent.of(self._interleaver.request_of(table), table)
+            extent = self._extent(table)
             pace = self._interleaver.pace
             limits = extent.limits(self._limits).part(pace.share)
             rows_asked = min(rows_asked, limits.rows_max)
@@ -461,11 +489,12 @@ class ChunkReader:
 
     def read_whole(self, connection: DumpConnection, version: Table, limits: ChunkLimits) -> ChunkRead | None:
         """All rows of a table in the snapshot that is open; None when there are more than the limits allow. One range without bounds: no key is compared."""
-        statement = self._sql.chunk_select(version, None, None, limits.rows_max + 1)
-        chunk = self._select(connection, statement, version, None, bytes_max=limits.bytes_max)
+        extent = self._extent(version.id)
+        statement = self._sql.chunk_select(version, None, None, limits.rows_max + 1, where=extent.where)
+        chunk = self._select(connection, statement, version, None, bytes_max=limits.bytes_max, where=extent.where)
         if chunk.row_count > limits.rows_max or len(chunk.rows) > limits.bytes_max:
             return None
-        last = self._last_key(connection, version, _Range(None, None, begins=True, extent=Extent()), None, chunk)
+        last = self._last_key(connection, version, _Range(None, None, begins=True, extent=extent), None, chunk)
         return ChunkRead(
             table=version,
             rows=chunk.rows,
@@ -475,6 +504,7 @@ class ChunkReader:
             final=True,
             begins=True,
             greatest=last,
+            extent=extent,
         )
 
     def mark_high(self, connection: DumpConnection, ticket: Ticket) -> None:

@@ -357,6 +357,9 @@ class ChunkSource(Protocol):
     def chunk_sql(self) -> ChunkSql:
         """The statements."""
 
+    def own_condition(self, table: TableId) -> str | None:
+        """Which rows of the table the configuration wants of the connector's first dump; None: all."""
+
     def open_chunks(self) -> DumpConnection:
         """Connections for one dump thread, to this very server; ServerChangedError when another one answers. In read-only mode chunks may come from
         a replica, which proves itself with each snapshot.

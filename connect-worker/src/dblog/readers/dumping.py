@@ -22,7 +22,7 @@ from dblog.core.pressure import Pace
 from dblog.core.requested import next_table, readers_wanted
 from dblog.errors import DefiniteError
 from dblog.model import TableId
-from dblog.readers.chunk import ChunkReader, EncoderFor, of_its_own
+from dblog.readers.chunk import ChunkReader, Particulars
 from dblog.readers.contract import ChunkSource
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.marks import MakeMarks, WrittenMarks
@@ -51,10 +51,10 @@ class Dumping:
         spawn: Callable[[str, Callable[[], None]], None],
         done: Callable[[Dump | None], None],
         clock: Clock,
-        encoder_for: EncoderFor = of_its_own,
+        particulars: Particulars | None = None,
         marks: MakeMarks = WrittenMarks,
     ) -> None:
-        self._encoder_for = encoder_for
+        self._particulars = particulars
         self._marks = marks
         self._interleaver = interleaver
         self._chunks = chunks
@@ -107,7 +107,7 @@ class Dumping:
                     gives_way=self.gives_way,
                     table_of=self._schemas.table,
                     prepare=self._schemas.prepare,
-                    encoder_for=self._encoder_for,
+                    particulars=self._particulars,
                     watermark_name=f"{self._options.watermark_name}/{number}",
                     limits=self._options.chunk_limits,
                     marks=self._marks,

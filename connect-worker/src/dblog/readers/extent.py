@@ -31,10 +31,13 @@ class Extent:
     """Rest ahead of each chunk."""
 
     @classmethod
-    def of(cls, one: RequestedDump | None, table: TableId) -> Extent:
-        """As it is now: pace and sizes change while a dump runs."""
-        if one is None:
-            return cls()
+    def own(cls, where: str | None) -> Extent:
+        """Of the connector's own dump."""
+        return cls(where=where, scope=Scope.TABLE if where is None else Scope.PREDICATE)
+
+    @classmethod
+    def of(cls, one: RequestedDump, table: TableId) -> Extent:
+        """Of a requested dump, as it is now: pace and sizes change while it runs."""
         request = one.request
         where = predicates(request)(str(table)) if request.predicate else None
         return cls(

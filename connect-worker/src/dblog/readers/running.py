@@ -21,6 +21,7 @@ from dblog.core.requested import Requests
 from dblog.core.timeline import Position, Timeline
 from dblog.core.watermark import Ticket, Windows
 from dblog.model import Batch, OffsetMap, Table, TableId
+from dblog.readers.chunk import Particulars
 from dblog.readers.contract import Progress, Server, TaskContext
 from dblog.readers.dumpdesk import DumpDesk
 from dblog.readers.dumping import Dumping, refuse_incomplete
@@ -150,7 +151,11 @@ class Running:
             spawn=self._spawn,
             done=self._dump_done,
             clock=clock,
-            encoder_for=lambda table, extent: modes.encoder(table, extent.mode, extent.columns),
+            particulars=Particulars(
+                encoder_for=lambda table, extent: modes.encoder(table, extent.mode, extent.columns),
+                own_condition=server.own_condition,
+                check_condition=server.check_condition,
+            ),
             marks=WrittenMarks if exchange is None else exchange.marks,
         )
         self.fold = SourceOffset(progress.copy(), dump=beginning.dump, unreported=len(beginning.reports), requests=beginning.requests)

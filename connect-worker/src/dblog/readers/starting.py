@@ -213,7 +213,8 @@ class _Start:
         rule, run = self._options.dump, self._options.run
         dump = None if plan.dump is None else plan.dump.only(self._options.selection.includes)
         if plan.new_dump:
-            dump = dump_of(run, rule.of(table.id for table in found.timeline.captured_tables()))
+            tables = rule.of(table.id for table in found.timeline.captured_tables())
+            dump = dump_of(run, (TableDump(table=t, chosen=self._server.own_condition(t) is not None) for t in tables))
         elif plan.dumps_new_tables:
             known = 0 if dump is None else dump.joins
             if added := rule.of(table for table, (number, _) in found.joined.items() if number > known):

@@ -15,10 +15,10 @@ SNAPSHOT_OPTIONS = (
     ),
     list_option(
         name="snapshot.select.statement.overrides",
-        doc="Tables with a SELECT of their own.",
+        doc="Tables, as database.table, of whose rows the first dump brings those that a SELECT of their own chooses: SELECT * FROM database.table WHERE "
+        "condition, in snapshot.select.statement.overrides.<database>.<table>. Changes are followed for all rows.",
         group=SNAPSHOT,
         label="SELECT overrides",
-        refused=only(because=not_yet("take a SELECT of the user's own")),
     ),
     option(
         name="snapshot.query.mode",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from dblog.core.selection import Selection, named_parts
 from dblog.core.timeline import AFTER_ALL, Timeline
 from dblog.core.unmatched_columns import describe_unmatched_columns
 from dblog.dialects.mysql.catalog import sql
+from dblog.dialects.mysql.ddl.overrides import Overrides, not_taken, probes
 from dblog.dialects.mysql.task import altered
 from dblog.dialects.mysql.task.dialect import BinlogDialect, rereads, writes_watermarks
 from dblog.dialects.mysql.task.source import BinlogSource
@@ -19,7 +20,8 @@ from dblog.dialects.mysql.wire.budget import AnswerBudget
 from dblog.dialects.mysql.wire.check import check
 from dblog.dialects.mysql.wire.grants import superfluous
 from dblog.dialects.mysql.wire.session import Session, settings_of
-from dblog.model import OffsetMap
+from dblog.errors import DefiniteError, TableChangedError
+from dblog.model import OffsetMap, TableId
 from dblog.readers.contract import Effects
 from dblog.readers.start import dumps_at_all
 
@@ -41,6 +43,7 @@ class BinlogKind:
 
     def check(self, settings: Settings, *, limit_s: float, abort: Abort) -> list[str]:
         """Reachable, the right login, a usable log, privileges. The watermark table is made when the task starts."""
+        overrides = Overrides(settings.originals)
         watermarks = sql.parse_table_name(settings.text("dblog.watermark.table"))
         selection = Selection.from_settings(
             settings.originals, builtin=sql.BUILTIN_DATABASES, never=self.source(settings).signal_tables | {watermarks}
@@ -59,6 +62,7 @@ class BinlogKind:
                 make=False,
                 read_only=not writes_watermarks(settings),
             )
+            _require_taken(session, overrides, [table.id for table in tables])
             return [*warnings, *describe_unmatched_columns(settings.originals, tables)]
         finally:
             session.close()
@@ -106,3 +110,12 @@ class BinlogKind:
         where = settings_of(settings)
         timeout_s = min(where.connect_timeout_s, limit_s)
         return self._dialect.connect(replace(where, connect_timeout_s=timeout_s, initial_statements=(), abort=abort, **more))
+
+
+def _require_taken(session: Session, overrides: Overrides, tables: Iterable[TableId]) -> None:
+    """ConfigError for the first condition of a SELECT of the user's own that the server does not take. No row is read."""
+    for table, probe in probes(overrides, tables):
+        try:
+            session.query(probe, doing=f"trying the condition of the SELECT for {table}")
+        except (DefiniteError, TableChangedError) as e:
+            raise not_taken(table, e) from e

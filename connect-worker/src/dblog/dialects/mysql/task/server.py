@@ -18,6 +18,7 @@ from dblog.dialects.mysql.binlog.offset import LogProgress
 from dblog.dialects.mysql.catalog import given_keys, sql
 from dblog.dialects.mysql.catalog.information_schema import read_databases
 from dblog.dialects.mysql.ddl import conditions
+from dblog.dialects.mysql.ddl.overrides import Overrides
 from dblog.dialects.mysql.ddl.schema_changes import SchemaChange, initial_changes, schema_changes
 from dblog.dialects.mysql.task.connections import Connections
 from dblog.dialects.mysql.task.dialect import gtid_filter, rereads, writes_watermarks
@@ -47,6 +48,7 @@ class BinlogServer:
         self.connections = connections
         self.dialect = connections.dialect
         self.settings = connections.settings
+        self._overrides = Overrides(connections.settings.originals)
 
     @property
     def session(self) -> Session:
@@ -216,6 +218,10 @@ class BinlogServer:
     def open_load(self, abort: Abort) -> ServerLoad:
         """A session of its own for questions about the load."""
         return ServerLoad(self.connections, abort)
+
+    def own_condition(self, table: TableId) -> str | None:
+        """By snapshot.select.statement.overrides."""
+        return self._overrides.condition(table)
 
     def open_chunks(self) -> DumpConnection:
         """Connections for chunks and watermarks."""

@@ -1,0 +1,40 @@
+"""``snapshot.select.statement.overrides``: which tables have a SELECT of their own in the connector's first dump, and the keys that hold them.
+
+Debezium's: the list names tables as ``database.table``, and a key below it for each of them has its SELECT. A table without one, and a SELECT of a table
+that is not in the list, would be dumped whole without a word; here both are errors. What a statement may be, the dialect decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LIST = "snapshot.select.statement.overrides"
+PREFIX = f"{LIST}."
+
+
+def key_of(table: str) -> str:
+    """The key with a table's SELECT."""
+    return f"{PREFIX}{table}"
+
+
+def select_overrides(properties: Mapping[str, str | None]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """The statements by table as the list names it, and what is wrong by key."""
+    listed = [part.strip() for part in (properties.get(LIST) or "").split(",") if part.strip()]
+    given = {
+        name.removeprefix(PREFIX): statement for name, statement in properties.items() if name.startswith(PREFIX) and statement is not None
+    }
+    errors: dict[str, list[str]] = {}
+    for table in listed:
+        database, dot, name = table.partition(".")
+        if not (dot and database and name):
+            errors.setdefault(LIST, []).append(f"{table} is no table; write it as database.table")
+        elif not (given.get(table) or "").strip():
+            errors.setdefault(LIST, []).append(
+                f"{table} has no SELECT; give it in {key_of(table)}, such as SELECT * FROM {table} WHERE status = 'open', or take it out of the list"
+            )
+    for table in given:
+        if table not in listed:
+            errors[key_of(table)] = [f"{LIST} does not name {table}, so its SELECT would not be used; add it there, or remove the key"]
+    if len({table.lower() for table in listed}) < len(listed):
+        errors.setdefault(LIST, []).append("a table is named twice; name each once")
+    return {table: given[table] for table in listed if given.get(table)}, errors
