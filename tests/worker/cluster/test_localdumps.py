@@ -62,6 +62,20 @@ def test_the_newest_process_of_a_task_is_told(held):
     assert [run for run, _ in held.sent] == [2]
 
 
+def test_the_tables_of_a_dump_are_known_where_its_status_shows_all_of_them(held):
+    def report(total):
+        tables = [{"table": "shop.Orders"}, {"table": "shop.items"}]
+        held.dumps.take(
+            1, {"type": "dumps", "dumps": [{"id": "d1", "state": "RUNNING", "rows": 0, "tables_total": total, "tables": tables}]}
+        )
+
+    assert held.dumps.tables_of("c", "d1") is None
+    report(2)
+    assert held.dumps.tables_of("c", "d1") == ["shop.Orders", "shop.items"]
+    report(3)
+    assert held.dumps.tables_of("c", "d1") is None
+
+
 def test_an_end_is_stored_before_the_task_may_forget_it(held):
     held.read(KnownDump(request()))
 

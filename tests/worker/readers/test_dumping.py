@@ -103,3 +103,23 @@ def test_who_reads_for_a_request_that_is_forgotten_opens_no_window_for_the_conne
     assert interleaver.declare(ORDERS, keyed=True, resets=resets, windows_max=2) is None
     interleaver.read_for(ORDERS, INITIAL)
     assert not interleaver.is_paused(ORDERS)
+
+
+def test_who_reads_for_a_request_goes_back_where_another_table_has_taken_the_name_between_two_windows(
+    interleaver: Interleaver, dumping: Dumping
+) -> None:
+    interleaver.change_dump(lambda _: None)  # the connector has dumped nothing: snapshot.mode=no_data
+    request = parse_request({"tables": ["shop.orders"]}, id="1" * 12, connector="c", created_ms=1, requested_by="rest")
+    interleaver.change_requests(lambda requests: requests.added(request, [ORDERS]))
+    interleaver.read_for(ORDERS, request.id)
+    interleaver.change_table(
+        ORDERS, lambda d: d.started(ORDERS, key=("id",), upto=(99,)).advanced(ORDERS, after=(39,), rows=40, done=False)
+    )
+    resets = interleaver.settled(ORDERS)
+
+    dumping.renamed(((ORDERS, TableId("shop", "old")), (TableId("shop", "new"), ORDERS)))
+
+    progress = interleaver.table_dump(ORDERS)
+    assert progress is not None
+    assert (progress.started, progress.rows) == (False, 0)
+    assert interleaver.declare(ORDERS, keyed=True, resets=resets, windows_max=2) is None

@@ -244,6 +244,17 @@ def test_one_table_of_a_dump_is_paused_resumed_and_stopped(worker, shared):
     assert (unknown.status_code, "none of its patterns matches that name" in unknown.json()["message"]) == (404, True)
 
 
+def test_a_table_is_steered_by_any_spelling_of_its_name_and_one_that_the_dump_does_not_have_is_not_found(worker, running):
+    dump = requested(worker, running, tables=[r"shop\..*"])
+    becomes(worker, running, dump, "RUNNING")
+    path = f"/connectors/{running}/dumps/{dump}/tables"
+
+    paused, unknown = worker.client.post(f"{path}/SHOP.Orders/pause"), worker.client.post(f"{path}/shop.nothing/pause")
+
+    assert (paused.status_code, paused.json()["tables_wanted"]) == (202, {"shop.orders": "PAUSED"})
+    assert (unknown.status_code, "has no table shop.nothing" in unknown.json()["message"]) == (404, True)
+
+
 def test_a_dump_that_is_being_stopped_goes_no_other_way(worker, running):
     dump = requested(worker, running)
     worker.client.put(f"/connectors/{running}/stop")

@@ -69,9 +69,10 @@ class DumpRequests:
                 return self._change(before, lambda: changed(before, body))
             case SetDump(name, dump, wanted, table):
                 before = self._open(name, dump)
-                return self._change(
-                    before, lambda: with_wanted(before, wanted) if table is None else with_table_wanted(before, table, wanted)
-                )
+                if table is None:
+                    return self._change(before, lambda: with_wanted(before, wanted))
+                exact = self._table_of(name, dump, table)
+                return self._change(before, lambda: with_table_wanted(before, exact, wanted))
 
     def connector_deleted(self, name: str) -> None:
         """Remove its requests: a connector of the same name that comes later has not made them."""
@@ -81,6 +82,18 @@ class DumpRequests:
         except DblogError as e:
             # The connector is gone all the same; the next comparison of wanted and actual removes them.
             _log.warning("the requests for dumps of a deleted connector are removed later", connector=name, reason=str(e))
+
+    def _table_of(self, name: str, dump: str, table: str) -> str:
+        """The dump's table of that name: as it is written, else the only one that differs in case alone (patterns are matched so)."""
+        tables = self._dumps.tables_of(name, dump)
+        if tables is None or table in tables:
+            return table
+        alike = [each for each in tables if each.lower() == table.lower()]
+        if len(alike) != 1:
+            raise not_found(
+                f"The dump {dump} has no table {table}; GET /connectors/{name}/dumps/{dump} lists its tables, each as database.table"
+            )
+        return alike[0]
 
     def _change(self, before: DumpRequest, change: Callable[[], DumpRequest]) -> DumpRequest:
         try:

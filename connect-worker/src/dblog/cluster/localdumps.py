@@ -70,6 +70,14 @@ class LocalDumps:
         """What is known of a connector's dumps beyond their requests; of a task that has ended, what it reported last."""
         return self._reported.get(connector, Reported())
 
+    def tables_of(self, connector: str, dump: str) -> list[str] | None:
+        """The names of a dump's tables; None where they are not known, or more than a status shows."""
+        status = self.reported(connector).statuses.get(dump)
+        tables = [] if status is None else status.get("tables") or []
+        if status is None or status.get("tables_total") != len(tables):
+            return None
+        return [str(table.get("table")) for table in tables]
+
     # Processes.
 
     def begun(self, task: TaskId, run: int, hide: Callable[[str], str] = str) -> None:

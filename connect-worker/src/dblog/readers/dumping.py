@@ -289,7 +289,7 @@ class Dumping:
     def renamed(self, pairs: Iterable[tuple[TableId, TableId]]) -> None:
         """Whatever dblog.ddl.redump is: a dump that has begun is brought to its end, under the names that the tables have now."""
         pairs = tuple(pairs)
-        self._interleaver.change_requests(lambda known: known.all_changed(lambda d: d.renamed(pairs, self._options.selection.includes)[0]))
+        self._interleaver.rename_of_requests(pairs, self._options.selection.includes)
         dump = self._interleaver.dump
         again: tuple[TableId, ...] = ()
         if dump is not None:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import structlog
@@ -425,6 +426,20 @@ class Interleaver:
             self._windows.table_changed(table, reason)
             self._reset(table, reason)
             self._set_dump(change(self._dump))
+
+    def rename_of_requests(self, pairs: Sequence[tuple[TableId, TableId]], wanted: Callable[[TableId], bool]) -> None:
+        """One statement's renames in the dumps that were asked for. Whoever reads for one of them what another table's name is now goes back to its
+        beginning, though no window of it may be open.
+        """
+        with self._changed:
+            before = self._requests
+            self._set_requests(before.all_changed(lambda d: d.renamed(pairs, wanted)[0]))
+            for table in dict.fromkeys(chain.from_iterable(pairs)):
+                known, now = before.get(self._read_for.get(table, INITIAL)), self._requests.get(self._read_for.get(table, INITIAL))
+                if known is not None and now is not None and known.dump.table(table) != now.dump.table(table):
+                    self._windows.table_changed(table, "another table has its name")
+                    self._reset(table, "another table has its name")
+            self._changed.notify_all()
 
     def watermark(self, token: str, at: WatermarkPosition) -> None:
         """A watermark, at the log's position; a high watermark sends the rows of its windows."""
