@@ -55,7 +55,7 @@ def dumping(interleaver: Interleaver) -> Dumping:
     return Dumping(
         interleaver=interleaver,
         chunks=unused,
-        schemas=unused,
+        schemas=Mock(joined_number=lambda _: 0),
         options=options,
         stopped=threading.Event(),
         spawn=unused,

@@ -210,6 +210,10 @@ class Dump:
         new = {t.table: t for t in tables}
         return self._of((*(t for t in self.tables if t.table not in new), *new.values()))
 
+    def with_join(self, number: int) -> Dump:
+        """The same dump, which has taken in the tables of the joinings up to that one."""
+        return self if number <= self.joins else replace(self, joins=number)
+
     @property
     def list_is_due(self) -> bool:
         """Whether a list of what is left would make the text shorter."""

@@ -82,6 +82,8 @@ class Selection:
     """Databases of the server's own, in lower case, that are left out."""
     never: frozenset[TableId] = field(default_factory=frozenset)
     """Tables of our own (watermarks) and the like that are no data."""
+    only: frozenset[TableId] | None = None
+    """The tables that a connector has which takes no new ones."""
 
     @classmethod
     def from_settings(
@@ -105,6 +107,8 @@ class Selection:
     def includes(self, table: TableId) -> bool:
         """Whether rows of the table are captured."""
         if table in self.never or table.database.lower() in self.builtin:
+            return False
+        if self.only is not None and table not in self.only:
             return False
         return self.includes_database(table.database) and self._includes_table(f"{table.database}.{table.name}")
 

@@ -225,6 +225,11 @@ class Timeline:
             if version.note.get(JOINED)
         }
 
+    def is_awaited(self, table: TableId, position: Position) -> bool:
+        """Whether the statement that makes the table is known to come, at this position or behind it."""
+        version = self._version_at(table, position)
+        return version is not None and AWAITED in version.note and position <= _known_until(version)
+
     # -- what changes it ----------------------------------------------------------------------------------------------------------------
 
     def put(self, table: Table, position: Position, *, ddl: str | None = None, note: Mapping[str, object] | None = None) -> None:
@@ -234,6 +239,14 @@ class Timeline:
     def repair(self, table: Table, position: Position, *, note: Mapping[str, object] | None = None) -> None:
         """A schema corrected by the log's own metadata (``crosscheck.Repaired``); replaces a version of the same position."""
         self._append(table.id, Version(position, Known(table), None, note or {}, used=True))
+
+    def note_joined(self, table: TableId, position: Position, number: int) -> bool:
+        """The table's newest version, which is of this position, is where it joined; False when it is of another."""
+        versions = self._versions.get(table)
+        if not versions or versions[-1].position != position:
+            return False
+        versions[-1].note = {**versions[-1].note, JOINED: number}
+        return True
 
     def mark_stale(self, table: TableId, position: Position, reason: str) -> None:
         """From ``position`` on the schema must be read again."""

@@ -29,6 +29,12 @@ class DumpRule:
     dumps: Callable[[TableId], bool]
     goes_on: bool
     """Whether the user wants to go on without rows that nothing brings."""
+    dumps_joining: bool = True
+    """Whether that holds for tables that the connector does not have yet (dblog.new.tables)."""
+
+    def dumps_new(self, table: TableId) -> bool:
+        """Whether a table that joins is dumped."""
+        return self.dumps_joining and self.dumps(table)
 
     def of(self, tables: Iterable[TableId]) -> list[TableId]:
         """Those that are dumped."""
@@ -67,6 +73,8 @@ class ReaderOptions:
     named: Parts
     """The databases and tables that the configuration names."""
     dump: DumpRule
+    keeps_to_its_tables: bool
+    """Whether tables that the connector does not have yet are left out (``starting`` narrows ``selection``)."""
     redumps: bool
     """Whether a statement that rewrites old rows has its table dumped again."""
     history_topic: str | None
@@ -123,7 +131,9 @@ class ReaderOptions:
                 mode=mode,
                 dumps=dumps(mode, settings.originals.get("snapshot.include.collection.list")),
                 goes_on=handling["inconsistent.schema"] or handling["event.processing.failure"],
+                dumps_joining=settings.text("dblog.new.tables") == "dump",
             ),
+            keeps_to_its_tables=settings.text("dblog.new.tables") == "ignore",
             redumps=settings.text("dblog.ddl.redump") == "changed" and dumps_at_all(mode),
             history_topic=settings.text_or_none("schema.history.internal.kafka.topic"),
             is_filtered=name_matcher(settings.originals.get(DDL_FILTER), option=DDL_FILTER) or (lambda _: False),

@@ -121,6 +121,8 @@ class Running:
             patience=patience,
             left_out=self._passed_over,
             ahead=self._ahead,
+            dumps_new=options.dump.dumps_new,
+            joins=0 if beginning.dump is None else beginning.dump.joins,
         )
         self._source = server.log(log_schemas, self.schemas.resolve, context)
         self.schemas.resume_parkings(progress.sequence)

@@ -27,7 +27,7 @@ import structlog
 from dblog.codecs.fingerprint import Fingerprints
 from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import Chunk, Op, ReadOp, Records, RowEncoder
-from dblog.core.changes import Change, Ignored, TruncateTable, Unknown, tables_of
+from dblog.core.changes import AlterTable, Change, Ignored, RenameTable, TruncateTable, Unknown, tables_of
 from dblog.core.crosscheck import Agreed, Mismatch, Repaired, Seen, cross_check
 from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
 from dblog.errors import DefiniteError
@@ -41,6 +41,7 @@ log = structlog.get_logger(__name__)
 
 
 WAS_PARKED = "rows were passed over while it was parked"
+APPEARED = "no statement of the log made it: its rows of before are in no log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,7 @@ class Schemas:
     ``filtered``: statements that the user wants left out of the history (schema.history.internal.ddl.filter). They are followed all the same.
     ``dumps``: whether a dump may bring rows of the table that were passed over; ``goes_on``: whether the task does so without them where none may.
     ``left_out`` is called with each table whose rows are passed over for now, when ``resolve`` asks for it.
+    ``dumps_new``: whether a table that the connector does not have yet is dumped. ``joins``: the number of the last joining that the dump has taken in.
     ``ahead`` builds encoders for tables that are going to be dumped; it does not wait for a registry as ``build_encoder`` does.
     """
 
@@ -114,6 +116,8 @@ class Schemas:
         patience: Callable[[Callable[[], Any]], Any] = lambda call: call(),
         left_out: Callable[[TableId], None] = lambda _: None,
         ahead: EncodersAhead | None = None,
+        dumps_new: Callable[[TableId], bool] | None = None,
+        joins: int = 0,
     ) -> None:
         self._patience = patience
         self._left_out = left_out
@@ -126,6 +130,9 @@ class Schemas:
         self._filtered = filtered
         self._dumps = dumps
         self._goes_on = goes_on
+        self._dumps_new = dumps_new or dumps
+        self._joins = joins
+        self._appeared: set[TableId] = set()
         self.passed_over_total = 0
         """Rows events of parked tables that no dump will bring, where the connector is asked to go on without them."""
         self._parked: dict[TableId, str] = {}
@@ -198,17 +205,25 @@ class Schemas:
 
     @property
     def waits_for_end(self) -> bool:
-        """Whether some table has a schema again further on (asked for every item of the log)."""
-        return bool(self._ends)
+        """Whether some table has a schema again further on, or has come out of nowhere (asked for every item of the log)."""
+        return bool(self._ends or self._appeared)
 
     def take_ended(self, position: Position) -> dict[TableId, str]:
-        """The tables whose parking the log has come to the end of: they must be dumped again. The decoder has to forget its tables."""
+        """The tables whose parking the log has come to the end of, and those that no statement has made: they must be dumped. The decoder has to forget its
+        tables.
+        """
+        appeared, self._appeared = self._appeared, set()
         ended = {table: WAS_PARKED for end, table in self._ends if end <= position}
         self._ends = [(end, table) for end, table in self._ends if end > position]
         for table in ended:
             self._parked.pop(table, None)
             log.info("a parked table is read again", table=str(table))
-        return ended
+        return ended | dict.fromkeys(appeared, APPEARED)
+
+    def joined_number(self, table: TableId) -> int:
+        """The number of its joining; 0 of a table that did not join."""
+        number, _ = self._timeline.joined().get(table, (0, (0, 0)))
+        return number
 
     def resolve(self, table_map: Any, position: Position, begin: Any) -> RowEncoder | IgnoredForNow | RowsParked | None:
         """The encoder for rows behind this table map; None when the table is not captured, ROWS_PARKED when it is parked until a statement or a position
@@ -249,10 +264,27 @@ class Schemas:
             case Stale(reason, last):
                 return self._refreshed(table_id, last, seen, merge, position, begin, reason)
             case Absent():
-                return self._refreshed(table_id, None, seen, merge, position, begin, "no version of it is known")
+                encoder = self._refreshed(table_id, None, seen, merge, position, begin, "no version of it is known")
+                if encoder is not None and self._dumps_new(table_id) and not self._is_expected(table_id, position):
+                    self._appear(table_id, position)
+                return encoder
             case Parked(reason):
                 self._parked[table_id] = reason
                 return None
+
+    def _is_expected(self, table_id: TableId, position: Position) -> bool:
+        """Whether its rows come from here on, or a statement makes it that the log still has."""
+        return table_id in self._expected or self._timeline.is_awaited(table_id, position)
+
+    def _appear(self, table_id: TableId, position: Position) -> None:
+        """A table has rows and no statement of the log made it: another server did, or a tool, or a session that does not log. It joins here, and is
+        dumped, for what it held before is in no log. A restart in front of the dump's first offset knows it by the number of its joining. # I3
+        """
+        number = 1 + max([self._joins, *(earlier for earlier, _ in self._timeline.joined().values())])
+        if self._timeline.note_joined(table_id, position, number):
+            self._joins = number
+            self._save(table_id)
+            self._appeared.add(table_id)
 
     def statement(self, query: Any, text: str, *, position: Position, note: dict[str, object], begin: Any) -> StatementDone:
         """Apply one statement of the log, valid from ``position`` on.
@@ -272,6 +304,7 @@ class Schemas:
             rewritten = self._timeline.returned(changes, position) | self._log_schemas.rewritten(
                 changes, self._timeline.lookup_before(position)
             )
+            rewritten = {table: why for table, why in rewritten.items() if not self._joins_undumped(table, changes)}
             before = dict(self._timeline.databases)
             changed = self._timeline.apply(changes, position, ddl=None if filtered else text, note=note)
             after = self._timeline.databases
@@ -298,6 +331,14 @@ class Schemas:
                 rewritten={t: why for t, why in rewritten.items() if self._includes(t) and t not in self._parked and t not in unparked},
                 unparked=unparked,
             )
+
+    def _joins_undumped(self, table: TableId, changes: tuple[Change, ...]) -> bool:
+        """Whether the connector gets a table by this statement that it did not have under any name, and is not to dump such a one."""
+        if self._dumps_new(table) or self._timeline.versions(table):
+            return False
+        former = {old for change in changes if isinstance(change, RenameTable) for old, new in change.pairs if new == table}
+        former |= {change.id for change in changes if isinstance(change, AlterTable) and change.table.id == table}
+        return not any(self._includes(old) for old in former)
 
     def _named(self, change: Change, text: str) -> Change:
         """A statement of which not even the tables could be read spoils every captured table whose name occurs in it."""

@@ -43,6 +43,9 @@ EPOCH_START_S = 1_704_067_200
 
 TABLES_NAMED_MAX = 20
 
+ITS_TABLES = "tables"
+"""The id of the list of tables that the connector has, where it takes no new ones. A run's id is another."""
+
 
 def epoch_of(position: Position) -> int:
     """The epoch of a position in the log."""
@@ -101,6 +104,8 @@ class Starting:
             )
             history = self._history_of()
             try:
+                if options.keeps_to_its_tables:
+                    options = self._with_its_tables(server, history, options, first=offset is None)
                 beginning = _Start(self._source, server, history, options, self._settings, self._clock).beginning(offset, requests)
                 return Running(
                     server=server,
@@ -117,6 +122,21 @@ class Starting:
         except BaseException:
             server.close()
             raise
+
+    def _with_its_tables(self, server: Server, history: SchemaHistory, options: ReaderOptions, *, first: bool) -> ReaderOptions:
+        """The selection narrowed to the tables that the connector has: those that were there when it began, or when it was told to take no new ones. Their
+        names are stored, for a name stays the connector's while there is no table of it: between DROP and CREATE, or in the midst of a swap.
+        """
+        selection = options.selection
+        tables = None if first else history.lists().get(ITS_TABLES)
+        if tables is None:
+            known = Timeline(captured=selection.includes)
+            if first or not history.recover(known):
+                tables = tuple(table.id for table in server.read_tables(selection.includes))
+            else:
+                tables = tuple(table for table in known.tables() if selection.includes(table))
+            history.save_list(ITS_TABLES, tables)
+        return replace(options, selection=replace(selection, only=frozenset(tables)))
 
 
 class _Start:
@@ -187,7 +207,8 @@ class _Start:
             dump = dump.with_list(self._options.run)
             self._history.save_list(self._options.run, tuple(dump.left))
         stored = None if offset is None else list_of_text(offset.get("dblog_dump"))
-        self._history.keep_lists({stored, None if dump is None or dump.listed is None else dump.listed.id})
+        its_tables = ITS_TABLES if self._options.keeps_to_its_tables else None
+        self._history.keep_lists({stored, its_tables, None if dump is None or dump.listed is None else dump.listed.id})
         return dump
 
     def _requests(self, offset: OffsetMap | None, requests: Sequence[DumpRequest], timeline: Timeline) -> tuple[Requests, Requests]:
@@ -341,7 +362,7 @@ class _Start:
         # Ahead of the history, which would not name them parked any more.
         rule.of_parked(table.id for table in now if table.id in parked)
         for table in now:
-            if not timeline.versions(table.id) and not rule.dumps(table.id):
+            if not timeline.versions(table.id) and not rule.dumps_new(table.id):
                 expected.append((table, joined))  # followed from the stored offset, not from here: nothing else brings its rows
             elif not timeline.versions(table.id):
                 timeline.put(table, joined, note={**end.note(), JOINED: number})

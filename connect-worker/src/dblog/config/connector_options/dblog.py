@@ -150,6 +150,16 @@ OUR_OPTIONS = (
         choices=("changed", "never"),
     ),
     option(
+        name="dblog.new.tables",
+        doc="What happens to a table that matches the filters and that the connector does not have yet, because it was made, renamed or the filters were "
+        "changed: dump, it is followed and what no log brings is dumped (where snapshot.mode dumps at all); log, it is followed only; ignore, neither: the "
+        "connector keeps to the tables that it has.",
+        default="dump",
+        group=OURS,
+        label="New tables",
+        choices=("dump", "log", "ignore"),
+    ),
+    option(
         name="dblog.row.image.missing",
         doc="What happens to rows that the log has without all columns (binlog_row_image=MINIMAL) and that follow from no other image: fail; or reread, which "
         "reads inserted and updated rows again from the table by their key (as they are then, or newer), writes updates without the row before, and deletes "
