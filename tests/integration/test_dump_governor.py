@@ -140,6 +140,40 @@ def test_a_source_with_many_threads_holds_its_dump_without_a_snapshot_and_lets_i
     assert follower.task.metrics()["dump_governor_seconds_total|held"] > 0
 
 
+@pytest.mark.either_server
+def test_a_dump_shows_how_far_each_table_is_how_fast_what_proved_its_last_chunk_and_goes_on_counting_over_a_restart(
+    source: Database, follower_of: Any
+) -> None:
+    follower = follower_of(**{"dblog.metrics.server.interval.ms": "100"})
+    follower.sql("ANALYZE TABLE t")
+    follower.start()
+    request = follower.ask(rf"{follower.database}\.t", delay_ms=200)
+    follower.until(lambda: (shown(follower, request) or {}).get("eta_s"))
+    early = shown(follower, request)
+    follower.restart()
+    follower.until(lambda: (shown(follower, request) or {}).get("rows", 0) > early["rows"] and shown(follower, request)["proof"])
+    late = shown(follower, request)
+    done = follower.until_state(request, "DONE")
+
+    assert early["rows_per_s"] > 0
+    assert early["chunks"] * early["chunk_rows"] == early["rows"], "each chunk is as long as the others"
+    assert early["bytes"] > early["rows"] * 5
+    assert early["bytes_estimated"] == pytest.approx(early["bytes"] / early["rows"] * early["rows_estimated"], rel=0.01)
+    assert late["bytes"] / late["rows"] == pytest.approx(early["bytes"] / early["rows"], rel=0.1)
+    assert (late["proof"]["low"]["file"], late["proof"]["low"]["pos"]) < (late["proof"]["high"]["file"], late["proof"]["high"]["pos"])
+    assert (done["rows"], done["tables"][0]["chunks_open"], done["tables"][0]["state"]) == (ROWS, 0, "DONE")
+    assert done["eta_error"] is not None
+    follower.until_equal("t")
+
+
+def shown(follower: Follower, request: Any) -> dict[str, Any]:
+    """The table in the dump's status."""
+    status = follower.status(request.id)
+    assert status is not None
+    table: dict[str, Any] = status["tables"][0]
+    return table
+
+
 def snapshots(server: Database) -> int:
     """Transactions that are open."""
     return len(execute(server, "SELECT 1 FROM information_schema.INNODB_TRX"))

@@ -260,6 +260,20 @@ def test_a_dump_goes_on_when_its_log_and_its_chunks_lose_their_connections(sourc
     assert follow.task.metrics()["log_reconnects_total"] >= 1
 
 
+def test_a_dump_that_is_asked_for_writes_nothing_either(source: Database) -> None:
+    database = new_database(source, "asked")
+    filled(source, database)
+    follower = Follower(source, database, **READ_ONLY, **{"snapshot.mode": "no_data", "dblog.watermark.table": WATERMARKS})
+    try:
+        follower.start()
+        follower.until_state(follower.ask(rf"{database}\.t"), "DONE")
+        follower.until_equal("t")
+    finally:
+        follower.task.stop()
+
+    assert execute(source, "SHOW DATABASES LIKE 'nowhere'") == []
+
+
 # ---- replicas
 
 

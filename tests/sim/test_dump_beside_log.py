@@ -235,7 +235,16 @@ def test_the_output_is_the_source_whatever_the_interleaving(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_output_is_the_source_though_reads_fail_and_windows_overflow(seed: int) -> None:
-    play(seed, World(fail_share=0.1, keys_max=2))
+    world = World(fail_share=0.1, keys_max=2)
+    play(seed, world)
+
+    notes = [world.interleaver.notes("initial", table) for table in (ORDERS, ITEMS)]
+    assert [open_now for open_now, _, _ in notes] == [0, 0]
+    assert sum(again for _, again, _ in notes) == sum(n for name, n in world.interleaver.window_numbers().items() if "discarded" in name)
+    for marker in world.markers[-1:]:
+        proof = world.interleaver.notes("initial", marker.table)[2]
+        assert proof is not None
+        assert (proof.low, proof.high, proof.rows) == (marker.low, marker.high, marker.rows_read)
 
 
 def test_markers_count_every_row_read_and_tile_the_key_range() -> None:

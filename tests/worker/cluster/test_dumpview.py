@@ -35,6 +35,19 @@ def test_what_a_running_task_reports_is_shown_as_it_is():
     assert shown == {**request().to_json(), "status": {name: value for name, value in RUNNING.items() if name != "id"}}
 
 
+def test_with_maps_each_table_has_a_picture_of_what_was_read_of_it_and_without_it_has_none():
+    tables = [
+        {"table": "a.b", "state": "RUNNING", "rows": 250, "rows_estimated": 500},
+        {"table": "a.c", "state": "DONE", "rows": 150, "rows_estimated": None},
+        {"table": "a.d", "state": "WAITING", "rows": 0, "rows_estimated": None},
+    ]
+    one = view(RUNNING | {"tables": tables})
+
+    maps = [table["map"] for table in one.detail("c", "d1", maps=True)["status"]["tables"]]
+    assert maps == [[1, 1, 0.5, 0, 0], [1, 1], None]
+    assert one.detail("c", "d1")["status"]["tables"] == tables
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -200,6 +200,21 @@ def test_stretches_that_are_none_name_the_offset_field(fresh: str) -> None:
             dump_from_text(text, lists)
 
 
+def test_bytes_are_counted_as_rows_are_and_survive_the_text_and_the_end_of_their_table() -> None:
+    dump = dump_of("d", [A, B]).started(A, key=("id",), upto=(9,)).started(B, key=("id",), upto=(9,))
+    dump = dump.advanced(A, after=(9,), rows=9, done=True).weighed(A, 900).advanced(B, after=(3,), rows=3, done=False)
+    dump = dump.weighed(B, 300).weighed(B, 30)
+    again = dump_from_text(dump_to_text(dump))
+
+    assert (dump.bytes, again.bytes) == (1230, 1230)
+    assert again.left[B].bytes == 330
+    assert dump_from_text(dump_to_text(again)).bytes == 1230
+    assert again.restarted(B).bytes == 900
+    before = json.loads(dump_to_text(dump))
+    del before["finished_bytes"]
+    assert dump_from_text(json.dumps(before)).bytes == 330, "an offset of before has no bytes"
+
+
 def test_an_empty_table_is_done_at_once() -> None:
     dump = dump_of("d", [A]).started(A, key=("id",), upto=None)
 

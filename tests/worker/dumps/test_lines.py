@@ -1,7 +1,7 @@
 """What is printed of dumps."""
 
 import pytest
-from dblog.dumps.lines import bar, details_of, duration, headline, picture_of, progress_of, share, table_of
+from dblog.dumps.lines import bar, details_of, duration, headline, picture_of, progress_of, share, table_line, table_of
 
 TABLE = {
     "table": "shop.orders",
@@ -84,6 +84,19 @@ def test_the_picture_has_a_bar_for_the_dump_and_for_each_table():
         "  [............] shop.items   FAILED  5 000 000 rows, 610 chunks, it has no key",
         "  and 8 more tables",
     ]
+
+
+def test_a_rate_has_its_time_to_the_end_how_wrong_that_was_and_what_makes_it_slow():
+    governor = {"state": "held", "reason": "threads.running is 41, the limit 40 (dblog.dump.limit.threads.running)", "measured": 41}
+
+    assert progress_of({**STATUS, "bytes": 1_300_000_000, "eta_error": 0.18, "governor": governor}) == (
+        "52 %, 10 400 000 of about 20 000 000 rows, 1.21 GiB, 3 of 10 tables, 1 failed, 32 000 rows/s, 5 min left ± 18 %, "
+        "held: threads.running is 41, the limit 40 (dblog.dump.limit.threads.running)"
+    )
+    assert "free" not in progress_of({**STATUS, "governor": {"state": "free", "reason": None}})
+    assert table_line({**TABLE, "chunks_open": 2, "chunks_read_again": 3, "eta_s": 60.0, "eta_error": None}, width=0) == (
+        "shop.orders  RUNNING  5 000 000 of about 9 800 000 rows, 610 chunks, 2 open, 3 read again, 60 s left, 8 192 rows a chunk"
+    )
 
 
 @pytest.mark.parametrize(("width", "height"), [(20, 4), (1, 1), (80, 5)])

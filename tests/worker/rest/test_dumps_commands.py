@@ -137,7 +137,10 @@ def test_without_a_terminal_a_dump_is_followed_line_by_line_to_its_end(worker, r
     out = own_folder / "watched"
     with out.open("w") as file:
         process = watching(worker, "start", running, r"shop\.orders", "--watch", stdout=file)
-    until(lambda: "RUNNING; 5 %, 1 000 of about 20 000 rows, 0 of 1 tables, 5 000 rows/s, 4 s left" in out.read_text(), what=out.read_text)
+    until(
+        lambda: "RUNNING; 5 %, 1 000 of about 20 000 rows, 9.77 KiB, 0 of 1 tables, 5 000 rows/s, 4 s left" in out.read_text(),
+        what=out.read_text,
+    )
     dump = out.read_text().split()[1]
     with watching(worker, "watch", running, dump, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as interrupted:
         assert f"dump {dump} of {running}".encode() in interrupted.stdout.readline()
@@ -148,7 +151,7 @@ def test_without_a_terminal_a_dump_is_followed_line_by_line_to_its_end(worker, r
     worker.client.patch(f"/connectors/{running}/dumps/{dump}", json={"delay_ms": DONE}).raise_for_status()
 
     assert process.wait(30) == 0
-    assert out.read_text().splitlines()[-1].endswith("(rows): DONE; 100 %, 2 000 rows, 1 of 1 tables")
+    assert out.read_text().splitlines()[-1].endswith("(rows): DONE; 100 %, 2 000 rows, 19.5 KiB, 1 of 1 tables")
     assert "\x1b" not in out.read_text()
 
 

@@ -18,6 +18,7 @@ from dblog.cluster.records import State, Target, TaskId
 from dblog.cluster.requests import not_found
 from dblog.cluster.state import ConnectorView
 from dblog.cluster.stores import ConfigStore
+from dblog.core.chunkmap import cells_of
 from dblog.core.dumprequests import INITIAL, DumpRequest, Wanted
 
 DETAILS = ("predicate", "keys")
@@ -39,12 +40,12 @@ class DumpView:
         """All dumps in short, the connector's own first, then the requested ones, oldest first; 404 for an unknown connector."""
         return [_in_short(each) for each in self._all(connector).values()]
 
-    def detail(self, connector: str, dump: str) -> dict[str, Any]:
-        """One dump with its request and its tables; 404 for one that nobody knows."""
+    def detail(self, connector: str, dump: str, *, maps: bool = False) -> dict[str, Any]:
+        """One dump with its request and its tables; 404 for one that nobody knows. ``maps``: each table with a picture of what has been read of it."""
         found = self._all(connector).get(dump)
         if found is None:
             raise not_found(f"Connector {connector} has no dump {dump}; GET /connectors/{connector}/dumps lists those it has")
-        return found
+        return _with_maps(found) if maps else found
 
     def _all(self, connector: str) -> dict[str, dict[str, Any]]:
         view = self._configs.view(connector)
@@ -87,16 +88,27 @@ def fresh_status(request: DumpRequest, tables: list[str] | None = None) -> dict[
         "tables_failed": 0,
         "rows": 0,
         "bytes": 0,
+        "bytes_estimated": None,
         "chunks": 0,
         "rows_estimated": None,
         "rows_per_s": None,
         "eta_s": None,
+        "eta_error": None,
         "started_ms": None,
         "ended_ms": None,
         "reason": None,
         "governor": None,
         "tables": [],
     }
+
+
+def _with_maps(detail: Mapping[str, Any]) -> dict[str, Any]:
+    status = detail["status"]
+    tables = [
+        {**table, "map": cells_of(table.get("rows") or 0, table.get("rows_estimated"), done=table.get("state") == "DONE")}
+        for table in status.get("tables", ())
+    ]
+    return {**detail, "status": {**status, "tables": tables}}
 
 
 def _current(known: KnownDump, reported: DumpStatus | None, fresh: bool, waits: str | None) -> DumpStatus:  # noqa: FBT001  what it is about

@@ -63,6 +63,8 @@ class TableDump:
     upto: Key | None = None
     done: bool = False
     rows: int = 0
+    bytes: int = 0
+    """Of its rows, as the server sent them."""
     chunks: int = 0
     cut_short: bool = False
     """The table went away before its end was reached. Should another take its name, that one is read from its beginning."""
@@ -105,10 +107,13 @@ class Dump:
     finished: int = 0
     """How many tables were finished by earlier runs; they are in neither."""
     finished_rows: int = 0
+    finished_bytes: int = 0
     joins: int = 0
     """The last joining of tables that this dump has taken in."""
     table_rows: int = 0
     """Rows sent of the tables in ``left`` and ``over``."""
+    table_bytes: int = 0
+    """The same in bytes."""
     faults: Mapping[TableId, TableDump] = field(default_factory=dict)
     """Those in ``over`` that could not be read."""
     listed: TableList | None = None
@@ -140,6 +145,11 @@ class Dump:
         return self.finished_rows + self.table_rows
 
     @property
+    def bytes(self) -> int:
+        """Their bytes, as the server sent them."""
+        return self.finished_bytes + self.table_bytes
+
+    @property
     def tables_total(self) -> int:
         """All tables of the dump, those of earlier runs too."""
         return self.finished + len(self.left) + len(self.over)
@@ -160,6 +170,10 @@ class Dump:
     def advanced(self, table: TableId, *, after: Key | None, rows: int, done: bool) -> Dump:
         """A window of the table has closed: the frontier moves to ``after``."""
         return self._with(table, lambda t: replace(t, after=after, rows=t.rows + rows, chunks=t.chunks + 1, done=done))
+
+    def weighed(self, table: TableId, size_bytes: int) -> Dump:
+        """The rows of a window that has closed had so many bytes."""
+        return self._with(table, lambda t: replace(t, bytes=t.bytes + size_bytes))
 
     def given_up(self, table: TableId, fault: str) -> Dump:
         """The table cannot be read; the others go on."""
@@ -232,7 +246,7 @@ class Dump:
 
     def _of(self, tables: Iterable[TableDump]) -> Dump:
         of = dump_of(self.id, tables)
-        return replace(self, left=of.left, over=of.over, faults=of.faults, table_rows=of.table_rows)
+        return replace(self, left=of.left, over=of.over, faults=of.faults, table_rows=of.table_rows, table_bytes=of.table_bytes)
 
     def _with(self, table: TableId, change: Callable[[TableDump], TableDump]) -> Dump:
         before = self.table(table)
@@ -252,10 +266,25 @@ class Dump:
             del over[table]
         if before.fault is not None or after.fault is not None:
             faults = {t: progress for t, progress in over.items() if progress.fault is not None}
-        return replace(self, left=left, over=over, faults=faults, table_rows=self.table_rows + after.rows - before.rows)
+        return replace(
+            self,
+            left=left,
+            over=over,
+            faults=faults,
+            table_rows=self.table_rows + after.rows - before.rows,
+            table_bytes=self.table_bytes + after.bytes - before.bytes,
+        )
 
 
-def dump_of(identity: str, tables: Iterable[TableId | TableDump], *, finished: int = 0, finished_rows: int = 0, joins: int = 0) -> Dump:
+def dump_of(
+    identity: str,
+    tables: Iterable[TableId | TableDump],
+    *,
+    finished: int = 0,
+    finished_rows: int = 0,
+    finished_bytes: int = 0,
+    joins: int = 0,
+) -> Dump:
     """A dump of those tables, fresh or with what is known of them."""
     known = [t if isinstance(t, TableDump) else TableDump(table=t) for t in tables]
     over = {t.table: t for t in known if t.ended}
@@ -265,8 +294,10 @@ def dump_of(identity: str, tables: Iterable[TableId | TableDump], *, finished: i
         over=over,
         finished=finished,
         finished_rows=finished_rows,
+        finished_bytes=finished_bytes,
         joins=joins,
         table_rows=sum(t.rows for t in known),
+        table_bytes=sum(t.bytes for t in known),
         faults={table: t for table, t in over.items() if t.fault is not None},
     )
 
@@ -279,6 +310,7 @@ def dump_to_text(dump: Dump) -> str:
         "id": dump.id,
         "finished": dump.tables_total - len(kept),
         "finished_rows": dump.rows - sum(t.rows for t in kept),
+        "finished_bytes": dump.bytes - sum(t.bytes for t in kept),
         "joins": dump.joins,
     }
     if dump.listed is not None and len(kept) >= LISTED_FROM_TABLES:
@@ -375,7 +407,14 @@ def dump_from_text(text: str, lists: Mapping[str, Sequence[TableId]] | None = No
         if value["format"] == FORMAT_LISTED:
             listed, fresh = _listed(str(value["list"]), value["fresh"], lists)
             known += [TableDump(table=table) for table in fresh]
-        dump = dump_of(value["id"], known, finished=value["finished"], finished_rows=value["finished_rows"], joins=value["joins"])
+        dump = dump_of(
+            value["id"],
+            known,
+            finished=value["finished"],
+            finished_rows=value["finished_rows"],
+            finished_bytes=value.get("finished_bytes", 0),
+            joins=value["joins"],
+        )
         return replace(dump, listed=listed)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, zlib.error) as e:
         message = "the offset's field dblog_dump is not a dump state; reset the connector's offsets to dump again"
@@ -402,6 +441,8 @@ def _listed(identity: str, stretches: Any, lists: Mapping[str, Sequence[TableId]
 
 def _table_to_json(t: TableDump) -> dict[str, Any]:
     out: dict[str, Any] = {"table": [t.table.database, t.table.name], "rows": t.rows, "chunks": t.chunks}
+    if t.bytes:
+        out["bytes"] = t.bytes
     if t.done:
         out["done"] = True
         if t.cut_short:
@@ -427,6 +468,7 @@ def _table_from_json(value: dict[str, Any]) -> TableDump:
         cut_short=value.get("cut_short", False),
         chosen=value.get("chosen", False),
         rows=value["rows"],
+        bytes=value.get("bytes", 0),
         chunks=value["chunks"],
     )
 

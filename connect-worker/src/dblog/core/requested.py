@@ -359,7 +359,7 @@ def _to_json(one: RequestedDump) -> dict[str, Any]:
     out: dict[str, Any] = {"request": one.request.to_json()} if one.by_signal else {}
     if one.end is None:
         return {**out, **({} if one.checked else {"checked": False}), "dump": dump_to_text(one.dump)}
-    out |= {"end": one.end.value, "done": one.dump.tables_done, "rows": one.dump.rows, "failed": one.tables_failed}
+    out |= {"end": one.end.value, "done": one.dump.tables_done, "rows": one.dump.rows, "bytes": one.dump.bytes, "failed": one.tables_failed}
     return out if one.reason is None else {**out, "reason": one.reason}
 
 
@@ -369,7 +369,7 @@ def _from_json(identity: str, value: Mapping[str, Any]) -> Kept:
     if "end" not in value:
         dump = dump_from_text(value["dump"], {}) if "dump" in value or request is None else None
         return Kept(dump=dump, request=request, checked=checked)  # none of them has a list
-    dump = dump_of(identity, (), finished=value["done"], finished_rows=value["rows"])
+    dump = dump_of(identity, (), finished=value["done"], finished_rows=value["rows"], finished_bytes=value.get("bytes", 0))
     return Kept(dump=dump, end=End(value["end"]), reason=value.get("reason"), failed=value["failed"], request=request)
 
 

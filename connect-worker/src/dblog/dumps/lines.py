@@ -10,6 +10,7 @@ _BAR_CHARS = 24
 _TABLE_BAR_CHARS = 12
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 _WHOLE = 100
+_UNIT = 1024
 
 
 def table_of(dumps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -77,13 +78,18 @@ def progress_of(status: Mapping[str, Any]) -> str:
     parts = [f"{share_text(status)}", f"{_rows(status)} rows"]
     if status.get("rows_estimated") is not None and status["state"] not in ENDED:
         parts[-1] = f"{_rows(status)} of about {_number(status['rows_estimated'])} rows"
+    if status.get("bytes"):
+        parts.append(_size(status["bytes"]))
     parts.append(f"{_tables(status)} tables")
     if status.get("tables_failed"):
         parts.append(f"{status['tables_failed']} failed")
     if status.get("rows_per_s") is not None:
         parts.append(f"{_number(status['rows_per_s'])} rows/s")
     if status.get("eta_s") is not None:
-        parts.append(f"{duration(status['eta_s'])} left")
+        parts.append(_time_left(status))
+    governor = status.get("governor") or {}
+    if governor.get("state") in ("slowed", "held"):
+        parts.append(f"{governor['state']}: {governor.get('reason')}")
     return ", ".join(part for part in parts if part)
 
 
@@ -94,6 +100,11 @@ def table_line(table: Mapping[str, Any], *, width: int) -> str:
         parts = [f"{_rows(table)} of about {_number(table['rows_estimated'])} rows"]
     if table.get("chunks") is not None:
         parts.append(f"{_number(table['chunks'])} chunks")
+    for name, what in (("chunks_open", "open"), ("chunks_read_again", "read again")):
+        if table.get(name):
+            parts.append(f"{_number(table[name])} {what}")
+    if table.get("eta_s") is not None and table.get("state") not in ENDED:
+        parts.append(_time_left(table))
     if table.get("chunk_rows") is not None and table.get("state") not in ENDED:
         parts.append(f"{_number(table['chunk_rows'])} rows a chunk")
     parts += [str(table[name]) for name in ("reason", "fault") if table.get(name)]
@@ -133,6 +144,21 @@ def duration(seconds: float) -> str:
     if whole < 2 * _DAY_S:
         return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S} min"
     return f"{whole // _DAY_S} days"
+
+
+def _time_left(status: Mapping[str, Any]) -> str:
+    """With what the times so far were wrong by, as a share of them."""
+    error = status.get("eta_error")
+    return f"{duration(status['eta_s'])} left" + ("" if error is None else f" ± {round(error * _WHOLE)} %")
+
+
+def _size(size_bytes: float) -> str:
+    """Of bytes, with a unit."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size_bytes < _UNIT:
+            return f"{size_bytes:.3g} {unit}" if size_bytes < _WHOLE else f"{size_bytes:.0f} {unit}"
+        size_bytes /= _UNIT
+    return f"{size_bytes:,.1f} TiB"
 
 
 def _tables(status: Mapping[str, Any]) -> str:

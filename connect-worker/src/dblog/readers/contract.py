@@ -194,6 +194,10 @@ class LogState:
     uses_gtids: bool
 
 
+ESTIMATED_MAX = 2000
+"""Tables of a dump whose statistics are asked for: of more, no total is known."""
+
+
 class LogWatch(Protocol):
     """A connection of its own for questions about the server's log, for metrics. One thread asks."""
 
@@ -383,8 +387,11 @@ class Check(Protocol):
 class RequestCheck(Protocol):
     """Whether a requested dump could be carried out. Asked from any thread, on connections of its own."""
 
-    def prepare_dump(self, tables: Sequence[Table]) -> None:
-        """DefiniteError that names every privilege that is missing to read these tables, with the statement to run; what windows need is made where missing."""
+    def prepare_dump(self, tables: Sequence[Table]) -> dict[TableId, int]:
+        """DefiniteError that names every privilege that is missing to read these tables, with the statement to run; what windows need is made where missing.
+
+        Rows of these tables by the server's statistics, as ``LogWatch.row_estimates`` has them.
+        """
 
     def check_condition(self, table: Table, where: str) -> None:
         """DefiniteError where the text is not one condition that the server takes for the table; TransientError when it cannot be asked."""

@@ -6,26 +6,20 @@ could still take back. # I1
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from itertools import chain, islice
 from typing import Any
 
 from dblog.clock import Clock
 from dblog.core.dumprequests import INITIAL, DumpRequest, predicates
-from dblog.core.dumps import Dump, TableDump
-from dblog.core.requested import STOPPED, End, NoTableError, RequestedDump, Requests, tables_of
+from dblog.core.dumps import Dump
+from dblog.core.requested import End, NoTableError, RequestedDump, Requests, tables_of
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from dblog.readers.contract import RequestCheck
 from dblog.readers.dumping import Dumping
+from dblog.readers.dumpstatus import Statuses
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.modes import Modes
-
-TABLES_SHOWN_MAX = 200
-"""Of one dump: those under way first."""
-
-RATE_OVER_S = 60.0
 
 
 class DumpDesk:
@@ -39,27 +33,25 @@ class DumpDesk:
         captured: Callable[[], Iterable[TableId]],
         table_of: Callable[[TableId], Table | None],
         estimates: Callable[[], Mapping[TableId, int]],
+        learn: Callable[[Mapping[TableId, int]], None],
         server: RequestCheck,
         modes: Modes,
         governor: Callable[[], dict[str, Any]] = dict,
         ends_after_dump: bool,
         clock: Clock,
     ) -> None:
-        """``estimates``: rows of tables by the server's statistics. ``governor``: how hard dumps may read, and why."""
+        """``estimates``: rows of tables by the server's statistics; ``learn`` adds some. ``governor``: how hard dumps may read, and why."""
         self._modes = modes
         self._interleaver = interleaver
         self._dumping = dumping
         self._captured = captured
         self._table_of = table_of
         self._estimates = estimates
+        self._learn = learn
         self._server = server
-        self._governor = governor
         self._ends_after_dump = ends_after_dump
-        self._clock = clock
         self._stored = interleaver.requests
-        self._rows_at: dict[str, deque[tuple[float, int]]] = {}
-        self._at_rest: dict[str, tuple[Dump, RequestedDump | None, dict[str, Any]]] = {}
-        """Statuses that do not change by themselves: there may be tens of thousands of tables in each."""
+        self._statuses = Statuses(interleaver, estimates=estimates, governor=governor, clock=clock)
 
     # ---- requests
 
@@ -73,8 +65,7 @@ class DumpDesk:
     def forget(self, identity: str) -> None:
         """Its owner has noted its end."""
         self._interleaver.change_requests(lambda requests: requests.forgotten(identity))
-        self._rows_at.pop(identity, None)
-        self._at_rest.pop(identity, None)
+        self._statuses.forget(identity)
 
     def tables_of(self, request: DumpRequest) -> list[TableId]:
         """The captured tables that a request means, in its order."""
@@ -97,7 +88,7 @@ class DumpDesk:
             raise DefiniteError(message)
         self._modes.require_own_topics(tables, request.mode, self._captured())
         known = [table for table in map(self._table_of, tables) if table is not None]  # one that has gone meanwhile ends at once
-        self._server.prepare_dump(known)
+        self._learn(self._server.prepare_dump(known))
         where = predicates(request) if request.predicate else None
         for table in known:
             self._check_table(table, request, None if where is None else where(str(table.id)))
@@ -119,86 +110,19 @@ class DumpDesk:
         """The offset that holds this is stored."""
         self._stored = requests
 
+    def eta_error(self) -> float | None:
+        """How wrong the times to the end of the connector's own dump have been."""
+        return self._statuses.eta_error(INITIAL)
+
     def statuses(self) -> list[dict[str, Any]]:
         """Of the connector's own dump, and of all requests."""
         own = self._interleaver.dump
-        out = [] if own is None else [self._status(INITIAL, own, _own_state(own), None)]
+        out = [] if own is None else [self._statuses.of(INITIAL, own, _own_state(own), None)]
         for one in self._interleaver.requests:
             stored = self._stored.get(one.request.id)
             end = None if stored is None else stored.end
-            out.append(self._status(one.request.id, one.dump, _state(one, end), one.reason if end is not None else None, one=one))
+            out.append(self._statuses.of(one.request.id, one.dump, _state(one, end), one.reason if end is not None else None, one=one))
         return out
-
-    def _status(self, identity: str, dump: Dump, state: str, reason: str | None, *, one: RequestedDump | None = None) -> dict[str, Any]:
-        known = self._at_rest.get(identity)
-        if known is not None and known[0] is dump and known[1] is one and known[2]["state"] == state:
-            return known[2]
-        runs = state == "RUNNING"
-        left = self._rows_left(dump) if runs or state in ("PAUSED", "WAITING") else 0
-        rate = self._rate(identity, dump.rows) if runs else None
-        status = {
-            "id": identity,
-            "state": state,
-            "tables_total": dump.tables_total,
-            "tables_done": dump.tables_done,
-            "tables_failed": len(dump.failed) if one is None else one.tables_failed,
-            "rows": dump.rows,
-            "chunks": sum(progress.chunks for progress in chain(dump.left.values(), dump.over.values())),
-            "rows_estimated": None if left is None else dump.rows + left,
-            "rows_per_s": rate,
-            "eta_s": None if not runs or left is None or not rate else round(left / rate, 1),
-            "revision": None if one is None else one.request.revision,
-            "reason": reason,
-            "governor": self._governor() if runs else None,
-            "tables": [self._table(progress, one) for progress in islice(_shown(dump), TABLES_SHOWN_MAX)],
-        }
-        if not runs:
-            self._at_rest[identity] = dump, one, status
-        return status
-
-    def _table(self, progress: TableDump, one: RequestedDump | None) -> dict[str, Any]:
-        name = str(progress.table)
-        wanted = None if one is None else one.request.tables_wanted.get(name)
-        if progress.fault is not None:
-            state = "STOPPED" if progress.fault == STOPPED else "FAILED"
-        elif progress.done:
-            state = "DONE"
-        elif wanted is not None:
-            state = wanted.value
-        else:
-            state = "RUNNING" if progress.started else "WAITING"
-        return {
-            "table": name,
-            "state": state,
-            "rows": progress.rows,
-            "chunks": progress.chunks,
-            "rows_estimated": self._estimates().get(progress.table),
-            "fault": progress.fault,
-        }
-
-    def _rows_left(self, dump: Dump) -> int | None:
-        """By the statistics; None where a table has none."""
-        estimates = self._estimates()
-        if any(table not in estimates for table in dump.left):
-            return None
-        return sum(max(0, estimates[table] - progress.rows) for table, progress in dump.left.items())
-
-    def _rate(self, identity: str, rows: int) -> float | None:
-        now_s = self._clock.monotonic_s()
-        seen = self._rows_at.setdefault(identity, deque())
-        seen.append((now_s, rows))
-        while now_s - seen[0][0] > RATE_OVER_S:
-            seen.popleft()
-        since_s, before = seen[0]
-        return round((rows - before) / (now_s - since_s), 1) if now_s - since_s >= 1 else None
-
-
-def _shown(dump: Dump) -> Iterable[TableDump]:
-    """What is under way and what failed first, then what waits, then what is done."""
-    begun = (progress for progress in dump.left.values() if progress.started)
-    waiting = (progress for progress in dump.left.values() if not progress.started)
-    done = (progress for progress in dump.over.values() if progress.fault is None)
-    return chain(begun, dump.faults.values(), waiting, done)
 
 
 def _own_state(dump: Dump) -> str:

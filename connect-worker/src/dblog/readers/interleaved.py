@@ -32,6 +32,7 @@ from dblog.core.requested import RequestedDump, Requests
 from dblog.core.watermark import Closed, Discarded, Ticket, WatermarkPosition, Why, Windows
 from dblog.model import Batch, Segment, Table, TableId
 from dblog.observe.numbers import named
+from dblog.readers.chunknotes import ChunkNotes, Proof
 from dblog.readers.extent import Extent
 from dblog.readers.queue import BlockingQueue
 from dblog.readers.tally import Tally
@@ -148,6 +149,7 @@ class Interleaver:
         self._shrink: set[TableId] = set()
         self._held: frozenset[TableId] = frozenset()
         self._coming: deque[TableId] = deque(maxlen=COMING_MAX)
+        self._notes = ChunkNotes()
         self._closing: set[TableId] = set()
         """Whose windows have met their high watermark, and have not moved the frontier yet."""
         self._mixed_up: dict[TableId, tuple[Key | None, int]] = {}
@@ -181,6 +183,18 @@ class Interleaver:
             self._dump_moved = dump is not None
             self._set_requests(requests)
             self._requests_moved = True
+
+    def notes(self, identity: str, table: TableId) -> tuple[int, int, Proof | None]:
+        """Of a table in a dump: chunks that are open, chunks that were read again, and the last one that was sent."""
+        with self._changed:
+            is_read = self._read_for.get(table, INITIAL) == identity
+            open_now = self._windows.open_of(table) if is_read else 0
+            return open_now, self._notes.read_again(identity, table), self._notes.proof(identity, table)
+
+    def forget_notes(self, identity: str) -> None:
+        """Nobody watches the dump any more."""
+        with self._changed:
+            self._notes.forget(identity)
 
     def change_requests(self, change: Callable[[Requests], Requests]) -> None:
         """Replace what is known of the dumps that were asked for; the next batch carries it into the offset."""
@@ -482,6 +496,7 @@ class Interleaver:
             with self._changed:
                 # the window is forgotten already, so the reset is counted here
                 self._windows.discarded_total[Why.TABLE] += 1
+                self._notes.thrown_away(chunk.extent.dump, closed.table, 1)
                 self._reset(closed.table, f"the columns of {closed.table} changed between its SELECT and its high watermark")
                 self._discarded(self._windows.table_changed(closed.table, "an older window of the table was discarded"))
             return
@@ -539,6 +554,8 @@ class Interleaver:
             size_bytes = sum(len(k) for k in part_keys if k) + sum(len(v) for v in part_values if v)
             self._put([segment], len(part_keys), size_bytes, None)
         with self._changed:
+            proof = Proof(low=closed.low, high=closed.high, at_us=now_us, rows=chunk.row_count)
+            self._notes.sent(chunk.extent.dump, closed.table, proof)
             self._change_of(chunk.extent.dump, closed.table, lambda dump: _advanced(dump, chunk))
             self._changed.notify_all()
         segment_of_marker = self._marker_segment(made)
@@ -562,6 +579,7 @@ class Interleaver:
             self._shrink.add(table)
             self._reset(table, "a change inside the window has the message key of a row, and message.key.columns does not distinguish rows")
             self._windows.discarded_total[Why.MESSAGE_KEY] += 1
+            self._notes.thrown_away(chunk.extent.dump, table, 1)
             self._discarded(self._windows.table_changed(table, "an older window of the table was discarded", why=Why.MESSAGE_KEY))
 
     def _put(self, segments: list[Segment], records: int, size_bytes: int, source_ts_us: int | None) -> None:
@@ -624,6 +642,7 @@ class Interleaver:
             return
         if discarded.smaller:
             self._shrink.add(discarded.table)
+        self._notes.thrown_away(self._read_for.get(discarded.table, INITIAL), discarded.table, len(discarded.numbers))
         self._reset(discarded.table, discarded.reason)
 
     def _reset(self, table: TableId, reason: str) -> None:
@@ -644,4 +663,4 @@ def _advanced(dump: Dump, chunk: ChunkRead) -> Dump:
         return dump
     if chunk.begins:
         dump = dump.started(table, key=chunk.table.key, upto=chunk.greatest)
-    return dump.advanced(table, after=chunk.upto, rows=chunk.row_count, done=chunk.final)
+    return dump.advanced(table, after=chunk.upto, rows=chunk.row_count, done=chunk.final).weighed(table, len(chunk.rows))

@@ -16,7 +16,7 @@ from dblog.clock import Clock
 from dblog.core.dumps import Dump
 from dblog.errors import DblogError
 from dblog.model import TableId
-from dblog.readers.contract import LogState, LogWatch, Progress, Server
+from dblog.readers.contract import ESTIMATED_MAX, LogState, LogWatch, Progress, Server
 
 log = structlog.get_logger(__name__)
 
@@ -29,9 +29,6 @@ ANSWER_S = 10.0
 
 ESTIMATES_AGAIN_S = 600.0
 """Tables change while they are dumped, and statistics are made anew."""
-
-ESTIMATED_MAX = 2000
-"""Tables of a dump whose statistics are asked for: of more, no total is known."""
 
 
 class Watch:
@@ -70,6 +67,10 @@ class Watch:
         """The last answer and its time in microseconds; None where none is fresh."""
         state = self._state
         return state if state is not None and self._clock.now_us() - state[1] <= self._fresh_s * 1_000_000 else None
+
+    def learn(self, estimates: Mapping[TableId, int]) -> None:
+        """Rows of tables by statistics that somebody else has asked for."""
+        self.estimates = {**self.estimates, **estimates}
 
     def run(self) -> None:
         """Ask until the task stops."""

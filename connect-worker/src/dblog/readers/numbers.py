@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from itertools import chain, islice
 
 from dblog.clock import Clock
@@ -34,6 +35,7 @@ class RunningNumbers:
         watch: Watch,
         governing: Governing,
         signals: SignalDesk,
+        eta_error: Callable[[], float | None],
         queue_limits: tuple[int, int],
         recovery: dict[str, float],
         tables_max: int,
@@ -47,6 +49,7 @@ class RunningNumbers:
         self._watch = watch
         self._governing = governing
         self._signals = signals
+        self._eta_error = eta_error
         self._queue_limits = queue_limits
         self._recovery = recovery
         self._tables_max = tables_max
@@ -167,6 +170,7 @@ class RunningNumbers:
             "dump_tables_done": float(dump.tables_done),
             "dump_tables_failed": float(len(dump.failed)),
             "dump_rows_total": float(dump.rows),
+            "dump_bytes_total": float(dump.bytes),
             "dump_running": float(not dump.ended),
         }
         chunk_at_us = self._interleaver.tally.chunk_at_us
@@ -196,6 +200,8 @@ class RunningNumbers:
             out["dump_rows_estimated"] = float(dump.rows + left)
             if rate > 0:
                 out["dump_eta_seconds"] = left / rate
+        if (error := self._eta_error()) is not None:
+            out["dump_eta_error_ratio"] = error
         return out
 
     def _left(self, dump: Dump) -> int | None:
@@ -223,6 +229,7 @@ class RunningNumbers:
     def _table(self, progress: TableDump, now_s: float) -> dict[str, float]:
         name = str(progress.table)
         out = {named("dump_table_rows", name): float(progress.rows), named("dump_table_chunks", name): float(progress.chunks)}
+        out[named("dump_table_bytes", name)] = float(progress.bytes)
         estimated = self._watch.estimates.get(progress.table)
         if estimated is not None:
             out[named("dump_table_rows_estimated", name)] = float(estimated)

@@ -72,8 +72,8 @@ async def list_dumps(request: HttpRequest) -> Response:
 
 
 async def get(request: HttpRequest) -> Response:
-    """One dump with its request and its tables."""
-    return await _detail(request, HTTPStatus.OK)
+    """One dump with its request and its tables; with ``map=true`` each table's map of what has been read."""
+    return await _detail(request, HTTPStatus.OK, maps=request.query_params.get("map") == "true")
 
 
 async def change(request: HttpRequest) -> Response:
@@ -144,9 +144,9 @@ async def _view(request: HttpRequest) -> DumpView:
     return herder.dump_view
 
 
-async def _detail(request: HttpRequest, status: HTTPStatus) -> Response:
+async def _detail(request: HttpRequest, status: HTTPStatus, *, maps: bool = False) -> Response:
     view = await _view(request)
-    return Answer(_for(request, view.detail(segment(request, "connector"), segment(request, "dump"))), status_code=status)
+    return Answer(_for(request, view.detail(segment(request, "connector"), segment(request, "dump"), maps=maps)), status_code=status)
 
 
 def _for(request: HttpRequest, detail: Mapping[str, Any]) -> dict[str, Any]:

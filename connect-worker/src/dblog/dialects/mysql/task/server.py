@@ -26,14 +26,14 @@ from dblog.dialects.mysql.task.load import ServerLoad
 from dblog.dialects.mysql.task.log import BinlogLog
 from dblog.dialects.mysql.task.schemas import BinlogSchemas
 from dblog.dialects.mysql.task.takeover import take_over
-from dblog.dialects.mysql.task.watch import BinlogWatch
+from dblog.dialects.mysql.task.watch import TABLES_ASKED_MAX, BinlogWatch
 from dblog.dialects.mysql.wire.check import check
 from dblog.dialects.mysql.wire.connect import PrivilegeError
 from dblog.dialects.mysql.wire.dump import DumpConnection
 from dblog.dialects.mysql.wire.session import Session, settings_of
 from dblog.errors import DefiniteError, PositionLostError, ServerChangedError, TableChangedError
 from dblog.model import OffsetMap, Table, TableId
-from dblog.readers.contract import LogSchemas, Progress, TableResolver, TaskContext
+from dblog.readers.contract import ESTIMATED_MAX, LogSchemas, Progress, TableResolver, TaskContext
 from dblog.readers.items import Statement
 
 log = structlog.get_logger(__name__)
@@ -229,14 +229,24 @@ class BinlogServer:
 
     # ---- requests
 
-    def prepare_dump(self, tables: Sequence[Table]) -> None:
+    def prepare_dump(self, tables: Sequence[Table]) -> dict[TableId, int]:
         """On a session of its own; the watermark table is made where the connector has not needed it so far."""
         session = self.dialect.connect(settings_of(self.settings), again=True)
         try:
             if session.identity != self.connections.identity:
                 message = f"another server answers at {session.settings.address} now"
                 raise ServerChangedError(message)
-            check(session, server_id=self.settings.integer("database.server.id"), tables=tables, watermarks=self.watermark_table)
+            writes = writes_watermarks(self.settings)
+            check(
+                session,
+                server_id=self.settings.integer("database.server.id"),
+                tables=tables,
+                watermarks=self.watermark_table if writes else None,
+                read_only=not writes,
+            )
+            if len(tables) > ESTIMATED_MAX:
+                return {}
+            return session.row_estimates([table.id for table in tables], one_by_one=len(tables) <= TABLES_ASKED_MAX)
         finally:
             session.close()
 

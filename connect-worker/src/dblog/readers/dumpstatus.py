@@ -1,0 +1,177 @@
+"""What a task tells of its dumps: how far each is, how fast, how long it will take, and its tables.
+
+Estimates are the server's statistics of rows; what follows from them is left out where a table has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, islice
+from typing import Any
+
+from dblog.clock import Clock
+from dblog.core.dumps import Dump, TableDump
+from dblog.core.outlook import Outlook
+from dblog.core.requested import STOPPED, RequestedDump
+from dblog.core.watermark import WatermarkPosition
+from dblog.model import TableId
+from dblog.readers.chunknotes import Proof
+from dblog.readers.interleaved import Interleaver
+
+TABLES_SHOWN_MAX = 200
+"""Of one dump: those under way first."""
+
+ENDED = ("DONE", "FAILED", "STOPPED")
+
+
+class Statuses:
+    """One run's. One thread asks."""
+
+    def __init__(
+        self,
+        interleaver: Interleaver,
+        *,
+        estimates: Callable[[], Mapping[TableId, int]],
+        governor: Callable[[], dict[str, Any]],
+        clock: Clock,
+    ) -> None:
+        self._interleaver = interleaver
+        self._estimates = estimates
+        self._governor = governor
+        self._clock = clock
+        self._outlooks: dict[str, Outlook] = {}
+        self._table_outlooks: dict[str, dict[TableId, Outlook]] = {}
+        """Of tables that are under way."""
+        self._at_rest: dict[str, tuple[Dump, RequestedDump | None, dict[str, Any]]] = {}
+        """Statuses that do not change by themselves: there may be tens of thousands of tables in each."""
+
+    def forget(self, identity: str) -> None:
+        """Nobody asks for that dump any more."""
+        self._outlooks.pop(identity, None)
+        self._table_outlooks.pop(identity, None)
+        self._at_rest.pop(identity, None)
+        self._interleaver.forget_notes(identity)
+
+    def of(self, identity: str, dump: Dump, state: str, reason: str | None, *, one: RequestedDump | None = None) -> dict[str, Any]:
+        """One dump; ``one`` where it was requested."""
+        known = self._at_rest.get(identity)
+        if known is not None and known[0] is dump and known[1] is one and known[2]["state"] == state:
+            return known[2]
+        runs = state == "RUNNING"
+        left = self._rows_left(dump) if state not in ENDED else 0
+        outlook = self._looked(identity, dump, state, left)
+        estimated = None if left is None else dump.rows + left
+        shown = list(islice(_shown(dump), TABLES_SHOWN_MAX))
+        self._look_at_tables(identity, shown, runs=runs)
+        status = {
+            "id": identity,
+            "state": state,
+            "tables_total": dump.tables_total,
+            "tables_done": dump.tables_done,
+            "tables_failed": len(dump.failed) if one is None else one.tables_failed,
+            "rows": dump.rows,
+            "rows_estimated": estimated,
+            "bytes": dump.bytes,
+            "bytes_estimated": _bytes_estimated(dump.bytes, dump.rows, estimated),
+            "chunks": sum(progress.chunks for progress in chain(dump.left.values(), dump.over.values())),
+            "rows_per_s": outlook.rate if runs else None,
+            "eta_s": outlook.eta_s if runs else None,
+            "eta_error": outlook.error,
+            "revision": None if one is None else one.request.revision,
+            "reason": reason,
+            "governor": self._governor() if runs else None,
+            "tables": [self._table(identity, progress, one) for progress in shown],
+        }
+        if runs:
+            self._at_rest.pop(identity, None)
+        else:
+            self._at_rest[identity] = dump, one, status
+        return status
+
+    def eta_error(self, identity: str) -> float | None:
+        """How wrong the dump's times to its end have been."""
+        outlook = self._outlooks.get(identity)
+        return None if outlook is None else outlook.error
+
+    def _looked(self, identity: str, dump: Dump, state: str, left: int | None) -> Outlook:
+        outlook = self._outlooks.setdefault(identity, Outlook())
+        now_s = self._clock.monotonic_s()
+        if state == "RUNNING":
+            outlook.look(now_s, done=dump.rows, left=left)
+        elif state == "DONE":
+            outlook.end(now_s)
+        else:
+            outlook.rest()
+        return outlook
+
+    def _look_at_tables(self, identity: str, shown: Iterable[TableDump], *, runs: bool) -> None:
+        """Those that have ended meanwhile are forgotten, and so are all while nothing is read."""
+        now_s, known = self._clock.monotonic_s(), self._table_outlooks.get(identity, {})
+        self._table_outlooks[identity] = looked = {}
+        for progress in shown:
+            if runs and progress.started and not progress.ended:
+                outlook = looked[progress.table] = known.get(progress.table) or Outlook()
+                estimated = self._estimates().get(progress.table)
+                outlook.look(now_s, done=progress.rows, left=None if estimated is None else max(0, estimated - progress.rows))
+
+    def _table(self, identity: str, progress: TableDump, one: RequestedDump | None) -> dict[str, Any]:
+        name = str(progress.table)
+        estimated = self._estimates().get(progress.table)
+        outlook = self._table_outlooks[identity].get(progress.table)
+        chunks_open, read_again, proof = self._interleaver.notes(identity, progress.table)
+        return {
+            "table": name,
+            "state": _state_of(progress, None if one is None else one.request.tables_wanted.get(name)),
+            "rows": progress.rows,
+            "rows_estimated": estimated,
+            "bytes": progress.bytes,
+            "bytes_estimated": _bytes_estimated(progress.bytes, progress.rows, estimated),
+            "chunks": progress.chunks,
+            "chunks_open": chunks_open,
+            "chunks_read_again": read_again,
+            "chunk_rows": None if proof is None else proof.rows,
+            "rows_per_s": None if outlook is None else outlook.rate,
+            "eta_s": None if outlook is None else outlook.eta_s,
+            "eta_error": None if outlook is None else outlook.error,
+            "proof": _proof(proof),
+            "fault": progress.fault,
+        }
+
+    def _rows_left(self, dump: Dump) -> int | None:
+        """By the statistics; None where a table has none."""
+        estimates = self._estimates()
+        if any(table not in estimates for table in dump.left):
+            return None
+        return sum(max(0, estimates[table] - progress.rows) for table, progress in dump.left.items())
+
+
+def _state_of(progress: TableDump, wanted: Any) -> str:
+    if progress.fault is not None:
+        return "STOPPED" if progress.fault == STOPPED else "FAILED"
+    if progress.done:
+        return "DONE"
+    if wanted is not None:
+        return str(wanted.value)
+    return "RUNNING" if progress.started else "WAITING"
+
+
+def _proof(proof: Proof | None) -> dict[str, Any] | None:
+    """Where the last chunk's window stands in the log, and when that was shown to be so."""
+    return None if proof is None else {"low": _position(proof.low), "high": _position(proof.high), "at_ms": proof.at_us // 1000}
+
+
+def _position(position: WatermarkPosition) -> dict[str, Any]:
+    return {"file": position.file, "pos": position.pos, "gtid": position.gtid}
+
+
+def _bytes_estimated(size_bytes: int, rows: int, rows_estimated: int | None) -> int | None:
+    """By the rows so far."""
+    return None if rows_estimated is None or not rows or not size_bytes else round(size_bytes * max(rows, rows_estimated) / rows)
+
+
+def _shown(dump: Dump) -> Iterable[TableDump]:
+    """What is under way and what failed first, then what waits, then what is done."""
+    begun = (progress for progress in dump.left.values() if progress.started)
+    waiting = (progress for progress in dump.left.values() if not progress.started)
+    done = (progress for progress in dump.over.values() if progress.fault is None)
+    return chain(begun, dump.faults.values(), waiting, done)
