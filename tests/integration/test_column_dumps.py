@@ -103,6 +103,7 @@ def test_a_column_that_was_added_with_a_default_comes_by_itself_under_writes(sho
     assert len(follower.partial) >= ROWS / 2, "the rows came by the dump, and not by the log alone"
 
 
+@pytest.mark.either_server
 def test_the_key_comes_whole_and_rows_may_be_chosen(shop: Any) -> None:
     follower = shop()
     request = follower.ask(rf"{follower.database}\.items", mode="columns", columns=["v", "sku"], predicate={".*": "line <= 250"})
@@ -113,6 +114,7 @@ def test_the_key_comes_whole_and_rows_may_be_chosen(shop: Any) -> None:
     follower.until_equal("items")
 
 
+@pytest.mark.either_server
 @pytest.mark.parametrize(
     ("columns", "config", "reason"),
     [
@@ -140,6 +142,7 @@ def test_what_cannot_be_sent_in_part_is_refused(
         follower.task.stop()
 
 
+@pytest.mark.either_server
 def test_an_asked_column_that_goes_in_mid_dump_ends_that_table_and_others_go_on(shop: Any) -> None:
     follower = shop()
     request = follower.ask(rf"{follower.database}\.(orders|items)", mode="columns", columns=["v"], chunk_rows=20, delay_ms=20)
@@ -153,6 +156,7 @@ def test_an_asked_column_that_goes_in_mid_dump_ends_that_table_and_others_go_on(
     follower.until_equal("items")
 
 
+@pytest.mark.either_server
 def test_another_column_that_comes_in_mid_dump_does_no_harm(shop: Any) -> None:
     follower = shop()
     request = follower.ask(rf"{follower.database}\.orders", mode="columns", columns=["v"], chunk_rows=20, delay_ms=20)
@@ -165,6 +169,7 @@ def test_another_column_that_comes_in_mid_dump_does_no_harm(shop: Any) -> None:
     assert {payload["after"]["id"] for _, payload in follower.partial} == set(range(1, ROWS + 1))
 
 
+@pytest.mark.either_server
 def test_in_avro_they_have_a_subject_of_their_own_and_the_tables_next_columns_are_not_refused_for_them(source: Database, shop: Any) -> None:
     database = shop().database
     with RegistryServer() as registry:

@@ -15,8 +15,9 @@ from demo.pipeline import Connector, Worker, create_connector_user, task_pids
 from demo.rest import NO_TLS
 from stack import Kafka, MariaDb
 from stack.process import wait_until
+from support.fingerprints import fingerprints, prints_of
 from support.servers import execute, new_database
-from support.topicfold import fold, records
+from support.topicfold import Registry, fold, records
 
 ROWS = 5_000
 
@@ -89,6 +90,24 @@ def test_a_dump_is_asked_for_steered_killed_and_ends_with_every_row_in_the_topic
         wait_until(forgotten, timeout_s=60, what="the end to be noted, and to leave the offset")
         assert identity in cli("list", name).stdout
         assert json.loads(rest("GET", url).text)
+
+        # Without rows: what the markers say of them is what the topic has.
+        watched = cli("start", name, rf"{database}\.t", "--mode", "verify", "--watch")
+        assert watched.returncode == 0, watched.stdout + watched.stderr
+        registry = Registry(worker.url)
+        markers = [registry.decode(value) for _, value, _ in records(kafka.bootstrap, f"{name}.dblog.chunks") if value is not None]
+        verified = [marker for marker in markers if marker["mode"] == "verify"]
+        assert {one for marker in verified for one in prints_of(marker)} == fingerprints(folded.rows.values(), verified[0]["schemas"])
+
+        # A column by itself; the table's next version of whole rows is registered behind it.
+        execute(mariadb, "ALTER TABLE t ADD COLUMN w INT NOT NULL DEFAULT 7", database=database)
+        watched = cli("start", name, rf"{database}\.t", "--mode", "columns", "--column", "w", "--watch")
+        assert watched.returncode == 0, watched.stdout + watched.stderr
+        execute(mariadb, "ALTER TABLE t ADD COLUMN x INT DEFAULT 3", "INSERT INTO t VALUES (-1, 0, 1, 2)", database=database)
+        wait_until(lambda: sent() > folded.records + ROWS, timeout_s=60, what="a row of the newest columns")
+        rows = [registry.decode(value)["after"] for _, value, _ in records(kafka.bootstrap, topic) if value is not None]
+        assert sum(row == {"id": row["id"], "w": 7} for row in rows) == ROWS
+        assert rows[-1] == {"id": -1, "v": 0, "w": 1, "x": 2}
     finally:
         worker.stop()
         execute(mariadb, f"DROP DATABASE {database}")

@@ -75,6 +75,7 @@ def test_the_first_dump_brings_the_chosen_rows_and_the_log_every_change(shop: An
     follower.until(lambda: 1 in ids(follower, "orders") and 1 in ids(follower, "few"))
 
 
+@pytest.mark.either_server
 def test_a_table_that_is_dumped_again_comes_whole(shop: Any) -> None:
     follower = shop(orders="SELECT * FROM {d}.orders WHERE status = 'open'")
     follower.start().until_dumped()
@@ -104,6 +105,7 @@ def test_a_statement_that_cannot_be_used_is_refused_when_the_configuration_is_ch
     assert list(raised.value.errors) == [f"{PREFIX}{follower.database}.orders"]
 
 
+@pytest.mark.either_server
 def test_a_condition_whose_column_goes_in_mid_dump_ends_the_table_and_others_go_on(shop: Any) -> None:
     follower = shop()
     follower.config["snapshot.mode"] = "no_data"

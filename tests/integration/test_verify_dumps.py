@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import threading
 from collections.abc import Callable, Iterator
-from hashlib import md5
 from typing import Any
 
 import fastavro
 import pytest
 from dblog.errors import DefiniteError
 from stack.database import Database
+from support.fingerprints import fingerprints, prints_of
 from support.follower import Follower, Row
 from support.registry_server import RegistryServer
 from support.servers import execute, new_database
@@ -35,7 +34,7 @@ class Auditor(Follower):
         marker = json.loads(value)
         if marker["mode"] == "verify":
             assert marker["rows_read"] - marker["rows_dropped"] == len(prints_of(marker))
-            here = fingerprints(self.rows.get(marker["table"].rpartition(".")[2], {}), marker["schemas"])
+            here = fingerprints(self.rows.get(marker["table"].rpartition(".")[2], {}).values(), marker["schemas"])
             self.amiss += [
                 f"{marker['chunk_id']} {marker['table']} has a row that is not folded" for one in prints_of(marker) if one not in here
             ]
@@ -55,26 +54,6 @@ class Auditor(Follower):
         assert chain[-1]["final"]
         assert {m["scope"] for m in chain} == {"table"}
         return chain
-
-
-def prints_of(marker: Row) -> list[bytes]:
-    """One for each row."""
-    given = marker["fingerprints"]
-    whole = given if isinstance(given, bytes) else base64.b64decode(given)
-    return [whole[at : at + 16] for at in range(0, len(whole), 16)]
-
-
-def fingerprints(rows: dict[str, Row], schemas: dict[str, str]) -> set[bytes]:
-    """Of folded rows, by the marker's schemas and nothing else."""
-    key, row = (fastavro.parse_schema(json.loads(schemas[part])) for part in ("key", "row"))
-
-    def head(schema: Any, value: Row) -> bytes:
-        out = io.BytesIO()
-        fastavro.schemaless_writer(out, schema, value)
-        return md5(out.getvalue(), usedforsecurity=False).digest()[:8]
-
-    names = [field["name"] for field in key["fields"]]
-    return {head(key, {name: one[name] for name in names}) + head(row, one) for one in rows.values()}
 
 
 @pytest.fixture
@@ -140,10 +119,11 @@ def test_under_writes_each_fingerprint_is_of_a_row_that_the_topic_has_and_at_res
         chain = follower.chain(quiet.id, table)
         found = [one for marker in chain for one in prints_of(marker)]
         assert len(found) == len(set(found)) == len(follower.rows.get(table, {}))
-        assert set(found) == fingerprints(follower.rows.get(table, {}), chain[0]["schemas"])
+        assert set(found) == fingerprints(follower.rows.get(table, {}).values(), chain[0]["schemas"])
         assert follower.chain(busy.id, table) if table != "bare" else len(chain) == 1
 
 
+@pytest.mark.either_server
 def test_a_row_that_is_not_the_sources_is_the_one_whose_fingerprint_differs(shop: Any) -> None:
     follower = shop()
     request = follower.ask(rf"{follower.database}\.orders", mode="verify")
@@ -156,12 +136,13 @@ def test_a_row_that_is_not_the_sources_is_the_one_whose_fingerprint_differs(shop
     del rows[deleted]
 
     source = {one for marker in chain for one in prints_of(marker)}
-    lake = fingerprints(rows, chain[0]["schemas"])
+    lake = fingerprints(rows.values(), chain[0]["schemas"])
     assert len(lake - source) == 1
     assert len(source - lake) == 2
     assert {one[:8] for one in lake - source} < {one[:8] for one in source}, "the key is known"
 
 
+@pytest.mark.either_server
 def test_a_verify_dump_goes_on_over_kills_with_a_chain_that_is_whole(shop: Any) -> None:
     follower = shop()
     request = follower.ask(rf"{follower.database}\.orders", mode="verify", chunk_rows=40, delay_ms=20)
@@ -177,6 +158,7 @@ def test_a_verify_dump_goes_on_over_kills_with_a_chain_that_is_whole(shop: Any) 
     assert sum(len(prints_of(marker)) for marker in chain) >= ROWS - 6
 
 
+@pytest.mark.either_server
 def test_columns_that_come_in_mid_dump_are_in_the_schemas_of_the_chunks_behind_them(shop: Any) -> None:
     follower = shop()
     request = follower.ask(rf"{follower.database}\.(orders|items)", mode="verify", chunk_rows=50, delay_ms=20)
@@ -191,6 +173,7 @@ def test_columns_that_come_in_mid_dump_are_in_the_schemas_of_the_chunks_behind_t
     assert sum(len(prints_of(marker)) for marker in chain) == ROWS
 
 
+@pytest.mark.either_server
 def test_a_key_that_goes_in_mid_dump_ends_that_table_with_a_reason(shop: Any) -> None:
     follower = shop()
     request = follower.ask(rf"{follower.database}\.(orders|items)", mode="verify", chunk_rows=20, delay_ms=20)
@@ -203,6 +186,7 @@ def test_a_key_that_goes_in_mid_dump_ends_that_table_with_a_reason(shop: Any) ->
     assert {one["table"].rpartition(".")[2]: one["state"] for one in status["tables"]} == {"orders": "FAILED", "items": "DONE"}
 
 
+@pytest.mark.either_server
 def test_both_converters_give_the_same_fingerprints(shop: Any) -> None:
     in_json = shop()
     first = in_json.ask(rf"{in_json.database}\..*", mode="verify")
@@ -244,6 +228,7 @@ class AvroAuditor(Auditor):
         self.markers.append(fastavro.schemaless_reader(io.BytesIO(value[5:]), fastavro.parse_schema(json.loads(schema))))
 
 
+@pytest.mark.either_server
 @pytest.mark.parametrize(
     ("config", "mode", "reason"),
     [
@@ -269,6 +254,7 @@ def test_tables_whose_rows_cannot_be_found_by_their_keys_are_refused(shop: Any, 
         follower.ask(rf"{follower.database}\..*", mode=mode)
 
 
+@pytest.mark.either_server
 def test_a_table_without_a_key_is_refused(shop: Any) -> None:
     follower = shop()
     follower.sql("CREATE TABLE notes (t TEXT)", "INSERT INTO notes VALUES ('a')")

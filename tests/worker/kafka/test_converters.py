@@ -170,3 +170,25 @@ def test_string_and_bytes_pass_through():
 def test_a_wrong_decimal_format_is_refused_by_option():
     with pytest.raises(ConfigError, match=r"value\.converter\.decimal\.format"):
         converter_of({}, {"value.converter": JSON, "value.converter.decimal.format": "HEX"}, is_key=False, own_registry=OWN)
+
+
+@pytest.mark.parametrize(
+    ("config", "fault"),
+    [
+        ({"value.converter": "AvroConverter"}, None),
+        ({"value.converter": "AvroConverter", "value.converter.value.subject.name.strategy": "TopicRecordNameStrategy"}, None),
+        ({"value.converter": "AvroConverter", "value.converter.connect.meta.data": "false"}, "connect.meta.data=false leaves out"),
+        (
+            {"value.converter": "AvroConverter", "value.converter.value.subject.name.strategy": "RecordNameStrategy"},
+            "one subject for whole rows",
+        ),
+        ({"value.converter": "JsonConverter"}, None),
+        ({"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}, "schemas.enable=false"),
+        ({"value.converter": "StringConverter"}, "use the Avro or the JSON converter"),
+        ({"value.converter": "ByteArrayConverter"}, "use the Avro or the JSON converter"),
+    ],
+)
+def test_rows_of_some_columns_are_written_where_a_schema_tells_them_from_whole_ones(config: dict[str, str], fault: str | None) -> None:
+    found = converter_of({}, config, is_key=False, own_registry=OWN).partial_fault()
+
+    assert found is None if fault is None else fault in str(found)
