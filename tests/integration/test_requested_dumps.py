@@ -196,6 +196,31 @@ def test_a_table_that_changes_or_goes_in_mid_dump_ends_alone(shop: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("predicate", "error"),
+    [
+        ("CAST(v AS UNSIGNED) - 400 < 9", 1690),
+        ("v = (SELECT i.v FROM {d}.items i WHERE i.v DIV 600 = orders.v DIV 600 LIMIT 2)", 1242),
+    ],
+)
+def test_a_predicate_that_a_row_in_mid_dump_does_not_take_ends_its_table_and_neither_the_dump_nor_the_connector(
+    shop: Any, predicate: str, error: int
+) -> None:
+    follower = shop()
+
+    request = follower.ask(
+        rf"{follower.database}\.(orders|items)", predicate={".*orders": predicate.format(d=follower.database)}, chunk_rows=50
+    )
+    status = follower.until_state(request, "FAILED")
+
+    assert "cannot be read by the predicate" in status["reason"]
+    assert f"failed: error {error}" in status["reason"]
+    assert {one["table"].rpartition(".")[2]: one["state"] for one in status["tables"]} == {"orders": "FAILED", "items": "DONE"}
+    follower.until_equal("items")
+    follower.sql("INSERT INTO orders VALUES (100000, 'log', NULL)")
+    follower.until(lambda: "100000" in str(follower.rows.get("orders")))
+
+
+@pytest.mark.parametrize(
     ("body", "reason"),
     [
         ({"tables": ["nothing.here"]}, "no captured table matches nothing.here"),

@@ -339,6 +339,9 @@ class FakeSql:
     def key_lookup(self, table: Table, key: Row, after: Row | None, *, where: str | None = None) -> tuple[str, Row]:
         return f"lookup {table.id}", (key, after)
 
+    def rows_by_key(self, table: Table, keys: Sequence[Row]) -> tuple[str, Row]:
+        return f"keys {table.id}", tuple(keys)
+
     def full_scan(self, table: Table, rows_max: int, *, where: str | None = None) -> tuple[str, Row]:
         return f"scan {table.id}", (rows_max,)
 
@@ -401,6 +404,8 @@ class FakeChunks:
             case "lookup":
                 wanted, behind = parameters
                 rows = [row for found, row in pairs if found == tuple(wanted) and (behind is None or found > tuple(behind))]
+            case "keys":
+                rows = [row for found, row in pairs if found in parameters]
             case "scan":
                 rows = [row for _, row in pairs][: parameters[0]]
             case _:
@@ -514,8 +519,15 @@ class FakeServer:
     def own_condition(self, table: TableId) -> str | None:
         return None
 
+    def prepare_dump(self, tables: Sequence[Table]) -> dict[TableId, int]:
+        return {}
+
     def check_condition(self, table: Table, where: str) -> None:
         """There is no SQL here."""
+
+    def check_keys(self, table: Table, keys: Sequence[Row]) -> None:
+        if any(len(key) != len(table.key) for key in keys):
+            raise DefiniteError(f"a key of {table.id} has {len(table.key)} values")
 
     def open_chunks(self) -> FakeChunks:
         if self.database.identity != self._identity:

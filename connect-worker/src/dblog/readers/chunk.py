@@ -11,10 +11,11 @@ taken too early, shows another token, and the chunk is read again. # I2
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -222,6 +223,10 @@ class ChunkReader:
                 log.warning("dump waits until the log has come to the change of its table", table=str(table), reason=str(e))
                 self._stop.wait(_BACKOFF.delay_s(changes, chance=random.random()))  # noqa: S311 - jitter, no secret
                 continue
+            except ChosenRowsError as e:
+                self._disconnect()  # the error has left its snapshot open
+                self._interleaver.fail_dump(table, str(e))
+                return
             except UnknownKeyError:
                 log.info("the table's definition does not hold the key that its dump has come to, it begins again", table=str(table))
                 self._interleaver.change_table(table, lambda d: d.restarted(table))
@@ -345,11 +350,12 @@ class ChunkReader:
             return
         try:
             statement = self._sql.full_scan(version, KEYLESS_ROWS_MAX + 1, where=extent.where)
-            chunk = self.behind_watermark(
-                connection,
-                ticket,
-                lambda: self._select(connection, statement, version, None, bytes_max=self._keyless_bytes_max, where=extent.where),
-            )
+
+            def scan() -> ChunkRows:
+                with _of_chosen_rows(version, extent):
+                    return self._select(connection, statement, version, None, bytes_max=self._keyless_bytes_max, where=extent.where)
+
+            chunk = self.behind_watermark(connection, ticket, scan)
             if len(chunk.rows) > self._keyless_bytes_max or chunk.row_count > KEYLESS_ROWS_MAX:
                 message = (
                     f"{table} has no key and is too large to be dumped in one window ({self._keyless_bytes_max} bytes, {KEYLESS_ROWS_MAX} rows); "
@@ -418,7 +424,11 @@ class ChunkReader:
                 fault=self._fault(connection, version, _Range(after, upto, wanted.begins, wanted.extent), last, final=final),
             )
 
-        return self.behind_watermark(connection, ticket, read)
+        def chosen() -> ChunkRead:
+            with _of_chosen_rows(version, wanted.extent):
+                return read()
+
+        return self.behind_watermark(connection, ticket, chosen)
 
     def _fault(self, connection: DumpConnection, version: Table, wanted: _Range, last: Key | None, *, final: bool) -> str | None:
         """Why the server and we do not mean the same rows by the range: asked of the server in the chunk's snapshot, for it alone compares keys.
@@ -452,9 +462,10 @@ class ChunkReader:
         asked = keys[begin : begin + min(rows_asked, KEYS_MAX)]
 
         def read() -> ChunkRead:
-            text, parameters = self._sql.rows_by_key(version, asked)
-            found = connection.select(text, parameters, key=self._sql.key_indexes(version), table=version.id)
-            chunk = connection.complete(found, version, None, keys=asked)
+            with _of_chosen_rows(version, wanted.extent):
+                text, parameters = self._sql.rows_by_key(version, asked)
+                found = connection.select(text, parameters, key=self._sql.key_indexes(version), table=version.id)
+                chunk = connection.complete(found, version, None, keys=asked)
             end = begin + len(asked)
             return ChunkRead(
                 table=version,
@@ -550,6 +561,23 @@ class _Range:
     upto: Key | None
     begins: bool
     extent: Extent
+
+
+class ChosenRowsError(DefiniteError):
+    """The server refuses what chooses the rows of a dump. Nothing but a row may show that, long after the dump was asked for, and the log is not to wait."""
+
+
+@contextlib.contextmanager
+def _of_chosen_rows(version: Table, extent: Extent) -> Iterator[None]:
+    """Around the statements of a chunk alone: what fails beside them is not the fault of what chooses its rows."""
+    try:
+        yield
+    except DefiniteError as e:
+        by = extent.chosen_by
+        if by is None or (isinstance(e, UnknownKeyError) and extent.keys is None):
+            raise
+        message = f"the rows of {version.id} cannot be read by {by[0]}: {e}; {by[1]}"
+        raise ChosenRowsError(message) from e
 
 
 _REBUILD = (

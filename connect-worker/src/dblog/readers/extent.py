@@ -51,6 +51,17 @@ class Extent:
             delay_s=request.delay_ms / 1000,
         )
 
+    @property
+    def chosen_by(self) -> tuple[str, str] | None:
+        """What chooses its rows, in words, and what helps where the server does not take that; None where all rows are read."""
+        if self.keys is not None:
+            return "the keys that were asked for", "request another dump with keys as the server prints them, or with a predicate"
+        if self.where is None:
+            return None
+        if self.dump == INITIAL:
+            return "the condition of its SELECT", "correct snapshot.select.statement.overrides, and request a dump of the table"
+        return "the predicate", "request another dump with one that can be evaluated for every row"
+
     def limits(self, usual: ChunkLimits) -> ChunkLimits:
         """The bounds of its chunks. A size that was asked for is kept to, but for the bytes that a chunk may have, for windows that noted too many keys, and
         for the rows whose fingerprints a marker holds.

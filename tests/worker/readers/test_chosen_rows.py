@@ -1,0 +1,126 @@
+"""A dump of some rows that the server refuses while they are read: its table ends with a reason, and the connector goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from dblog.errors import DefiniteError, UnknownKeyError
+from dblog.model import TableId
+from support.fake_database.database import FakeDatabase
+from support.fake_database.dialect import FakeChunks, FakeSql
+from support.fake_database.follower import DATABASE, FakeFollower
+
+ROWS = 100
+T, OTHER = TableId(DATABASE, "t"), TableId(DATABASE, "other")
+
+
+@pytest.fixture
+def follower() -> Iterator[FakeFollower]:
+    """Of two tables that nothing has dumped."""
+    database = FakeDatabase()
+    for table in (T, OTHER):
+        database.execute(f"CREATE TABLE {table.name} (id int, name text, PRIMARY KEY (id))")
+        database.insert(table, *((n, f"row {n}") for n in range(ROWS)))
+    follower = FakeFollower(database, **{"dblog.chunk.rows": "10", "snapshot.mode": "no_data"}).start()
+    yield follower
+    follower.task.stop()
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, verb: str, error: Exception, *, wanted: Callable[[Any], bool] = lambda _: True) -> list[str]:
+    """Has the server refuse the statements of ``t`` that begin so, and are wanted by their parameters; returns what it has refused."""
+    select, refused = FakeChunks.select, []
+
+    def wrapped(self: FakeChunks, statement: str, parameters: Any, **named: Any) -> Any:
+        if statement == f"{verb} {T}" and wanted(parameters):
+            refused.append(statement)
+            raise error
+        return select(self, statement, parameters, **named)
+
+    monkeypatch.setattr(FakeChunks, "select", wrapped)
+    return refused
+
+
+def goes_on(follower: FakeFollower) -> None:
+    """The log is followed, also by the next run."""
+    follower.database.insert(T, (1000, "later"))
+    follower.until(lambda: any(row["id"] == 1000 for row in follower.rows.get("t", {}).values()))
+    follower.restart()
+    follower.database.insert(T, (1001, "later"))
+    follower.until(lambda: any(row["id"] == 1001 for row in follower.rows["t"].values()))
+
+
+@pytest.mark.parametrize("verb", ["chunk", "max", "lookup"])
+def test_a_condition_that_the_server_takes_and_a_row_does_not_ends_its_table_alone(
+    follower: FakeFollower, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    refused = refusing(monkeypatch, verb, DefiniteError("reading a chunk at db:3306 failed: error 1690"))
+
+    request = follower.ask(r"d\.(t|other)", predicate={r"d\.t": "a - b > 0"})
+    status = follower.until_state(request, "FAILED")
+
+    assert len(refused) == 1
+    assert {one["table"]: one["state"] for one in status["tables"]} == {"d.t": "FAILED", "d.other": "DONE"}
+    assert (
+        "the rows of d.t cannot be read by the predicate: reading a chunk at db:3306 failed: error 1690; request another dump"
+        in status["reason"]
+    )
+    goes_on(follower)
+
+
+def test_a_row_far_behind_the_first_ends_the_table_with_what_was_sent_before(
+    follower: FakeFollower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, "chunk", DefiniteError("error 1690"), wanted=lambda given: given[0] is not None and given[0] >= (49,))
+
+    status = follower.until_state(follower.ask(r"d\.t", predicate={r"d\.t": "a - b > 0"}), "FAILED")
+
+    assert status["rows"] == len(follower.rows["t"]) == 50
+    goes_on(follower)
+
+
+def test_keys_that_the_server_refuses_end_their_table_alone(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = refusing(monkeypatch, "keys", DefiniteError("reading a chunk at db:3306 failed: error 1525"))
+
+    status = follower.until_state(follower.ask(r"d\.t", keys=[[1], [2]]), "FAILED")
+
+    assert len(refused) == 1
+    assert "the rows of d.t cannot be read by the keys that were asked for: reading a chunk" in status["reason"]
+    goes_on(follower)
+
+
+def test_keys_that_the_tables_definition_does_not_hold_are_asked_for_once(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = []
+
+    def rows_by_key(self: FakeSql, table: Any, keys: Any) -> Any:
+        tries.append(keys)
+        raise UnknownKeyError("d.t.id holds a member that its definition lacks")
+
+    monkeypatch.setattr(FakeSql, "rows_by_key", rows_by_key)
+
+    status = follower.until_state(follower.ask(r"d\.t", keys=[[1], [2]]), "FAILED")
+
+    assert len(tries) == 1
+    assert "a member that its definition lacks" in status["reason"]
+    goes_on(follower)
+
+
+def test_what_fails_beside_the_rows_is_not_the_conditions_fault(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_watermark(self: FakeChunks, name: str, token: str) -> None:
+        raise DefiniteError("the server takes no writes")
+
+    monkeypatch.setattr(FakeChunks, "write_watermark", write_watermark)
+    follower.ask(r"d\.t", predicate={r"d\.t": "a - b > 0"})
+
+    with pytest.raises(DefiniteError, match="the server takes no writes"):
+        follower.until(lambda: False)
+
+
+def test_a_table_that_is_read_whole_still_stops_the_task(follower: FakeFollower, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has asked for anything that could be at fault."""
+    refusing(monkeypatch, "chunk", DefiniteError("error 1030"))
+    follower.ask(r"d\.t")
+
+    with pytest.raises(DefiniteError, match="error 1030"):
+        follower.until(lambda: False)
