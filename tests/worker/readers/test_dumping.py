@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from dblog.clock import SystemClock
 from dblog.core.dumprequests import INITIAL, parse_request
-from dblog.core.dumps import dump_of
+from dblog.core.dumps import Dump, dump_of
 from dblog.core.governor import ChunkLimits
 from dblog.core.watermark import Windows
 from dblog.model import TableId
@@ -122,4 +122,26 @@ def test_who_reads_for_a_request_goes_back_where_another_table_has_taken_the_nam
     progress = interleaver.table_dump(ORDERS)
     assert progress is not None
     assert (progress.started, progress.rows) == (False, 0)
+    assert interleaver.declare(ORDERS, keyed=True, resets=resets, windows_max=2) is None
+
+
+def test_a_table_whose_key_sorts_otherwise_begins_again_in_each_dump_that_has_begun_it(interleaver: Interleaver, dumping: Dumping) -> None:
+    request = parse_request({"tables": ["shop.orders"]}, id="1" * 12, connector="c", created_ms=1, requested_by="rest")
+    interleaver.change_requests(lambda requests: requests.added(request, [ORDERS]))
+
+    def begun(dump: Dump) -> Dump:
+        return dump.started(ORDERS, key=("id",), upto=("z",)).advanced(ORDERS, after=("a",), rows=1, done=False)
+
+    interleaver.change_table(ORDERS, begun)
+    interleaver.read_for(ORDERS, request.id)
+    interleaver.change_table(ORDERS, begun)
+    resets = interleaver.settled(ORDERS)
+
+    dumping.tables_changed((), {}, [ORDERS])
+
+    requested = interleaver.requests.get(request.id)
+    for dump in (interleaver.dump, None if requested is None else requested.dump):
+        progress = None if dump is None else dump.table(ORDERS)
+        assert progress is not None
+        assert (progress.started, progress.rows) == (False, 0)
     assert interleaver.declare(ORDERS, keyed=True, resets=resets, windows_max=2) is None

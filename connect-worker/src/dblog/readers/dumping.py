@@ -244,9 +244,13 @@ class Dumping:
 
     # ---- what the log brings
 
-    def tables_changed(self, changes: Iterable[Change], rewritten: Mapping[TableId, str]) -> None:
-        """What DDL means for a dump under way: a table that is dropped is done, a renamed one is read under its new name, a rewritten one again."""
+    def tables_changed(self, changes: Iterable[Change], rewritten: Mapping[TableId, str], reordered: Iterable[TableId] = ()) -> None:
+        """What DDL means for a dump under way: a table that is dropped is done, a renamed one is read under its new name, a rewritten one again. One whose
+        key sorts in another order now begins again where it was under way: what stood behind its frontier may stand in front.
+        """
         self._follow(changes)
+        for table in reordered:
+            self._interleaver.begin_again(table, "its key sorts in another order")
         if rewritten and self._options.redumps:
             self.dump_again(rewritten)
 

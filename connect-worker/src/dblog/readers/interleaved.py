@@ -441,6 +441,20 @@ class Interleaver:
             self._reset(table, reason)
             self._set_dump(change(self._dump))
 
+    def begin_again(self, table: TableId, reason: str) -> None:
+        """In every dump that has begun the table and not ended it; whoever reads it goes back to its beginning, between two windows too."""
+
+        def again(dump: Dump) -> Dump:
+            progress = dump.table(table)
+            return dump.restarted(table) if progress is not None and progress.started and not progress.ended else dump
+
+        with self._changed:
+            self._windows.table_changed(table, reason)
+            self._reset(table, reason)
+            if self._dump is not None and (changed := again(self._dump)) is not self._dump:
+                self._set_dump(changed)
+            self._set_requests(self._requests.all_changed(again))
+
     def rename_of_requests(self, pairs: Sequence[tuple[TableId, TableId]], wanted: Callable[[TableId], bool]) -> None:
         """One statement's renames in the dumps that were asked for. Whoever reads for one of them what another table's name is now goes back to its
         beginning, though no window of it may be open.

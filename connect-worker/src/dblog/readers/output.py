@@ -93,7 +93,7 @@ class LogOutput:
         """Tables have changed: windows are read again, the dump follows, and the topics get their records."""
         for table in {*done.touched, *done.rewritten}:
             self._interleaver.table_changed(table, "DDL inside the window")
-        self._dumping.tables_changed(done.changes, done.rewritten)
+        self._dumping.tables_changed(done.changes, done.rewritten, done.reordered)
         if done.unparked:
             self._dumping.tables_back(done.unparked)
         self._interleaver.extra(self._made(lambda: self._statement_records(statement, done)))

@@ -29,6 +29,7 @@ from dblog.codecs.plan import RowContext
 from dblog.codecs.rowplan import Chunk, Op, ReadOp, Records, RowEncoder
 from dblog.core.changes import AlterTable, Change, Ignored, RenameTable, TruncateTable, Unknown, tables_of
 from dblog.core.crosscheck import Agreed, Mismatch, Repaired, Seen, cross_check
+from dblog.core.key_order import reordered
 from dblog.core.timeline import Absent, Known, Parked, Position, Stale, Timeline
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
@@ -53,6 +54,8 @@ class StatementDone:
     changes: tuple[Change, ...]
     touched: tuple[TableId, ...] = ()
     rewritten: dict[TableId, str] = field(default_factory=dict)
+    reordered: tuple[TableId, ...] = ()
+    """Whose keys sort in another order from here on."""
     unparked: dict[TableId, str] = field(default_factory=dict)
 
 
@@ -305,6 +308,7 @@ class Schemas:
                 changes, self._timeline.lookup_before(position)
             )
             rewritten = {table: why for table, why in rewritten.items() if not self._joins_undumped(table, changes)}
+            reordered_tables = tuple(reordered(changes, self._timeline.lookup_before(position)))
             before = dict(self._timeline.databases)
             changed = self._timeline.apply(changes, position, ddl=None if filtered else text, note=note)
             after = self._timeline.databases
@@ -329,6 +333,7 @@ class Schemas:
                 changes=changes,
                 touched=touched,
                 rewritten={t: why for t, why in rewritten.items() if self._includes(t) and t not in self._parked and t not in unparked},
+                reordered=tuple(t for t in reordered_tables if self._includes(t)),
                 unparked=unparked,
             )
 
