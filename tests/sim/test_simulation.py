@@ -25,13 +25,14 @@ def test_every_schedule_keeps_the_invariants_and_comes_to_its_end() -> None:
     assert "3000 schedules" in done.stdout
 
 
-@pytest.mark.parametrize(("seed", "watermarks"), [("8", True), ("40", False)], ids=["written watermarks", "read-only"])
-def test_a_seed_gives_the_same_schedule_again(seed: str, watermarks: bool) -> None:
-    first, second = simulate("--seed", seed), simulate("--seed", seed)
+@pytest.mark.parametrize("watermarks", [True, False], ids=["written watermarks", "read-only"])
+def test_a_seed_gives_the_same_schedule_again(watermarks: bool) -> None:
+    def is_worth_it(text: str) -> bool:  # which seed gives which schedule changes with the readers
+        return len(text.splitlines()) > 20 and (" watermark " in text) == watermarks
 
-    assert len(first.stdout.splitlines()) > 20
-    assert first.stdout == second.stdout
-    assert (" watermark " in first.stdout) == watermarks
+    seed, first = next((str(seed), text) for seed in range(40, 60) if is_worth_it(text := simulate("--seed", str(seed)).stdout))
+
+    assert simulate("--seed", seed).stdout == first
 
 
 def test_a_protection_that_is_taken_away_is_missed_and_the_schedule_that_shows_it_is_named() -> None:
