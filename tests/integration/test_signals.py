@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from dblog.readers.signal_topic import SignalTopicSettings
+from stack import Kafka
 from stack.database import Database
 from support.follower import Follower
 from support.servers import execute, new_database
@@ -247,3 +251,49 @@ def test_a_blocking_snapshot_is_read_in_windows_and_notified_as_an_initial_one(s
     assert [each["type"] for each in follower.notifications] == ["STARTED", "IN_PROGRESS", "TABLE_SCAN_COMPLETED", "COMPLETED"]
     assert {each["aggregate_type"] for each in follower.notifications} == {"Initial Snapshot"}
     assert len({each["id"] for each in follower.notifications}) == 4
+
+
+def test_signals_of_a_topic_are_carried_out_once_over_kills_and_begin_where_a_group_has_committed(shop: Any, kafka: Kafka) -> None:
+    follower = shop(**{"incremental.snapshot.chunk.size": "50"})
+    topic, group, key = f"{follower.name}-signal", f"{follower.name}-group", follower.config["topic.prefix"]
+    orders = {"data-collections": [f"{follower.database}.orders"]}
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+
+    def put(identity: str, kind: str, data: Any = None, *, name: str = key) -> None:
+        producer.produce(topic, json.dumps({"id": identity, "type": kind, "data": data}).encode(), name.encode(), partition=0)
+        producer.flush(30)
+
+    for number in range(3):
+        put(f"old{number}", "execute-snapshot", orders)
+    with contextlib.closing(Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, "enable.auto.commit": False})) as consumer:
+        consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+
+        follower.signal_topic = SignalTopicSettings(client={"bootstrap.servers": kafka.bootstrap}, topic=topic, group=group, key=key)
+        follower.restart()
+        put("other", "execute-snapshot", orders, name="another connector")
+        producer.produce(topic, b"{nonsense", key.encode(), partition=0)
+        put("log", "log", {"message": "from a topic"})
+        follower.until(lambda: "IN_PROGRESS" in told(follower, "old2"))
+        follower.restart()
+        follower.until(lambda: "COMPLETED" in told(follower, "old2"))
+        for number in range(3):
+            put(f"new{number}", "execute-snapshot", orders)
+            follower.until(lambda number=number: "STARTED" in told(follower, f"new{number}"))
+            follower.restart()
+        follower.until(lambda: "COMPLETED" in told(follower, "new2"))
+
+        follower.until_equal("orders")
+        assert [told(follower, f"new{number}").count("STARTED") for number in range(3)] == [1] * 3
+        assert [told(follower, f"old{number}").count("STARTED") for number in range(3)] == [0, 0, 1]
+        assert not told(follower, "other")
+        follower.until(lambda: (consumer.committed([TopicPartition(topic, 0)], timeout=10)[0].offset) == 9)
+
+
+def test_a_topic_of_signals_that_is_away_keeps_nothing_from_being_read(shop: Any) -> None:
+    follower = shop()
+    follower.signal_topic = SignalTopicSettings(client={"bootstrap.servers": "127.0.0.1:9"}, topic="t", group="g", key="k")
+    follower.restart()
+
+    send(follower, ("one", "execute-snapshot", {"data-collections": [f"{follower.database}.orders"]}))
+    follower.until(lambda: "COMPLETED" in told(follower, "one"))
+    follower.until_equal("orders")

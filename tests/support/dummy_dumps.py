@@ -47,6 +47,9 @@ class DummyDumps:
                 self._log(message)
                 if (known := self._requests.get(dump)) is not None and known.delay_ms != DEAF:
                     del self._requests[dump]
+            case {"type": "signal"}:
+                self._log(message)
+                return
             case {"type": "dump_check", "call": int(call), "request": dict(request)}:
                 self._answer(call, request_from_json(request))
                 return

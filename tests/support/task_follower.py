@@ -17,6 +17,7 @@ from dblog.model import OffsetMap
 from dblog.readers.contract import Source
 from dblog.readers.history import SchemaHistory
 from dblog.readers.records import Records
+from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.task import ReaderTask
 from support.history import FakeHistoryLog
 
@@ -65,6 +66,8 @@ class TaskFollower:
         self.offset: OffsetMap | None = None
         self.requests: dict[str, DumpRequest] = {}
         """The dumps that were asked for."""
+        self.signal_topic: SignalTopicSettings | None = None
+        """Where the next task reads signals besides."""
         self.task = self.new_task()
 
     def source_of(self, settings: Settings) -> Source:
@@ -94,6 +97,7 @@ class TaskFollower:
             history_of=lambda: SchemaHistory(self.history, server=self.config["topic.prefix"]),
             clock=SystemClock(),
             requests=sorted(self.requests.values(), key=lambda request: request.created_ms),
+            signal_topic=self.signal_topic,
         )
 
     # ---- requested dumps

@@ -1,12 +1,14 @@
 """What a worker does with what its tasks report of their dumps, and what it tells them. The processes are the test's."""
 
+from dataclasses import replace
+
 import pytest
 from dblog.cluster.dumprecords import KnownDump, dump_record
 from dblog.cluster.dumpstore import DumpStore
 from dblog.cluster.localdumps import LocalDumps
 from dblog.cluster.records import TaskId
 from dblog.cluster.requests import RequestError
-from dblog.core.dumprequests import DumpRequest, Mode
+from dblog.core.dumprequests import DumpRequest, Mode, SignalOrigin, Wanted
 from dblog.errors import TransientError
 from dblog.kafka.log import LogRecord
 from support.held_herder import HeldLog
@@ -228,3 +230,71 @@ def test_secrets_are_taken_out_of_what_the_task_says(held):
     assert (shown["reason"], shown["tables"][0]) == ("login with *** refused", {"table": "a.sesame", "fault": "***?"})
     with pytest.raises(RequestError, match=r"\*\*\* is wrong"):
         future.result(0)
+
+
+def signalled(**changes):
+    made = DumpRequest(
+        id="d7",
+        connector="c",
+        created_ms=1,
+        requested_by="signal",
+        mode=Mode.ROWS,
+        tables=(".*",),
+        predicate={".*": "secret = 1"},
+        signal=SignalOrigin("s"),
+    )
+    return replace(made, **changes)
+
+
+def report_signalled(held, state, made=None):
+    made = made or signalled()
+    held.dumps.take(1, {"type": "dumps", "dumps": [{"id": made.id, "state": state, "rows": 5, "request": made.to_json()}]})
+
+
+def test_what_a_signal_asked_for_is_stored_once_and_shown_without_its_request_in_the_status(held):
+    report_signalled(held, "RUNNING")
+    report_signalled(held, "RUNNING")
+
+    assert len(held.store.log.put) == 1
+    held.store.log.read_back()
+    assert held.store.get(("c", "d7")) == KnownDump(signalled())
+    assert held.sent == [(1, {"type": "dump", "request": signalled().to_json()})]
+    assert "secret" not in str(held.dumps.reported("c"))
+
+
+def test_a_dump_of_a_signal_that_has_ended_is_stored_with_its_end_and_forgotten_then(held):
+    report_signalled(held, "DONE")
+
+    assert (held.forgotten(), len(held.store.log.put)) == ([], 1)
+    held.store.log.read_back()
+    assert (held.store.get(("c", "d7")).end["rows"], held.forgotten()) == (5, ["d7"])
+
+
+def test_one_that_ends_while_its_request_is_on_its_way_is_neither_forgotten_early_nor_run_again(held):
+    report_signalled(held, "RUNNING")
+    report_signalled(held, "DONE")
+
+    assert held.forgotten() == []
+    held.store.log.read_back()
+    held.store.log.read_back()
+    assert held.store.get(("c", "d7")).end["state"] == "DONE"
+    assert held.forgotten() == ["d7"]
+
+
+def test_a_change_that_a_signal_makes_is_stored_and_an_older_one_is_not(held):
+    held.read(KnownDump(signalled(revision=3)))
+    report_signalled(held, "RUNNING", signalled(revision=2))
+    assert held.store.log.put == []
+
+    report_signalled(held, "PAUSED", signalled(revision=4, wanted=Wanted.PAUSED))
+    held.store.log.read_back()
+
+    assert held.store.get(("c", "d7")).request.wanted is Wanted.PAUSED
+
+
+def test_a_request_that_no_signal_has_made_or_of_another_connector_is_not_taken_from_a_task(held):
+    report_signalled(held, "RUNNING", signalled(signal=None))
+    report_signalled(held, "RUNNING", signalled(connector="other"))
+    held.dumps.take(1, {"type": "dumps", "dumps": [{"id": "d7", "state": "RUNNING", "request": ["nonsense"]}]})
+
+    assert held.store.log.put == []

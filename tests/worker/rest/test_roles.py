@@ -7,7 +7,7 @@ import httpx
 import pytest
 from dblog.config.passwords import hashed
 from dblog.config.roles import Role
-from dblog.rest import admin, connectors, ddl, dumps, offsets, plugins, tasks, topics
+from dblog.rest import admin, connectors, ddl, dumps, offsets, plugins, signals, tasks, topics
 from dblog.rest.access import Need, need
 from support.worker import Worker, connector_config
 
@@ -61,6 +61,7 @@ ASKED = [
     ("GET", "/connectors/a/dumps", {"root", "ann", "oli", "tom"}),
     ("GET", "/connectors/a/dumps/x", {"root", "ann", "oli", "tom"}),
     ("POST", "/connectors/a/dumps", {"root", "oli"}),
+    ("POST", "/connectors/a/signals", {"root", "oli"}),
     ("PATCH", "/connectors/a/dumps/x", {"root", "oli"}),
     ("POST", "/connectors/a/dumps/x/pause", {"root", "oli"}),
     ("POST", "/connectors/a/dumps/x/tables/shop.orders/stop", {"root", "oli"}),
@@ -99,6 +100,7 @@ def test_every_route_has_a_role_and_what_nobody_has_thought_of_is_the_administra
         *topics.ROUTES,
         *ddl.ROUTES,
         *dumps.ROUTES,
+        *signals.ROUTES,
         *plugins.ROUTES,
     ]
     needs = {(method, route.path): need(method, route.path.replace("{connector}", "a%2Fb")) for route in routes for method in route.methods}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,13 +83,25 @@ def read_statuses(value: object, hide: Callable[[str], str] = str) -> dict[str, 
     return {status["id"]: status for status in found}
 
 
+def read_requests(value: object, connector: str) -> dict[str, DumpRequest]:
+    """The requests that signals have made, as a task's message has them, by id."""
+    found: dict[str, DumpRequest] = {}
+    for each in value[:_DUMPS_MAX] if isinstance(value, list) else ():
+        if isinstance(each, dict) and each.get("request") is not None:
+            with suppress(DefiniteError):
+                request = request_from_json(each["request"])
+                if (request.connector, request.id) == (connector, each.get("id")) and request.signal is not None:
+                    found[request.id] = request
+    return found
+
+
 def read_status(value: object, hide: Callable[[str], str] = str) -> DumpStatus | None:
     """A status with its texts shortened; None for what is none. Fields that this version does not know stay."""
     if not isinstance(value, dict) or not isinstance(value.get("id"), str) or str(value.get("state")) not in _STATES:
         return None
     tables = value.get("tables")
     rows = [_shortened(row, hide) for row in tables[:TABLES_SHOWN_MAX] if isinstance(row, dict)] if isinstance(tables, list) else []
-    return {**_shortened(value, hide), "tables": rows}
+    return {**_shortened({name: part for name, part in value.items() if name != "request"}, hide), "tables": rows}
 
 
 def _shortened(part: Mapping[str, Any], hide: Callable[[str], str]) -> dict[str, Any]:

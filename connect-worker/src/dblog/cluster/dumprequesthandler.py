@@ -15,7 +15,7 @@ from dblog.cluster.dumpstore import OPEN_MAX, DumpStore
 from dblog.cluster.localdumps import LocalDumps
 from dblog.cluster.localtasks import LocalTasks
 from dblog.cluster.records import Target, TaskId
-from dblog.cluster.requests import ChangeDump, CheckDump, RequestError, SetDump, StartDump, bad_request, conflict, not_found
+from dblog.cluster.requests import ChangeDump, CheckDump, RequestError, SendSignal, SetDump, StartDump, bad_request, conflict, not_found
 from dblog.cluster.stores import ConfigStore
 from dblog.config.worker_options import DUMPS_TOPIC
 from dblog.core.dumprequests import (
@@ -46,7 +46,7 @@ class DumpRequests:
         self._configs = configs
         self._tasks = tasks
 
-    def answer(self, request: CheckDump | StartDump | ChangeDump | SetDump) -> object:
+    def answer(self, request: CheckDump | StartDump | ChangeDump | SetDump | SendSignal) -> object:
         """A future of the tables for a check, else the request as it is stored now; a ``RequestError`` where it is refused."""
         match request:
             case CheckDump(asked):
@@ -67,6 +67,10 @@ class DumpRequests:
                     by=asked.requested_by,
                 )
                 return asked
+            case SendSignal(name, signal):
+                self._require_running(name)
+                self._dumps.signal(name, signal)
+                return None
             case ChangeDump(name, dump, body):
                 before = self._open(name, dump)
                 return self._change(before, lambda: changed(before, body))

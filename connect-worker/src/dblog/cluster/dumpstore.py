@@ -92,6 +92,10 @@ class DumpStore:
         """A new request, or its next revision; returns when it has been read back."""
         self._write([dump_record((request.connector, request.id), KnownDump(request))])
 
+    def write_later(self, request: DumpRequest) -> None:
+        """Send a request, or its next revision, without waiting; ``on_change`` reports that it has been read back."""
+        self.log.put_later(*dump_record((request.connector, request.id), KnownDump(request)))
+
     def end_later(self, known: KnownDump, end: DumpStatus) -> None:
         """Send the end of a request without waiting; ``on_change`` reports that it has been read back."""
         key, value = dump_record(known.key, KnownDump(known.request, end), bytes_max=self._record_bytes_max)

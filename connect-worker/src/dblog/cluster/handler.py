@@ -31,6 +31,7 @@ from dblog.cluster.requests import (
     ResetTopics,
     RestartConnector,
     RestartTask,
+    SendSignal,
     SetClusterLevel,
     SetDump,
     SetTarget,
@@ -124,7 +125,7 @@ class RequestHandler:
                 _log.info("offsets reset by request", connector=name, partitions=len(former))
             case ResetTopics(name):
                 self._statuses.forget_topics(name, limit_s=WRITE_LIMIT_S)
-            case CheckDump() | StartDump() | ChangeDump() | SetDump():
+            case CheckDump() | StartDump() | ChangeDump() | SetDump() | SendSignal():
                 if self._dumps is None:
                     raise conflict(NO_DUMPS)
                 return self._dumps.answer(request)

@@ -3,6 +3,9 @@
 A task gets all requests that have not ended with its first message (``startorder.py``), and each new one or change when its record is read back. It reports a
 status of each dump it knows. An end is stored first; when it has been read back, the task is told that it may forget the dump. Whatever of this is lost in
 between happens again: the task reports an end until it is told, and one that is stored already is answered at once.
+
+What a signal has asked for the task alone knows at first: it reports the request with its status, and the request is stored here, so that it can be listed
+and steered like any other.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from typing import Any
 
 import structlog
 
-from dblog.cluster.dumprecords import ENDED, DumpKey, DumpStatus, read_statuses
+from dblog.cluster.dumprecords import ENDED, DumpKey, DumpStatus, KnownDump, read_requests, read_statuses
 from dblog.cluster.dumpstore import DumpStore
 from dblog.cluster.records import TaskId
 from dblog.cluster.requests import RequestError
 from dblog.core.dumprequests import INITIAL, DumpRequest
+from dblog.core.signals import Signal
 from dblog.errors import TransientError
 
 _log = structlog.get_logger("dblog.cluster.dumps")
@@ -65,6 +69,8 @@ class LocalDumps:
         self._calls = count(1)
         self._ending: set[DumpKey] = set()
         """Those whose end is on its way to the topic."""
+        self._storing: set[DumpKey] = set()
+        """Requests of signals that are on their way to it."""
 
     def reported(self, connector: str) -> Reported:
         """What is known of a connector's dumps beyond their requests; of a task that has ended, what it reported last."""
@@ -102,6 +108,7 @@ class LocalDumps:
     def abandon(self) -> None:
         """This worker leads no longer: the next one learns from its own tasks."""
         self._ending.clear()
+        self._storing.clear()
         self._reported.clear()
 
     def _stale(self, connector: str) -> None:
@@ -138,6 +145,17 @@ class LocalDumps:
         self._send(run, {"type": "dump_check", "call": call, "request": request.to_json()})
         return future
 
+    def signal(self, connector: str, signal: Signal) -> None:
+        """Hand a signal to the task; RequestError where none runs."""
+        run = self._run_of(connector)
+        if run is None:
+            raise RequestError(
+                503,
+                f"The task of connector {connector} does not run yet, so nobody can carry the signal out; see the connector's status, and try again",
+                retry_after_s=5,
+            )
+        self._send(run, {"type": "signal", "id": signal.id, "kind": signal.type, "data": signal.data, "source": signal.source})
+
     # What tasks report.
 
     def take(self, run: int, message: Mapping[str, Any]) -> None:
@@ -152,28 +170,58 @@ class LocalDumps:
             case {"type": "dumps", "dumps": list(dumps)}:
                 statuses = read_statuses(dumps, known.hide)
                 self._reported[known.connector] = Reported(statuses, fresh=True)
+                for identity, request in read_requests(dumps, known.connector).items():
+                    if identity in statuses:
+                        self._take_request(request, statuses[identity])
                 for status in statuses.values():
                     if status["state"] in ENDED and status["id"] != INITIAL:
                         self._take_end(run, (known.connector, status["id"]), status)
 
+    def _take_request(self, request: DumpRequest, status: DumpStatus) -> None:
+        """A signal has made it, or changed it. One that has ended already is stored with its end."""
+        key = request.connector, request.id
+        known = self._store.get(key)
+        if key in self._storing or not self._leads():
+            return
+        if known is None:
+            _log.info("dump requested", connector=key[0], dump=key[1], mode=request.mode.value, patterns=len(request.tables), by="signal")
+        elif known.end is not None or known.request.revision >= request.revision:
+            return
+        self._storing.add(key)
+        if known is None and status["state"] in ENDED:
+            self._ending.add(key)
+            self._store.end_later(KnownDump(request), self._end_of(status))
+        else:
+            self._store.write_later(request)
+
+    def _end_of(self, status: DumpStatus) -> DumpStatus:
+        return {**status, "ended_ms": status.get("ended_ms") or self._now_ms()}
+
     def _take_end(self, run: int, key: DumpKey, end: DumpStatus) -> None:
         known = self._store.get(key)
+        if known is None and key in self._storing:
+            return  # it comes again when the request has been read back
         if known is None or known.end is not None:
             self._send(run, {"type": "dump_forget", "id": key[1]})
         elif key not in self._ending and self._leads():
             self._ending.add(key)
             _log.info("dump ended", connector=key[0], dump=key[1], state=end["state"], rows=end.get("rows"), reason=end.get("reason"))
-            self._store.end_later(known, {**end, "ended_ms": end.get("ended_ms") or self._now_ms()})
+            self._store.end_later(known, self._end_of(end))
 
     def changed(self, key: DumpKey) -> None:
         """A record of the topic has been read: the task gets the request, or learns that its end is stored. One that starts gets all requests anyway."""
         known = self._store.get(key)
         is_open = known is not None and known.end is None
+        was_stored = key in self._storing
+        self._storing.discard(key)
         if not is_open:
             self._ending.discard(key)
         if (run := self._run_of(key[0])) is not None:
             order = {"type": "dump", "request": known.request.to_json()} if known and is_open else {"type": "dump_forget", "id": key[1]}
             self._send(run, order)
+            status = self.reported(key[0]).statuses.get(key[1])
+            if was_stored and is_open and status is not None and status["state"] in ENDED:
+                self._take_end(run, key, status)
 
     def forget(self, connector: str) -> None:
         """A connector is gone."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from dblog.cluster.records import Target, TaskId
 from dblog.core.dumprequests import DumpRequest, Wanted
+from dblog.core.signals import Signal
 from dblog.errors import DblogError
 from dblog.model import OffsetMap
 
@@ -146,6 +147,14 @@ class SetDump:
 
 
 @dataclass(frozen=True, slots=True)
+class SendSignal:
+    """Hand a signal to the connector's task."""
+
+    name: str
+    signal: Signal
+
+
+@dataclass(frozen=True, slots=True)
 class SetClusterLevel:
     """Set a logger's level on every worker."""
 
@@ -171,6 +180,7 @@ Request = (
     | StartDump
     | ChangeDump
     | SetDump
+    | SendSignal
     | SetClusterLevel
     | Ping
 )

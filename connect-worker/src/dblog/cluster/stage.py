@@ -17,6 +17,7 @@ from dblog.cluster.requests import (
     ResetTopics,
     RestartConnector,
     RestartTask,
+    SendSignal,
     SetClusterLevel,
     SetDump,
     SetTarget,
@@ -62,6 +63,8 @@ def describe(request: Request) -> str:
             return f"storing the request of a dump of connector {asked.connector}"
         case ChangeDump(name, dump) | SetDump(name, dump):
             return f"changing the dump {dump} of connector {name}"
+        case SendSignal(name):
+            return f"handing a signal to the task of connector {name}"
         case SetClusterLevel(namespace):
             return f"setting the level of logger {namespace}"
         case Ping():

@@ -24,10 +24,12 @@ CONNECTOR_CLIENTS = (
     "admin.override.",
     "schema.history.internal.producer.",
     "schema.history.internal.consumer.",
+    "signal.consumer.",
 )
 """Where a connector's configuration gives settings of clients."""
 
 HISTORY_SERVERS = "schema.history.internal.kafka.bootstrap.servers"
+SIGNAL_SERVERS = "signal.kafka.bootstrap.servers"
 
 _OVERRIDES = ("producer.override.", "consumer.override.", "admin.override.")
 
@@ -247,7 +249,7 @@ def check_connector_clients(config: Mapping[str, str], policy: OverridePolicy) -
         except ConfigError as e:
             for key, texts in e.errors.items():
                 errors.setdefault(prefix + key, []).extend(texts)
-    for key in (HISTORY_SERVERS, *(f"{prefix}bootstrap.servers" for prefix in CONNECTOR_CLIENTS)):
+    for key in (HISTORY_SERVERS, SIGNAL_SERVERS, *(f"{prefix}bootstrap.servers" for prefix in CONNECTOR_CLIENTS)):
         if (wrong := _wrong_servers(config.get(key, ""))) is not None:
             errors.setdefault(key, []).append(wrong)
     return errors

@@ -148,8 +148,9 @@ class _Initial:
         return []
 
     def read(self, before: Dump, was: TableDump, now: TableDump) -> list[Notice]:
-        """A table is begun."""
-        if was.started or not now.started:
+        """A table is begun; one without a key is begun and read to its end in one."""
+        whole = now.done and not now.started and not now.cut_short
+        if was.started or not (now.started or whole):
             return []
         return [self._notice("IN_PROGRESS", {**_all_of(before), "current_collection_in_progress": str(now.table)})]
 

@@ -30,7 +30,8 @@ DATA_CHARS_MAX = 8192
 ID_CHARS_MAX = 200
 MESSAGE_CHARS_MAX = 2000
 KNOWN = ("execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "log", "schema-changes", "set-binlog-position")
-_WATERMARKS = ("snapshot-window-open", "snapshot-window-close")
+WATERMARKS = ("snapshot-window-open", "snapshot-window-close")
+"""Debezium's own, where one writes to the same table."""
 _SELECT = re.compile(r"\s*select\b", re.IGNORECASE)
 
 
@@ -130,7 +131,7 @@ def action_of(signal: Signal) -> Action:
     """What it asks for; SignalError with what is wrong, which quotes nothing of the signal."""
     if not signal.id or len(signal.id) > ID_CHARS_MAX:
         raise SignalError(f"its id must have 1 to {ID_CHARS_MAX} characters")
-    if signal.type in _WATERMARKS:
+    if signal.type in WATERMARKS:
         return Nothing("it is a watermark of Debezium's")
     if signal.type not in KNOWN:
         raise SignalError(f"its type is not known; there are {', '.join(KNOWN)}")

@@ -23,8 +23,9 @@ from dblog.observe.declared import TABLES_MAX
 from dblog.readers.contract import Source
 from dblog.readers.history import SchemaHistory
 from dblog.readers.history_topic import KafkaHistoryLog
-from dblog.readers.reachable import history_client
+from dblog.readers.reachable import history_client, signal_topic
 from dblog.readers.records import Records
+from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.task import ReaderTask
 
 log = structlog.get_logger(__name__)
@@ -71,6 +72,7 @@ class Parts:
     settings: Settings
     records: Records
     history_of: HistoryOf
+    signal_topic: SignalTopicSettings | None
     clock: Clock
     tables_max: int
 
@@ -110,6 +112,7 @@ def parts_of(config: Mapping[str, str], worker_properties: Mapping[str, str], *,
         settings=settings,
         records=records,
         history_of=history_of,
+        signal_topic=signal_topic(settings, worker),
         clock=clock,
         tables_max=worker.settings.integer(TABLES_MAX),
     )
@@ -131,4 +134,5 @@ def source_task(order: Order) -> ReaderTask:
         clock=parts.clock,
         tables_max=parts.tables_max,
         requests=order.dumps,
+        signal_topic=parts.signal_topic,
     )

@@ -7,12 +7,13 @@ could still take back. # I1
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from dblog.clock import Clock
 from dblog.core.dumprequests import INITIAL, DumpRequest, predicates
 from dblog.core.dumps import Dump
 from dblog.core.requested import End, NoTableError, RequestedDump, Requests, tables_of
+from dblog.core.signals import Signal
 from dblog.errors import DefiniteError
 from dblog.model import Table, TableId
 from dblog.readers.contract import RequestCheck
@@ -20,6 +21,13 @@ from dblog.readers.dumping import Dumping
 from dblog.readers.dumpstatus import Statuses
 from dblog.readers.interleaved import Interleaver
 from dblog.readers.modes import Modes
+
+
+class TakesSignals(Protocol):
+    """Carries signals out (``signals.SignalDesk``)."""
+
+    def take(self, signal: Signal) -> None:
+        """One of them."""
 
 
 class DumpDesk:
@@ -51,6 +59,7 @@ class DumpDesk:
         self._server = server
         self._ends_after_dump = ends_after_dump
         self._stored = interleaver.requests
+        self.signals: TakesSignals | None = None
         self._statuses = Statuses(interleaver, estimates=estimates, governor=governor, clock=clock)
 
     # ---- requests
@@ -103,6 +112,11 @@ class DumpDesk:
             self._server.check_keys(table, request.keys)
         if where is not None:
             self._server.check_condition(table, where)
+
+    def signal(self, signal: Signal) -> None:
+        """A signal that came by REST."""
+        if self.signals is not None:
+            self.signals.take(signal)
 
     # ---- progress
 

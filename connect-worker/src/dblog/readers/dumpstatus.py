@@ -80,6 +80,8 @@ class Statuses:
             "revision": None if one is None else one.request.revision,
             "reason": reason,
             "governor": self._governor() if runs else None,
+            # Of a signal: nobody else knows it yet.
+            **({"request": one.request.to_json()} if one is not None and one.by_signal else {}),
             "tables": [self._table(identity, progress, one) for progress in shown],
         }
         if runs:

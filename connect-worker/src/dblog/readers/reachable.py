@@ -24,6 +24,7 @@ from dblog.errors import ConfigError, DefiniteError, TransientError
 from dblog.kafka.converters import AvroConverter, converter_of
 from dblog.kafka.failures import FailuresHeard
 from dblog.kafka.registry import LoginRefusedError, RegistryAccess
+from dblog.readers.signal_topic import SignalTopicSettings
 
 _ASK_S = 1.0
 _REFUSED_S = 2.0
@@ -69,6 +70,21 @@ def history_client(settings: Settings, worker: WorkerConfig) -> dict[str, Any]:
     workers = worker.client_settings("producer")
     own = connector_client(settings.originals, "schema.history.internal.producer.")
     return beside(workers, {**own, "bootstrap.servers": settings.text_or_none(_BOOTSTRAP) or workers["bootstrap.servers"]})
+
+
+def signal_topic(settings: Settings, worker: WorkerConfig) -> SignalTopicSettings | None:
+    """Where signals are read from a topic; None where that channel is not enabled."""
+    if "kafka" not in settings.items_of("signal.enabled.channels"):
+        return None
+    workers, prefix = worker.client_settings("consumer"), settings.text("topic.prefix")
+    own = connector_client(settings.originals, "signal.consumer.")
+    servers = settings.text_or_none("signal.kafka.bootstrap.servers") or own.get("bootstrap.servers") or workers["bootstrap.servers"]
+    return SignalTopicSettings(
+        client=beside(workers, {**own, "bootstrap.servers": servers}),
+        topic=settings.text_or_none("signal.kafka.topic") or f"{prefix}-signal",
+        group=settings.text("signal.kafka.groupId"),
+        key=prefix,
+    )
 
 
 def _brokers(settings: Settings, worker: WorkerConfig, limit_s: float) -> dict[str, str]:

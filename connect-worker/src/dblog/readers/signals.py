@@ -21,7 +21,7 @@ from dblog.config.regex import any_of
 from dblog.core.backoff import Backoff
 from dblog.core.dumprequests import DumpRequest, SignalOrigin, Wanted, with_wanted
 from dblog.core.requested import SIGNALS_MAX, RequestedDump, Requests
-from dblog.core.signals import Execute, LogText, Nothing, Pause, Resume, Signal, SignalError, Stop, action_of
+from dblog.core.signals import WATERMARKS, Execute, LogText, Nothing, Pause, Resume, Signal, SignalError, Stop, action_of
 from dblog.errors import DefiniteError, ServerChangedError, TransientError
 from dblog.model import TableId
 from dblog.readers.interleaved import Interleaver
@@ -82,6 +82,8 @@ class SignalDesk:
 
     def take(self, signal: Signal) -> None:
         """Carry one out, or log why not."""
+        if signal.type in WATERMARKS:
+            return
         try:
             action = action_of(signal)
             self._obey(signal, action)

@@ -31,6 +31,7 @@ from dblog.readers.offset import UNREPORTED
 from dblog.readers.options import ReaderOptions
 from dblog.readers.records import Records
 from dblog.readers.running import Beginning, Running
+from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.start import From, StartPlan, may_start_over, start_plan
 
 log = structlog.get_logger(__name__)
@@ -80,7 +81,9 @@ class Starting:
         history_of: Callable[[], SchemaHistory],
         clock: Clock,
         tables_max: int,
+        signal_topic: SignalTopicSettings | None = None,
     ) -> None:
+        self._signal_topic = signal_topic
         self._tables_max = tables_max
         self._connector = connector
         self._run = run
@@ -115,6 +118,7 @@ class Starting:
                     records=self._records,
                     clock=self._clock,
                     tables_max=self._tables_max,
+                    signal_topic=self._signal_topic,
                 )
             except BaseException:
                 history.close()

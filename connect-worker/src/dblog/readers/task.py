@@ -17,6 +17,7 @@ from dblog.readers.history import SchemaHistory
 from dblog.readers.offset import SourceOffset
 from dblog.readers.records import Records
 from dblog.readers.running import Running
+from dblog.readers.signal_topic import SignalTopicSettings
 from dblog.readers.starting import Starting
 from dblog.readers.tally import TABLES_MAX
 
@@ -35,8 +36,11 @@ class ReaderTask:
         clock: Clock,
         tables_max: int = TABLES_MAX,
         requests: Sequence[DumpRequest] = (),
+        signal_topic: SignalTopicSettings | None = None,
     ) -> None:
-        """``requests``: the dumps that are asked for. ``tables_max``: how many tables and topics have numbers of their own in the metrics."""
+        """``requests``: the dumps that are asked for. ``signal_topic``: where signals are read besides. ``tables_max``: how many tables and topics have
+        numbers of their own in the metrics.
+        """
         self._starting = Starting(
             connector=connector,
             run=uuid.uuid4().hex[:12],
@@ -46,6 +50,7 @@ class ReaderTask:
             history_of=history_of,
             clock=clock,
             tables_max=tables_max,
+            signal_topic=signal_topic,
         )
         self._requests = requests
         self._running: Running | None = None

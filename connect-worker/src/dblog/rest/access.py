@@ -37,9 +37,9 @@ class Need:
 _CONNECTOR = re.compile(r"/connectors/(?P<connector>[^/]+)(?P<rest>/.*)?")
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPERATING = re.compile(
-    r"/(?:pause|resume|stop|restart|tasks/[^/]+/restart|topics/reset|ddl/explain|dumps(?:/[^/]+(?:/(?:tables/[^/]+/)?(?:pause|resume|stop))?)?)"
+    r"/(?:pause|resume|stop|restart|tasks/[^/]+/restart|topics/reset|ddl/explain|signals|dumps(?:/[^/]+(?:/(?:tables/[^/]+/)?(?:pause|resume|stop))?)?)"
 )
-"""A request for a dump that has SQL in it takes more, see ``rest/dumps.py``."""
+"""A request for a dump that has SQL in it takes more, see ``rest/dumps.py``, and so does a signal."""
 _CONFIGURATIONS = ("", "/config", "/tasks")
 _LOOKING_UP = re.compile(r"/subjects/[^/]+|/compatibility/.*")
 """POST requests of a registry that only ask."""

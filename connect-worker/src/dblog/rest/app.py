@@ -24,7 +24,7 @@ from dblog.config.options import split_list
 from dblog.config.origins import AllowedOrigins
 from dblog.config.response_headers import ResponseHeaders
 from dblog.errors import DblogError
-from dblog.rest import admin, connectors, ddl, dumps, offsets, plugins, probes, tasks, topics
+from dblog.rest import admin, connectors, ddl, dumps, offsets, plugins, probes, signals, tasks, topics
 from dblog.rest.access import Access
 from dblog.rest.api import Services, error
 from dblog.rest.audit import Audit
@@ -69,6 +69,7 @@ def build_app(
         *topics.ROUTES,
         *ddl.ROUTES,
         *dumps.ROUTES,
+        *signals.ROUTES,
         *plugins.ROUTES,
     ]
     if services.worker.admin_listeners is None:

@@ -32,7 +32,7 @@ from dblog.rest.api import Answer, Services, ask, check, location, parsed, ready
 from dblog.rest.audit import note_fields
 from dblog.rest.identity import may
 
-_ID_BYTES = 6
+ID_BYTES = 6
 _BLANKS_BYTES = 64 * 1024
 """A body may be written with blanks and line breaks, which the request is stored without."""
 _RETRY_S = 5
@@ -58,11 +58,11 @@ async def create(request: HttpRequest) -> Response:
     found = await ready(request)
     asked = await check(request, lambda: _request(body, name))
     note_fields(request, dump=asked.id, mode=asked.mode.value, tables=list(asked.tables[:_TABLES_NOTED_MAX]))
-    tables = await _checked(request, found, asked)
+    tables = await checked(request, found, asked)
     stored: DumpRequest = await ask(request, StartDump(asked))
     detail = {**stored.to_json(), "status": fresh_status(stored, tables)}
     headers = {"Location": f"{location(request, name)['Location']}/dumps/{quote(stored.id, safe='')}"}
-    return Answer(_for(request, detail), status_code=HTTPStatus.ACCEPTED, headers=headers)
+    return Answer(shown(request, detail), status_code=HTTPStatus.ACCEPTED, headers=headers)
 
 
 async def list_dumps(request: HttpRequest) -> Response:
@@ -112,12 +112,12 @@ async def _set(request: HttpRequest, wanted: Wanted) -> Response:
 
 def _request(body: object, name: str) -> DumpRequest:
     try:
-        return parse_request(body, id=secrets.token_hex(_ID_BYTES), connector=name, created_ms=int(time.time() * 1000), requested_by="rest")
+        return parse_request(body, id=secrets.token_hex(ID_BYTES), connector=name, created_ms=int(time.time() * 1000), requested_by="rest")
     except DefiniteError as e:
         raise bad_request(str(e)) from e
 
 
-async def _checked(request: HttpRequest, found: Services, asked: DumpRequest) -> list[str]:
+async def checked(request: HttpRequest, found: Services, asked: DumpRequest) -> list[str]:
     """The tables that the task would dump, as it has found them on the server."""
     future: Future[list[str]] = await ask(request, CheckDump(asked))
     view = found.herder.configs.view(asked.connector)
@@ -146,10 +146,10 @@ async def _view(request: HttpRequest) -> DumpView:
 
 async def _detail(request: HttpRequest, status: HTTPStatus, *, maps: bool = False) -> Response:
     view = await _view(request)
-    return Answer(_for(request, view.detail(segment(request, "connector"), segment(request, "dump"), maps=maps)), status_code=status)
+    return Answer(shown(request, view.detail(segment(request, "connector"), segment(request, "dump"), maps=maps)), status_code=status)
 
 
-def _for(request: HttpRequest, detail: Mapping[str, Any]) -> dict[str, Any]:
+def shown(request: HttpRequest, detail: Mapping[str, Any]) -> dict[str, Any]:
     """A dump as whoever asks may see it: SQL and rows' keys are for those who may start one."""
     if may(request, Role.OPERATOR, str(detail["connector"])):
         return dict(detail)

@@ -42,6 +42,7 @@ from dblog.core.dumprequests import DumpRequest, request_from_json
 from dblog.core.ledger import Ledger
 from dblog.core.requested import NoTableError
 from dblog.core.retries import Retries, RetryPolicy, gave_up
+from dblog.core.signals import Signal
 from dblog.errors import ConfigError, DblogError, DefiniteError, TransientError
 from dblog.kafka.failures import explained
 from dblog.kafka.producer import offset_producer, record_producer
@@ -129,6 +130,9 @@ class Desk(Protocol):
 
     def statuses(self) -> list[dict[str, Any]]:
         """How each dump comes on."""
+
+    def signal(self, signal: Signal) -> None:
+        """A signal that came by REST."""
 
 
 class SourceTask(Protocol):
@@ -531,6 +535,11 @@ class Supervisor:
                 self._requests.pop(identity, None)
                 if desk is not None:
                     desk.forget(identity)
+            case {"type": "signal", "id": str(identity), "kind": str(kind), "data": str(data), "source": str(source)}:
+                if desk is None:
+                    log.warning("a signal is left out", reason="the task does not run now")
+                else:
+                    desk.signal(Signal(identity, kind, data, source))
             case {"type": "dump_check", "call": call, "request": request}:
                 self._check_request(call, request, desk)
             case _:

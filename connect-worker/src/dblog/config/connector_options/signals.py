@@ -61,25 +61,22 @@ SIGNAL_OPTIONS = (
     ),
     list_option(
         name="signal.enabled.channels",
-        doc="Ways that signals come: source, rows of signal.data.collection. jmx and in-process are taken and have no effect.",
+        doc="Ways that signals come: source (rows of signal.data.collection), kafka (records of signal.kafka.topic), in-process "
+        "(POST /connectors/NAME/signals, which is there without it too). jmx is taken and has no effect.",
         default="source",
         group=SIGNALS,
         label="Signal channels",
         check=_members("signal channel", SIGNAL_CHANNELS),
-        refused=lambda value: (
-            not_yet("obey signals from a topic or a file") if isinstance(value, tuple) and {"kafka", "file"} & {*value} else None
-        ),
+        refused=lambda value: not_yet("obey signals from a file") if isinstance(value, tuple) and "file" in value else None,
     ),
     option(
         name="signal.kafka.topic",
-        no_effect="signals come from the source alone",
         doc="Topic of signals; partition 0 is read, and records with topic.prefix as key count. Without it the prefix with -signal behind it.",
         group=SIGNALS,
         label="Signal topic",
     ),
     option(
         name="signal.kafka.groupId",
-        no_effect="signals come from the source alone",
         doc="Group whose committed offset the first start begins at; later ones begin at the connector's own offset.",
         default="kafka-signal",
         group=SIGNALS,
@@ -87,7 +84,6 @@ SIGNAL_OPTIONS = (
     ),
     option(
         name="signal.kafka.bootstrap.servers",
-        no_effect="signals come from the source alone",
         doc="Brokers of that topic; those of the worker without it.",
         group=SIGNALS,
         label="Signal brokers",

@@ -1,0 +1,140 @@
+"""Signals from a topic: records of partition 0 whose key is topic.prefix, as Debezium's Kafka channel reads them.
+
+The offset behind a signal is part of the state that it changes, and goes into the source offset with it or behind it, never ahead. A record that is read
+again after a kill makes the request that it made before, by the same id. So no signal is lost, and none is carried out twice. # I1
+
+The group's committed offset is where the first start begins, as a Debezium left it; later it shows others how far signals are read. A topic that is away
+does not end the task: the log goes on, and the topic is tried again.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from dblog.config.named_files import files_in_memory
+from dblog.core.backoff import Backoff
+from dblog.core.requested import Requests
+from dblog.core.signals import SignalError, signal_from_json
+from dblog.errors import ConfigError
+from dblog.kafka.clientlog import ClientLog
+from dblog.readers.interleaved import Interleaver
+from dblog.readers.signals import SignalDesk
+
+log = structlog.get_logger(__name__)
+
+POLL_S = 0.5
+ASKED_S = 10.0
+BACKOFF = Backoff(first_s=0.5, max_s=30.0)
+BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalTopicSettings:
+    """Where signals are read."""
+
+    client: Mapping[str, Any]
+    """librdkafka's settings of the connection, files still to be read."""
+    topic: str
+    group: str
+    key: str
+    """Of the records that are this connector's."""
+
+
+class SignalTopic:
+    """One run's; ``run`` is a thread's work."""
+
+    def __init__(self, settings: SignalTopicSettings, *, desk: SignalDesk, interleaver: Interleaver, stopped: threading.Event) -> None:
+        self._settings = settings
+        self._desk = desk
+        self._interleaver = interleaver
+        self._stopped = stopped
+        self._stored: int | None = None
+        self._committed: int | None = None
+
+    def stored(self, requests: Requests) -> None:
+        """The offset that holds this is stored."""
+        self._stored = requests.signals_read.get(self._settings.topic)
+
+    def run(self) -> None:
+        """Read until the task stops."""
+        failures = 0
+        while not self._stopped.is_set():
+            try:
+                self._read()
+            except (KafkaException, ConfigError) as e:
+                failures += 1
+                delay_s = BACKOFF.delay_s(failures, chance=random.random())  # noqa: S311 - jitter, no secret
+                reason = e.args[0].str() if isinstance(e, KafkaException) else str(e)
+                log.warning(
+                    "the topic of signals cannot be read, trying again",
+                    topic=self._settings.topic,
+                    reason=reason,
+                    delay_s=round(delay_s, 2),
+                )
+                self._stopped.wait(delay_s)
+
+    def _read(self) -> None:
+        settings = self._settings
+        with files_in_memory(settings.client) as client:
+            consumer = Consumer(
+                {
+                    "log_level": 2,
+                    **client,
+                    "group.id": settings.group,
+                    "enable.auto.commit": False,
+                    "auto.offset.reset": "earliest",
+                    "enable.partition.eof": False,
+                },
+                logger=ClientLog("signals"),
+            )
+        try:
+            begin = self._begin(consumer)
+            consumer.assign([TopicPartition(settings.topic, 0, begin)])
+            log.info("reading signals from a topic", topic=settings.topic, offset=begin if begin >= 0 else None)
+            while not self._stopped.is_set():
+                message = consumer.poll(POLL_S)
+                if message is not None and (error := message.error()) is not None:
+                    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        continue  # it may be made later
+                    raise KafkaException(error)
+                if message is not None:
+                    self._take(message)
+                self._commit(consumer)
+        finally:
+            consumer.close()
+
+    def _begin(self, consumer: Consumer) -> int:
+        known = self._interleaver.requests.signals_read.get(self._settings.topic)
+        if known is not None:
+            return known
+        (found,) = consumer.committed([TopicPartition(self._settings.topic, 0)], timeout=ASKED_S)
+        return found.offset if found.offset >= 0 else OFFSET_BEGINNING
+
+    def _take(self, message: Message) -> None:
+        topic, offset = self._settings.topic, message.offset()
+        assert offset is not None, "a record that has come has an offset"
+        key, value = message.key(), message.value()
+        if key == self._settings.key.encode() and value is not None:
+            try:
+                if len(value) > BYTES_MAX:
+                    raise SignalError(f"it has more than {BYTES_MAX} bytes")
+                self._desk.take(signal_from_json(json.loads(value), f"{topic}:{offset}"))
+            except SignalError as e:
+                self._desk.refused(str(e))
+            except (ValueError, RecursionError):
+                self._desk.refused("it is not JSON")
+        self._interleaver.change_requests(lambda requests: requests.with_signals_read(topic, offset + 1))
+
+    def _commit(self, consumer: Consumer) -> None:
+        stored = self._stored
+        if stored is not None and stored != self._committed:
+            self._committed = stored
+            consumer.commit(offsets=[TopicPartition(self._settings.topic, 0, stored)], asynchronous=True)
