@@ -317,6 +317,7 @@ def test_chunks_come_from_a_replica_that_lags_and_never_from_a_server_that_is_ah
         execute(replica, "SET GLOBAL read_only = ON")
 
         read_chunks_of_the_replica(primary, replica, database)
+        refuse_a_replica_that_leaves_rows_out(primary, replica, database)
         if logs_replicated:
             read_the_replica_alone(primary, replica, database)
             read_chunks_of_the_primary(primary, replica, database)
@@ -371,6 +372,26 @@ def read_chunks_of_the_replica(primary: Database, replica: Database, database: s
         assert execute(primary, "SHOW DATABASES LIKE 'nowhere'") == []
     finally:
         follower.task.stop()
+
+
+def refuse_a_replica_that_leaves_rows_out(primary: Database, replica: Database, database: str) -> None:
+    apply(replica, "STOP")
+    if replica.flavor == "mysql":
+        change = "CHANGE REPLICATION FILTER REPLICATE_WILD_IGNORE_TABLE = ({})"
+        execute(replica, change.format(f"'{database}.nothing%'"))
+    else:
+        change = "SET GLOBAL replicate_wild_ignore_table = '{}'"
+        execute(replica, "STOP SLAVE", change.format(f"{database}.nothing%"))
+    follower = follower_of(primary, replica, database)
+    try:
+        follower.start()
+        with pytest.raises(DefiniteError, match=r"(?i)leaves out or renames part of what it replicates \(replicate_wild_ignore_table\)"):
+            follower.until(lambda: False)
+        assert follower.ops("t") == []
+    finally:
+        follower.task.stop()
+        execute(replica, change.format(""))
+        execute(replica, "START SLAVE") if replica.flavor == "mariadb" else apply(replica, "START")
 
 
 def read_the_replica_alone(primary: Database, replica: Database, database: str) -> None:

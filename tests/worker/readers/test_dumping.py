@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 from dblog.clock import SystemClock
+from dblog.core.changes import TruncateTable
 from dblog.core.dumprequests import INITIAL, parse_request
 from dblog.core.dumps import Dump, dump_of
 from dblog.core.governor import ChunkLimits
@@ -145,3 +146,30 @@ def test_a_table_whose_key_sorts_otherwise_begins_again_in_each_dump_that_has_be
         assert progress is not None
         assert (progress.started, progress.rows) == (False, 0)
     assert interleaver.declare(ORDERS, keyed=True, resets=resets, windows_max=2) is None
+
+
+@pytest.mark.parametrize(("mode", "begins_again"), [("repair", True), ("verify", True), ("rows", False)])
+def test_a_truncate_has_a_table_begin_again_where_what_is_sent_is_taken_for_all_of_it(
+    interleaver: Interleaver, dumping: Dumping, mode: str, begins_again: bool
+) -> None:
+    request = parse_request({"tables": ["shop.orders"], "mode": mode}, id="1" * 12, connector="c", created_ms=1, requested_by="rest")
+    interleaver.change_requests(lambda requests: requests.added(request, [ORDERS]))
+
+    def begun(dump: Dump) -> Dump:
+        return dump.started(ORDERS, key=("id",), upto=(9,)).advanced(ORDERS, after=(3,), rows=3, done=False)
+
+    interleaver.change_table(ORDERS, begun)
+    interleaver.read_for(ORDERS, request.id)
+    interleaver.change_table(ORDERS, begun)
+    resets = interleaver.settled(ORDERS)
+
+    dumping.tables_changed([TruncateTable(ORDERS)], {})
+
+    requested, own = interleaver.requests.get(request.id), interleaver.dump
+    assert requested is not None
+    assert own is not None
+    progress = requested.dump.table(ORDERS)
+    assert progress is not None
+    assert progress.started is not begins_again
+    assert own.left[ORDERS].rows == 3, "rows that it has sent are the topic's"
+    assert (interleaver.declare(ORDERS, keyed=True, resets=resets, windows_max=2) is None) is begins_again

@@ -52,6 +52,10 @@ class Mode(StrEnum):
     """Sends none: the sink compares counts and digests."""
 
 
+WHOLE = frozenset({Mode.REPAIR, Mode.VERIFY})
+"""What these have of a table is taken for all that it has."""
+
+
 class Order(StrEnum):
     """In which order tables are begun."""
 

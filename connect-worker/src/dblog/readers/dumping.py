@@ -15,7 +15,7 @@ from itertools import islice
 import structlog
 
 from dblog.clock import Clock
-from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable
+from dblog.core.changes import AlterTable, Change, CreateTable, DropTable, RenameTable, TruncateTable
 from dblog.core.dumprequests import INITIAL
 from dblog.core.dumps import Dump, dump_of
 from dblog.core.pressure import Pace
@@ -248,9 +248,14 @@ class Dumping:
         """What DDL means for a dump under way: a table that is dropped is done, a renamed one is read under its new name, a rewritten one again. One whose
         key sorts in another order now begins again where it was under way: what stood behind its frontier may stand in front.
         """
+        changes = tuple(changes)
         self._follow(changes)
         for table in reordered:
             self._interleaver.begin_again(table, "its key sorts in another order")
+        # Rows that went without events are in chunks that are out already.
+        emptied = (change.id for change in changes if isinstance(change, TruncateTable))
+        for table in dict.fromkeys((*emptied, *rewritten)):
+            self._interleaver.begin_again(table, "rows of it are gone, or have changed, without a trace in the log", whole_only=True)
         if rewritten and self._options.redumps:
             self.dump_again(rewritten)
 

@@ -24,7 +24,7 @@ from dblog.codecs import marker
 from dblog.codecs.fingerprint import verified_schemas
 from dblog.codecs.plan import RowContext, distinguishes_rows
 from dblog.codecs.rowplan import RowEncoder
-from dblog.core.dumprequests import INITIAL, Mode
+from dblog.core.dumprequests import INITIAL, WHOLE, Mode
 from dblog.core.dumps import Dump, Key, TableDump
 from dblog.core.notices import Notice, of_own, of_request
 from dblog.core.pressure import FREE, Pace
@@ -441,19 +441,29 @@ class Interleaver:
             self._reset(table, reason)
             self._set_dump(change(self._dump))
 
-    def begin_again(self, table: TableId, reason: str) -> None:
-        """In every dump that has begun the table and not ended it; whoever reads it goes back to its beginning, between two windows too."""
+    def begin_again(self, table: TableId, reason: str, *, whole_only: bool = False) -> None:
+        """In every dump that has begun the table and not ended it; whoever reads it goes back to its beginning, between two windows too. ``whole_only``: in
+        dumps only whose markers say that a table has those rows and no others.
+        """
 
         def again(dump: Dump) -> Dump:
             progress = dump.table(table)
             return dump.restarted(table) if progress is not None and progress.started and not progress.ended else dump
 
         with self._changed:
+            requested = [
+                one.request.id
+                for one in self._requests
+                if one.end is None and (not whole_only or one.request.mode in WHOLE) and again(one.dump) is not one.dump
+            ]
+            if whole_only and not requested:
+                return
             self._windows.table_changed(table, reason)
             self._reset(table, reason)
-            if self._dump is not None and (changed := again(self._dump)) is not self._dump:
+            if not whole_only and self._dump is not None and (changed := again(self._dump)) is not self._dump:
                 self._set_dump(changed)
-            self._set_requests(self._requests.all_changed(again))
+            for identity in requested:
+                self._set_requests(self._requests.changed(identity, again))
 
     def rename_of_requests(self, pairs: Sequence[tuple[TableId, TableId]], wanted: Callable[[TableId], bool]) -> None:
         """One statement's renames in the dumps that were asked for. Whoever reads for one of them what another table's name is now goes back to its

@@ -22,7 +22,7 @@ from dblog.dialects.mariadb.position import GtidPosition
 from dblog.dialects.mysql.binlog.offset import LogProgress
 from dblog.dialects.mysql.binlog.position import file_index
 from dblog.dialects.mysql.wire.connect import Wire
-from dblog.dialects.mysql.wire.marks import SnapshotMarks
+from dblog.dialects.mysql.wire.marks import FILTERS, SnapshotMarks
 from dblog.errors import DefiniteError, TransientError
 
 
@@ -69,6 +69,12 @@ class MariaDbMarks(SnapshotMarks):
                 "gtid_slave_pos is empty); set dblog.dump.hostname to a replica of database.hostname"
             )
             raise TransientError(message)
+        self._refuse_filters()
+
+    def _filters(self) -> dict[str, str]:
+        """They are variables here, which every account may read."""
+        rows = self._snapshot.query("SHOW GLOBAL VARIABLES LIKE 'replicate\\_%'", doing="looking at the replica's filters")
+        return {str(name): str(value or "") for name, value in rows if str(name).lower().startswith(FILTERS)}
 
     def _applied(self, wire: Wire) -> GtidPosition:
         return GtidPosition.parse(str(wire.query("SELECT @@GLOBAL.gtid_slave_pos", doing="reading the applied GTIDs")[0][0] or ""))

@@ -242,6 +242,7 @@ class BinlogServer:
                 server_id=self.settings.integer("database.server.id"),
                 tables=tables,
                 watermarks=self.watermark_table if writes else None,
+                rereads=rereads(self.settings),
                 read_only=not writes,
             )
             if len(tables) > ESTIMATED_MAX:

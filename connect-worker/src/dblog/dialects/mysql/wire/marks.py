@@ -26,6 +26,9 @@ from dblog.errors import DefiniteError, TransientError
 GTIDS_SHOWN_MAX = 200
 """Characters of a set in a message."""
 
+FILTERS = ("replicate_do_", "replicate_ignore_", "replicate_wild_", "replicate_rewrite_")
+"""How the names of replication filters begin; ``Replicate_Ignore_Server_Ids`` is no filter of tables, and one that is set leaves out rows all the same."""
+
 _OWNER = re.compile(r"#[0-9]+")
 
 
@@ -100,6 +103,30 @@ class SnapshotMarks:
                 "executed; set gtid_mode=ON there, or dblog.dump.hostname to another server"
             )
             raise DefiniteError(message)
+        self._refuse_filters()
+
+    def _refuse_filters(self) -> None:
+        """A replica counts transactions as executed whose rows its filters have left out: no snapshot of it proves that it shows them."""
+        filters = sorted(name for name, value in self._filters().items() if value)
+        if filters:
+            message = (
+                f"the replica at {self._snapshot.settings.address}, which chunks are to be read from, leaves out or renames part of what it replicates "
+                f"({', '.join(filters)}), so its rows do not show what the log has brought; remove its replication filters and rebuild it, or set "
+                "dblog.dump.hostname to another server"
+            )
+            raise DefiniteError(message)
+
+    def _filters(self) -> dict[str, str]:
+        """The replication filters of the snapshot's server, over all of its channels. (MySQL manual 15.7.7.35, SHOW REPLICA STATUS.)"""
+        version = str(self._snapshot.query("SELECT VERSION()", doing="looking at the replica")[0][0])
+        old = tuple(int(part) for part in re.findall(r"[0-9]+", version)[:3]) < (8, 0, 22)
+        statement = "SHOW SLAVE STATUS" if old else "SHOW REPLICA STATUS"
+        found: dict[str, str] = {}
+        for channel in self._snapshot.query_named(statement, doing="looking at the replica's filters"):
+            for name, value in channel.items():
+                if name.lower().startswith(FILTERS):
+                    found[name] = found.get(name, "") + str(value or "")
+        return found
 
     def _wanted(self, low: LogProgress) -> Any:
         """What the log has brought, without what the server never had."""
