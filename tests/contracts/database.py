@@ -603,6 +603,8 @@ class DatabaseContract:
 
         assert (level.behind_bytes, level.behind_files, level.stored_behind_files, level.purged) == (0, 0, 0, False)
         assert ahead.behind_bytes > 0
+        assert ahead.needed_bytes >= ahead.behind_bytes
+        assert level.stored_age_s is None or level.stored_age_s >= 0
         assert (purged.purged, purged.behind_bytes) == (True, 0)
         assert (kept.purged, kept.margin_files, kept.stored_behind_files) == (False, 0, 0)
 

@@ -45,6 +45,8 @@ report. The readonly listener (`dblog.rest.readonly.listener`) shows metrics wit
 | does a process hang? | `time() - dblog_task_reported_timestamp_seconds > 60` |
 | how late are changes? | `dblog_task_lag_seconds`, and by stage `dblog_task_event_latency_seconds` |
 | will the log be purged too early? | `dblog_task_log_retention_seconds < dblog_task_lag_seconds + 6 * 3600`, or `dblog_task_log_purge_margin_files == 0 and dblog_task_log_stored_behind_files > 0`. What a provider of managed servers adds to the server's own rules shows in the second alone |
+| will it be lost before it is read? | `dblog_task_log_race_left_seconds < 86400` |
+| are dumps kept from harming their source? | `dblog_task_dump_governor_state{state="held"} == 1`, and `dblog_task_dump_limit_measured / on(connector, task, limit) dblog_task_dump_limit` |
 | are rows left out? | `increase(dblog_task_events_skipped_total{reason!="parked"}[15m]) > 0` |
 | are offsets stored? | `dblog_task_offset_uncommitted_seconds > 5 * dblog_task_offset_flush_interval_seconds` |
 | does a dump stand still? | `dblog_task_dump_running == 1 and time() - dblog_task_dump_last_progress_timestamp_seconds > 600` |

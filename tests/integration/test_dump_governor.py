@@ -141,6 +141,32 @@ def test_a_source_with_many_threads_holds_its_dump_without_a_snapshot_and_lets_i
 
 
 @pytest.mark.either_server
+def test_a_log_that_the_server_would_drop_before_it_is_read_holds_the_dump_until_it_is_read(source: Database, follower_of: Any) -> None:
+    before = execute(source, "SELECT @@GLOBAL.binlog_expire_logs_seconds")[0][0]
+    execute(source, "SET GLOBAL binlog_expire_logs_seconds = 4")
+    try:
+        follower = follower_of(
+            **{"dblog.dump.limit.log.lag.ms": "0", "dblog.metrics.server.interval.ms": "100", "max.queue.size": "10", "max.batch.size": "5"}
+        )
+        follower.sql("CREATE TABLE wide (id INT PRIMARY KEY, v LONGTEXT)")
+        follower.start()
+        request = follower.ask(rf"{follower.database}\.t", delay_ms=100)
+        follower.until(lambda: follower.ops("t"))
+        for n in range(8):
+            follower.sql(f"UPDATE t SET v = {n} WHERE id <= 20", f"INSERT INTO wide VALUES ({n}, REPEAT('x', 500000))")
+
+        until(lambda: governor(follower, request)["state"] == "held")  # nobody takes what the log thread reads
+
+        assert "the source will drop log" in governor(follower, request)["reason"]
+        assert follower.task.metrics()["log_race_near_ratio"] >= 1
+        follower.until_state(request, "DONE")
+        follower.until_equal("t")
+        assert follower.task.metrics().get("log_race_near_ratio", 0) == 0
+    finally:
+        execute(source, f"SET GLOBAL binlog_expire_logs_seconds = {before}")
+
+
+@pytest.mark.either_server
 def test_a_dump_shows_how_far_each_table_is_how_fast_what_proved_its_last_chunk_and_goes_on_counting_over_a_restart(
     source: Database, follower_of: Any
 ) -> None:

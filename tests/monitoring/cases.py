@@ -194,6 +194,9 @@ def _log(made: _Cases) -> None:
     made.silent("DblogLogPurgeNear", "there are older files", {margin: flat(3), behind: flat(2)})
     made.fires("DblogLogPurgeNear", "our file is gone", {purged: flat(1)})
     made.fires("DblogLogPurgeNear", "the log that is needed expires within a day", {kept: flat(86400), lag: flat(3600)})
+    left = of_task("log_race_left_seconds")
+    made.fires("DblogLogPurgeNear", "at the speeds of now the log is lost in five hours", {left: flat(5 * 3600)})
+    made.silent("DblogLogPurgeNear", "at the speeds of now it is lost in a week", {left: flat(7 * 86400)})
     made.silent("DblogLogPurgeNear", "the log is kept for a day, and nothing is behind", {kept: flat(86400), lag: flat(1), purged: flat(0)})
 
 

@@ -267,6 +267,7 @@ class FakeWatch:
             purged=margin < 0,
             retention_s=None,
             uses_gtids=False,
+            needed_bytes=max(0, len(database.log) - stored.entries),
         )
 
     def row_estimates(self, tables: Sequence[TableId]) -> dict[TableId, int]:

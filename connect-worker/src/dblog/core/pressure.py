@@ -36,7 +36,7 @@ class Limit(StrEnum):
     TRANSACTION_AGE = "transaction.age.s"
     LOG_LAG = "log.lag.ms"
     LOG_RACE = "log.race"
-    """How near the server is to dropping log that has not been read, from 0 to 1."""
+    """How near the server is to dropping log that has not been read, from 0 to 1 (``core/lograce.py``)."""
     ANSWER = "answer.s"
     """How long the server has not answered."""
 

@@ -148,6 +148,15 @@ TASK_METRICS: tuple[Metric, ...] = (
         _metric("log_purge_margin_files", "Log files that the server still has in front of the stored position's; 0: that one goes next."),
         _metric("log_purge_margin_bytes", "Their bytes."),
         _metric("log_purged", "1 when the stored position's log file is gone from the server."),
+        _metric(
+            "log_race_near_ratio",
+            "How near the server is to dropping log that has not been read, by what it keeps and by the speeds of writing and reading: 0 where all has "
+            "been read, from 0.8 on dumps become slower, at 1 they are held.",
+        ),
+        _metric(
+            "log_race_left_seconds",
+            "When it will, at the speeds of the last minutes. Absent while the log is not read slower than it is written.",
+        ),
         _metric("gtid_mode", "1 where the server uses GTIDs."),
         _metric("transactions_total", "Transactions that were read to their commit."),
         _metric("rollbacks_total", "Transactions that were read to a rollback."),

@@ -192,6 +192,12 @@ class LogState:
     retention_s: float | None
     """How long the server keeps its log; None for ever."""
     uses_gtids: bool
+    kept_bytes: int | None = None
+    """How much of its log the server keeps; None for all."""
+    needed_bytes: int = 0
+    """From the beginning of the stored position's file to the log's end."""
+    stored_age_s: float | None = None
+    """Of the newest event in front of the stored position, by the server's clock; None where nothing has a time."""
 
 
 ESTIMATED_MAX = 2000

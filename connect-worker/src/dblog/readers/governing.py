@@ -26,7 +26,9 @@ STATES = ("free", "slowed", "held")
 
 
 class Governing:
-    """One task's. ``here`` measures what the task itself knows, ``dumps`` says whether anything is to be dumped, ``pace`` takes each decision."""
+    """One task's. ``here`` measures what the task itself knows, ``dumps`` says whether anything is to be dumped, ``pace`` takes each
+    decision. ``log_left_s``: when the source will drop log that has not been read, where it will.
+    """
 
     def __init__(
         self,
@@ -34,6 +36,7 @@ class Governing:
         *,
         limits: Mapping[Limit, float],
         here: Callable[[], Mapping[Limit, float]],
+        log_left_s: Callable[[], float | None] = lambda: None,
         dumps: Callable[[], bool],
         pace: Callable[[Pace], None],
         stopped: threading.Event,
@@ -43,6 +46,7 @@ class Governing:
         self._limits = {Limit.LOG_RACE: 1.0, Limit.ANSWER: UNANSWERED_S, **limits}
         self._asked = [limit for limit in OF_SERVER if limit in limits]
         self._here = here
+        self._log_left_s = log_left_s
         self._dumps = dumps
         self._pace = pace
         self._stopped = stopped
@@ -96,6 +100,7 @@ class Governing:
             "reason": None if cause is None else str(cause),
             "measured": None if cause is None else round(cause.measured, 3),
             "limit": None if cause is None else cause.most,
+            "log_left_s": None if (left_s := self._log_left_s()) is None else round(left_s),
             "missing": [f"{limit}: {why}" for limit, why in self._missing.items()],
         }
 

@@ -14,6 +14,8 @@ import structlog
 from dblog.abort import Abort
 from dblog.clock import Clock
 from dblog.core.dumps import Dump
+from dblog.core.lograce import LogLook, LogRace, Race
+from dblog.core.pressure import EASIER_BELOW, SLOWER_FROM
 from dblog.errors import DblogError
 from dblog.model import TableId
 from dblog.readers.contract import ESTIMATED_MAX, LogState, LogWatch, Progress, Server
@@ -32,7 +34,7 @@ ESTIMATES_AGAIN_S = 600.0
 
 
 class Watch:
-    """One task's. ``read`` and ``stored`` are its positions, ``dump`` the state of its dump."""
+    """One task's. ``read`` and ``stored`` are its positions, ``dump`` the state of its dump, ``read_bytes`` how much of the log it has read."""
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class Watch:
         read: Callable[[], Progress],
         stored: Progress,
         dump: Callable[[], Dump | None],
+        read_bytes: Callable[[], int] = lambda: 0,
         stopped: threading.Event,
         interval_s: float,
         clock: Clock,
@@ -49,6 +52,10 @@ class Watch:
         self._read = read
         self._stored = stored
         self._dump = dump
+        self._read_bytes = read_bytes
+        self._log_race = LogRace()
+        self._race = Race()
+        self._warned = False
         self._stopped = stopped
         self._interval_s = interval_s
         self._clock = clock
@@ -67,6 +74,11 @@ class Watch:
         """The last answer and its time in microseconds; None where none is fresh."""
         state = self._state
         return state if state is not None and self._clock.now_us() - state[1] <= self._fresh_s * 1_000_000 else None
+
+    @property
+    def race(self) -> Race | None:
+        """Whether the server drops its log before it is read; None where no answer is fresh."""
+        return None if self.state is None else self._race
 
     def learn(self, estimates: Mapping[TableId, int]) -> None:
         """Rows of tables by statistics that somebody else has asked for."""
@@ -97,6 +109,7 @@ class Watch:
             took_s = self._clock.monotonic_s() - began_s
             pause_s = max(self._interval_s, took_s / SHARE_MAX)
             self._fresh_s = max(FRESH_INTERVALS * self._interval_s, pause_s + took_s + ANSWER_S)
+            self._look_at_race(state)
             self._state = state, self._clock.now_us()
             self._reported = False
         except DblogError as e:
@@ -104,6 +117,26 @@ class Watch:
         except Exception as e:  # noqa: BLE001 - numbers for metrics must not end a task
             self._failed(f"{type(e).__name__}: {e}")
         return pause_s
+
+    def _look_at_race(self, state: LogState) -> None:
+        look = LogLook(
+            at_s=self._clock.monotonic_s(),
+            read_bytes=self._read_bytes(),
+            behind_bytes=state.behind_bytes,
+            needed_bytes=state.needed_bytes,
+            age_s=state.stored_age_s,
+            kept_s=state.retention_s,
+            kept_bytes=state.kept_bytes,
+        )
+        race = self._race = self._log_race.looked(look)
+        near = race.near >= (EASIER_BELOW if self._warned else SLOWER_FROM)
+        if near and not self._warned:
+            log.warning(
+                "the server may drop its log before it has been read; dumps give way",
+                behind_bytes=state.behind_bytes,
+                left_s=None if race.left_s is None else round(race.left_s),
+            )
+        self._warned = near
 
     def _failed(self, reason: str) -> None:
         self._state = None

@@ -133,6 +133,13 @@ class RunningNumbers:
         }
         return out | {name: at_us / 1_000_000 for name, at_us in instants.items() if at_us is not None}
 
+    def _of_race(self) -> dict[str, float]:
+        race = self._watch.race
+        if race is None:
+            return {}
+        left = {} if race.left_s is None else {"log_race_left_seconds": race.left_s}
+        return {"log_race_near_ratio": race.near, **left}
+
     def _tables_captured(self, now_s: float) -> int:
         """There may be tens of thousands, so they are not counted every second."""
         if self._captured is None or now_s - self._captured[0] >= CAPTURED_AGAIN_S:
@@ -153,6 +160,7 @@ class RunningNumbers:
             "log_purge_margin_files": float(state.margin_files),
             "log_purge_margin_bytes": float(state.margin_bytes),
             "log_purged": float(state.purged),
+            **self._of_race(),
             "gtid_mode": float(state.uses_gtids),
         }
         if state.retention_s is not None:

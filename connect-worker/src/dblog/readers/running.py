@@ -16,6 +16,7 @@ import structlog
 
 from dblog.clock import Clock
 from dblog.core.dumps import Dump, dump_of
+from dblog.core.lograce import AT_END_BYTES
 from dblog.core.pressure import Limit
 from dblog.core.requested import Requests
 from dblog.core.timeline import Position, Timeline
@@ -49,8 +50,6 @@ from dblog.readers.tally import TABLES_MAX, Tally
 log = structlog.get_logger(__name__)
 
 THREAD_ENDS_TIMEOUT_S = 10.0
-
-BEHIND_BYTES_MIN = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +168,7 @@ class Running:
             read=lambda: self.stream.progress,
             stored=self.fold.progress,
             dump=self._left_to_dump,
+            read_bytes=lambda: self.stream.counts().bytes,
             stopped=self._stopped,
             interval_s=options.watch_interval_s,
             clock=clock,
@@ -178,6 +178,7 @@ class Running:
             server,
             limits=options.dump_limits,
             here=self._measured_here,
+            log_left_s=lambda: None if self._watch.race is None else self._watch.race.left_s,
             dumps=self._reads_dumps,
             pace=self.dumping.pace,
             stopped=self._stopped,
@@ -330,8 +331,10 @@ class Running:
     def _measured_here(self) -> dict[Limit, float]:
         """What the task itself knows. A log that is read to its end but for a little is not behind, whatever the clocks say."""
         watched, p95_ms = self._watch.state, self.interleaver.tally.select_p95_ms()
-        at_end = watched is not None and watched[0].behind_bytes < BEHIND_BYTES_MIN
+        at_end = watched is not None and watched[0].behind_bytes < AT_END_BYTES
         out = {Limit.LOG_LAG: 0.0 if at_end else self.stream.behind_ms()}
+        if (race := self._watch.race) is not None:
+            out[Limit.LOG_RACE] = race.near
         return out if p95_ms is None else {**out, Limit.STATEMENT_P95: p95_ms}
 
     def _opens_further_on(self, ticket: Ticket, position: Position) -> bool:

@@ -43,6 +43,7 @@ class BinlogWatch:
         behind_bytes, behind_files = _behind(position_of(read), (last, int(status["position"])), files)
         kept, _ = position_of(stored)
         older = [file for file in files if file_index(file.name) < kept]
+        age_s = max(0.0, self._session.now_s() - stored.source_ts_us / 1_000_000) if stored.source_ts_us else None
         return LogState(
             behind_bytes=behind_bytes,
             behind_files=behind_files,
@@ -51,6 +52,9 @@ class BinlogWatch:
             margin_bytes=sum(file.bytes_total for file in older),
             purged=bool(files) and kept < file_index(files[0].name),
             retention_s=self._session.log_retention_s(),
+            kept_bytes=self._session.log_bytes_max(),
+            needed_bytes=sum(file.bytes_total for file in files if file_index(file.name) >= kept),
+            stored_age_s=age_s,
             uses_gtids=self._session.facts.uses_gtids,
         )
 

@@ -198,6 +198,18 @@ class Session:
             return None
         return float(found.get("binlog_expire_logs_seconds", "0")) or float(found.get("expire_logs_days", "0")) * 86_400 or None
 
+    def log_bytes_max(self) -> int | None:
+        """How much of its log the server keeps by its own rules, MariaDB from 11.4 on and Percona; None for all."""
+        rows = self.query(
+            "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('max_binlog_total_size', 'binlog_space_limit')",
+            doing="reading how much of the log is kept",
+        )
+        return min((int(value) for _, value in rows if int(value)), default=None)
+
+    def now_s(self) -> float:
+        """By the server's clock."""
+        return float(self.query("SELECT UNIX_TIMESTAMP(NOW(3))", doing="asking for the time")[0][0])
+
     # -- load -----------------------------------------------------------------------------------------------------------------------
 
     def threads_running(self) -> float | None:
